@@ -1,0 +1,1 @@
+//! Immutable blocks by id.

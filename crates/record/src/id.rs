@@ -1,0 +1,111 @@
+//! Ids: what is named once and never again.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The identity of a file or directory. Never reused within a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The directory that holds the buckets.
+    pub const ROOT: Ino = Ino(1);
+    /// The first number that leases hand out; those below are the volume's own.
+    pub const FIRST_LEASED: Ino = Ino(1024);
+}
+
+/// The random name of a session: one run of one gateway or mount.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nonce(pub [u8; Nonce::BYTES]);
+
+impl Nonce {
+    /// 80 bits: unique without asking anyone.
+    pub const BYTES: usize = 10;
+}
+
+/// The name of a block: its session's nonce, then a counter of 48 bits.
+///
+/// Drawn by the writer, never by a store: a store that was rolled back cannot hand one out again.
+/// Ids are not secrets; no permission rests on knowing one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub [u8; BlockId::BYTES]);
+
+impl BlockId {
+    /// 128 bits.
+    pub const BYTES: usize = 16;
+    /// The largest counter.
+    pub const COUNTER_MAX: u64 = (1 << 48) - 1;
+
+    /// The `counter`th block of a session.
+    ///
+    /// # Panics
+    /// If the counter has more than 48 bits.
+    pub fn new(session: Nonce, counter: u64) -> BlockId {
+        assert!(counter <= BlockId::COUNTER_MAX, "a session writes fewer than 2^48 blocks");
+        let mut bytes = [0; BlockId::BYTES];
+        bytes[..Nonce::BYTES].copy_from_slice(&session.0);
+        bytes[Nonce::BYTES..].copy_from_slice(&counter.to_be_bytes()[2..]);
+        BlockId(bytes)
+    }
+
+    /// The session that wrote the block.
+    pub fn session(self) -> Nonce {
+        let mut nonce = [0; Nonce::BYTES];
+        nonce.copy_from_slice(&self.0[..Nonce::BYTES]);
+        Nonce(nonce)
+    }
+
+    /// The block's number within its session.
+    pub fn counter(self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[2..].copy_from_slice(&self.0[Nonce::BYTES..]);
+        u64::from_be_bytes(bytes)
+    }
+}
+
+/// Text that is not an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an id of {0} hexadecimal digits")]
+pub struct IdError(usize);
+
+/// Lowercase hexadecimal, as ids stand in block names and in what operators read.
+macro_rules! hexadecimal {
+    ($id:ident) => {
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $id {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<$id, IdError> {
+                let error = IdError(2 * $id::BYTES);
+                let digits = text.as_bytes();
+                if digits.len() != 2 * $id::BYTES {
+                    return Err(error);
+                }
+                let mut bytes = [0; $id::BYTES];
+                for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+                    let digit = |d: u8| match d {
+                        b'0'..=b'9' => Ok(d - b'0'),
+                        b'a'..=b'f' => Ok(d - b'a' + 10),
+                        _ => Err(error),
+                    };
+                    *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+                }
+                Ok($id(bytes))
+            }
+        }
+    };
+}
+
+hexadecimal!(Nonce);
+hexadecimal!(BlockId);

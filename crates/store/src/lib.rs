@@ -1,0 +1,180 @@
+//! What Ashlar asks of a metadata database: an ordered map of small records with conditional
+//! commit, and nothing else.
+//!
+//! The contract has two verbs. [`MetaStore::read`] answers any number of questions from one
+//! snapshot; [`MetaStore::commit`] decides any number of [`Plan`]s. Each call is one round trip.
+//! An engine knows keys, values, guards and tallies; it does not know what an inode is.
+//!
+//! There are no optional features and no default methods: an engine that passes
+//! [`conformance`] is an engine, and one that does not is not.
+
+// pub mod conformance;
+mod error;
+mod key;
+// mod memory;
+mod plan;
+
+pub use error::{StoreError, StoreErrorKind};
+pub use key::{Key, Space, TallyKey};
+// pub use memory::MemoryStore;
+pub use plan::{Guard, Malformed, Plan, Verdict, Write};
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// A record's bytes.
+pub type Value = Bytes;
+
+/// One question to the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The record under a key, and the record that it points to if `follow` says so.
+    Record { key: Key, follow: Option<Follow> },
+    /// The first `limit` records in `start..end`, in byte order, each followed if `follow` says
+    /// so. Both bounds lie in one partition of one ordered space.
+    Range { start: Key, end: Key, limit: u32, follow: Option<Follow> },
+    /// A tally.
+    Tally(TallyKey),
+}
+
+/// How to get from a record to the one it points to, within the same round trip.
+///
+/// The target's key is `prefix` followed by the `length` bytes of the found value that begin at
+/// `offset`. A value too short to hold them points nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follow {
+    /// The first bytes of the target's key: its space, or its space and more.
+    pub prefix: Bytes,
+    /// Where in the found value the rest of the target's key begins.
+    pub offset: u8,
+    /// How many bytes of the found value complete the target's key.
+    pub length: u8,
+}
+
+impl Follow {
+    /// The key that `value` points to, if it is long enough to point anywhere.
+    pub fn target(&self, value: &[u8]) -> Option<Key> {
+        let start = usize::from(self.offset);
+        let tail = value.get(start..start + usize::from(self.length))?;
+        Some(Key::from_bytes([&self.prefix, tail].concat()))
+    }
+}
+
+/// A record as found, and what it pointed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The record's key.
+    pub key: Key,
+    /// The record's bytes.
+    pub value: Value,
+    /// The followed record; `None` when nothing was to be followed or nothing was there.
+    pub target: Option<Value>,
+}
+
+/// The answer to the [`Read`] at the same index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The answer to [`Read::Record`].
+    Record(Option<Entry>),
+    /// The answer to [`Read::Range`]; fewer than `limit` entries mean that the range holds no more.
+    Range(Vec<Entry>),
+    /// The answer to [`Read::Tally`]; a tally never written is 0.
+    Tally(i64),
+}
+
+/// What one call may carry. Callers stay below; an engine refuses what is above, whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Guards and writes of one plan, together.
+    pub plan_items: usize,
+    /// Bytes of keys and values of one plan.
+    pub plan_bytes: usize,
+    /// Plans of one batch.
+    pub batch_plans: usize,
+    /// Guards and writes of one batch, together.
+    pub batch_items: usize,
+    /// Bytes of keys and values of one batch.
+    pub batch_bytes: usize,
+    /// Questions of one read.
+    pub reads: usize,
+    /// Records of one range.
+    pub range_records: u32,
+}
+
+/// What an acknowledged commit survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the process's memory.
+    None,
+    /// A crash of the process and of the machine.
+    Strict,
+}
+
+/// An ordered map of small records with conditional commit: all that is asked of a database.
+///
+/// Order is by unsigned bytes of the whole key. Every key belongs to a partition (its space and
+/// eight bytes); a range never leaves one.
+#[async_trait]
+pub trait MetaStore: Debug + Send + Sync + 'static {
+    /// What one call may carry.
+    fn limits(&self) -> Limits;
+
+    /// What an acknowledged commit survives.
+    fn durability(&self) -> Durability;
+
+    /// Answers every question from one snapshot that holds every commit acknowledged before the
+    /// call began. One round trip. Answers stand at the indices of their questions.
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError>;
+
+    /// Decides each plan in order, atomically: all its writes if every guard holds, else none.
+    /// A plan sees the writes of the plans before it. One round trip for the batch.
+    ///
+    /// An error of kind [`StoreErrorKind::Unknown`] leaves every plan of the batch in doubt, each
+    /// by itself; of any other kind, no plan was committed.
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError>;
+
+    /// One page of a walk over a whole space, in an order of the engine's choice. What exists
+    /// throughout the walk is seen at least once. `resume` is `None` at first, then what the last
+    /// page returned. For maintenance: pages are separate snapshots.
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError>;
+
+    /// One page of a walk over every tally of a space, as [`MetaStore::walk`] for records.
+    async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError>;
+
+    /// Finishes what is under way and lets go of the database. Calls that come later fail.
+    async fn close(&self);
+}
+
+/// A page of [`MetaStore::walk`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Records of the space.
+    pub records: Vec<(Key, Value)>,
+    /// Where to go on; `None` at the end.
+    pub resume: Option<Bytes>,
+}
+
+/// A page of [`MetaStore::walk_tallies`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TallyPage {
+    /// Tallies of the space.
+    pub tallies: Vec<(TallyKey, i64)>,
+    /// Where to go on; `None` at the end.
+    pub resume: Option<Bytes>,
+}

@@ -1,0 +1,168 @@
+//! Plans: what must hold, and what happens then.
+
+use std::collections::HashSet;
+
+use crate::{Key, Limits, TallyKey, Value};
+
+/// A condition that must hold at the instant of commit.
+///
+/// Guards compare bytes, not versions: a record that returned to the same bytes says the same
+/// thing, and ids are never reused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The record has exactly these bytes.
+    Equals(Key, Value),
+    /// There is no such record.
+    Absent(Key),
+    /// The record exists; its bytes do not matter.
+    Present(Key),
+    /// No record in `start..end`, both in one partition of one ordered space. The range belongs to
+    /// an owner record that every plan writing into it guards, and that a plan relying on this
+    /// guard deletes or rewrites: engines do not protect the range itself.
+    Empty(Key, Key),
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Sets a record.
+    Put(Key, Value),
+    /// Removes a record, if it is there.
+    Delete(Key),
+    /// Adds to a tally. Additions commute.
+    Add(TallyKey, i64),
+    /// Raises a tally to at least this value.
+    Max(TallyKey, i64),
+    /// Sets a tally.
+    Set(TallyKey, i64),
+    /// Removes a tally; it reads as 0 from then on.
+    Clear(TallyKey),
+}
+
+impl Write {
+    fn key(&self) -> (bool, &Key) {
+        match self {
+            Write::Put(key, _) | Write::Delete(key) => (false, key),
+            Write::Add(TallyKey(key), _)
+            | Write::Max(TallyKey(key), _)
+            | Write::Set(TallyKey(key), _)
+            | Write::Clear(TallyKey(key)) => (true, key),
+        }
+    }
+}
+
+/// Writes that happen together, or not at all, if every guard holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What must hold.
+    pub guards: Vec<Guard>,
+    /// What happens then. A key stands in at most one write.
+    pub writes: Vec<Write>,
+}
+
+/// The store's decision on a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every guard held and every write happened.
+    Committed,
+    /// A guard did not hold; nothing was written.
+    Refused {
+        /// The first guard, in the plan's order, that did not hold.
+        guard: usize,
+        /// The record that `Equals` or `Absent` met instead, if there was one.
+        found: Option<Value>,
+    },
+}
+
+/// Why a plan is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// Two writes name one key.
+    #[error("two writes name {0:?}")]
+    WrittenTwice(Key),
+    /// A range that leaves its partition, runs backwards, or scans a point space.
+    #[error("no range from {0:?} to {1:?}")]
+    BadRange(Key, Key),
+    /// More than a limit allows.
+    #[error("{what}: {size} is more than {limit}")]
+    TooLarge {
+        /// Which limit.
+        what: &'static str,
+        /// What there is.
+        size: usize,
+        /// What is allowed.
+        limit: usize,
+    },
+}
+
+impl Plan {
+    /// Guards and writes, together.
+    pub fn items(&self) -> usize {
+        self.guards.len() + self.writes.len()
+    }
+
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> usize {
+        let guards = self.guards.iter().map(|guard| match guard {
+            Guard::Equals(key, value) => key.as_bytes().len() + value.len(),
+            Guard::Absent(key) | Guard::Present(key) => key.as_bytes().len(),
+            Guard::Empty(start, end) => start.as_bytes().len() + end.as_bytes().len(),
+        });
+        let writes = self.writes.iter().map(|write| match write {
+            Write::Put(key, value) => key.as_bytes().len() + value.len(),
+            other => other.key().1.as_bytes().len() + size_of::<i64>(),
+        });
+        guards.sum::<usize>() + writes.sum::<usize>()
+    }
+
+    /// Whether an engine with these limits may be asked to decide this plan.
+    pub fn check(&self, limits: &Limits) -> Result<(), Malformed> {
+        within("items of a plan", self.items(), limits.plan_items)?;
+        within("bytes of a plan", self.bytes(), limits.plan_bytes)?;
+        for guard in &self.guards {
+            match guard {
+                Guard::Equals(key, value) => check_record(key, Some(value), limits)?,
+                Guard::Absent(key) | Guard::Present(key) => check_record(key, None, limits)?,
+                Guard::Empty(start, end) => {
+                    check_record(start, None, limits)?;
+                    check_record(end, None, limits)?;
+                    check_range(start, end)?;
+                }
+            }
+        }
+        let mut seen = HashSet::with_capacity(self.writes.len());
+        for write in &self.writes {
+            let (tally, key) = write.key();
+            let value = if let Write::Put(_, value) = write { Some(value) } else { None };
+            check_record(key, value, limits)?;
+            if !seen.insert((tally, key)) {
+                return Err(Malformed::WrittenTwice(key.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `start..end` is a range of one partition of one ordered space. The end may be the first
+/// key of the next partition, which closes a whole one.
+pub(crate) fn check_range(start: &Key, end: &Key) -> Result<(), Malformed> {
+    let same = start.space() == end.space() && start.partition() == end.partition();
+    let whole = start.space() == end.space()
+        && end.suffix().is_empty()
+        && start.partition().checked_add(1) == Some(end.partition());
+    if start.space().is_ordered() && start <= end && (same || whole) {
+        Ok(())
+    } else {
+        Err(Malformed::BadRange(start.clone(), end.clone()))
+    }
+}
+
+fn check_record(key: &Key, value: Option<&Value>, limits: &Limits) -> Result<(), Malformed> {
+    within("bytes of a key", key.as_bytes().len(), limits.key_bytes)?;
+    within("bytes of a value", value.map_or(0, Value::len), limits.value_bytes)
+}
+
+pub(crate) fn within(what: &'static str, size: usize, limit: usize) -> Result<(), Malformed> {
+    if size <= limit { Ok(()) } else { Err(Malformed::TooLarge { what, size, limit }) }
+}
