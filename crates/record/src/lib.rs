@@ -3,6 +3,27 @@
 //! Every byte that reaches a metadata store is laid out here and described in `docs/FORMAT.md`.
 //! Nothing here reads, writes, or knows the time.
 
+mod codec;
+mod content;
 mod id;
+mod inode;
+pub mod key;
+mod name;
+mod small;
+mod upload;
 
+pub use codec::DecodeError;
+pub use content::{Content, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX, Slice};
 pub use id::{BlockId, IdError, Ino, Nonce};
+pub use inode::{
+    Attributes, Body, File, Header, Inode, ObjectHeaders, PartRun, Sum, SumAlgorithm, SumKind, Tag,
+};
+pub use name::{Dentry, Kind, Origin, Skey};
+pub use small::{
+    Beat, Bucket, Counter, Mark, Orphan, PolicyRecord, Session, Token, User, VolumeRecord,
+};
+pub use upload::{PART_SUMS_PAGE, Part, PartSums, Upload, UploadState};
+
+/// An instant: microseconds since 1970 in UTC, by the clock of whoever wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub i64);

@@ -1,0 +1,177 @@
+//! The bytes of a record: a format byte, fields, and a CRC that binds them to their key.
+//!
+//! Integers of fixed width are big-endian; those marked *varint* are LEB128, least significant
+//! group first. Byte strings are a varint length and the bytes. The last four bytes are the
+//! CRC-32C of the record's key followed by all bytes before them, so that a record that was
+//! flipped, cut, or found under a foreign key does not decode.
+
+use bytes::Bytes;
+use store::{Key, Value};
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The bytes do not match their CRC, or are too short to have one.
+    #[error("its checksum does not match")]
+    Checksum,
+    /// A newer release wrote the record.
+    #[error("its format is {0}, which this release does not know")]
+    Format(u8),
+    /// The bytes match their CRC, and still are not this record.
+    #[error("its field `{0}` does not decode")]
+    Field(&'static str),
+}
+
+const CRC_BYTES: usize = 4;
+
+fn crc(key: &Key, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), bytes)
+}
+
+/// Puts a record together.
+#[derive(Debug)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn new(format: u8) -> Writer {
+        Writer(vec![format])
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) -> &mut Writer {
+        self.0.push(value);
+        self
+    }
+
+    pub(crate) fn fixed(&mut self, bytes: &[u8]) -> &mut Writer {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub(crate) fn varint(&mut self, mut value: u64) -> &mut Writer {
+        while value >= 0x80 {
+            self.0.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.u8(value.to_le_bytes()[0])
+    }
+
+    /// A signed number, zigzag: small magnitudes are short.
+    pub(crate) fn signed(&mut self, value: i64) -> &mut Writer {
+        self.varint((value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned())
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
+        self.varint(bytes.len() as u64).fixed(bytes)
+    }
+
+    /// A tagged section, left out when `write` writes nothing.
+    pub(crate) fn section(&mut self, tag: u8, write: impl FnOnce(&mut Writer)) -> &mut Writer {
+        let mut section = Writer(Vec::new());
+        write(&mut section);
+        if section.0.is_empty() { self } else { self.u8(tag).bytes(&section.0) }
+    }
+
+    pub(crate) fn finish(mut self, key: &Key) -> Value {
+        let crc = crc(key, &self.0);
+        self.0.extend_from_slice(&crc.to_be_bytes());
+        self.0.into()
+    }
+}
+
+/// Takes a record apart. Every method names the field it was reading when it fails.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    bytes: Bytes,
+}
+
+impl Reader {
+    /// Checks the CRC and the format, and stands at the first field.
+    pub(crate) fn new(key: &Key, value: &Value, format: u8) -> Result<Reader, DecodeError> {
+        let end = value.len().checked_sub(CRC_BYTES).ok_or(DecodeError::Checksum)?;
+        let (bytes, sum) = (value.slice(..end), value.slice(end..));
+        if crc(key, &bytes).to_be_bytes() != sum[..] {
+            return Err(DecodeError::Checksum);
+        }
+        let mut reader = Reader { bytes };
+        match reader.u8("format")? {
+            found if found == format => Ok(reader),
+            found => Err(DecodeError::Format(found)),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
+        let [byte] = self.fixed(field)?;
+        Ok(byte)
+    }
+
+    pub(crate) fn take(&mut self, n: usize, field: &'static str) -> Result<Bytes, DecodeError> {
+        if n > self.bytes.len() {
+            return Err(DecodeError::Field(field));
+        }
+        Ok(self.bytes.split_to(n))
+    }
+
+    pub(crate) fn fixed<const N: usize>(
+        &mut self,
+        field: &'static str,
+    ) -> Result<[u8; N], DecodeError> {
+        self.take(N, field)?[..].try_into().map_err(|_| DecodeError::Field(field))
+    }
+
+    pub(crate) fn varint(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8(field)?;
+            let group = u64::from(byte & 0x7f);
+            if group << shift >> shift != group {
+                break;
+            }
+            value |= group << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::Field(field))
+    }
+
+    /// A varint of a narrower type.
+    pub(crate) fn narrow<T: TryFrom<u64>>(
+        &mut self,
+        field: &'static str,
+    ) -> Result<T, DecodeError> {
+        T::try_from(self.varint(field)?).map_err(|_| DecodeError::Field(field))
+    }
+
+    pub(crate) fn signed(&mut self, field: &'static str) -> Result<i64, DecodeError> {
+        let zigzag = self.varint(field)?;
+        Ok((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
+    }
+
+    pub(crate) fn bytes(&mut self, field: &'static str) -> Result<Bytes, DecodeError> {
+        let n = self.narrow(field)?;
+        self.take(n, field)
+    }
+
+    pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        String::from_utf8(self.bytes(field)?.into()).map_err(|_| DecodeError::Field(field))
+    }
+
+    /// The next tagged section, if there is one more.
+    pub(crate) fn section(&mut self) -> Result<Option<(u8, Reader)>, DecodeError> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.u8("section")?;
+        Ok(Some((tag, Reader { bytes: self.bytes("section")? })))
+    }
+
+    /// Nothing may be left over.
+    pub(crate) fn finish(self, field: &'static str) -> Result<(), DecodeError> {
+        if self.is_empty() { Ok(()) } else { Err(DecodeError::Field(field)) }
+    }
+}

@@ -1,0 +1,145 @@
+//! Contents: where a file's bytes lie.
+
+use bytes::Bytes;
+use store::{Key, Value};
+
+use crate::BlockId;
+use crate::codec::{DecodeError, Reader, Writer};
+
+/// A run of bytes of one block at a position of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Where in the file the run begins.
+    pub position: u64,
+    /// The block that holds it.
+    pub block: BlockId,
+    /// The block's content, in bytes.
+    pub block_length: u32,
+    /// The CRC-32C of the block's content.
+    pub block_crc32c: u32,
+    /// Where in the block's content the run begins.
+    pub offset: u32,
+    /// The run's length in bytes; never 0.
+    pub length: u32,
+}
+
+impl Slice {
+    /// Where in the file the run ends.
+    pub const fn end(&self) -> u64 {
+        self.position + self.length as u64
+    }
+}
+
+/// A file's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The bytes themselves, and nothing for an empty file.
+    Inline(Bytes),
+    /// Slices in the record, in the order of their positions.
+    Slices(Vec<Slice>),
+    /// Slices in pages of their own: for each page, the position at which it begins.
+    Pages(Vec<u64>),
+}
+
+/// The most slices that stand in an inode's record; more go to pages.
+pub const INODE_SLICES_MAX: usize = 64;
+
+/// The most slices of one page of a content map.
+pub const PAGE_SLICES_MAX: usize = 512;
+
+const INLINE: u8 = 0;
+const SLICES: u8 = 1;
+const PAGES: u8 = 2;
+
+impl Content {
+    pub(crate) fn write(&self, to: &mut Writer) {
+        match self {
+            Content::Inline(bytes) => {
+                to.u8(INLINE).bytes(bytes);
+            }
+            Content::Slices(slices) => {
+                write_slices(to.u8(SLICES), slices);
+            }
+            Content::Pages(starts) => {
+                to.u8(PAGES).varint(starts.len() as u64);
+                starts.iter().for_each(|start| {
+                    to.varint(*start);
+                });
+            }
+        }
+    }
+
+    pub(crate) fn read(from: &mut Reader) -> Result<Content, DecodeError> {
+        match from.u8("content")? {
+            INLINE => Ok(Content::Inline(from.bytes("inline bytes")?)),
+            SLICES => Ok(Content::Slices(read_slices(from)?)),
+            PAGES => {
+                let pages = from.varint("pages")?;
+                (0..pages)
+                    .map(|_| from.varint("page start"))
+                    .collect::<Result<_, _>>()
+                    .map(Content::Pages)
+            }
+            _ => Err(DecodeError::Field("content")),
+        }
+    }
+}
+
+pub(crate) fn write_slices(to: &mut Writer, slices: &[Slice]) {
+    to.varint(slices.len() as u64);
+    for slice in slices {
+        to.varint(slice.position)
+            .fixed(&slice.block.0)
+            .varint(u64::from(slice.block_length))
+            .fixed(&slice.block_crc32c.to_be_bytes())
+            .varint(u64::from(slice.offset))
+            .varint(u64::from(slice.length));
+    }
+}
+
+pub(crate) fn read_slices(from: &mut Reader) -> Result<Vec<Slice>, DecodeError> {
+    let count = from.varint("slices")?;
+    let mut slices = Vec::new();
+    for _ in 0..count {
+        let slice = Slice {
+            position: from.varint("position")?,
+            block: BlockId(from.fixed("block")?),
+            block_length: from.narrow("block length")?,
+            block_crc32c: u32::from_be_bytes(from.fixed("block checksum")?),
+            offset: from.narrow("offset")?,
+            length: from.narrow("length")?,
+        };
+        let end = u64::from(slice.offset) + u64::from(slice.length);
+        if slice.length == 0 || end > u64::from(slice.block_length) {
+            return Err(DecodeError::Field("length"));
+        }
+        if slice.position.checked_add(u64::from(slice.length)).is_none() {
+            return Err(DecodeError::Field("position"));
+        }
+        slices.push(slice);
+    }
+    Ok(slices)
+}
+
+/// A page of a large content map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapPage(pub Vec<Slice>);
+
+impl MapPage {
+    const FORMAT: u8 = 1;
+
+    /// The record's bytes.
+    pub fn encode(&self, key: &Key) -> Value {
+        let mut to = Writer::new(MapPage::FORMAT);
+        write_slices(&mut to, &self.0);
+        to.finish(key)
+    }
+
+    /// The record, if the bytes are one.
+    pub fn decode(key: &Key, value: &Value) -> Result<MapPage, DecodeError> {
+        let mut from = Reader::new(key, value, MapPage::FORMAT)?;
+        let slices = read_slices(&mut from)?;
+        from.finish("slices")?;
+        Ok(MapPage(slices))
+    }
+}

@@ -1,0 +1,240 @@
+//! Keys: which records and tallies there are, and in what order they stand.
+//!
+//! Lowercase spaces are ordered and may be scanned; uppercase spaces are asked for by key alone.
+
+use bytes::Bytes;
+use store::{Follow, Key, Space, TallyKey};
+
+use crate::{BlockId, Ino, Nonce};
+
+/// The spaces of a volume.
+pub mod space {
+    use store::Space;
+
+    /// The volume itself: one record.
+    pub const VOLUME: Space = Space(b'V');
+    /// The next inode number to lease: one record.
+    pub const LEASE: Space = Space(b'L');
+    /// The readers' epoch: one record.
+    pub const EPOCH: Space = Space(b'E');
+    /// Inodes, by number.
+    pub const INODE: Space = Space(b'I');
+    /// Pages of large content maps, by inode and page.
+    pub const MAP: Space = Space(b'M');
+    /// Checksums of the parts a file was completed from, by inode and page.
+    pub const PART_SUMS: Space = Space(b'C');
+    /// Settings of buckets, by inode.
+    pub const BUCKET: Space = Space(b'B');
+    /// Names, by directory.
+    pub const DENTRY: Space = Space(b'd');
+    /// What lost its name and awaits the reaper.
+    pub const ORPHAN: Space = Space(b'o');
+    /// Blocks that no record names any more and that await deletion.
+    pub const PENDING: Space = Space(b'q');
+    /// Who shares a block.
+    pub const SHARE: Space = Space(b'x');
+    /// Multipart uploads, by bucket and key.
+    pub const UPLOAD: Space = Space(b'u');
+    /// Parts, by upload.
+    pub const PART: Space = Space(b'p');
+    /// What a session has laid down ahead of the plan that publishes it.
+    pub const STAGED: Space = Space(b'z');
+    /// Live sessions.
+    pub const SESSION: Space = Space(b's');
+    /// Their heartbeats.
+    pub const BEAT: Space = Space(b'h');
+    /// Sessions that were ended from outside.
+    pub const FENCED: Space = Space(b'f');
+    /// Tokens: what proves that a plan of a session was committed.
+    pub const TOKEN: Space = Space(b'k');
+    /// Access keys.
+    pub const USER: Space = Space(b'a');
+    /// Named policies.
+    pub const POLICY: Space = Space(b'g');
+    /// Counts and times of directories and buckets. Tallies only.
+    pub const TALLY: Space = Space(b'n');
+
+    /// Spaces whose records name blocks.
+    pub const NAMING_BLOCKS: [Space; 5] = [INODE, MAP, PART, ORPHAN, PENDING];
+
+    /// Every space of records, in the order in which a dump writes them.
+    pub const ALL: [Space; 20] = [
+        VOLUME, LEASE, EPOCH, INODE, MAP, PART_SUMS, BUCKET, DENTRY, UPLOAD, PART, STAGED, SHARE,
+        SESSION, BEAT, FENCED, TOKEN, USER, POLICY, ORPHAN, PENDING,
+    ];
+}
+
+/// The volume's own record.
+pub fn volume() -> Key {
+    Key::new(space::VOLUME, 0, b"")
+}
+
+/// The next inode number to lease.
+pub fn lease() -> Key {
+    Key::new(space::LEASE, 0, b"")
+}
+
+/// The readers' epoch.
+pub fn epoch() -> Key {
+    Key::new(space::EPOCH, 0, b"")
+}
+
+/// An inode.
+pub fn inode(ino: Ino) -> Key {
+    Key::new(space::INODE, ino.0, b"")
+}
+
+/// A page of a large content map.
+pub fn map_page(ino: Ino, page: u32) -> Key {
+    Key::new(space::MAP, ino.0, &page.to_be_bytes())
+}
+
+/// A page of part checksums.
+pub fn part_sums(ino: Ino, page: u32) -> Key {
+    Key::new(space::PART_SUMS, ino.0, &page.to_be_bytes())
+}
+
+/// A bucket's settings.
+pub fn bucket(ino: Ino) -> Key {
+    Key::new(space::BUCKET, ino.0, b"")
+}
+
+/// A name in a directory. See [`crate::Skey`].
+pub fn dentry(parent: Ino, skey: &[u8]) -> Key {
+    Key::new(space::DENTRY, parent.0, skey)
+}
+
+/// All names in a directory: the first key, and the first behind the last.
+pub fn dentries(parent: Ino) -> (Key, Key) {
+    partition(space::DENTRY, parent.0)
+}
+
+/// How to get from a dentry to the inode it binds.
+pub fn dentry_to_inode() -> Follow {
+    let length = size_of::<Ino>() as u8;
+    Follow {
+        prefix: Bytes::from_static(&[space::INODE.0]),
+        offset: crate::Dentry::INO_OFFSET,
+        length,
+    }
+}
+
+/// Something without a name, awaiting the reaper.
+pub fn orphan(ino: Ino) -> Key {
+    Key::new(space::ORPHAN, 0, &ino.0.to_be_bytes())
+}
+
+/// A block awaiting deletion.
+pub fn pending(block: BlockId) -> Key {
+    Key::new(space::PENDING, 0, &block.0)
+}
+
+/// One owner of a shared block. A block without such records has the one owner that names it.
+pub fn share(block: BlockId, owner: Ino) -> Key {
+    Key::new(space::SHARE, share_partition(block), &[&block.0[..], &owner.0.to_be_bytes()].concat())
+}
+
+/// All owners of a shared block.
+pub fn shares(block: BlockId) -> (Key, Key) {
+    let first = share(block, Ino(0));
+    let last = share(block, Ino(u64::MAX));
+    (first, last)
+}
+
+/// The last eight bytes of a block's id, so that the owners of one block stand together and those
+/// of two blocks of one session do not.
+fn share_partition(block: BlockId) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&block.0[BlockId::BYTES - 8..]);
+    u64::from_be_bytes(bytes)
+}
+
+/// A multipart upload. Keys hold no NUL, so uploads stand in the order of their keys.
+pub fn upload(bucket: Ino, object: &[u8], id: [u8; 16]) -> Key {
+    Key::new(space::UPLOAD, bucket.0, &[object, b"\0", &id].concat())
+}
+
+/// All uploads of a bucket.
+pub fn uploads(bucket: Ino) -> (Key, Key) {
+    partition(space::UPLOAD, bucket.0)
+}
+
+/// One transmission of a part: a part sent twice is two records.
+pub fn part(upload: Ino, number: u16, part: Ino) -> Key {
+    Key::new(space::PART, upload.0, &[&number.to_be_bytes()[..], &part.0.to_be_bytes()].concat())
+}
+
+/// All parts of an upload.
+pub fn parts(upload: Ino) -> (Key, Key) {
+    partition(space::PART, upload.0)
+}
+
+/// What a session has laid down for an inode that nothing publishes yet.
+pub fn staged(session: Nonce, ino: Ino) -> Key {
+    Key::new(space::STAGED, 0, &[&session.0[..], &ino.0.to_be_bytes()].concat())
+}
+
+/// A live session.
+pub fn session(nonce: Nonce) -> Key {
+    Key::new(space::SESSION, 0, &nonce.0)
+}
+
+/// A session's heartbeat.
+pub fn beat(nonce: Nonce) -> Key {
+    Key::new(space::BEAT, 0, &nonce.0)
+}
+
+/// A session that was ended from outside.
+pub fn fenced(nonce: Nonce) -> Key {
+    Key::new(space::FENCED, 0, &nonce.0)
+}
+
+/// One of a session's lanes; see [`crate::Token`].
+pub fn token(nonce: Nonce, lane: u16) -> Key {
+    Key::new(space::TOKEN, token_partition(nonce), &[&nonce.0[..], &lane.to_be_bytes()].concat())
+}
+
+/// All lanes of a session.
+pub fn tokens(nonce: Nonce) -> (Key, Key) {
+    let past = [&nonce.0[..], &[0xff, 0xff, 0xff]].concat();
+    (token(nonce, 0), Key::new(space::TOKEN, token_partition(nonce), &past))
+}
+
+fn token_partition(nonce: Nonce) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&nonce.0[..8]);
+    u64::from_be_bytes(bytes)
+}
+
+/// An access key.
+pub fn user(access_key: &str) -> Key {
+    Key::new(space::USER, 0, access_key.as_bytes())
+}
+
+/// A named policy.
+pub fn policy(name: &str) -> Key {
+    Key::new(space::POLICY, 0, name.as_bytes())
+}
+
+/// All records of a partition.
+pub fn partition(space: Space, partition: u64) -> (Key, Key) {
+    (Key::new(space, partition, b""), Key::new(space, partition + 1, b""))
+}
+
+/// What is counted of a directory or bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Names in a directory.
+    Entries = 0,
+    /// When a name in a directory last changed, in microseconds since 1970.
+    Modified = 1,
+    /// Objects of a bucket.
+    Objects = 2,
+    /// Bytes of a bucket's files, those awaiting the reaper included.
+    Bytes = 3,
+}
+
+/// A tally of a directory or bucket.
+pub fn tally(ino: Ino, count: Count) -> TallyKey {
+    TallyKey(Key::new(space::TALLY, ino.0, &[count as u8]))
+}

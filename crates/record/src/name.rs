@@ -1,0 +1,122 @@
+//! Names: dentries, and how they sort.
+
+use store::{Key, Value};
+
+use crate::Ino;
+use crate::codec::{DecodeError, Reader, Writer};
+
+/// What a dentry binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory.
+    Directory = 1,
+    /// A regular file.
+    File = 2,
+    /// A symbolic link.
+    Symlink = 3,
+    /// A device, socket or FIFO; only the file view shows it.
+    Special = 4,
+}
+
+/// Why a directory exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A deeper key implied it; it goes with the last of them.
+    Implied = 0,
+    /// Somebody made it; only they remove it.
+    Made = 1,
+}
+
+/// A binding of a name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dentry {
+    /// The inode it binds.
+    pub ino: Ino,
+    /// What that is.
+    pub kind: Kind,
+    /// Why it exists. Always [`Origin::Made`] but for directories.
+    pub origin: Origin,
+}
+
+impl Dentry {
+    const FORMAT: u8 = 1;
+    /// Where in the record the inode's number stands, for [`crate::key::dentry_to_inode`].
+    pub(crate) const INO_OFFSET: u8 = 2;
+
+    /// A file's binding.
+    pub const fn file(ino: Ino) -> Dentry {
+        Dentry { ino, kind: Kind::File, origin: Origin::Made }
+    }
+
+    /// A directory's binding.
+    pub const fn directory(ino: Ino, origin: Origin) -> Dentry {
+        Dentry { ino, kind: Kind::Directory, origin }
+    }
+
+    /// The record's bytes.
+    pub fn encode(&self, key: &Key) -> Value {
+        let mut to = Writer::new(Dentry::FORMAT);
+        to.u8(self.kind as u8 | (self.origin as u8) << 4).fixed(&self.ino.0.to_be_bytes());
+        to.finish(key)
+    }
+
+    /// The record, if the bytes are one.
+    pub fn decode(key: &Key, value: &Value) -> Result<Dentry, DecodeError> {
+        let mut from = Reader::new(key, value, Dentry::FORMAT)?;
+        let bits = from.u8("kind")?;
+        let kind = match bits & 0x0f {
+            1 => Kind::Directory,
+            2 => Kind::File,
+            3 => Kind::Symlink,
+            4 => Kind::Special,
+            _ => return Err(DecodeError::Field("kind")),
+        };
+        let origin = match bits >> 4 {
+            0 => Origin::Implied,
+            1 => Origin::Made,
+            _ => return Err(DecodeError::Field("origin")),
+        };
+        let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
+        from.finish("inode")?;
+        Ok(Dentry { ino, kind, origin })
+    }
+}
+
+/// A dentry's name as the store sorts it: a file's name as it is, a directory's with `/` behind
+/// it, and nothing for the object whose key ends where its directory's does.
+///
+/// Byte order of skeys, depth first, is the order of object keys; a file and a directory of one
+/// name are two dentries.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Skey(Vec<u8>);
+
+impl Skey {
+    /// The skey of anything that is not a directory; empty for the object `a/` in directory `a`.
+    ///
+    /// # Panics
+    /// If the name holds a `/`: it is one component.
+    pub fn file(name: &[u8]) -> Skey {
+        assert!(!name.contains(&b'/'), "a name is one component");
+        Skey(name.to_vec())
+    }
+
+    /// The skey of a directory.
+    ///
+    /// # Panics
+    /// If the name holds a `/`: it is one component.
+    pub fn directory(name: &[u8]) -> Skey {
+        assert!(!name.contains(&b'/'), "a name is one component");
+        Skey([name, b"/"].concat())
+    }
+
+    /// The bytes behind the parent in a dentry's key.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Skey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}

@@ -1,0 +1,304 @@
+//! The small records: the volume, buckets, sessions, tokens, orphans, access keys.
+
+use store::{Key, Value};
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::inode::{read_pairs, write_pairs};
+use crate::{Ino, Timestamp};
+
+/// Gives a record its bytes: a format and what two closures write and read.
+macro_rules! record {
+    ($name:ident, $format:literal, |$this:ident, $to:ident| $write:block, |$from:ident| $read:block) => {
+        impl $name {
+            const FORMAT: u8 = $format;
+
+            /// The record's bytes.
+            pub fn encode(&self, key: &Key) -> Value {
+                let $this = self;
+                let mut $to = Writer::new($name::FORMAT);
+                $write
+                $to.finish(key)
+            }
+
+            /// The record, if the bytes are one.
+            pub fn decode(key: &Key, value: &Value) -> Result<$name, DecodeError> {
+                let mut $from = Reader::new(key, value, $name::FORMAT)?;
+                let record = $read;
+                $from.finish("end")?;
+                Ok(record)
+            }
+        }
+    };
+}
+
+/// The volume: made once, read at every start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeRecord {
+    /// Random; stands in the backing bucket too, so that two volumes never share a prefix.
+    pub id: [u8; 16],
+    /// When the volume was made.
+    pub made: Timestamp,
+    /// The release family whose records stand here; a greater one than ours is refused.
+    pub format: u32,
+    /// Counts restores.
+    pub generation: u64,
+    /// Content bytes of a full block.
+    pub block_bytes: u32,
+}
+
+impl VolumeRecord {
+    /// The format that this release writes.
+    pub const CURRENT: u32 = 1;
+}
+
+record!(
+    VolumeRecord,
+    1,
+    |this, to| {
+        to.fixed(&this.id)
+            .signed(this.made.0)
+            .varint(u64::from(this.format))
+            .varint(this.generation)
+            .varint(u64::from(this.block_bytes));
+    },
+    |from| {
+        VolumeRecord {
+            id: from.fixed("id")?,
+            made: Timestamp(from.signed("made")?),
+            format: from.narrow("format")?,
+            generation: from.varint("generation")?,
+            block_bytes: from.narrow("block bytes")?,
+        }
+    }
+);
+
+/// A number that only grows: the next lease, the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter(pub u64);
+
+record!(
+    Counter,
+    1,
+    |this, to| {
+        to.varint(this.0);
+    },
+    |from| { Counter(from.varint("number")?) }
+);
+
+/// A bucket's settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// The access key that made it.
+    pub owner: String,
+    /// Whether keys `a` and `a/b` may both exist.
+    pub refuse_overlap: bool,
+    /// Whether entity tags are opaque instead of MD5s.
+    pub opaque_tags: bool,
+    /// Bucket tags.
+    pub tags: Vec<(String, String)>,
+}
+
+record!(
+    Bucket,
+    1,
+    |this, to| {
+        let flags = u8::from(this.refuse_overlap) | u8::from(this.opaque_tags) << 1;
+        to.bytes(this.owner.as_bytes()).u8(flags);
+        write_pairs(&mut to, &this.tags);
+    },
+    |from| {
+        let owner = from.string("owner")?;
+        let flags = from.u8("flags")?;
+        if flags > 3 {
+            return Err(DecodeError::Field("flags"));
+        }
+        Bucket {
+            owner,
+            refuse_overlap: flags & 1 != 0,
+            opaque_tags: flags & 2 != 0,
+            tags: read_pairs(&mut from)?,
+        }
+    }
+);
+
+/// A live session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// When it began.
+    pub began: Timestamp,
+    /// Where it runs, for people: host and process.
+    pub place: String,
+}
+
+record!(
+    Session,
+    1,
+    |this, to| {
+        to.signed(this.began.0).bytes(this.place.as_bytes());
+    },
+    |from| { Session { began: Timestamp(from.signed("began")?), place: from.string("place")? } }
+);
+
+/// A session's heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// Counts beats.
+    pub count: u64,
+    /// Every operation of the session that began before this epoch has ended.
+    pub passed: u64,
+}
+
+record!(
+    Beat,
+    1,
+    |this, to| {
+        to.varint(this.count).varint(this.passed);
+    },
+    |from| { Beat { count: from.varint("count")?, passed: from.varint("passed")? } }
+);
+
+/// The proof that a plan was committed, or never will be.
+///
+/// A session keeps one record a *lane*. A plan in a lane guards the record's value and writes the
+/// next one, so the value says which plan was the last to happen. Whoever cannot tell whether a
+/// plan happened commits the same step with `aborted` set: then either the plan can never happen,
+/// or the record says that it did. A lane is used again only when its plan has settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Counts the lane's plans.
+    pub count: u64,
+    /// Whether this step was taken to keep a plan from happening.
+    pub aborted: bool,
+}
+
+record!(
+    Token,
+    1,
+    |this, to| {
+        to.varint(this.count).u8(u8::from(this.aborted));
+    },
+    |from| { Token { count: from.varint("count")?, aborted: from.u8("aborted")? != 0 } }
+);
+
+/// What lost its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Orphan {
+    /// A file: its inode still stands under its number.
+    File {
+        /// The bucket whose bytes it counts among.
+        bucket: Ino,
+    },
+    /// A file that nobody can reach any more: its inode's record, moved here.
+    Doomed {
+        /// The bucket whose bytes it counts among.
+        bucket: Ino,
+        /// The bytes of its inode's record.
+        inode: Value,
+    },
+    /// A bucket: its uploads go.
+    Bucket,
+    /// An upload that was completed or aborted: its record's key.
+    Upload {
+        /// The bytes of the upload's key.
+        key: Vec<u8>,
+    },
+}
+
+record!(
+    Orphan,
+    1,
+    |this, to| {
+        match this {
+            Orphan::File { bucket } => {
+                to.u8(1).varint(bucket.0);
+            }
+            Orphan::Doomed { bucket, inode } => {
+                to.u8(2).varint(bucket.0).bytes(inode);
+            }
+            Orphan::Bucket => {
+                to.u8(3);
+            }
+            Orphan::Upload { key } => {
+                to.u8(4).bytes(key);
+            }
+        }
+    },
+    |from| {
+        match from.u8("kind")? {
+            1 => Orphan::File { bucket: Ino(from.varint("bucket")?) },
+            2 => {
+                Orphan::Doomed { bucket: Ino(from.varint("bucket")?), inode: from.bytes("inode")? }
+            }
+            3 => Orphan::Bucket,
+            4 => Orphan::Upload { key: from.bytes("key")?.into() },
+            _ => return Err(DecodeError::Field("kind")),
+        }
+    }
+);
+
+/// A record whose existence says everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark;
+
+record!(Mark, 1, |_this, to| {}, |from| { Mark });
+
+/// An access key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    /// The secret, sealed by the key that only gateways hold.
+    pub sealed_secret: Vec<u8>,
+    /// Whether the key may be used.
+    pub enabled: bool,
+    /// Whom files belong to.
+    pub uid: u32,
+    /// See `uid`.
+    pub gid: u32,
+    /// Names of policies; with none, everything is denied.
+    pub policies: Vec<String>,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (enabled, policies) = (self.enabled, &self.policies);
+        f.debug_struct("User")
+            .field("enabled", &enabled)
+            .field("policies", policies)
+            .finish_non_exhaustive()
+    }
+}
+
+record!(
+    User,
+    1,
+    |this, to| {
+        to.bytes(&this.sealed_secret)
+            .u8(u8::from(this.enabled))
+            .varint(u64::from(this.uid))
+            .varint(u64::from(this.gid))
+            .varint(this.policies.len() as u64);
+        for policy in &this.policies {
+            to.bytes(policy.as_bytes());
+        }
+    },
+    |from| {
+        let sealed_secret = from.bytes("secret")?.into();
+        let enabled = from.u8("enabled")? != 0;
+        let (uid, gid) = (from.narrow("uid")?, from.narrow("gid")?);
+        let count = from.varint("policies")?;
+        let policies = (0..count).map(|_| from.string("policy")).collect::<Result<_, _>>()?;
+        User { sealed_secret, enabled, uid, gid, policies }
+    }
+);
+
+/// A named policy: its JSON document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRecord(pub String);
+
+record!(
+    PolicyRecord,
+    1,
+    |this, to| {
+        to.bytes(this.0.as_bytes());
+    },
+    |from| { PolicyRecord(from.string("document")?) }
+);
