@@ -1,0 +1,98 @@
+//! Blocks in memory: the reference of the contract, for tests and for trying things out.
+//!
+//! Durable for as long as the value lives, which is all that it promises.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+
+use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
+
+/// Blocks on a page of a listing.
+const PAGE_BLOCKS: usize = 1_000;
+
+/// Blocks in memory.
+#[derive(Debug, Default)]
+pub struct MemoryBlocks {
+    blocks: Mutex<BTreeMap<BlockId, Bytes>>,
+}
+
+impl MemoryBlocks {
+    /// A store without blocks.
+    pub fn new() -> MemoryBlocks {
+        MemoryBlocks::default()
+    }
+
+    /// The map is whole between any two statements, so a panic elsewhere leaves it usable.
+    fn blocks(&self) -> MutexGuard<'_, BTreeMap<BlockId, Bytes>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl BlockStore for MemoryBlocks {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        let mut blocks = self.blocks();
+        let kept = blocks.entry(block.id()).or_insert_with(|| block.bytes().clone());
+        if kept == block.bytes() {
+            Ok(())
+        } else {
+            let doing = format!("writing block {}", block.id());
+            Err(BlockError::new(BlockErrorKind::Conflict, doing))
+        }
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        let blocks = self.blocks();
+        let Some(block) = blocks.get(&id) else {
+            return Err(BlockError::new(BlockErrorKind::NotFound, format!("reading block {id}")));
+        };
+        let end = usize::try_from(bytes.end).unwrap_or(usize::MAX).min(block.len());
+        let start = usize::try_from(bytes.start).unwrap_or(usize::MAX).min(end);
+        Ok(block.slice(start..end))
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        Ok(self.blocks().get(&id).map(|block| block.len() as u64))
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        self.blocks().remove(&id);
+        Ok(())
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        let mut sessions: Vec<Nonce> = self.blocks().keys().map(|id| id.session()).collect();
+        sessions.dedup();
+        Ok(sessions)
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        let start = match resume {
+            None => Bound::Included(BlockId::new(session, 0)),
+            Some(last) => Bound::Excluded(last.parse().map_err(|error| {
+                let doing = format!("resuming the blocks of session {session} from {last:?}");
+                BlockError::because(BlockErrorKind::Refused, doing, error)
+            })?),
+        };
+        let end = Bound::Included(BlockId::new(session, BlockId::COUNTER_MAX));
+        if matches!(start, Bound::Excluded(last) if last.session() != session) {
+            let doing = format!("resuming the blocks of session {session} from another session's");
+            return Err(BlockError::new(BlockErrorKind::Refused, doing));
+        }
+        let blocks = self.blocks();
+        let mut rest = blocks.range((start, end)).map(|(id, bytes)| (*id, bytes.len() as u64));
+        let page: Vec<(BlockId, u64)> = rest.by_ref().take(PAGE_BLOCKS).collect();
+        let more = rest.next().is_some();
+        let resume = page.last().filter(|_| more).map(|(id, _)| id.to_string());
+        Ok(BlockPage { blocks: page, resume })
+    }
+
+    async fn probe(&self) -> Result<(), BlockError> {
+        Ok(())
+    }
+}

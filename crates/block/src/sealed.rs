@@ -1,0 +1,298 @@
+//! The bytes of a block: how they are sealed, and how they are opened.
+//!
+//! A sealed block, all integers big-endian:
+//!
+//! ```text
+//! offset  bytes  header
+//!      0      4  "ASHB"
+//!      4      1  format: 1
+//!      5      1  codec: 0, the content as it is
+//!      6      2  reserved: 0
+//!      8      4  length of the content
+//!     12     16  block id
+//!     28      4  CRC-32C of the 28 bytes before
+//!
+//!                then the content in sub-blocks of 65,536 bytes, the last one maybe shorter:
+//!  + 0       n   content
+//!  + n       4   CRC-32C of block id ‖ u32 index of the sub-block ‖ the n bytes before
+//! ```
+//!
+//! So a run of whole sub-blocks is one contiguous range that is verified by itself, and a piece
+//! that was shifted, swapped or taken from another block fails by itself. That a whole block was
+//! replaced by another consistent one under the same id shows only against its [`BlockRef`].
+//!
+//! Nothing here reads or writes; bytes come and go as arguments.
+
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use crc32c::{crc32c, crc32c_append};
+use record::BlockId;
+
+use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
+
+/// Bytes before the first sub-block.
+pub const HEADER_BYTES: u32 = 32;
+
+/// Bytes behind each sub-block's content.
+pub const CHECKSUM_BYTES: u32 = 4;
+
+const MAGIC: [u8; 4] = *b"ASHB";
+const FORMAT: u8 = 1;
+const CODEC_NONE: u8 = 0;
+/// The part of the header that its checksum covers.
+const HEADER_BODY_BYTES: usize = 28;
+/// A whole sub-block, sealed.
+const SEALED_SUB_BLOCK_BYTES: u64 = SUB_BLOCK_BYTES as u64 + CHECKSUM_BYTES as u64;
+
+/// What a record knows of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlockRef {
+    /// The block's name.
+    pub id: BlockId,
+    /// Content bytes.
+    pub length: u32,
+    /// CRC-32C of the content.
+    pub crc32c: u32,
+}
+
+/// A block ready to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedBlock {
+    id: BlockId,
+    length: u32,
+    crc32c: u32,
+    bytes: Bytes,
+}
+
+impl SealedBlock {
+    /// The block's name.
+    pub fn id(&self) -> BlockId {
+        self.id
+    }
+
+    /// Content bytes.
+    pub fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// CRC-32C of the content.
+    pub fn crc32c(&self) -> u32 {
+        self.crc32c
+    }
+
+    /// The sealed bytes, as a store keeps them.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// What a record keeps of this block.
+    pub fn reference(&self) -> BlockRef {
+        BlockRef { id: self.id, length: self.length, crc32c: self.crc32c }
+    }
+}
+
+/// A block in the making: bytes enter once, and are checksummed as they enter.
+#[derive(Debug)]
+pub struct Sealer {
+    id: BlockId,
+    bytes: BytesMut,
+    length: u32,
+    /// Of all content so far.
+    content_crc: u32,
+    /// Of the open sub-block: id, index and its content so far.
+    sub_block_crc: u32,
+}
+
+impl Sealer {
+    /// Begins a block that is expected to hold `capacity` content bytes. It may hold fewer, and
+    /// more at the price of a copy, up to [`BLOCK_BYTES_MAX`].
+    pub fn new(id: BlockId, capacity: u32) -> Sealer {
+        let sealed = sealed_bytes(capacity.min(BLOCK_BYTES_MAX));
+        let mut bytes = BytesMut::with_capacity(usize::try_from(sealed).unwrap_or_default());
+        bytes.put_bytes(0, HEADER_BYTES as usize);
+        Sealer { id, bytes, length: 0, content_crc: 0, sub_block_crc: seed(id, 0) }
+    }
+
+    /// The block's name.
+    pub fn id(&self) -> BlockId {
+        self.id
+    }
+
+    /// Content bytes so far.
+    pub fn len(&self) -> u32 {
+        self.length
+    }
+
+    /// Whether nothing has entered yet.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Content bytes that may still enter.
+    pub fn remaining(&self) -> u32 {
+        BLOCK_BYTES_MAX - self.length
+    }
+
+    /// Appends content.
+    ///
+    /// # Panics
+    /// If `content` is longer than [`remaining`](Sealer::remaining): callers cut before.
+    pub fn push(&mut self, content: &[u8]) {
+        assert!(content.len() <= self.remaining() as usize, "the caller cuts at `remaining`");
+        let mut rest = content;
+        while !rest.is_empty() {
+            let room = SUB_BLOCK_BYTES - self.length % SUB_BLOCK_BYTES;
+            let (piece, tail) = rest.split_at(rest.len().min(room as usize));
+            self.bytes.put_slice(piece);
+            self.content_crc = crc32c_append(self.content_crc, piece);
+            self.sub_block_crc = crc32c_append(self.sub_block_crc, piece);
+            self.length += u32::try_from(piece.len()).unwrap_or(room);
+            if self.length.is_multiple_of(SUB_BLOCK_BYTES) {
+                self.close_sub_block();
+            }
+            rest = tail;
+        }
+    }
+
+    /// Ends the block.
+    ///
+    /// # Panics
+    /// If nothing was pushed: there is no empty block.
+    pub fn finish(mut self) -> SealedBlock {
+        assert!(self.length > 0, "there is no empty block");
+        if !self.length.is_multiple_of(SUB_BLOCK_BYTES) {
+            self.close_sub_block();
+        }
+        if let Some(place) = self.bytes.first_chunk_mut() {
+            *place = header(self.id, self.length);
+        }
+        SealedBlock {
+            id: self.id,
+            length: self.length,
+            crc32c: self.content_crc,
+            bytes: self.bytes.freeze(),
+        }
+    }
+
+    fn close_sub_block(&mut self) {
+        self.bytes.put_u32(self.sub_block_crc);
+        self.sub_block_crc = seed(self.id, self.length.div_ceil(SUB_BLOCK_BYTES));
+    }
+}
+
+/// The sealed size in bytes of a block with `length` content bytes.
+pub fn sealed_bytes(length: u32) -> u64 {
+    let sub_blocks = u64::from(length.div_ceil(SUB_BLOCK_BYTES));
+    u64::from(HEADER_BYTES) + u64::from(length) + sub_blocks * u64::from(CHECKSUM_BYTES)
+}
+
+/// The sealed bytes that hold a range of content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What to ask the store for: whole sub-blocks, and the header too if the range is the whole
+    /// content. Empty if the range is.
+    pub bytes: Range<u64>,
+    /// The sub-block that holds the range's first byte.
+    pub first_sub_block: u32,
+    /// Content bytes of that sub-block that lie before the range.
+    pub skip: u32,
+    /// Whether the range is the whole content, so that the header comes too.
+    pub whole: bool,
+}
+
+/// Where a range of content lies in the sealed bytes of a block with `length` content bytes. What
+/// of the range lies outside of the block counts as absent.
+pub fn span(length: u32, range: Range<u32>) -> Span {
+    let end = range.end.min(length);
+    let start = range.start.min(end);
+    let first_sub_block = start / SUB_BLOCK_BYTES;
+    let place =
+        |sub_block: u32| u64::from(HEADER_BYTES) + u64::from(sub_block) * SEALED_SUB_BLOCK_BYTES;
+    let whole = start == 0 && end == length;
+    let bytes = if start == end {
+        0..0
+    } else {
+        let from = if whole { 0 } else { place(first_sub_block) };
+        from..place(end.div_ceil(SUB_BLOCK_BYTES)).min(sealed_bytes(length))
+    };
+    Span { bytes, first_sub_block, skip: start % SUB_BLOCK_BYTES, whole }
+}
+
+/// The content of a range, in order, each piece of one sub-block, without a copy. `bytes` is
+/// what the store gave for [`span`]`(block.length, range).bytes`.
+///
+/// Every sub-block is verified; if the range is the whole content, so are the header and the
+/// content's own checksum, against what the record says.
+///
+/// # Errors
+/// `Corrupt` if anything differs, if there are too few or too many bytes, or if the range is not
+/// within the block.
+pub fn open(block: BlockRef, range: Range<u32>, bytes: Bytes) -> Result<Vec<Bytes>, BlockError> {
+    let corrupt = |what: String| {
+        let doing = format!("opening bytes {}..{} of block {}", range.start, range.end, block.id);
+        Err(BlockError::because(BlockErrorKind::Corrupt, doing, what))
+    };
+    if range.start > range.end || range.end > block.length {
+        return corrupt(format!("the range is not within its {} bytes", block.length));
+    }
+    let span = span(block.length, range.clone());
+    let expected = span.bytes.end - span.bytes.start;
+    if u64::try_from(bytes.len()).is_ok_and(|found| found != expected) {
+        return corrupt(format!("{} bytes came instead of {expected}", bytes.len()));
+    }
+    let mut rest = bytes;
+    if span.whole && expected > 0 {
+        let header = header(block.id, block.length);
+        if rest.split_to(header.len()) != header.as_slice() {
+            return corrupt("the header is not this block's".to_owned());
+        }
+    }
+    let mut pieces =
+        Vec::with_capacity((range.end - range.start).div_ceil(SUB_BLOCK_BYTES) as usize + 1);
+    let mut index = span.first_sub_block;
+    let mut content_crc = 0;
+    while !rest.is_empty() {
+        // The expected size was met, so each sub-block has at least one byte and its checksum.
+        let sealed = rest.len().min((SUB_BLOCK_BYTES + CHECKSUM_BYTES) as usize);
+        let mut content = rest.split_to(sealed);
+        let checksum = content.split_off(sealed.saturating_sub(CHECKSUM_BYTES as usize));
+        if crc32c_append(seed(block.id, index), &content).to_be_bytes() != *checksum {
+            return corrupt(format!("the checksum of sub-block {index} does not match"));
+        }
+        if span.whole {
+            content_crc = crc32c_append(content_crc, &content);
+        }
+        let place = index * SUB_BLOCK_BYTES;
+        content.truncate(range.end.saturating_sub(place) as usize);
+        let skip = range.start.saturating_sub(place) as usize;
+        pieces.push(content.split_off(skip.min(content.len())));
+        index += 1;
+    }
+    if span.whole && content_crc != block.crc32c {
+        return corrupt("the whole block's checksum is not the record's".to_owned());
+    }
+    Ok(pieces)
+}
+
+/// The checksum of a sub-block before its content has entered.
+fn seed(id: BlockId, index: u32) -> u32 {
+    crc32c_append(crc32c(&id.0), &index.to_be_bytes())
+}
+
+fn header(id: BlockId, length: u32) -> [u8; HEADER_BYTES as usize] {
+    let mut header = [0; HEADER_BYTES as usize];
+    let mut fields: &mut [u8] = &mut header;
+    fields.put_slice(&MAGIC);
+    fields.put_u8(FORMAT);
+    fields.put_u8(CODEC_NONE);
+    fields.put_u16(0);
+    fields.put_u32(length);
+    fields.put_slice(&id.0);
+    let (body, place) = header.split_at_mut(HEADER_BODY_BYTES);
+    place.copy_from_slice(&crc32c(body).to_be_bytes());
+    header
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! The contract of every place that keeps blocks, and of every layer over one.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+
+use crate::{BlockError, SealedBlock};
+
+/// A place that keeps sealed blocks under their ids.
+///
+/// - **Atomic.** A block is there with all of its bytes or not at all, at every instant and after
+///   every crash. Nobody sees part of one.
+/// - **Durable.** When [`put`](BlockStore::put) returns, the block outlives the process, and the
+///   machine as far as the place promises it.
+/// - **Seen.** What a `put` or `delete` has done is seen by every call that begins after it
+///   returned, whoever makes it.
+/// - **Once.** An id names one content for ever. A place that can tell refuses other bytes.
+/// - **Opaque.** A store moves sealed bytes and looks into none of them: whoever reads verifies,
+///   through [`sealed::open`](crate::sealed::open).
+/// - **Dropped calls.** A call whose future is dropped may still take effect, now or later.
+///
+/// Every call may be made at any time from any task, and every call may be repeated.
+#[async_trait]
+pub trait BlockStore: Debug + Send + Sync + 'static {
+    /// Keeps a block under its id. Putting the same bytes again succeeds and changes nothing.
+    ///
+    /// # Errors
+    /// `Conflict` if the id names other bytes already: those stay. After any other error the block
+    /// may or may not be there.
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError>;
+
+    /// The given range of a block's sealed bytes, cut where the block ends; empty if it ends
+    /// before the range begins. Callers ask for at least one byte.
+    ///
+    /// # Errors
+    /// `NotFound` if no block has this id; never empty or made-up bytes in its place.
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError>;
+
+    /// The sealed size in bytes of a block, or `None` if no block has this id.
+    ///
+    /// # Errors
+    /// An answer that could not be had is an error, not `None`.
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError>;
+
+    /// Removes a block. Removing what is not there succeeds.
+    ///
+    /// # Errors
+    /// After an error the block may or may not be there.
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError>;
+
+    /// The sessions that have blocks here, in ascending order. A session without blocks may be
+    /// among them.
+    ///
+    /// # Errors
+    /// Complete or an error: a caller may conclude that a session not named has no block.
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError>;
+
+    /// A page of one session's blocks in ascending order, from the beginning or from where an
+    /// earlier page stopped. Every block that was there from the first page to the last stands on
+    /// exactly one page.
+    ///
+    /// # Errors
+    /// A page is complete or an error. A name among the blocks that is not a block's is `Corrupt`.
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError>;
+
+    /// Whether blocks can be read and written here now: for start-up and for readiness. Costs a
+    /// small write or two, and leaves no block behind.
+    ///
+    /// # Errors
+    /// `Refused` with a sentence for the operator, or `Unavailable`.
+    async fn probe(&self) -> Result<(), BlockError>;
+}
+
+/// Some blocks of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockPage {
+    /// The blocks and their sealed sizes in bytes, in ascending order.
+    pub blocks: Vec<(BlockId, u64)>,
+    /// Where the next page begins, in the store's own words; `None` after the last page.
+    pub resume: Option<String>,
+}
