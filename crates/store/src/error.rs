@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::Malformed;
+
 /// What an error means for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
@@ -42,6 +44,12 @@ impl StoreError {
     /// What the error means for the caller.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
+    }
+}
+
+impl From<Malformed> for StoreError {
+    fn from(malformed: Malformed) -> StoreError {
+        StoreError::because(StoreErrorKind::Malformed, "checking a call", malformed)
     }
 }
 

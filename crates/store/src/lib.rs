@@ -11,12 +11,12 @@
 // pub mod conformance;
 mod error;
 mod key;
-// mod memory;
+mod memory;
 mod plan;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use key::{Key, Space, TallyKey};
-// pub use memory::MemoryStore;
+pub use memory::MemoryStore;
 pub use plan::{Guard, Malformed, Plan, Verdict, Write};
 
 use std::fmt::Debug;
@@ -28,13 +28,27 @@ use bytes::Bytes;
 pub type Value = Bytes;
 
 /// One question to the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Read {
     /// The record under a key, and the record that it points to if `follow` says so.
-    Record { key: Key, follow: Option<Follow> },
+    Record {
+        /// The record's key.
+        key: Key,
+        /// How to get on from there.
+        follow: Option<Follow>,
+    },
     /// The first `limit` records in `start..end`, in byte order, each followed if `follow` says
     /// so. Both bounds lie in one partition of one ordered space.
-    Range { start: Key, end: Key, limit: u32, follow: Option<Follow> },
+    Range {
+        /// The first key that counts.
+        start: Key,
+        /// The first key after `start` that no longer counts.
+        end: Key,
+        /// How many records are enough; no more than [`Limits::range_records`].
+        limit: u32,
+        /// How to get on from each.
+        follow: Option<Follow>,
+    },
     /// A tally.
     Tally(TallyKey),
 }
@@ -42,8 +56,9 @@ pub enum Read {
 /// How to get from a record to the one it points to, within the same round trip.
 ///
 /// The target's key is `prefix` followed by the `length` bytes of the found value that begin at
-/// `offset`. A value too short to hold them points nowhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `offset`. A value too short to hold them points nowhere. Prefix and length together are at
+/// least [`Key::PREFIX_BYTES`], and no more than a key may have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Follow {
     /// The first bytes of the target's key: its space, or its space and more.
     pub prefix: Bytes,
@@ -141,7 +156,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
 
     /// One page of a walk over a whole space, in an order of the engine's choice. What exists
     /// throughout the walk is seen at least once. `resume` is `None` at first, then what the last
-    /// page returned. For maintenance: pages are separate snapshots.
+    /// page returned. For maintenance: pages are separate snapshots, and `limit` is a wish between
+    /// 1 and [`Limits::range_records`].
     async fn walk(
         &self,
         space: Space,
@@ -149,7 +165,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<Page, StoreError>;
 
-    /// One page of a walk over every tally of a space, as [`MetaStore::walk`] for records.
+    /// One page of a walk over every tally of a space, as [`MetaStore::walk`] for records. A tally
+    /// that is 0 may be left out.
     async fn walk_tallies(
         &self,
         space: Space,
@@ -157,7 +174,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<TallyPage, StoreError>;
 
-    /// Finishes what is under way and lets go of the database. Calls that come later fail.
+    /// Finishes what is under way and lets go of the database. Calls that come later fail with
+    /// [`StoreErrorKind::Unavailable`].
     async fn close(&self);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{Key, Limits, TallyKey, Value};
+use crate::{Follow, Key, Limits, Read, TallyKey, Value};
 
 /// A condition that must hold at the instant of commit.
 ///
@@ -84,6 +84,9 @@ pub enum Malformed {
     /// A range that leaves its partition, runs backwards, or scans a point space.
     #[error("no range from {0:?} to {1:?}")]
     BadRange(Key, Key),
+    /// A follow whose targets are too short for a key.
+    #[error("keys of {0} bytes cannot be followed to")]
+    BadFollow(usize),
     /// More than a limit allows.
     #[error("{what}: {size} is more than {limit}")]
     TooLarge {
@@ -144,9 +147,56 @@ impl Plan {
     }
 }
 
+impl Limits {
+    /// Whether an engine with these limits may be asked to decide this batch.
+    pub fn check_commit(&self, plans: &[Plan]) -> Result<(), Malformed> {
+        within("plans of a batch", plans.len(), self.batch_plans)?;
+        let items = plans.iter().map(Plan::items).sum();
+        within("items of a batch", items, self.batch_items)?;
+        let bytes = plans.iter().map(Plan::bytes).sum();
+        within("bytes of a batch", bytes, self.batch_bytes)?;
+        plans.iter().try_for_each(|plan| plan.check(self))
+    }
+
+    /// Whether an engine with these limits may be asked these questions at once.
+    pub fn check_read(&self, reads: &[Read]) -> Result<(), Malformed> {
+        within("questions of a read", reads.len(), self.reads)?;
+        for read in reads {
+            match read {
+                Read::Record { key, follow } => {
+                    check_record(key, None, self)?;
+                    check_follow(follow.as_ref(), self)?;
+                }
+                Read::Range { start, end, limit, follow } => {
+                    check_record(start, None, self)?;
+                    check_record(end, None, self)?;
+                    check_range(start, end)?;
+                    check_follow(follow.as_ref(), self)?;
+                    let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
+                    within("records of a range", limit, self.page(self.range_records))?;
+                }
+                Read::Tally(TallyKey(key)) => check_record(key, None, self)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How many records a page of a walk has when a caller wishes for `limit`.
+    pub fn page(&self, limit: u32) -> usize {
+        usize::try_from(limit.min(self.range_records)).unwrap_or(usize::MAX).max(1)
+    }
+}
+
+fn check_follow(follow: Option<&Follow>, limits: &Limits) -> Result<(), Malformed> {
+    let Some(follow) = follow else { return Ok(()) };
+    let bytes = follow.prefix.len() + usize::from(follow.length);
+    within("bytes of a followed key", bytes, limits.key_bytes)?;
+    if bytes < Key::PREFIX_BYTES { Err(Malformed::BadFollow(bytes)) } else { Ok(()) }
+}
+
 /// Whether `start..end` is a range of one partition of one ordered space. The end may be the first
 /// key of the next partition, which closes a whole one.
-pub(crate) fn check_range(start: &Key, end: &Key) -> Result<(), Malformed> {
+fn check_range(start: &Key, end: &Key) -> Result<(), Malformed> {
     let same = start.space() == end.space() && start.partition() == end.partition();
     let whole = start.space() == end.space()
         && end.suffix().is_empty()
@@ -163,6 +213,6 @@ fn check_record(key: &Key, value: Option<&Value>, limits: &Limits) -> Result<(),
     within("bytes of a value", value.map_or(0, Value::len), limits.value_bytes)
 }
 
-pub(crate) fn within(what: &'static str, size: usize, limit: usize) -> Result<(), Malformed> {
+fn within(what: &'static str, size: usize, limit: usize) -> Result<(), Malformed> {
     if size <= limit { Ok(()) } else { Err(Malformed::TooLarge { what, size, limit }) }
 }

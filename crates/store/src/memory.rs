@@ -1,0 +1,212 @@
+//! The reference engine: two ordered maps behind one mutex.
+//!
+//! It says by its own simplicity what the contract means, and the conformance suite compares the
+//! other engines with it. Every call holds the mutex from beginning to end, so that a read is one
+//! snapshot and a batch is decided without neighbours. Nothing survives the process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{
+    Durability, Entry, Follow, Found, Guard, Key, Limits, MetaStore, Page, Plan, Read, Space,
+    StoreError, StoreErrorKind, TallyKey, TallyPage, Value, Verdict, Write,
+};
+
+const LIMITS: Limits = Limits {
+    key_bytes: 1_100 + Key::PREFIX_BYTES,
+    value_bytes: 1 << 20,
+    plan_items: 4_096,
+    plan_bytes: 4 << 20,
+    batch_plans: 256,
+    batch_items: 16_384,
+    batch_bytes: 16 << 20,
+    reads: 4_096,
+    range_records: 10_000,
+};
+
+/// A store in this process's memory.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    maps: Mutex<Maps>,
+}
+
+#[derive(Debug, Default)]
+struct Maps {
+    records: BTreeMap<Key, Value>,
+    tallies: BTreeMap<TallyKey, i64>,
+    closed: bool,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+
+    fn open(&self, doing: &str) -> Result<MutexGuard<'_, Maps>, StoreError> {
+        // Nothing under the mutex panics between two writes of one plan.
+        let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        if maps.closed {
+            return Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                format!("{doing}: the store is closed"),
+            ));
+        }
+        Ok(maps)
+    }
+}
+
+#[async_trait]
+impl MetaStore for MemoryStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        LIMITS.check_read(reads)?;
+        let maps = self.open("reading")?;
+        Ok(reads.iter().map(|read| maps.answer(read)).collect())
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        LIMITS.check_commit(plans)?;
+        let mut maps = self.open("committing")?;
+        Ok(plans.iter().map(|plan| maps.decide(plan)).collect())
+    }
+
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let maps = self.open("walking over records")?;
+        let mut records: Vec<(Key, Value)> = maps
+            .records
+            .range(walk_start(space, resume)?..)
+            .take_while(|(key, _)| key.space() == space)
+            .take(LIMITS.page(limit) + 1)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let more = records.len() > LIMITS.page(limit);
+        let next = if more { records.pop() } else { None };
+        Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
+    }
+
+    async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError> {
+        let maps = self.open("walking over tallies")?;
+        let mut tallies: Vec<(TallyKey, i64)> = maps
+            .tallies
+            .range(TallyKey(walk_start(space, resume)?)..)
+            .take_while(|(TallyKey(key), _)| key.space() == space)
+            .take(LIMITS.page(limit) + 1)
+            .map(|(key, value)| (key.clone(), *value))
+            .collect();
+        let more = tallies.len() > LIMITS.page(limit);
+        let next = if more { tallies.pop() } else { None };
+        Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+    }
+
+    async fn close(&self) {
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+    }
+}
+
+fn walk_start(space: Space, resume: Option<Bytes>) -> Result<Key, StoreError> {
+    match resume {
+        None => Ok(Key::new(space, 0, b"")),
+        Some(bytes) if bytes.len() >= Key::PREFIX_BYTES => Ok(Key::from_bytes(bytes)),
+        Some(_) => Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk")),
+    }
+}
+
+impl Maps {
+    fn answer(&self, read: &Read) -> Found {
+        match read {
+            Read::Record { key, follow } => Found::Record(
+                self.records.get_key_value(key).map(|found| self.entry(found, follow.as_ref())),
+            ),
+            Read::Range { start, end, limit, follow } => Found::Range(
+                self.records
+                    .range(start..end)
+                    .take(usize::try_from(*limit).unwrap_or(usize::MAX))
+                    .map(|found| self.entry(found, follow.as_ref()))
+                    .collect(),
+            ),
+            Read::Tally(key) => Found::Tally(self.tallies.get(key).copied().unwrap_or(0)),
+        }
+    }
+
+    fn entry(&self, (key, value): (&Key, &Value), follow: Option<&Follow>) -> Entry {
+        let target = follow
+            .and_then(|follow| follow.target(value))
+            .and_then(|target| self.records.get(&target).cloned());
+        Entry { key: key.clone(), value: value.clone(), target }
+    }
+
+    fn decide(&mut self, plan: &Plan) -> Verdict {
+        for (index, guard) in plan.guards.iter().enumerate() {
+            if let Err(found) = self.holds(guard) {
+                return Verdict::Refused { guard: index, found };
+            }
+        }
+        for write in &plan.writes {
+            self.apply(write);
+        }
+        Verdict::Committed
+    }
+
+    /// Whether a guard holds, or what it met instead.
+    fn holds(&self, guard: &Guard) -> Result<(), Option<Value>> {
+        let (holds, found) = match guard {
+            Guard::Equals(key, value) => {
+                let found = self.records.get(key);
+                (found == Some(value), found)
+            }
+            Guard::Absent(key) => {
+                let found = self.records.get(key);
+                (found.is_none(), found)
+            }
+            Guard::Present(key) => (self.records.contains_key(key), None),
+            Guard::Empty(start, end) => (self.records.range(start..end).next().is_none(), None),
+        };
+        if holds { Ok(()) } else { Err(found.cloned()) }
+    }
+
+    fn apply(&mut self, write: &Write) {
+        match write {
+            Write::Put(key, value) => {
+                self.records.insert(key.clone(), value.clone());
+            }
+            Write::Delete(key) => {
+                self.records.remove(key);
+            }
+            Write::Add(key, by) => {
+                let tally = self.tallies.entry(key.clone()).or_default();
+                *tally = tally.saturating_add(*by);
+            }
+            Write::Max(key, least) => {
+                let tally = self.tallies.entry(key.clone()).or_default();
+                *tally = (*tally).max(*least);
+            }
+            Write::Set(key, value) => {
+                self.tallies.insert(key.clone(), *value);
+            }
+            Write::Clear(key) => {
+                self.tallies.remove(key);
+            }
+        }
+    }
+}
