@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub struct Ino(pub u64);
 
 impl Ino {
+    /// Bytes of a number in a key or record.
+    pub const BYTES: u8 = 8;
     /// The directory that holds the buckets.
     pub const ROOT: Ino = Ino(1);
     /// The first number that leases hand out; those below are the volume's own.

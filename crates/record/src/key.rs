@@ -111,11 +111,10 @@ pub fn dentries(parent: Ino) -> (Key, Key) {
 
 /// How to get from a dentry to the inode it binds.
 pub fn dentry_to_inode() -> Follow {
-    let length = size_of::<Ino>() as u8;
     Follow {
         prefix: Bytes::from_static(&[space::INODE.0]),
         offset: crate::Dentry::INO_OFFSET,
-        length,
+        length: Ino::BYTES,
     }
 }
 

@@ -240,7 +240,20 @@ record!(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark;
 
-record!(Mark, 1, |_this, to| {}, |from| { Mark });
+impl Mark {
+    const FORMAT: u8 = 1;
+
+    /// The record's bytes.
+    pub fn encode(self, key: &Key) -> Value {
+        Writer::new(Mark::FORMAT).finish(key)
+    }
+
+    /// The record, if the bytes are one.
+    pub fn decode(key: &Key, value: &Value) -> Result<Mark, DecodeError> {
+        Reader::new(key, value, Mark::FORMAT)?.finish("end")?;
+        Ok(Mark)
+    }
+}
 
 /// An access key.
 #[derive(Clone, PartialEq, Eq)]

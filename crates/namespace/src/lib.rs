@@ -1,0 +1,24 @@
+//! Every file-system operation as a pure planner.
+//!
+//! An [`Operation`] turns what is known into guards and writes. It never reads: it asks, and a
+//! [`Run`] tells its driver what to read and what to commit. It does not know which database
+//! answers, nor which view of the volume is asking. A planner's round trips are its asks.
+
+mod bucket;
+mod error;
+mod object;
+mod path;
+mod run;
+mod view;
+
+pub use bucket::{
+    BUCKETS_MAX, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket,
+};
+pub use error::{FsError, Halt};
+pub use object::{
+    Assumption, DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, Removal,
+    Remove, Removed, SetTags, TagMatch, WriteCondition,
+};
+pub use path::Path;
+pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step};
+pub use view::{Hints, NoHints, View};

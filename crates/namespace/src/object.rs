@@ -1,0 +1,529 @@
+//! Objects: looking one up, publishing one, removing some, changing what is kept with one.
+
+use bytes::Bytes;
+use record::{
+    Attributes, Body, Dentry, Ino, Inode, Kind, ObjectHeaders, Origin, Orphan, Skey, Tag, key,
+};
+use store::{Guard, Key, Plan, Read, Value, Write};
+
+use crate::path::{self, Bound, Chain, Path, Unknown, is_implied};
+use crate::run::{Env, Operation, Step};
+use crate::view::{View, decode};
+use crate::{FsError, Halt};
+
+/// Which entity tags a condition accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TagMatch {
+    /// Any: the object must exist.
+    Any,
+    /// One of these.
+    OneOf(Vec<Tag>),
+}
+
+impl TagMatch {
+    /// Whether the condition accepts this tag.
+    pub fn accepts(&self, tag: &Tag) -> bool {
+        match self {
+            TagMatch::Any => true,
+            TagMatch::OneOf(tags) => tags.contains(tag),
+        }
+    }
+}
+
+/// What must hold of the object that a write replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteCondition {
+    /// Nothing.
+    None,
+    /// There is none: `If-None-Match: *`, `O_EXCL`.
+    IfAbsent,
+    /// There is one, with such a tag: `If-Match`.
+    IfMatch(TagMatch),
+}
+
+/// Whether a file may be bound beside a directory of the same name, and below a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overlap {
+    /// Keys `a` and `a/b` may both exist, as in S3.
+    #[default]
+    Allow,
+    /// Only one of them, as on a disk.
+    Refuse,
+}
+
+/// An object as found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The bucket it is in.
+    pub bucket: Ino,
+    /// Its inode's number.
+    pub ino: Ino,
+    /// Its inode. A directory's for the object that stands for an empty directory somebody made.
+    pub inode: Inode,
+    /// The inode's record, for guards.
+    pub record: Value,
+}
+
+/// Looks an object up: one round trip when the directories above it are remembered.
+#[derive(Clone, Debug)]
+pub struct Lookup<'a> {
+    /// Where.
+    pub path: &'a Path,
+}
+
+impl Operation for Lookup<'_> {
+    type Output = Found;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Found>, Halt> {
+        let chain = path::chain(view, &self.path.bucket, &self.path.directories, Unknown::Ask)?;
+        if chain.missing.is_some() {
+            return Err(FsError::NoSuchKey.into());
+        }
+        let bucket = chain.bucket.dentry.ino;
+        let slot = key::dentry(chain.deepest(), self.path.skey().as_bytes());
+        let found = match find(view, &slot)? {
+            Some(file) => file,
+            None if self.path.name.is_empty() => empty_directory(view, &chain)?,
+            None => return Err(FsError::NoSuchKey.into()),
+        };
+        Ok(Step::Done(Found { bucket, ino: found.0, inode: found.1, record: found.2 }))
+    }
+}
+
+/// A file by its dentry's key, with its inode.
+fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<(Ino, Inode, Value)>, Halt> {
+    let found = view.followed(std::slice::from_ref(slot), &key::dentry_to_inode())?;
+    let Some(Some((dentry, target))) = found.into_iter().next() else { return Ok(None) };
+    let dentry = decode(slot, &dentry, Dentry::decode)?;
+    if dentry.kind != Kind::File {
+        return Ok(None);
+    }
+    // A name is bound and unbound together with its inode, so one snapshot has both; what
+    // was pieced together from hints may not, and then it must be read anew.
+    let Some(record) = target else { return Ok(None) };
+    let inode = decode(&key::inode(dentry.ino), &record, Inode::decode)?;
+    Ok(Some((dentry.ino, inode, record)))
+}
+
+/// The object `a/` that stands for directory `a` when somebody made it and nothing is in it.
+fn empty_directory(view: &mut View<'_>, chain: &Chain) -> Result<(Ino, Inode, Value), Halt> {
+    let Some(directory) = chain.directories.last() else { return Err(FsError::NoSuchKey.into()) };
+    let ino = directory.dentry.ino;
+    if is_implied(directory) {
+        return Err(FsError::NoSuchKey.into());
+    }
+    let (start, end) = key::dentries(ino);
+    let children = view.range(start, end, 1)?;
+    let inode_key = key::inode(ino);
+    match view.record(&inode_key)? {
+        Some(record) if children.is_empty() => {
+            let inode = decode(&inode_key, &record, Inode::decode)?;
+            Ok((ino, inode, record))
+        }
+        _ => Err(FsError::NoSuchKey.into()),
+    }
+}
+
+/// A record that a plan takes for granted, and what it means when it is not so.
+#[derive(Clone, Debug)]
+pub struct Assumption {
+    /// The record's key.
+    pub key: Key,
+    /// Its bytes.
+    pub value: Value,
+    /// The answer when the record is another, or gone.
+    pub otherwise: FsError,
+}
+
+/// Binds a name to a finished file, replacing the file that was there.
+///
+/// This is the instant at which an object exists. Its blocks are durable already. One round trip
+/// when the directories above it are remembered and it is new or remembered.
+#[derive(Clone, Debug)]
+pub struct Publish<'a> {
+    /// Where.
+    pub path: &'a Path,
+    /// The new file's number.
+    pub ino: Ino,
+    /// Numbers for directories that the key implies and that do not exist; one for each of the
+    /// path's directories.
+    pub fresh: &'a [Ino],
+    /// The new file. Its times are set to the operation's.
+    pub inode: &'a Inode,
+    /// What must hold of the file that is replaced.
+    pub condition: &'a WriteCondition,
+    /// Whether keys may overlap.
+    pub overlap: Overlap,
+    /// What else must hold: the source of a copy, the upload that is completed.
+    pub assumptions: &'a [Assumption],
+    /// What else happens: pages of the content map, owners of shared blocks, the upload's end.
+    pub writes: &'a [Write],
+}
+
+/// What a [`Publish`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The file that was replaced.
+    pub replaced: Option<Ino>,
+    /// The new file, as it stands now.
+    pub inode: Inode,
+}
+
+impl Operation for Publish<'_> {
+    type Output = Published;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Published>, Halt> {
+        let (bucket, directories) = (&self.path.bucket, &self.path.directories);
+        let chain = path::chain(view, bucket, directories, Unknown::GuessAbsent)?;
+        let mut plan = Plan::default();
+        for assumed in self.assumptions {
+            if view.guess(&assumed.key, Some(&assumed.value)).as_ref() != Some(&assumed.value) {
+                return Err(assumed.otherwise.into());
+            }
+            plan.guards.push(Guard::Equals(assumed.key.clone(), assumed.value.clone()));
+        }
+        plan.guards.extend(chain.guards());
+        if self.overlap == Overlap::Refuse {
+            self.refuse_overlap(view, &chain, &mut plan)?;
+        }
+
+        let parent = self.make_directories(&chain, env, &mut plan);
+        let slot = key::dentry(parent, self.path.skey().as_bytes());
+        let replaced = self.replaced(view, &chain, &slot, &mut plan)?;
+
+        let mut inode = self.inode.clone();
+        (inode.attributes.changed, inode.attributes.modified) = (env.now, env.now);
+        let size = inode.file().map_or(0, |file| file.size);
+        let inode_key = key::inode(self.ino);
+        plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
+        plan.writes.push(Write::Put(slot.clone(), Dentry::file(self.ino).encode(&slot)));
+        let bucket = chain.bucket.dentry.ino;
+        let modified = key::tally(parent, key::Count::Modified);
+        plan.writes.push(Write::Max(modified, env.now.0));
+        if let Ok(size @ 1..) = i64::try_from(size) {
+            plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), size));
+        }
+        match replaced {
+            Some(old) => plan.writes.push(orphan(old, bucket)),
+            None => {
+                // A directory made by this plan has its one entry counted there.
+                if chain.missing.is_none() {
+                    plan.writes.push(Write::Add(key::tally(parent, key::Count::Entries), 1));
+                }
+                plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), 1));
+            }
+        }
+        plan.writes.extend_from_slice(self.writes);
+        Ok(Step::Commit(plan, Published { replaced, inode }))
+    }
+}
+
+impl Publish<'_> {
+    /// Makes the directories that do not exist; answers the one the file goes into.
+    fn make_directories(&self, chain: &Chain, env: &Env, plan: &mut Plan) -> Ino {
+        let mut parent = chain.deepest();
+        let mut existed = true;
+        let depth = chain.directories.len();
+        for (name, ino) in self.path.directories.iter().zip(self.fresh).skip(depth) {
+            let slot = key::dentry(parent, Skey::directory(name).as_bytes());
+            let dentry = Dentry::directory(*ino, Origin::Implied);
+            let inode = Inode {
+                attributes: Attributes {
+                    mode: DIRECTORY_MODE,
+                    changed: env.now,
+                    modified: env.now,
+                    ..self.inode.attributes
+                },
+                body: Body::Directory { parent },
+            };
+            let inode_key = key::inode(*ino);
+            plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
+            plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
+            if existed {
+                plan.writes.push(Write::Add(key::tally(parent, key::Count::Entries), 1));
+                plan.writes.push(Write::Max(key::tally(parent, key::Count::Modified), env.now.0));
+            }
+            plan.writes.push(Write::Add(key::tally(*ino, key::Count::Entries), 1));
+            (parent, existed) = (*ino, false);
+        }
+        parent
+    }
+
+    /// The file that the name is bound to now, guarded, if the condition lets it be replaced.
+    fn replaced(
+        &self,
+        view: &mut View<'_>,
+        chain: &Chain,
+        slot: &Key,
+        plan: &mut Plan,
+    ) -> Result<Option<Ino>, Halt> {
+        if chain.missing.is_some() {
+            // Nothing can stand in a directory that does not exist, and the plan guards that.
+            return match self.condition {
+                WriteCondition::IfMatch(_) => Err(FsError::NoSuchKey.into()),
+                WriteCondition::None | WriteCondition::IfAbsent => Ok(None),
+            };
+        }
+        if let WriteCondition::IfMatch(tags) = self.condition {
+            let (ino, inode, record) = find(view, slot)?.ok_or(FsError::NoSuchKey)?;
+            if !inode.file().is_some_and(|file| tags.accepts(&file.tag)) {
+                return Err(FsError::PreconditionFailed.into());
+            }
+            plan.guards.push(Guard::Equals(key::inode(ino), record));
+        }
+        let Some(value) = view.guess(slot, None) else {
+            plan.guards.push(Guard::Absent(slot.clone()));
+            return Ok(None);
+        };
+        if *self.condition == WriteCondition::IfAbsent {
+            return Err(FsError::PreconditionFailed.into());
+        }
+        let old = path::bound(slot, value)?;
+        plan.guards.push(old.guard());
+        Ok(Some(old.dentry.ino))
+    }
+
+    /// Refuses a key above or below an existing one.
+    fn refuse_overlap(
+        &self,
+        view: &mut View<'_>,
+        chain: &Chain,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let parents = std::iter::once(&chain.bucket).chain(&chain.directories);
+        for (parent, name) in parents.zip(&self.path.directories) {
+            let file = key::dentry(parent.dentry.ino, Skey::file(name).as_bytes());
+            if view.guess(&file, None).is_some() {
+                return Err(FsError::OverlapsFile.into());
+            }
+            plan.guards.push(Guard::Absent(file));
+        }
+        if chain.missing.is_none() && !self.path.name.is_empty() {
+            let twin = key::dentry(chain.deepest(), Skey::directory(&self.path.name).as_bytes());
+            if view.guess(&twin, None).is_some() {
+                return Err(FsError::OverlapsDirectory.into());
+            }
+            plan.guards.push(Guard::Absent(twin));
+        }
+        Ok(())
+    }
+}
+
+/// Permission bits of a directory that a key implied.
+pub const DIRECTORY_MODE: u32 = 0o755;
+
+/// Permission bits of a file made through S3.
+pub const FILE_MODE: u32 = 0o644;
+
+/// Leaves a file to the reaper, which reads its inode later; the foreground need not.
+pub(crate) fn orphan(ino: Ino, bucket: Ino) -> Write {
+    let key = key::orphan(ino);
+    let value = Orphan::File { bucket }.encode(&key);
+    Write::Put(key, value)
+}
+
+/// A name to remove.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// The name in its directory; empty for the object whose key ends with `/`.
+    pub name: Vec<u8>,
+    /// What must hold of the object.
+    pub condition: Option<TagMatch>,
+}
+
+/// Removes names from one directory, and the implied directories that this leaves empty.
+#[derive(Clone, Debug)]
+pub struct Remove<'a> {
+    /// The bucket's name.
+    pub bucket: &'a [u8],
+    /// The directory, from the bucket down.
+    pub directories: &'a [Vec<u8>],
+    /// The names, each once.
+    pub removals: &'a [Removal],
+}
+
+/// What became of a [`Removal`]: whether there was such a name.
+pub type Removed = Result<bool, FsError>;
+
+impl Operation for Remove<'_> {
+    type Output = Vec<Removed>;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Vec<Removed>>, Halt> {
+        let chain = path::chain(view, self.bucket, self.directories, Unknown::Ask)?;
+        if chain.missing.is_some() {
+            let absent = |removal: &Removal| match removal.condition {
+                Some(_) => Err(FsError::NoSuchKey),
+                None => Ok(false),
+            };
+            return Ok(Step::Done(self.removals.iter().map(absent).collect()));
+        }
+        let mut plan = Plan { guards: chain.guards().collect(), writes: Vec::new() };
+        let (verdicts, gone) = self.decide(view, &chain, &mut plan)?;
+        if gone.is_empty() {
+            return Ok(Step::Done(verdicts));
+        }
+        let bucket = chain.bucket.dentry.ino;
+        for bound in &gone {
+            plan.guards.push(bound.guard());
+            plan.writes.push(Write::Delete(bound.key.clone()));
+            plan.writes.push(orphan(bound.dentry.ino, bucket));
+        }
+        let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
+        plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), -count));
+        prune(view, &chain, &gone, env, &mut plan)?;
+        Ok(Step::Commit(plan, verdicts))
+    }
+}
+
+impl Remove<'_> {
+    /// Which of the names are bound and may go.
+    fn decide(
+        &self,
+        view: &mut View<'_>,
+        chain: &Chain,
+        plan: &mut Plan,
+    ) -> Result<(Vec<Removed>, Vec<Bound>), Halt> {
+        let slot =
+            |removal: &Removal| key::dentry(chain.deepest(), Skey::file(&removal.name).as_bytes());
+        let slots: Vec<Key> = self.removals.iter().map(slot).collect();
+        let conditional = self.removals.iter().any(|removal| removal.condition.is_some());
+        let found: Vec<Option<(Value, Option<Value>)>> = if conditional {
+            view.followed(&slots, &key::dentry_to_inode())?
+        } else {
+            view.many(&slots)?.into_iter().map(|value| value.map(|value| (value, None))).collect()
+        };
+        let (mut verdicts, mut gone) = (Vec::with_capacity(slots.len()), Vec::new());
+        for ((removal, slot), found) in self.removals.iter().zip(&slots).zip(found) {
+            let Some((value, target)) = found else {
+                verdicts.push(match removal.condition {
+                    Some(_) => Err(FsError::NoSuchKey),
+                    None => Ok(false),
+                });
+                continue;
+            };
+            let bound = path::bound(slot, value)?;
+            if let Some(tags) = &removal.condition {
+                let inode_key = key::inode(bound.dentry.ino);
+                let record = target.ok_or(FsError::NoSuchKey)?;
+                let inode = decode(&inode_key, &record, Inode::decode)?;
+                if !inode.file().is_some_and(|file| tags.accepts(&file.tag)) {
+                    verdicts.push(Err(FsError::PreconditionFailed));
+                    continue;
+                }
+                plan.guards.push(Guard::Equals(inode_key, record));
+            }
+            verdicts.push(Ok(true));
+            gone.push(bound);
+        }
+        Ok((verdicts, gone))
+    }
+}
+
+/// Removes the implied directories that are empty once `gone` are, from the deepest up, and counts
+/// what is gone in the first that stays.
+fn prune(
+    view: &mut View<'_>,
+    chain: &Chain,
+    gone: &[Bound],
+    env: &Env,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    let mut leaving: Vec<Bound> = gone.to_vec();
+    leaving.sort_by(|a, b| a.key.cmp(&b.key));
+    let implied = chain.directories.iter().rev().take_while(|directory| is_implied(directory));
+    let implied: Vec<&Bound> = implied.collect();
+    let mut parents: Vec<Ino> = implied.iter().map(|directory| directory.dentry.ino).collect();
+    // The first that stays whatever it holds: a directory somebody made, or the bucket.
+    let stays = chain.directories.len() - implied.len();
+    parents.push(match stays.checked_sub(1) {
+        Some(index) => chain.directories[index].dentry.ino,
+        None => chain.bucket.dentry.ino,
+    });
+
+    let sibling = match (&leaving[..], implied.first()) {
+        ([one], Some(directory)) => view.sibling(directory.dentry.ino, one.key.suffix()),
+        _ => None,
+    };
+    let mut level = 0;
+    if let Some(sibling) = sibling {
+        plan.guards.push(Guard::Present(sibling));
+    } else if !implied.is_empty() {
+        let range = |(index, directory): (usize, &&Bound)| {
+            let (start, end) = key::dentries(directory.dentry.ino);
+            let others = if index == 0 { leaving.len() } else { 1 };
+            let limit = u32::try_from(others + 1).unwrap_or(u32::MAX);
+            Read::Range { start, end, limit, follow: None }
+        };
+        let children = view.ranges(implied.iter().enumerate().map(range).collect())?;
+        for (directory, children) in implied.iter().zip(children) {
+            let stays = children
+                .iter()
+                .find(|child| leaving.binary_search_by(|gone| gone.key.cmp(&child.key)).is_err());
+            if let Some(stays) = stays {
+                plan.guards.push(Guard::Present(stays.key.clone()));
+                break;
+            }
+            plan.guards.extend(empty_but(directory.dentry.ino, &leaving));
+            let ino = directory.dentry.ino;
+            plan.writes.push(Write::Delete(directory.key.clone()));
+            plan.writes.push(Write::Delete(key::inode(ino)));
+            plan.writes.push(Write::Clear(key::tally(ino, key::Count::Entries)));
+            plan.writes.push(Write::Clear(key::tally(ino, key::Count::Modified)));
+            leaving = vec![(*directory).clone()];
+            level += 1;
+        }
+    }
+    let count = i64::try_from(leaving.len()).unwrap_or(i64::MAX);
+    plan.writes.push(Write::Add(key::tally(parents[level], key::Count::Entries), -count));
+    plan.writes.push(Write::Max(key::tally(parents[level], key::Count::Modified), env.now.0));
+    Ok(())
+}
+
+/// Guards that a directory holds nothing but the names that leave it, which are in order.
+fn empty_but(directory: Ino, leaving: &[Bound]) -> Vec<Guard> {
+    let (mut start, end) = key::dentries(directory);
+    let mut guards = Vec::with_capacity(leaving.len() + 1);
+    for bound in leaving {
+        guards.push(Guard::Empty(start, bound.key.clone()));
+        start = after(&bound.key);
+    }
+    guards.push(Guard::Empty(start, end));
+    guards
+}
+
+/// The first key behind this one.
+pub(crate) fn after(key: &Key) -> Key {
+    Key::from_bytes(Bytes::from([key.as_bytes(), &[0]].concat()))
+}
+
+/// Replaces the tags that S3 keeps with an object. Neither its entity tag nor its time changes.
+#[derive(Clone, Debug)]
+pub struct SetTags<'a> {
+    /// Where.
+    pub path: &'a Path,
+    /// The tags; none removes them.
+    pub tags: &'a [(String, String)],
+}
+
+impl Operation for SetTags<'_> {
+    type Output = ();
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
+        let chain = path::chain(view, &self.path.bucket, &self.path.directories, Unknown::Ask)?;
+        if chain.missing.is_some() {
+            return Err(FsError::NoSuchKey.into());
+        }
+        let slot = key::dentry(chain.deepest(), self.path.skey().as_bytes());
+        let (ino, mut inode, record) = find(view, &slot)?.ok_or(FsError::NoSuchKey)?;
+        let dentry = view.record(&slot)?.ok_or(FsError::NoSuchKey)?;
+        if let Body::File(file) = &mut inode.body {
+            file.object = ObjectHeaders { tags: self.tags.to_vec(), ..file.object.clone() };
+        }
+        let inode_key = key::inode(ino);
+        let mut plan = Plan { guards: chain.guards().collect(), writes: Vec::new() };
+        plan.guards.push(Guard::Equals(slot, dentry));
+        plan.guards.push(Guard::Equals(inode_key.clone(), record));
+        plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
+        Ok(Step::Commit(plan, ()))
+    }
+}

@@ -1,0 +1,124 @@
+//! Paths: how an object's key names directories and a file.
+
+use record::{Dentry, Ino, Kind, Origin, Skey, key};
+use store::{Guard, Key, Value};
+
+use crate::view::{View, decode};
+use crate::{FsError, Halt};
+
+/// An object's key, cut at its slashes. Every key that S3 allows has one path, and no two share it:
+/// nothing is cleaned, so `a//b`, `/a`, `.` and `..` are names like any other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The bucket's name.
+    pub bucket: Vec<u8>,
+    /// The directories, from the bucket down.
+    pub directories: Vec<Vec<u8>>,
+    /// The file; empty for a key that ends with `/`.
+    pub name: Vec<u8>,
+}
+
+impl Path {
+    /// Cuts a key.
+    pub fn new(bucket: &[u8], object: &[u8]) -> Path {
+        let mut components: Vec<Vec<u8>> =
+            object.split(|b| *b == b'/').map(<[u8]>::to_vec).collect();
+        let name = components.pop().unwrap_or_default();
+        Path { bucket: bucket.to_vec(), directories: components, name }
+    }
+
+    /// The file's name as it sorts.
+    pub fn skey(&self) -> Skey {
+        Skey::file(&self.name)
+    }
+}
+
+/// A dentry, as found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) key: Key,
+    pub(crate) value: Value,
+    pub(crate) dentry: Dentry,
+}
+
+impl Bound {
+    /// The guard that this binding still stands.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard::Equals(self.key.clone(), self.value.clone())
+    }
+}
+
+/// A bucket and the directories of a path, as far as they exist.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    pub(crate) bucket: Bound,
+    pub(crate) directories: Vec<Bound>,
+    /// The first directory that does not exist: the key its dentry would have.
+    pub(crate) missing: Option<Key>,
+}
+
+impl Chain {
+    /// The deepest directory that exists.
+    pub(crate) fn deepest(&self) -> Ino {
+        self.directories.last().unwrap_or(&self.bucket).dentry.ino
+    }
+
+    /// The guards that the chain still stands, the absence of what is missing included.
+    pub(crate) fn guards(&self) -> impl Iterator<Item = Guard> {
+        let bound = std::iter::once(&self.bucket).chain(&self.directories).map(Bound::guard);
+        bound.chain(self.missing.clone().map(Guard::Absent))
+    }
+}
+
+/// What to believe of a directory that nothing is known of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// Ask the store.
+    Ask,
+    /// It is not there, as most likely when all above it is known.
+    GuessAbsent,
+}
+
+pub(crate) fn bound(key: &Key, value: Value) -> Result<Bound, Halt> {
+    let dentry = decode(key, &value, Dentry::decode)?;
+    Ok(Bound { key: key.clone(), value, dentry })
+}
+
+/// Finds a bucket.
+pub(crate) fn bucket(view: &mut View<'_>, name: &[u8]) -> Result<Bound, Halt> {
+    let key = key::dentry(Ino::ROOT, Skey::directory(name).as_bytes());
+    let value = view.record(&key)?.ok_or(FsError::NoSuchBucket)?;
+    bound(&key, value)
+}
+
+/// Finds a bucket and the directories of a path below it, as far as they exist.
+pub(crate) fn chain(
+    view: &mut View<'_>,
+    bucket_name: &[u8],
+    directories: &[Vec<u8>],
+    unknown: Unknown,
+) -> Result<Chain, Halt> {
+    let bucket = bucket(view, bucket_name)?;
+    let mut chain = Chain { bucket, directories: Vec::new(), missing: None };
+    for name in directories {
+        let key = key::dentry(chain.deepest(), Skey::directory(name).as_bytes());
+        let found = match unknown {
+            Unknown::Ask => view.record(&key)?,
+            Unknown::GuessAbsent => view.guess(&key, None),
+        };
+        match found {
+            Some(value) => chain.directories.push(bound(&key, value)?),
+            None => {
+                chain.missing = Some(key);
+                break;
+            }
+        }
+    }
+    debug_assert!(chain.directories.iter().all(|d| d.dentry.kind == Kind::Directory));
+    Ok(chain)
+}
+
+/// Whether a directory goes with its last name.
+pub(crate) fn is_implied(bound: &Bound) -> bool {
+    bound.dentry.origin == Origin::Implied
+}

@@ -1,0 +1,110 @@
+//! Ask, plan, commit: the loop that drives an operation, without the I/O.
+
+use std::fmt::Debug;
+
+use record::{DecodeError, Nonce, Timestamp};
+use store::{Found, Guard, Key, Plan, Read, Value};
+
+use crate::view::{Hints, View};
+use crate::{FsError, Halt};
+
+/// Fixed for the life of an operation, so that planning twice gives the same plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Env {
+    /// The operation's time.
+    pub now: Timestamp,
+    /// The session that runs it.
+    pub session: Nonce,
+}
+
+/// What planning came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<T> {
+    /// The answer; nothing is to be written.
+    Done(T),
+    /// The answer once this plan is committed.
+    Commit(Plan, T),
+}
+
+/// A namespace operation: a pure function from what is known to what must change.
+pub trait Operation: Debug {
+    /// What the operation answers.
+    type Output;
+
+    /// Plans the operation from what `view` knows. Pure: no clock, no randomness, no I/O, so it
+    /// may be planned again from the start whenever more is known.
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Self::Output>, Halt>;
+}
+
+/// What the driver of a [`Run`] must do next.
+#[derive(Debug)]
+pub enum Next<T> {
+    /// Read these in one round trip, then call [`Run::learn`].
+    Read(Vec<Read>),
+    /// Commit this plan. Committed: the output is the answer. Refused: call [`Run::refused`].
+    Commit(Plan, T),
+    /// The answer.
+    Done(Result<T, FsError>),
+    /// A record does not decode.
+    Corrupt(Key, DecodeError),
+}
+
+/// How often an operation may be planned. Hints that turned out wrong are not believed again, so
+/// only real contention comes near.
+pub const PASSES_MAX: u32 = 64;
+
+/// After so many passes hints are no longer asked.
+const PASSES_WITH_HINTS: u32 = 8;
+
+/// One operation under way.
+#[derive(Debug)]
+pub struct Run<'a, O: Operation> {
+    operation: &'a O,
+    env: Env,
+    view: View<'a>,
+    passes: u32,
+}
+
+impl<'a, O: Operation> Run<'a, O> {
+    /// Begins an operation.
+    pub fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Run<'a, O> {
+        Run { operation, env, view: View::new(hints), passes: 0 }
+    }
+
+    /// Plans until something must be read or committed, or the answer is there.
+    pub fn advance(&mut self) -> Next<O::Output> {
+        self.passes += 1;
+        if self.passes > PASSES_MAX {
+            return Next::Done(Err(FsError::Contended));
+        }
+        if self.passes == PASSES_WITH_HINTS {
+            self.view.distrust();
+        }
+        self.view.begin();
+        match self.operation.plan(&mut self.view, &self.env) {
+            Err(Halt::Need) => Next::Read(self.view.asked()),
+            Ok(Step::Commit(plan, output)) => Next::Commit(plan, output),
+            // An answer rests on facts of one snapshot.
+            _ if self.view.rests_on_hearsay() => Next::Read(self.view.asked()),
+            Ok(Step::Done(output)) => Next::Done(Ok(output)),
+            Err(Halt::Fail(error)) => Next::Done(Err(error)),
+            Err(Halt::Corrupt(key, error)) => Next::Corrupt(key, error),
+        }
+    }
+
+    /// Takes the answers to the last [`Next::Read`].
+    pub fn learn(&mut self, reads: Vec<Read>, found: Vec<Found>) {
+        self.view.learn(reads, found);
+    }
+
+    /// Takes note of the guard that refused the last plan and of the record it met.
+    pub fn refused(&mut self, guard: &Guard, found: Option<Value>) {
+        match guard {
+            Guard::Equals(key, _) | Guard::Absent(key) => {
+                self.view.contradict(key.clone(), Some(found));
+            }
+            Guard::Present(key) => self.view.contradict(key.clone(), Some(None)),
+            Guard::Empty(start, _) => self.view.contradict(start.clone(), None),
+        }
+    }
+}

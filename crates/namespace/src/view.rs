@@ -1,0 +1,250 @@
+//! What a planner knows: the facts of one snapshot, and hints.
+//!
+//! A *fact* was read by this operation; all facts of a view come from one snapshot. A *hint* is
+//! remembered from before or guessed. A commit may rest on hints, because its guards check them. An
+//! answer may not: [`crate::Run`] turns every hint that an answer used into a fact first, by
+//! reading all that the pass asked for once more, in one round trip.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+
+use record::{DecodeError, Ino};
+use store::{Entry, Follow, Found, Key, Read, TallyKey, Value};
+
+use crate::Halt;
+
+/// What earlier operations remember. A hint may be wrong; it costs a round trip then.
+pub trait Hints: Debug {
+    /// The record as last seen: `Some(None)` when it was last seen to be absent.
+    fn record(&self, key: &Key) -> Option<Option<Value>>;
+
+    /// Some name in a directory besides `not`, as last seen.
+    fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key>;
+}
+
+/// Remembers nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct NoHints;
+
+impl Hints for NoHints {
+    fn record(&self, _key: &Key) -> Option<Option<Value>> {
+        None
+    }
+
+    fn sibling(&self, _directory: Ino, _not: &[u8]) -> Option<Key> {
+        None
+    }
+}
+
+/// What one planning pass may see, and what it asked for.
+#[derive(Debug)]
+pub struct View<'h> {
+    hints: &'h dyn Hints,
+    /// The last snapshot.
+    records: HashMap<Key, Option<Value>>,
+    ranges: HashMap<Read, Vec<Entry>>,
+    tallies: HashMap<TallyKey, i64>,
+    /// What this operation learnt before the last snapshot: newer than the hints, but hearsay.
+    stale: HashMap<Key, Option<Value>>,
+    /// Everything this pass asked for, in order, each once.
+    asked: Vec<Read>,
+    /// Whether this pass used anything that is not a fact.
+    hearsay: bool,
+}
+
+impl<'h> View<'h> {
+    /// Knows nothing but hints.
+    pub fn new(hints: &'h dyn Hints) -> View<'h> {
+        View {
+            hints,
+            records: HashMap::new(),
+            ranges: HashMap::new(),
+            tallies: HashMap::new(),
+            stale: HashMap::new(),
+            asked: Vec::new(),
+            hearsay: false,
+        }
+    }
+
+    fn ask(&mut self, read: Read) {
+        if !self.asked.contains(&read) {
+            self.asked.push(read);
+        }
+    }
+
+    /// The record if anything is known of it, and a note if that is hearsay.
+    fn known(&mut self, key: &Key) -> Option<Option<Value>> {
+        if let Some(fact) = self.records.get(key) {
+            return Some(fact.clone());
+        }
+        let hint = self.stale.get(key).cloned().or_else(|| self.hints.record(key))?;
+        self.hearsay = true;
+        Some(hint)
+    }
+
+    /// The records under these keys. Those unknown are asked for all at once.
+    pub fn records<const N: usize>(&mut self, keys: [&Key; N]) -> Result<[Option<Value>; N], Halt> {
+        keys.iter().for_each(|key| self.ask(Read::Record { key: (*key).clone(), follow: None }));
+        let found = keys.map(|key| self.known(key));
+        if found.iter().any(Option::is_none) {
+            return Err(Halt::Need);
+        }
+        Ok(found.map(Option::flatten))
+    }
+
+    /// The record under this key.
+    pub fn record(&mut self, key: &Key) -> Result<Option<Value>, Halt> {
+        self.records([key]).map(|[record]| record)
+    }
+
+    /// As [`View::record`] for any number of keys, in one round trip.
+    pub fn many(&mut self, keys: &[Key]) -> Result<Vec<Option<Value>>, Halt> {
+        keys.iter().for_each(|key| self.ask(Read::Record { key: key.clone(), follow: None }));
+        keys.iter().map(|key| self.known(key)).collect::<Option<_>>().ok_or(Halt::Need)
+    }
+
+    /// The record under each key and the one that it points to, in one round trip.
+    pub fn followed(
+        &mut self,
+        keys: &[Key],
+        follow: &Follow,
+    ) -> Result<Vec<Option<(Value, Option<Value>)>>, Halt> {
+        for key in keys {
+            self.ask(Read::Record { key: key.clone(), follow: Some(follow.clone()) });
+        }
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            let Some(record) = self.known(key) else { return Err(Halt::Need) };
+            let Some(record) = record else {
+                found.push(None);
+                continue;
+            };
+            let target = match follow.target(&record) {
+                Some(target) => self.known(&target).ok_or(Halt::Need)?,
+                None => None,
+            };
+            found.push(Some((record, target)));
+        }
+        Ok(found)
+    }
+
+    /// The record as known, and `guess` when nothing is known. Never stops the pass: a wrong guess
+    /// is refused by a guard, which then also tells what is there.
+    pub fn guess(&mut self, key: &Key, guess: Option<&Value>) -> Option<Value> {
+        self.ask(Read::Record { key: key.clone(), follow: None });
+        self.known(key).unwrap_or_else(|| {
+            self.hearsay = true;
+            guess.cloned()
+        })
+    }
+
+    /// The first `limit` records of a range.
+    pub fn range(&mut self, start: Key, end: Key, limit: u32) -> Result<Vec<Entry>, Halt> {
+        self.ranges(vec![Read::Range { start, end, limit, follow: None }]).map(|mut r| r.remove(0))
+    }
+
+    /// The records of several ranges, in one round trip.
+    ///
+    /// # Panics
+    /// If a read is not a range.
+    pub fn ranges(&mut self, reads: Vec<Read>) -> Result<Vec<Vec<Entry>>, Halt> {
+        for read in &reads {
+            assert!(matches!(read, Read::Range { .. }), "only ranges are asked for here");
+            self.ask(read.clone());
+        }
+        reads.iter().map(|read| self.ranges.get(read).cloned().ok_or(Halt::Need)).collect()
+    }
+
+    /// A tally.
+    pub fn tally(&mut self, key: &TallyKey) -> Result<i64, Halt> {
+        self.ask(Read::Tally(key.clone()));
+        self.tallies.get(key).copied().ok_or(Halt::Need)
+    }
+
+    /// Some name in a directory besides `not`, as last seen: for a guard, never for an answer.
+    pub fn sibling(&mut self, directory: Ino, not: &[u8]) -> Option<Key> {
+        let sibling = self.hints.sibling(directory, not)?;
+        // What this operation has seen itself is newer than any hint.
+        let gone = self.records.get(&sibling).or_else(|| self.stale.get(&sibling));
+        if matches!(gone, Some(None)) {
+            return None;
+        }
+        self.hearsay = true;
+        Some(sibling)
+    }
+
+    /// Begins a pass.
+    pub(crate) fn begin(&mut self) {
+        self.asked.clear();
+        self.hearsay = false;
+    }
+
+    /// What the pass asked for.
+    pub(crate) fn asked(&self) -> Vec<Read> {
+        self.asked.clone()
+    }
+
+    /// Whether the pass used anything that is not a fact.
+    pub(crate) fn rests_on_hearsay(&self) -> bool {
+        self.hearsay
+    }
+
+    /// Takes a snapshot's answers. What was known before is hearsay from now on.
+    pub(crate) fn learn(&mut self, reads: Vec<Read>, found: Vec<Found>) {
+        self.stale.extend(self.records.drain());
+        self.ranges.clear();
+        self.tallies.clear();
+        for (read, found) in reads.into_iter().zip(found) {
+            match (read, found) {
+                (Read::Record { key, follow }, Found::Record(entry)) => {
+                    let target = entry.as_ref().zip(follow.as_ref());
+                    if let Some((entry, follow)) = target
+                        && let Some(target) = follow.target(&entry.value)
+                    {
+                        self.records.insert(target, entry.target.clone());
+                    }
+                    self.records.insert(key, entry.map(|entry| entry.value));
+                }
+                (Read::Tally(key), Found::Tally(tally)) => {
+                    self.tallies.insert(key, tally);
+                }
+                (read @ Read::Range { .. }, Found::Range(entries)) => {
+                    for entry in &entries {
+                        self.records.insert(entry.key.clone(), Some(entry.value.clone()));
+                    }
+                    self.ranges.insert(read, entries);
+                }
+                (read, found) => unreachable!("{found:?} does not answer {read:?}"),
+            }
+        }
+    }
+
+    /// Takes note that a guard did not hold, and of what was there instead.
+    pub(crate) fn contradict(&mut self, key: Key, found: Option<Option<Value>>) {
+        self.stale.extend(self.records.drain());
+        self.ranges.clear();
+        self.tallies.clear();
+        self.stale.remove(&key);
+        if let Some(found) = found {
+            self.stale.insert(key, found);
+        }
+    }
+
+    /// Forgets everything but what a hint-free read would tell.
+    pub(crate) fn distrust(&mut self) {
+        self.hints = &NoHints;
+        self.stale.clear();
+        self.records.clear();
+        self.ranges.clear();
+        self.tallies.clear();
+    }
+}
+
+/// Decodes a record, or halts with its key.
+pub(crate) fn decode<T>(
+    key: &Key,
+    value: &Value,
+    decode: impl FnOnce(&Key, &Value) -> Result<T, DecodeError>,
+) -> Result<T, Halt> {
+    decode(key, value).map_err(|error| Halt::Corrupt(key.clone(), error))
+}
