@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use http::StatusCode;
+use http::header::{HeaderName, HeaderValue};
+
+use crate::xml::Writer;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $status:ident, $message:literal;)*) => {
@@ -112,17 +115,24 @@ pub struct Fault {
     pub message: Cow<'static, str>,
     /// More elements of the error document, in order: name and text.
     pub extra: Vec<(&'static str, String)>,
+    /// Headers that go with the code: `Allow`, `Content-Range`, `Retry-After`.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Fault {
     /// A fault with the code's own message.
     pub const fn new(code: Code) -> Fault {
-        Fault { code, message: Cow::Borrowed(code.message()), extra: Vec::new() }
+        Fault {
+            code,
+            message: Cow::Borrowed(code.message()),
+            extra: Vec::new(),
+            headers: Vec::new(),
+        }
     }
 
     /// A fault with a more exact message.
     pub fn because(code: Code, message: impl Into<Cow<'static, str>>) -> Fault {
-        Fault { code, message: message.into(), extra: Vec::new() }
+        Fault { code, message: message.into(), extra: Vec::new(), headers: Vec::new() }
     }
 
     /// Adds an element to the error document.
@@ -130,6 +140,38 @@ impl Fault {
     pub fn with(mut self, element: &'static str, text: impl Into<String>) -> Fault {
         self.extra.push((element, text.into()));
         self
+    }
+
+    /// Adds a header to the answer. A value that no header can hold is left out.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: &str) -> Fault {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// The error document. Not sent with HEAD and 304, which have no body.
+    ///
+    /// `resource` is the path as the client sent it, decoded once.
+    pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> String {
+        let mut out = Writer::document();
+        out.element("Error", |out| {
+            self.write_fields(out);
+            out.text("Resource", resource);
+            out.text("RequestId", request_id);
+            out.text("HostId", host_id);
+        });
+        out.finish()
+    }
+
+    /// Code, message and extras, as they also stand in a list of results.
+    pub(crate) fn write_fields(&self, out: &mut Writer) {
+        out.text("Code", self.code.as_str());
+        out.text("Message", &self.message);
+        for (element, text) in &self.extra {
+            out.text(element, text);
+        }
     }
 
     /// The HTTP status.

@@ -5,5 +5,13 @@
 //! into types that cannot hold anything illegal, and nothing it sends can cause a panic.
 
 mod fault;
+pub mod name;
+pub mod operation;
+pub mod policy;
+pub mod request;
+pub mod xml;
 
 pub use fault::{Code, Fault};
+pub use name::{BucketName, CopySource, KeyPrefix, ObjectKey, VersionId};
+pub use operation::{Operation, Target};
+pub use policy::Policy;

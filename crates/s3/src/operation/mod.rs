@@ -1,0 +1,223 @@
+//! Which operation a request is, and what it takes to be allowed it.
+//!
+//! One table holds every operation: its method, what it speaks of, the query parameter that
+//! selects it, how far we serve it, and the action that policies know it by. An operation that
+//! is not in the table cannot be routed, and one in it cannot lack an action. What the table
+//! does not know is refused; nothing falls through to a similar operation.
+
+mod permission;
+mod route;
+mod stub;
+mod target;
+
+#[cfg(test)]
+mod tests;
+
+pub use permission::{Context, Demand, Permission};
+pub use route::route;
+pub use stub::Stub;
+pub use target::Target;
+
+/// What kind of target an operation speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Service,
+    Bucket,
+    Object,
+}
+
+/// How far an operation is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// Served in full.
+    Served,
+    /// Answered as S3 answers where the feature has never been used; see `Operation::stub`.
+    Stubbed,
+    /// Known, and refused with `NotImplemented`. `route` never returns one of these.
+    Refused,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) operation: Operation,
+    pub(crate) method: &'static str,
+    pub(crate) scope: Scope,
+    /// The query parameter that selects the operation; empty for the one without any.
+    pub(crate) selector: &'static str,
+}
+
+macro_rules! operations {
+    ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $action:literal;)*)
+    => {
+        /// Every operation of S3 that we know.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "the names are those of S3's API reference")]
+        pub enum Operation { $($name,)* }
+
+        impl Operation {
+            /// All operations, in the table's order.
+            pub const ALL: &'static [Operation] = &[$(Operation::$name,)*];
+
+            /// The operation's name in S3's API reference.
+            pub const fn name(self) -> &'static str {
+                match self { $(Operation::$name => stringify!($name),)* }
+            }
+
+            /// How far the operation is served.
+            pub const fn support(self) -> Support {
+                match self { $(Operation::$name => Support::$support,)* }
+            }
+
+            /// The action that policies know the operation by, for an object's current version.
+            pub const fn action(self) -> &'static str {
+                match self { $(Operation::$name => $action,)* }
+            }
+
+            pub(crate) const fn scope(self) -> Scope {
+                match self { $(Operation::$name => Scope::$scope,)* }
+            }
+        }
+
+        /// The first row that fits is the operation. Rows that differ from an earlier one only
+        /// by a header are chosen by `route` itself.
+        pub(crate) const TABLE: &[Row] = &[$(Row {
+            operation: Operation::$name,
+            method: stringify!($method),
+            scope: Scope::$scope,
+            selector: $selector,
+        },)*];
+    };
+}
+
+operations! {
+    ListBuckets = GET Service "" Served "s3:ListAllMyBuckets";
+
+    ListObjects = GET Bucket "" Served "s3:ListBucket";
+    ListObjectsV2 = GET Bucket "list-type" Served "s3:ListBucket";
+    ListObjectVersions = GET Bucket "versions" Served "s3:ListBucketVersions";
+    ListMultipartUploads = GET Bucket "uploads" Served "s3:ListBucketMultipartUploads";
+    HeadBucket = HEAD Bucket "" Served "s3:ListBucket";
+    CreateBucket = PUT Bucket "" Served "s3:CreateBucket";
+    DeleteBucket = DELETE Bucket "" Served "s3:DeleteBucket";
+    DeleteObjects = POST Bucket "delete" Served "s3:DeleteObject";
+    PostObject = POST Bucket "" Refused "s3:PutObject";
+    GetBucketLocation = GET Bucket "location" Served "s3:GetBucketLocation";
+    GetBucketTagging = GET Bucket "tagging" Served "s3:GetBucketTagging";
+    PutBucketTagging = PUT Bucket "tagging" Served "s3:PutBucketTagging";
+    DeleteBucketTagging = DELETE Bucket "tagging" Served "s3:PutBucketTagging";
+    GetBucketAcl = GET Bucket "acl" Served "s3:GetBucketAcl";
+    PutBucketAcl = PUT Bucket "acl" Served "s3:PutBucketAcl";
+    GetBucketVersioning = GET Bucket "versioning" Stubbed "s3:GetBucketVersioning";
+    PutBucketVersioning = PUT Bucket "versioning" Refused "s3:PutBucketVersioning";
+    GetBucketPolicy = GET Bucket "policy" Stubbed "s3:GetBucketPolicy";
+    PutBucketPolicy = PUT Bucket "policy" Refused "s3:PutBucketPolicy";
+    DeleteBucketPolicy = DELETE Bucket "policy" Stubbed "s3:DeleteBucketPolicy";
+    GetBucketPolicyStatus = GET Bucket "policyStatus" Stubbed "s3:GetBucketPolicyStatus";
+    GetBucketLifecycleConfiguration =
+        GET Bucket "lifecycle" Stubbed "s3:GetLifecycleConfiguration";
+    PutBucketLifecycleConfiguration =
+        PUT Bucket "lifecycle" Refused "s3:PutLifecycleConfiguration";
+    DeleteBucketLifecycle = DELETE Bucket "lifecycle" Stubbed "s3:PutLifecycleConfiguration";
+    GetBucketCors = GET Bucket "cors" Stubbed "s3:GetBucketCORS";
+    PutBucketCors = PUT Bucket "cors" Refused "s3:PutBucketCORS";
+    DeleteBucketCors = DELETE Bucket "cors" Stubbed "s3:PutBucketCORS";
+    GetBucketEncryption = GET Bucket "encryption" Stubbed "s3:GetEncryptionConfiguration";
+    PutBucketEncryption = PUT Bucket "encryption" Refused "s3:PutEncryptionConfiguration";
+    DeleteBucketEncryption = DELETE Bucket "encryption" Stubbed "s3:PutEncryptionConfiguration";
+    GetBucketReplication = GET Bucket "replication" Stubbed "s3:GetReplicationConfiguration";
+    PutBucketReplication = PUT Bucket "replication" Refused "s3:PutReplicationConfiguration";
+    DeleteBucketReplication = DELETE Bucket "replication" Stubbed "s3:PutReplicationConfiguration";
+    GetBucketWebsite = GET Bucket "website" Stubbed "s3:GetBucketWebsite";
+    PutBucketWebsite = PUT Bucket "website" Refused "s3:PutBucketWebsite";
+    DeleteBucketWebsite = DELETE Bucket "website" Stubbed "s3:DeleteBucketWebsite";
+    GetObjectLockConfiguration =
+        GET Bucket "object-lock" Stubbed "s3:GetBucketObjectLockConfiguration";
+    PutObjectLockConfiguration =
+        PUT Bucket "object-lock" Refused "s3:PutBucketObjectLockConfiguration";
+    GetBucketOwnershipControls =
+        GET Bucket "ownershipControls" Stubbed "s3:GetBucketOwnershipControls";
+    PutBucketOwnershipControls =
+        PUT Bucket "ownershipControls" Refused "s3:PutBucketOwnershipControls";
+    DeleteBucketOwnershipControls =
+        DELETE Bucket "ownershipControls" Stubbed "s3:PutBucketOwnershipControls";
+    GetPublicAccessBlock =
+        GET Bucket "publicAccessBlock" Stubbed "s3:GetBucketPublicAccessBlock";
+    PutPublicAccessBlock =
+        PUT Bucket "publicAccessBlock" Refused "s3:PutBucketPublicAccessBlock";
+    DeletePublicAccessBlock =
+        DELETE Bucket "publicAccessBlock" Stubbed "s3:PutBucketPublicAccessBlock";
+    GetBucketNotificationConfiguration =
+        GET Bucket "notification" Stubbed "s3:GetBucketNotification";
+    PutBucketNotificationConfiguration =
+        PUT Bucket "notification" Refused "s3:PutBucketNotification";
+    GetBucketLogging = GET Bucket "logging" Stubbed "s3:GetBucketLogging";
+    PutBucketLogging = PUT Bucket "logging" Refused "s3:PutBucketLogging";
+    GetBucketAccelerateConfiguration =
+        GET Bucket "accelerate" Stubbed "s3:GetAccelerateConfiguration";
+    PutBucketAccelerateConfiguration =
+        PUT Bucket "accelerate" Refused "s3:PutAccelerateConfiguration";
+    GetBucketRequestPayment =
+        GET Bucket "requestPayment" Stubbed "s3:GetBucketRequestPayment";
+    PutBucketRequestPayment =
+        PUT Bucket "requestPayment" Refused "s3:PutBucketRequestPayment";
+    ListBucketInventoryConfigurations =
+        GET Bucket "inventory" Stubbed "s3:GetInventoryConfiguration";
+    PutBucketInventoryConfiguration =
+        PUT Bucket "inventory" Refused "s3:PutInventoryConfiguration";
+    DeleteBucketInventoryConfiguration =
+        DELETE Bucket "inventory" Refused "s3:PutInventoryConfiguration";
+    ListBucketAnalyticsConfigurations =
+        GET Bucket "analytics" Stubbed "s3:GetAnalyticsConfiguration";
+    PutBucketAnalyticsConfiguration =
+        PUT Bucket "analytics" Refused "s3:PutAnalyticsConfiguration";
+    DeleteBucketAnalyticsConfiguration =
+        DELETE Bucket "analytics" Refused "s3:PutAnalyticsConfiguration";
+    ListBucketMetricsConfigurations =
+        GET Bucket "metrics" Stubbed "s3:GetMetricsConfiguration";
+    PutBucketMetricsConfiguration =
+        PUT Bucket "metrics" Refused "s3:PutMetricsConfiguration";
+    DeleteBucketMetricsConfiguration =
+        DELETE Bucket "metrics" Refused "s3:PutMetricsConfiguration";
+    ListBucketIntelligentTieringConfigurations =
+        GET Bucket "intelligent-tiering" Stubbed "s3:GetIntelligentTieringConfiguration";
+    PutBucketIntelligentTieringConfiguration =
+        PUT Bucket "intelligent-tiering" Refused "s3:PutIntelligentTieringConfiguration";
+    DeleteBucketIntelligentTieringConfiguration =
+        DELETE Bucket "intelligent-tiering" Refused "s3:PutIntelligentTieringConfiguration";
+    CreateSession = GET Bucket "session" Refused "s3express:CreateSession";
+
+    GetObject = GET Object "" Served "s3:GetObject";
+    HeadObject = HEAD Object "" Served "s3:GetObject";
+    PutObject = PUT Object "" Served "s3:PutObject";
+    CopyObject = PUT Object "" Served "s3:PutObject";
+    DeleteObject = DELETE Object "" Served "s3:DeleteObject";
+    GetObjectAttributes = GET Object "attributes" Served "s3:GetObjectAttributes";
+    GetObjectTagging = GET Object "tagging" Served "s3:GetObjectTagging";
+    PutObjectTagging = PUT Object "tagging" Served "s3:PutObjectTagging";
+    DeleteObjectTagging = DELETE Object "tagging" Served "s3:DeleteObjectTagging";
+    GetObjectAcl = GET Object "acl" Served "s3:GetObjectAcl";
+    PutObjectAcl = PUT Object "acl" Served "s3:PutObjectAcl";
+    CreateMultipartUpload = POST Object "uploads" Served "s3:PutObject";
+    UploadPart = PUT Object "uploadId" Served "s3:PutObject";
+    UploadPartCopy = PUT Object "uploadId" Served "s3:PutObject";
+    CompleteMultipartUpload = POST Object "uploadId" Served "s3:PutObject";
+    AbortMultipartUpload = DELETE Object "uploadId" Served "s3:AbortMultipartUpload";
+    ListParts = GET Object "uploadId" Served "s3:ListMultipartUploadParts";
+    RenameObject = PUT Object "renameObject" Refused "s3:PutObject";
+    RestoreObject = POST Object "restore" Refused "s3:RestoreObject";
+    SelectObjectContent = POST Object "select" Refused "s3:GetObject";
+    GetObjectTorrent = GET Object "torrent" Refused "s3:GetObjectTorrent";
+    GetObjectLegalHold = GET Object "legal-hold" Refused "s3:GetObjectLegalHold";
+    PutObjectLegalHold = PUT Object "legal-hold" Refused "s3:PutObjectLegalHold";
+    GetObjectRetention = GET Object "retention" Refused "s3:GetObjectRetention";
+    PutObjectRetention = PUT Object "retention" Refused "s3:PutObjectRetention";
+    UpdateObjectEncryption = PUT Object "encryption" Refused "s3:UpdateObjectEncryption";
+}
+
+impl Operation {
+    /// Whether the operation's body may come in chunks with signatures or trailers.
+    pub const fn may_stream(self) -> bool {
+        matches!(self, Operation::PutObject | Operation::UploadPart)
+    }
+}

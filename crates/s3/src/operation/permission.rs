@@ -1,0 +1,140 @@
+//! What a request must be allowed: every action on every resource it touches.
+
+use super::{Operation, Scope, Target};
+use crate::Fault;
+use crate::name::{BucketName, CopySource, ObjectKey};
+use crate::request::{Fields, Query};
+
+/// An action on a resource, as policies speak of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permission {
+    /// The action: `s3:GetObject`.
+    pub action: &'static str,
+    /// The resource without its `arn:aws:s3:::`: `bucket`, `bucket/key`, or `*` for the service.
+    pub resource: String,
+    /// What conditions may ask about.
+    pub context: Context,
+}
+
+/// The parts of a request that a policy's conditions may ask about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// `s3:prefix`: what a listing is limited to.
+    pub prefix: Option<String>,
+    /// `s3:delimiter`: what a listing groups by.
+    pub delimiter: Option<String>,
+}
+
+/// What a request demands before anything is looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// All of these; never empty.
+    All(Vec<Permission>),
+    /// `DeleteObjects`: one per key, known once the body is read. See `Permission::delete`.
+    EachKey,
+}
+
+impl Permission {
+    /// To read an object, or one version of it.
+    pub fn read(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
+        let action = if versioned { "s3:GetObjectVersion" } else { "s3:GetObject" };
+        Permission::on_object(action, bucket, key)
+    }
+
+    /// To delete an object, or one version of it.
+    pub fn delete(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
+        let action = if versioned { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
+        Permission::on_object(action, bucket, key)
+    }
+
+    /// Any action on an object.
+    pub fn on_object(action: &'static str, bucket: &BucketName, key: &ObjectKey) -> Permission {
+        Permission { action, resource: format!("{bucket}/{key}"), context: Context::default() }
+    }
+
+    /// Any action on a bucket.
+    pub fn on_bucket(action: &'static str, bucket: &BucketName) -> Permission {
+        Permission { action, resource: bucket.to_string(), context: Context::default() }
+    }
+}
+
+impl Operation {
+    /// What the operation demands of its caller, on its target, its copy source and for what
+    /// its headers add.
+    ///
+    /// Tags that a copy carries over from its source are not known here and demand nothing; an
+    /// ACL header demands nothing either, because the ones accepted change nothing.
+    ///
+    /// Faults: those of the copy source and of repeated parameters.
+    pub fn demand(
+        self,
+        target: &Target,
+        query: &Query,
+        fields: Fields<'_>,
+    ) -> Result<Demand, Fault> {
+        if self == Operation::DeleteObjects {
+            return Ok(Demand::EachKey);
+        }
+        let versioned = query.has("versionId");
+        let mut all = vec![Permission {
+            action: self.versioned_action(versioned),
+            resource: resource(self.scope(), target),
+            context: self.context(query)?,
+        }];
+        let Target::Object(bucket, key) = target else { return Ok(Demand::All(all)) };
+        match self {
+            Operation::GetObjectAttributes => all.push(Permission::read(bucket, key, versioned)),
+            Operation::CopyObject | Operation::UploadPartCopy => {
+                let value = fields.get("x-amz-copy-source")?.unwrap_or_default();
+                let source = CopySource::parse(value)?;
+                let versioned = source.version.is_some();
+                all.push(Permission::read(&source.bucket, &source.key, versioned));
+            }
+            _ => {}
+        }
+        let tags = matches!(
+            self,
+            Operation::PutObject | Operation::CopyObject | Operation::CreateMultipartUpload
+        );
+        if tags && fields.has("x-amz-tagging") {
+            all.push(Permission::on_object("s3:PutObjectTagging", bucket, key));
+        }
+        Ok(Demand::All(all))
+    }
+
+    const fn versioned_action(self, versioned: bool) -> &'static str {
+        match self {
+            Operation::GetObject | Operation::HeadObject if versioned => "s3:GetObjectVersion",
+            Operation::DeleteObject if versioned => "s3:DeleteObjectVersion",
+            Operation::GetObjectAttributes if versioned => "s3:GetObjectVersionAttributes",
+            Operation::GetObjectTagging if versioned => "s3:GetObjectVersionTagging",
+            Operation::PutObjectTagging if versioned => "s3:PutObjectVersionTagging",
+            Operation::DeleteObjectTagging if versioned => "s3:DeleteObjectVersionTagging",
+            Operation::GetObjectAcl if versioned => "s3:GetObjectVersionAcl",
+            Operation::PutObjectAcl if versioned => "s3:PutObjectVersionAcl",
+            _ => self.action(),
+        }
+    }
+
+    fn context(self, query: &Query) -> Result<Context, Fault> {
+        let lists = matches!(
+            self,
+            Operation::ListObjects | Operation::ListObjectsV2 | Operation::ListObjectVersions
+        );
+        if !lists {
+            return Ok(Context::default());
+        }
+        Ok(Context {
+            prefix: query.get("prefix")?.map(str::to_owned),
+            delimiter: query.get("delimiter")?.map(str::to_owned),
+        })
+    }
+}
+
+fn resource(scope: Scope, target: &Target) -> String {
+    match (scope, target) {
+        (Scope::Object, Target::Object(bucket, key)) => format!("{bucket}/{key}"),
+        (_, Target::Bucket(bucket) | Target::Object(bucket, _)) => bucket.to_string(),
+        (_, Target::Service) => "*".to_owned(),
+    }
+}

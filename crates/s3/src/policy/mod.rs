@@ -1,0 +1,204 @@
+//! Policies: who may do what, in the JSON that S3's users know.
+//!
+//! Nothing is allowed by default, and an explicit deny wins over any allow. A document that asks
+//! for something we do not evaluate is refused when it is made, because ignoring a condition
+//! would allow more than its author meant. Where policies are kept, and whose they are, is not
+//! known here.
+
+mod canned;
+mod document;
+mod wildcard;
+
+#[cfg(test)]
+mod tests;
+
+use crate::operation::{Context, Permission};
+use crate::{Code, Fault};
+
+use wildcard::matches;
+
+/// The largest policy document, in bytes.
+pub const POLICY_BYTES_MAX: usize = 20 * 1024;
+
+/// What a set of policies says about a permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// A statement allows it and none denies it.
+    Allowed,
+    /// No statement speaks of it, which is a denial unless something else allows it.
+    Unspecified,
+    /// A statement denies it; nothing else can allow it.
+    Denied,
+}
+
+impl Decision {
+    /// Whether this alone lets the request through.
+    pub const fn is_allowed(self) -> bool {
+        matches!(self, Decision::Allowed)
+    }
+}
+
+/// Who asks, as far as a bucket's policy can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller<'a> {
+    /// Nobody has signed the request.
+    Anonymous,
+    /// The access key that signed it.
+    AccessKey(&'a str),
+}
+
+/// A policy that has been understood in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    statements: Vec<Statement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Statement {
+    denies: bool,
+    principal: Principal,
+    actions: Patterns,
+    /// Without their `arn:aws:s3:::`.
+    resources: Patterns,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Principal {
+    /// The statement names none, as in a user's own policy.
+    Implied,
+    Everyone,
+    AccessKeys(Vec<String>),
+}
+
+/// A list of patterns, and whether they say what is meant or what is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Patterns {
+    negated: bool,
+    list: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Condition {
+    attribute: Attribute,
+    negated: bool,
+    /// Whether `*` and `?` in the values are wildcards.
+    like: bool,
+    values: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attribute {
+    Prefix,
+    Delimiter,
+}
+
+impl Policy {
+    /// Reads a user's policy. Fault: `MalformedPolicy`, also for what is not supported.
+    ///
+    /// Understood are `Version`, `Id`, and `Statement` with `Sid`, `Effect`, `Action` or
+    /// `NotAction`, `Resource` or `NotResource`, and `Condition` with `StringEquals`,
+    /// `StringNotEquals`, `StringLike` or `StringNotLike` on `s3:prefix` and `s3:delimiter`.
+    /// A `Principal` is refused, because the user is the principal.
+    pub fn parse(json: &str) -> Result<Policy, Fault> {
+        let policy = document::parse(json)?;
+        let implied = |statement: &Statement| statement.principal == Principal::Implied;
+        if policy.statements.iter().all(implied) {
+            Ok(policy)
+        } else {
+            Err(malformed("a user's policy names no Principal"))
+        }
+    }
+
+    /// Reads a bucket's policy: as `parse`, but each statement needs a `Principal`, which is
+    /// `"*"`, `{"AWS": "*"}` or `{"AWS": [access keys]}`.
+    pub fn parse_for_bucket(json: &str) -> Result<Policy, Fault> {
+        let policy = document::parse(json)?;
+        let implied = |statement: &Statement| statement.principal == Principal::Implied;
+        if policy.statements.iter().any(implied) {
+            Err(malformed("each statement of a bucket's policy needs a Principal"))
+        } else {
+            Ok(policy)
+        }
+    }
+
+    /// The policy of a well-known name: `readwrite`, `readonly` or `writeonly`.
+    ///
+    /// `readonly` reads and lists everything (MinIO's own does not list), `writeonly` uploads
+    /// everywhere and sees nothing but its own uploads' parts.
+    pub fn canned(name: &str) -> Option<Policy> {
+        canned::policy(name)
+    }
+}
+
+/// Decides by a user's policies.
+pub fn evaluate<'a>(
+    policies: impl IntoIterator<Item = &'a Policy>,
+    permission: &Permission,
+) -> Decision {
+    decide(policies, permission, |principal| *principal == Principal::Implied)
+}
+
+/// Decides by a bucket's policy, which says whom it speaks of.
+pub fn evaluate_for_caller(
+    policy: &Policy,
+    caller: Caller<'_>,
+    permission: &Permission,
+) -> Decision {
+    decide([policy], permission, |principal| match (principal, caller) {
+        (Principal::Everyone, _) => true,
+        (Principal::AccessKeys(keys), Caller::AccessKey(caller)) => {
+            keys.iter().any(|key| key == caller)
+        }
+        (Principal::AccessKeys(_), Caller::Anonymous) | (Principal::Implied, _) => false,
+    })
+}
+
+fn decide<'a>(
+    policies: impl IntoIterator<Item = &'a Policy>,
+    permission: &Permission,
+    speaks_of: impl Fn(&Principal) -> bool,
+) -> Decision {
+    let mut decision = Decision::Unspecified;
+    for statement in policies.into_iter().flat_map(|policy| &policy.statements) {
+        if speaks_of(&statement.principal) && statement.covers(permission) {
+            if statement.denies {
+                return Decision::Denied;
+            }
+            decision = Decision::Allowed;
+        }
+    }
+    decision
+}
+
+impl Statement {
+    fn covers(&self, permission: &Permission) -> bool {
+        let action = permission.action.to_ascii_lowercase();
+        self.actions.cover(&action)
+            && self.resources.cover(&permission.resource)
+            && self.conditions.iter().all(|condition| condition.holds(&permission.context))
+    }
+}
+
+impl Patterns {
+    fn cover(&self, text: &str) -> bool {
+        self.list.iter().any(|pattern| matches(pattern, text)) != self.negated
+    }
+}
+
+impl Condition {
+    /// A condition on something that the request does not have holds only if it is negated.
+    fn holds(&self, context: &Context) -> bool {
+        let text = match self.attribute {
+            Attribute::Prefix => context.prefix.as_deref(),
+            Attribute::Delimiter => context.delimiter.as_deref(),
+        };
+        let Some(text) = text else { return self.negated };
+        let fits = |value: &String| if self.like { matches(value, text) } else { value == text };
+        self.values.iter().any(fits) != self.negated
+    }
+}
+
+fn malformed(why: impl std::fmt::Display) -> Fault {
+    Fault::because(Code::MalformedPolicy, format!("The policy is malformed: {why}."))
+}

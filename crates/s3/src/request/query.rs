@@ -1,0 +1,69 @@
+//! The query string, decoded once.
+
+use crate::{Code, Fault};
+
+/// A query string may have this many parameters.
+const PARAMETERS_MAX: usize = 256;
+
+/// The parameters of a query string, in order, decoded once. `+` is a space there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    parameters: Vec<Parameter>,
+}
+
+/// One parameter. `?acl` and `?acl=` mean the same to S3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl Query {
+    /// Decodes a raw query string, without its question mark.
+    ///
+    /// Faults: `InvalidURI` when it does not decode to UTF-8 or has more than 256 parameters.
+    pub fn parse(raw: &str) -> Result<Query, Fault> {
+        let mut parameters = Vec::new();
+        for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+            if parameters.len() == PARAMETERS_MAX {
+                return Err(invalid("The query has too many parameters."));
+            }
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            parameters.push(Parameter { name: decode(name)?, value: decode(value)? });
+        }
+        Ok(Query { parameters })
+    }
+
+    /// The value of a parameter. Fault: `InvalidArgument` when it is given twice.
+    pub fn get(&self, name: &str) -> Result<Option<&str>, Fault> {
+        let mut found = self.parameters.iter().filter(|parameter| parameter.name == name);
+        let first = found.next();
+        if found.next().is_some() {
+            return Err(Fault::because(
+                Code::InvalidArgument,
+                "A query parameter is given more than once.",
+            )
+            .with("ArgumentName", name));
+        }
+        Ok(first.map(|parameter| parameter.value.as_str()))
+    }
+
+    /// Whether a parameter is there, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.parameters.iter().any(|parameter| parameter.name == name)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter()
+    }
+}
+
+fn decode(raw: &str) -> Result<String, Fault> {
+    let spaced = raw.replace('+', " ");
+    crate::name::decode_once(&spaced)
+        .map_err(|_| invalid("The query does not decode to UTF-8 text."))
+}
+
+fn invalid(why: &'static str) -> Fault {
+    Fault::because(Code::InvalidURI, why)
+}

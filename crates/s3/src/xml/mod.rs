@@ -1,0 +1,15 @@
+//! XML as S3 speaks it: documents of elements and text, written always well-formed, read warily.
+//!
+//! The writer cannot produce a document that a parser refuses, whatever the keys and names in it.
+//! The reader accepts elements and text only, within limits: no document types, no entities of
+//! the sender's own, no deep nesting, no long lists of attributes. Neither knows what a document
+//! means; that is the business of `request` and `response`.
+
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use read::{Element, Limits};
+pub use write::{Writer, format_time, url_encode};
