@@ -1,0 +1,149 @@
+"""The server under test, as a user knows it: an address, a certificate authority, two keys.
+
+Everything comes from the environment, so that a suite runs against any S3 server.
+"""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import pytest
+from botocore.exceptions import ClientError
+
+REGION = "us-east-1"
+COMMAND_SECONDS = 300
+
+
+def _required(name):
+    value = os.environ.get(name)
+    if not value:
+        pytest.exit(f"set {name}: the suites need a server to talk to", returncode=2)
+    return value
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the server listens and who we are; `ca` is None over plain http."""
+
+    endpoint: str = field(default_factory=lambda: _required("ASHLAR_TEST_ENDPOINT"))
+    access_key: str = field(default_factory=lambda: _required("ASHLAR_TEST_ACCESS_KEY"))
+    secret_key: str = field(default_factory=lambda: _required("ASHLAR_TEST_SECRET_KEY"))
+    ca: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_CA") or None)
+    subject: str = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_SUBJECT", "ashlar"))
+
+    def is_ashlar(self):
+        """False for the reference server, against which the suites prove themselves."""
+        return self.subject == "ashlar"
+
+    def codes(self, s3, reference):
+        """The error code that S3 gives; or, where the reference has its own word, that one."""
+        return [s3] if self.is_ashlar() else [s3, reference]
+
+    def aws_settings(self):
+        """What a user hands to boto3.client or to s3fs's client_kwargs, and nothing more."""
+        return {
+            "endpoint_url": self.endpoint,
+            "aws_access_key_id": self.access_key,
+            "aws_secret_access_key": self.secret_key,
+            "region_name": REGION,
+            **({"verify": self.ca} if self.ca else {}),
+        }
+
+
+def fresh_bucket_name(label="t"):
+    """A bucket name that no other test uses."""
+    return f"{label}-{secrets.token_hex(6)}"
+
+
+@contextlib.contextmanager
+def refused(*codes, status=None):
+    """The block must end in one of these S3 error codes, and in this HTTP status if given."""
+    with pytest.raises(ClientError) as caught:
+        yield caught
+    error = caught.value.response["Error"]["Code"]
+    assert error in codes, f"expected {' or '.join(codes)}, got {caught.value}"
+    if status is not None:
+        found = caught.value.response["ResponseMetadata"]["HTTPStatusCode"]
+        assert found == status, f"expected {status}, got {found}: {caught.value}"
+
+
+def random_file(path, size):
+    """Fills `path` with `size` random bytes and returns their SHA-256 in hex."""
+    digest = hashlib.sha256()
+    with open(path, "wb") as file:
+        while size > 0:
+            piece = os.urandom(min(size, 4 << 20))
+            digest.update(piece)
+            file.write(piece)
+            size -= len(piece)
+    return digest.hexdigest()
+
+
+def sha256_of(path):
+    """The SHA-256 of a file, in hex."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(
+            hashlib, "file_digest"
+        ) else hashlib.sha256(file.read()).hexdigest()
+
+
+def write_tree(root, files):
+    """Writes a dict of relative path to bytes below `root`."""
+    for name, content in files.items():
+        path = Path(root) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def read_tree(root):
+    """The regular files below `root` as a dict of relative path to bytes."""
+    root = Path(root)
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+class Command:
+    """A command-line client with its settings; `run` fails the test on a non-zero exit."""
+
+    def __init__(self, program, arguments=(), environment=None):
+        found = shutil.which(program)
+        assert found, f"{program} is not installed"
+        self.prefix = [found, *arguments]
+        # A proxy of the machine must not stand between a client and 127.0.0.1, nor may the
+        # user's own credentials and certificates leak in.
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.upper().endswith("_PROXY") and not name.startswith("AWS_")
+        }
+        self.environment.update(environment or {})
+
+    def attempt(self, *arguments, stdin=None, text=True):
+        """Runs it and returns the finished process, whatever its exit code."""
+        return subprocess.run(
+            [*self.prefix, *map(str, arguments)],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=text,
+            env=self.environment,
+            timeout=COMMAND_SECONDS,
+        )
+
+    def run(self, *arguments, stdin=None, text=True):
+        """Runs it and returns its standard output."""
+        done = self.attempt(*arguments, stdin=stdin, text=text)
+        assert done.returncode == 0, (
+            f"{' '.join(map(str, arguments))} exited with {done.returncode}\n"
+            f"{done.stdout}\n{done.stderr}"
+        )
+        return done.stdout

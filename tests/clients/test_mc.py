@@ -1,0 +1,155 @@
+"""MinIO's client, after `mc alias set` and nothing else."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from server import Command, fresh_bucket_name, random_file, read_tree, sha256_of, write_tree
+
+MIB = 1 << 20
+TREE = {
+    "a.txt": b"a",
+    "dir/b.txt": b"bb",
+    "dir/deep/c.log": b"ccc",
+    "dir/deep/\u00fcml\u00e4ut & space.txt": b"dddd",
+    "empty": b"",
+}
+
+
+@pytest.fixture
+def mc(server, tmp_path):
+    configuration = tmp_path / "mc"
+    if server.ca:
+        authorities = configuration / "certs" / "CAs"
+        authorities.mkdir(parents=True)
+        shutil.copy(server.ca, authorities / "ashlar.crt")
+    program = os.environ.get("ASHLAR_TEST_MC", "mc")
+    command = Command(program, ["--config-dir", str(configuration), "--no-color"])
+    command.run("alias", "set", "s", server.endpoint, server.access_key, server.secret_key)
+    return command
+
+
+@pytest.fixture
+def tree(tmp_path):
+    write_tree(tmp_path / "tree", TREE)
+    return tmp_path / "tree"
+
+
+def lines(output):
+    """The objects of mc's JSON output, one a line."""
+    return [json.loads(line) for line in output.splitlines() if line]
+
+
+def names_below(mc, target):
+    return sorted(each["key"] for each in lines(mc.run("--json", "ls", "--recursive", target)))
+
+
+def test_alias_refuses_a_wrong_secret(mc, server):
+    failed = mc.attempt("alias", "set", "wrong", server.endpoint, server.access_key, "not-it-at-all")
+    assert failed.returncode != 0
+
+
+def test_make_list_and_remove_a_bucket(mc):
+    name = fresh_bucket_name("mc")
+    mc.run("mb", f"s/{name}")
+    assert f"{name}/" in [each["key"] for each in lines(mc.run("--json", "ls", "s"))]
+    assert mc.attempt("mb", f"s/{name}").returncode != 0
+    mc.run("mb", "--ignore-existing", f"s/{name}")
+    mc.run("rb", f"s/{name}")
+    assert f"{name}/" not in [each["key"] for each in lines(mc.run("--json", "ls", "s"))]
+
+
+def test_copy_up_cat_stat_and_down(mc, bucket, tree, tmp_path):
+    mc.run("cp", tree / "dir/b.txt", f"s/{bucket}/x/b.txt")
+    assert mc.run("cat", f"s/{bucket}/x/b.txt") == "bb"
+    [stat] = lines(mc.run("--json", "stat", f"s/{bucket}/x/b.txt"))
+    assert stat["size"] == 2
+    assert stat["etag"] == "21ad0bd836b90d08f4cf640b4c298e7c"
+    assert stat["metadata"]["Content-Type"] == "text/plain"
+    mc.run("cp", f"s/{bucket}/x/b.txt", f"s/{bucket}/y/ä copy.txt")
+    mc.run("cp", f"s/{bucket}/y/ä copy.txt", tmp_path / "down.txt")
+    assert (tmp_path / "down.txt").read_bytes() == b"bb"
+    assert mc.attempt("stat", f"s/{bucket}/absent").returncode != 0
+
+
+def test_attributes_come_back(mc, bucket, tree):
+    mc.run("cp", "--attr", "Cache-Control=max-age=90;Artist=Mason", tree / "a.txt", f"s/{bucket}/k")
+    [stat] = lines(mc.run("--json", "stat", f"s/{bucket}/k"))
+    assert stat["metadata"]["Cache-Control"] == "max-age=90"
+    assert stat["metadata"]["X-Amz-Meta-Artist"] == "Mason"
+
+
+def test_pipe(mc, bucket):
+    content = bytes(range(256)) * 50_000
+    mc.run("pipe", f"s/{bucket}/piped", stdin=content, text=False)
+    assert mc.run("cat", f"s/{bucket}/piped", text=False) == content
+
+
+def test_mirror_both_ways(mc, bucket, tree, tmp_path):
+    mc.run("mirror", tree, f"s/{bucket}/tree")
+    assert names_below(mc, f"s/{bucket}/tree") == sorted(TREE)
+    mc.run("mirror", f"s/{bucket}/tree", tmp_path / "down")
+    assert read_tree(tmp_path / "down") == TREE
+    (tree / "a.txt").unlink()
+    (tree / "dir/b.txt").write_bytes(b"another length")
+    mc.run("mirror", "--overwrite", "--remove", tree, f"s/{bucket}/tree")
+    assert names_below(mc, f"s/{bucket}/tree") == sorted(set(TREE) - {"a.txt"})
+    assert mc.run("cat", f"s/{bucket}/tree/dir/b.txt") == "another length"
+
+
+def test_list_find_and_du(mc, bucket, tree):
+    mc.run("cp", "--recursive", f"{tree}/", f"s/{bucket}/")
+    top = [each["key"] for each in lines(mc.run("--json", "ls", f"s/{bucket}/"))]
+    assert sorted(top) == ["a.txt", "dir/", "empty"]
+    found = mc.run("find", f"s/{bucket}", "--name", "*.txt").splitlines()
+    assert sorted(Path(each).name for each in found) == ["a.txt", "b.txt", "\u00fcml\u00e4ut & space.txt"]
+    [usage] = lines(mc.run("--json", "du", f"s/{bucket}"))
+    assert (usage["size"], usage["objects"]) == (sum(map(len, TREE.values())), len(TREE))
+    assert mc.run("diff", tree, f"s/{bucket}") == ""
+
+
+def test_move(mc, bucket, tree):
+    mc.run("cp", "--recursive", f"{tree}/", f"s/{bucket}/from/")
+    mc.run("mv", f"s/{bucket}/from/a.txt", f"s/{bucket}/renamed.txt")
+    mc.run("mv", "--recursive", f"s/{bucket}/from/dir/", f"s/{bucket}/to/")
+    assert names_below(mc, f"s/{bucket}/from") == ["empty"]
+    assert names_below(mc, f"s/{bucket}/to") == sorted(
+        name.removeprefix("dir/") for name in TREE if name.startswith("dir/")
+    )
+    assert mc.run("cat", f"s/{bucket}/renamed.txt") == "a"
+
+
+def test_remove(mc, control, bucket, tree):
+    mc.run("cp", "--recursive", f"{tree}/", f"s/{bucket}/")
+    mc.run("rm", f"s/{bucket}/a.txt")
+    assert "a.txt" not in names_below(mc, f"s/{bucket}")
+    mc.run("rm", "-r", "--force", f"s/{bucket}/dir/")
+    assert names_below(mc, f"s/{bucket}") == ["empty"]
+    mc.run("rb", "--force", f"s/{bucket}")
+    assert bucket not in [each["Name"] for each in control.list_buckets()["Buckets"]]
+
+
+def test_tags(mc, bucket, tree):
+    mc.run("cp", "--tags", "a=1&b=2", tree / "a.txt", f"s/{bucket}/k")
+    [listed] = lines(mc.run("--json", "tag", "list", f"s/{bucket}/k"))
+    assert listed["tagset"] == {"a": "1", "b": "2"}
+    mc.run("tag", "remove", f"s/{bucket}/k")
+
+
+def test_share(mc, server, bucket, tree):
+    mc.run("cp", tree / "dir/b.txt", f"s/{bucket}/k")
+    [shared] = lines(mc.run("--json", "share", "download", f"s/{bucket}/k"))
+    curl = Command("curl", ["--silent", "--fail", *(["--cacert", server.ca] if server.ca else [])])
+    assert curl.run(shared["share"]) == "bb"
+
+
+def test_100_mib(mc, control, bucket, tmp_path):
+    written = random_file(tmp_path / "up", 100 * MIB)
+    mc.run("--quiet", "cp", tmp_path / "up", f"s/{bucket}/big")
+    assert control.head_object(Bucket=bucket, Key="big")["ETag"].endswith('-7"'), "parts of 16 MiB"
+    mc.run("--quiet", "cp", f"s/{bucket}/big", tmp_path / "down")
+    assert sha256_of(tmp_path / "down") == written
+    mc.run("rm", f"s/{bucket}/big")
