@@ -6,19 +6,26 @@
 
 mod bucket;
 mod error;
+mod list;
 mod object;
 mod path;
 mod run;
+mod upload;
 mod view;
 
 pub use bucket::{
     BUCKETS_MAX, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket,
 };
 pub use error::{FsError, Halt};
+pub use list::{ListEntry, ListQuery, ListStart, Listing, WAVE_RANGES, Walk, WalkStep};
 pub use object::{
     Assumption, DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, Removal,
     Remove, Removed, SetTags, TagMatch, WriteCondition,
 };
 pub use path::Path;
 pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step};
-pub use view::{Hints, NoHints, View};
+pub use upload::{
+    AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListParts, ListUploads,
+    ListedUpload, PartsFound, PutPart, UploadName, UploadsAfter, end_upload,
+};
+pub use view::{Followed, Hints, NoHints, View};

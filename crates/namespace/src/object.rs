@@ -8,7 +8,7 @@ use store::{Guard, Key, Plan, Read, Value, Write};
 
 use crate::path::{self, Bound, Chain, Path, Unknown, is_implied};
 use crate::run::{Env, Operation, Step};
-use crate::view::{View, decode};
+use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
 /// Which entity tags a condition accepts.
@@ -387,7 +387,7 @@ impl Remove<'_> {
             |removal: &Removal| key::dentry(chain.deepest(), Skey::file(&removal.name).as_bytes());
         let slots: Vec<Key> = self.removals.iter().map(slot).collect();
         let conditional = self.removals.iter().any(|removal| removal.condition.is_some());
-        let found: Vec<Option<(Value, Option<Value>)>> = if conditional {
+        let found: Vec<Option<Followed>> = if conditional {
             view.followed(&slots, &key::dentry_to_inode())?
         } else {
             view.many(&slots)?.into_iter().map(|value| value.map(|value| (value, None))).collect()
@@ -454,7 +454,8 @@ fn prune(
             let limit = u32::try_from(others + 1).unwrap_or(u32::MAX);
             Read::Range { start, end, limit, follow: None }
         };
-        let children = view.ranges(implied.iter().enumerate().map(range).collect())?;
+        let ranges: Vec<Read> = implied.iter().enumerate().map(range).collect();
+        let children = view.ranges(&ranges)?;
         for (directory, children) in implied.iter().zip(children) {
             let stays = children
                 .iter()

@@ -22,6 +22,9 @@ pub trait Hints: Debug {
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key>;
 }
 
+/// A record, and the one that it points to.
+pub type Followed = (Value, Option<Value>);
+
 /// Remembers nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHints;
@@ -108,7 +111,7 @@ impl<'h> View<'h> {
         &mut self,
         keys: &[Key],
         follow: &Follow,
-    ) -> Result<Vec<Option<(Value, Option<Value>)>>, Halt> {
+    ) -> Result<Vec<Option<Followed>>, Halt> {
         for key in keys {
             self.ask(Read::Record { key: key.clone(), follow: Some(follow.clone()) });
         }
@@ -140,15 +143,16 @@ impl<'h> View<'h> {
 
     /// The first `limit` records of a range.
     pub fn range(&mut self, start: Key, end: Key, limit: u32) -> Result<Vec<Entry>, Halt> {
-        self.ranges(vec![Read::Range { start, end, limit, follow: None }]).map(|mut r| r.remove(0))
+        let range = Read::Range { start, end, limit, follow: None };
+        self.ranges(&[range]).map(|ranges| ranges.into_iter().flatten().collect())
     }
 
     /// The records of several ranges, in one round trip.
     ///
     /// # Panics
     /// If a read is not a range.
-    pub fn ranges(&mut self, reads: Vec<Read>) -> Result<Vec<Vec<Entry>>, Halt> {
-        for read in &reads {
+    pub fn ranges(&mut self, reads: &[Read]) -> Result<Vec<Vec<Entry>>, Halt> {
+        for read in reads {
             assert!(matches!(read, Read::Range { .. }), "only ranges are asked for here");
             self.ask(read.clone());
         }

@@ -1,0 +1,297 @@
+//! Multipart uploads: beginning one, laying down parts, ending it.
+//!
+//! Parts are records below the upload, appended and never replaced: a part sent twice is two
+//! records, of which the later counts. Completing is a [`crate::Publish`] that takes the upload's
+//! record for granted and ends it in the same plan.
+
+use record::{Ino, Orphan, Part, Upload, UploadState, key};
+use store::{Guard, Key, Plan, Value, Write};
+
+use crate::object::after;
+use crate::path;
+use crate::run::{Env, Operation, Step};
+use crate::view::{View, decode};
+use crate::{FsError, Halt};
+
+/// An upload as found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundUpload {
+    /// The bucket it is in.
+    pub bucket: Ino,
+    /// Its record's key.
+    pub key: Key,
+    /// Its record, for guards.
+    pub record: Value,
+    /// The upload.
+    pub upload: Upload,
+}
+
+/// Names an upload: the bucket, the object's key, and the id drawn for it.
+#[derive(Clone, Copy, Debug)]
+pub struct UploadName<'a> {
+    /// The bucket's name.
+    pub bucket: &'a [u8],
+    /// The object's key.
+    pub object: &'a [u8],
+    /// The id that the client holds.
+    pub id: [u8; 16],
+}
+
+/// Begins an upload.
+#[derive(Clone, Debug)]
+pub struct CreateUpload<'a> {
+    /// Its name.
+    pub name: UploadName<'a>,
+    /// Its record; the time is set to the operation's.
+    pub upload: &'a Upload,
+}
+
+impl Operation for CreateUpload<'_> {
+    type Output = ();
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
+        let bucket = path::bucket(view, self.name.bucket)?;
+        let key = key::upload(bucket.dentry.ino, self.name.object, self.name.id);
+        let upload = Upload { begun: env.now, ..self.upload.clone() };
+        let plan = Plan {
+            guards: vec![bucket.guard(), Guard::Absent(key.clone())],
+            writes: vec![Write::Put(key.clone(), upload.encode(&key))],
+        };
+        Ok(Step::Commit(plan, ()))
+    }
+}
+
+/// Finds an upload, in whatever state: one round trip when the bucket is remembered.
+#[derive(Clone, Debug)]
+pub struct FindUpload<'a> {
+    /// Its name.
+    pub name: UploadName<'a>,
+}
+
+impl Operation for FindUpload<'_> {
+    type Output = FoundUpload;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundUpload>, Halt> {
+        find(view, &self.name).map(Step::Done)
+    }
+}
+
+fn find(view: &mut View<'_>, name: &UploadName<'_>) -> Result<FoundUpload, Halt> {
+    let bucket = path::bucket(view, name.bucket)?.dentry.ino;
+    let key = key::upload(bucket, name.object, name.id);
+    let record = view.record(&key)?.ok_or(FsError::NoSuchUpload)?;
+    let upload = decode(&key, &record, Upload::decode)?;
+    Ok(FoundUpload { bucket, key, record, upload })
+}
+
+fn find_open(view: &mut View<'_>, name: &UploadName<'_>) -> Result<FoundUpload, Halt> {
+    let found = find(view, name)?;
+    match found.upload.state {
+        UploadState::Open => Ok(found),
+        UploadState::Done { .. } | UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
+    }
+}
+
+/// Lays down a part whose blocks are durable. One round trip when the upload is remembered.
+#[derive(Clone, Debug)]
+pub struct PutPart<'a> {
+    /// The upload's name.
+    pub name: UploadName<'a>,
+    /// The part's number, from 1 to 10,000.
+    pub number: u16,
+    /// The number that names this transmission of the part.
+    pub ino: Ino,
+    /// The part; the time is set to the operation's.
+    pub part: &'a Part,
+    /// A record that must be as it is: the source of a copy.
+    pub assumption: Option<(Key, Value)>,
+    /// What else happens: owners of shared blocks.
+    pub writes: &'a [Write],
+}
+
+impl Operation for PutPart<'_> {
+    type Output = Part;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Part>, Halt> {
+        let found = find_open(view, &self.name)?;
+        let key = key::part(found.upload.ino, self.number, self.ino);
+        let part = Part { arrived: env.now, ..self.part.clone() };
+        let mut guards = vec![Guard::Equals(found.key, found.record)];
+        if let Some((key, value)) = &self.assumption {
+            if view.guess(key, Some(value)).as_ref() != Some(value) {
+                return Err(FsError::NoSuchKey.into());
+            }
+            guards.push(Guard::Equals(key.clone(), value.clone()));
+        }
+        let mut writes = vec![Write::Put(key.clone(), part.encode(&key))];
+        writes.extend_from_slice(self.writes);
+        Ok(Step::Commit(Plan { guards, writes }, part))
+    }
+}
+
+/// A part as found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundPart {
+    /// Its number.
+    pub number: u16,
+    /// The number that names this transmission of the part.
+    pub ino: Ino,
+    /// The part.
+    pub part: Part,
+}
+
+/// Lists an upload's parts, every transmission of each, in the order of their numbers.
+#[derive(Clone, Debug)]
+pub struct ListParts<'a> {
+    /// The upload's name.
+    pub name: UploadName<'a>,
+    /// Parts up to this number are left out.
+    pub after: u16,
+    /// The last transmission of the page before; it and those before it are left out.
+    pub resume: Option<(u16, Ino)>,
+    /// The most transmissions to answer.
+    pub limit: u32,
+}
+
+/// A page of an upload's parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartsFound {
+    /// The upload.
+    pub upload: FoundUpload,
+    /// Transmissions, in the order of part numbers, then of arrival.
+    pub parts: Vec<FoundPart>,
+    /// Whether there is more.
+    pub truncated: bool,
+}
+
+impl Operation for ListParts<'_> {
+    type Output = PartsFound;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<PartsFound>, Halt> {
+        let upload = find(view, &self.name)?;
+        let ino = upload.upload.ino;
+        let (_, end) = key::parts(ino);
+        let start = match self.resume {
+            Some((number, part)) => after(&key::part(ino, number, part)),
+            None => key::part(ino, self.after.saturating_add(1), Ino(0)),
+        };
+        let entries = view.range(start, end, self.limit)?;
+        let truncated = entries.len() >= self.limit as usize;
+        let part = |entry: store::Entry| {
+            let part = decode(&entry.key, &entry.value, Part::decode)?;
+            let (number, ino) = part_name(&entry.key)?;
+            Ok::<_, Halt>(FoundPart { number, ino, part })
+        };
+        let parts = entries.into_iter().map(part).collect::<Result<_, _>>()?;
+        Ok(Step::Done(PartsFound { upload, parts, truncated }))
+    }
+}
+
+/// A part's number and the number that names its transmission, from its record's key.
+fn part_name(key: &Key) -> Result<(u16, Ino), Halt> {
+    let corrupt = || Halt::Corrupt(key.clone(), record::DecodeError::Field("key"));
+    let suffix: [u8; 10] = key.suffix().try_into().map_err(|_| corrupt())?;
+    let [a, b, ino @ ..] = suffix;
+    Ok((u16::from_be_bytes([a, b]), Ino(u64::from_be_bytes(ino))))
+}
+
+/// Gives an upload up. Its parts go to the reaper.
+#[derive(Clone, Debug)]
+pub struct AbortUpload<'a> {
+    /// Its name.
+    pub name: UploadName<'a>,
+}
+
+impl Operation for AbortUpload<'_> {
+    type Output = ();
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
+        let found = find_open(view, &self.name)?;
+        let ended = Upload { state: UploadState::Aborted, ..found.upload };
+        let plan = Plan {
+            guards: vec![Guard::Equals(found.key.clone(), found.record)],
+            writes: end_upload(&found.key, &ended),
+        };
+        Ok(Step::Commit(plan, ()))
+    }
+}
+
+/// Writes an upload's end and leaves what it does not need to the reaper.
+pub fn end_upload(key: &Key, ended: &Upload) -> Vec<Write> {
+    let orphan = key::orphan(ended.ino);
+    let left = Orphan::Upload { key: key.as_bytes().to_vec() };
+    vec![
+        Write::Put(key.clone(), ended.encode(key)),
+        Write::Put(orphan.clone(), left.encode(&orphan)),
+    ]
+}
+
+/// Where a listing of uploads goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UploadsAfter {
+    /// Behind this upload.
+    Upload(Vec<u8>, [u8; 16]),
+    /// Behind all uploads of this object.
+    Object(Vec<u8>),
+    /// Behind all objects that begin so.
+    Prefix(Vec<u8>),
+}
+
+/// Lists open uploads in the order of their objects' keys, then of their beginning.
+#[derive(Clone, Debug)]
+pub struct ListUploads<'a> {
+    /// The bucket's name.
+    pub bucket: &'a [u8],
+    /// What the objects' keys begin with.
+    pub prefix: &'a [u8],
+    /// Where to go on.
+    pub after: Option<&'a UploadsAfter>,
+    /// The most records to look at; ended uploads among them are left out.
+    pub limit: u32,
+}
+
+/// An upload and its object's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedUpload {
+    /// The object's key.
+    pub object: Vec<u8>,
+    /// The id that the client holds.
+    pub id: [u8; 16],
+    /// The upload.
+    pub upload: Upload,
+}
+
+impl Operation for ListUploads<'_> {
+    /// The uploads, open or not, and whether there is more behind the last.
+    type Output = (Vec<ListedUpload>, bool);
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let bucket = path::bucket(view, self.bucket)?.dentry.ino;
+        let all = key::uploads(bucket);
+        let of = |suffix: &[u8]| Key::new(key::space::UPLOAD, bucket.0, suffix);
+        let behind =
+            |prefix: &[u8]| crate::list::successor(prefix).map_or(all.1.clone(), |s| of(&s));
+        let start = match self.after {
+            None => of(self.prefix),
+            Some(UploadsAfter::Upload(object, id)) => after(&key::upload(bucket, object, *id)),
+            Some(UploadsAfter::Object(object)) => of(&[object, &b"\x01"[..]].concat()),
+            Some(UploadsAfter::Prefix(prefix)) => behind(prefix),
+        };
+        let start = start.max(of(self.prefix));
+        let end = behind(self.prefix);
+        if start >= end {
+            return Ok(Step::Done((Vec::new(), false)));
+        }
+        let entries = view.range(start, end, self.limit)?;
+        let truncated = entries.len() >= self.limit as usize;
+        let mut uploads = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let corrupt = || Halt::Corrupt(entry.key.clone(), record::DecodeError::Field("key"));
+            let (object, id) = entry.key.suffix().split_last_chunk().ok_or_else(corrupt)?;
+            let object = object.strip_suffix(b"\0").ok_or_else(corrupt)?.to_vec();
+            let upload = decode(&entry.key, &entry.value, Upload::decode)?;
+            uploads.push(ListedUpload { object, id: *id, upload });
+        }
+        Ok(Step::Done((uploads, truncated)))
+    }
+}
