@@ -12,14 +12,22 @@
     deny(clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unwrap_used)
 )]
 
+pub mod conformance;
 mod error;
+mod folder;
 mod memory;
+mod observed;
+mod place;
+mod retrying;
 pub mod sealed;
 mod store;
 
 pub use error::{BlockError, BlockErrorKind};
+pub use folder::FolderBlocks;
 pub use memory::MemoryBlocks;
+pub use observed::{BlockCounters, Observed, VerbCount};
 pub use record::{BlockId, Nonce};
+pub use retrying::{RetryLimits, Retrying};
 pub use sealed::{BlockRef, SealedBlock, Sealer, Span};
 pub use store::{BlockPage, BlockStore};
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -81,4 +82,36 @@ pub struct BlockPage {
     pub blocks: Vec<(BlockId, u64)>,
     /// Where the next page begins, in the store's own words; `None` after the last page.
     pub resume: Option<String>,
+}
+
+/// A shared store is a store, so that layers can lie over one that is chosen at run time.
+#[async_trait]
+impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        (**self).put(block).await
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        (**self).get(id, bytes).await
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        (**self).size(id).await
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        (**self).delete(id).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        (**self).sessions().await
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        (**self).list(session, resume).await
+    }
+
+    async fn probe(&self) -> Result<(), BlockError> {
+        (**self).probe().await
+    }
 }

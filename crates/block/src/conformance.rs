@@ -1,0 +1,355 @@
+//! What every block store must do, as functions that any store's tests can run.
+//!
+//! Each function takes a store without blocks and panics where the store breaks the contract of
+//! [`BlockStore`]. [`conformance!`](crate::conformance!) makes one test of each. Nothing here
+//! needs a runtime of its own; the macro uses tokio's test attribute.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "these functions are tests")]
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::{Either, join_all, select};
+use futures::stream;
+use record::{BlockId, Nonce};
+
+use crate::{
+    BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockStore, SUB_BLOCK_BYTES, SealedBlock, Sealer,
+    sealed,
+};
+
+/// One test for each function of [`conformance`](mod@crate::conformance). The argument is an async
+/// function that gives `Some((guard, store))` with a store without blocks, or `None` if there is
+/// nothing to test against, having said so. The guard lives as long as the test.
+///
+/// The crate that uses it depends on tokio with `macros` and `rt-multi-thread`.
+#[macro_export]
+macro_rules! conformance {
+    ($fresh:path) => {
+        $crate::conformance!($fresh =>
+            a_block_comes_back_as_it_was_put
+            the_largest_block_comes_back
+            a_range_gives_exactly_its_bytes
+            an_absent_block_is_not_found
+            putting_the_same_bytes_again_succeeds
+            an_id_keeps_its_first_content
+            racing_puts_of_one_block_agree
+            racing_contents_leave_one_winner
+            a_reader_never_sees_part_of_a_block
+            deleting_is_idempotent_and_exact
+            deleting_beside_puts_loses_nothing
+            sessions_are_complete
+            a_listing_names_every_block_once
+            a_long_listing_is_complete
+            a_listing_bears_changes_between_its_pages
+            probing_leaves_no_block
+        );
+    };
+    ($fresh:path => $($behaviour:ident)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $behaviour() {
+                if let Some((_guard, store)) = $fresh().await {
+                    $crate::conformance::$behaviour(&store).await;
+                }
+            }
+        )+
+    };
+}
+
+fn session(name: u8) -> Nonce {
+    Nonce([name; Nonce::BYTES])
+}
+
+fn content(id: BlockId, length: u32) -> Vec<u8> {
+    let step = u32::from(id.0[15]) + 3;
+    (0..length).map(|at| (at.wrapping_mul(step) ^ (at >> 8)).to_le_bytes()[0]).collect()
+}
+
+fn block(id: BlockId, length: u32) -> SealedBlock {
+    let mut sealer = Sealer::new(id, length);
+    sealer.push(&content(id, length));
+    sealer.finish()
+}
+
+fn small(session: Nonce, counter: u64) -> SealedBlock {
+    block(BlockId::new(session, counter), 40)
+}
+
+async fn put(store: &dyn BlockStore, block: &SealedBlock) {
+    store.put(block).await.expect("a block can be put");
+}
+
+async fn read(
+    store: &dyn BlockStore,
+    block: &SealedBlock,
+    range: Range<u32>,
+) -> Result<Vec<u8>, BlockError> {
+    let span = sealed::span(block.length(), range.clone());
+    let bytes = store.get(block.id(), span.bytes).await?;
+    Ok(sealed::open(block.reference(), range, bytes)?.concat())
+}
+
+/// All pages of a session; panics if a page is out of order.
+async fn list(store: &dyn BlockStore, session: Nonce) -> Vec<(BlockId, u64)> {
+    let mut blocks = Vec::new();
+    let mut resume = None;
+    loop {
+        let page = store.list(session, resume).await.expect("a session can be listed");
+        blocks.extend(page.blocks);
+        resume = page.resume;
+        if resume.is_none() {
+            assert!(blocks.is_sorted_by(|a, b| a.0 < b.0), "ascending, and nothing twice");
+            return blocks;
+        }
+    }
+}
+
+#[track_caller]
+fn kind<T>(result: Result<T, BlockError>) -> BlockErrorKind {
+    match result {
+        Ok(_) => panic!("an error was due"),
+        Err(error) => error.kind(),
+    }
+}
+
+/// Blocks of many lengths come back whole and verified, with their sizes.
+pub async fn a_block_comes_back_as_it_was_put(store: &dyn BlockStore) {
+    let lengths = [1, 100, SUB_BLOCK_BYTES - 1, SUB_BLOCK_BYTES, SUB_BLOCK_BYTES + 1, 3 << 20];
+    for (counter, length) in (0_u64..).zip(lengths) {
+        let id = BlockId::new(session(1), counter);
+        let block = block(id, length);
+        put(store, &block).await;
+        let found = read(store, &block, 0..length).await.expect("what was put can be read");
+        assert!(found == content(id, length), "{length} bytes came back changed");
+        let size = store.size(id).await.expect("its size is known");
+        assert_eq!(size, Some(sealed::sealed_bytes(length)));
+    }
+}
+
+/// A block of the greatest length comes back.
+pub async fn the_largest_block_comes_back(store: &dyn BlockStore) {
+    let id = BlockId::new(session(1), BlockId::COUNTER_MAX);
+    let block = block(id, BLOCK_BYTES_MAX);
+    put(store, &block).await;
+    let found = read(store, &block, 0..BLOCK_BYTES_MAX).await.expect("it can be read");
+    assert!(found == content(id, BLOCK_BYTES_MAX), "the largest block came back changed");
+}
+
+/// A range gives its bytes, cut where the block ends.
+pub async fn a_range_gives_exactly_its_bytes(store: &dyn BlockStore) {
+    let block = block(BlockId::new(session(1), 5), 3 * SUB_BLOCK_BYTES - 7);
+    put(store, &block).await;
+    let whole = block.bytes();
+    let size = whole.len();
+    for range in [0..1, 0..size, 31..33, 65_000..66_000, size - 1..size, size - 5..size + 100] {
+        let asked = range.start as u64..range.end as u64;
+        let found = store.get(block.id(), asked).await.expect("the block is there");
+        assert!(found == whole.slice(range.start..range.end.min(size)), "{range:?} differs");
+    }
+    for behind in [size as u64..size as u64 + 1, 1 << 40..1 << 41] {
+        let found = store.get(block.id(), behind).await.expect("the block is there");
+        assert_eq!(found, Bytes::new(), "nothing lies behind the end");
+    }
+    for range in [0..10, 65_535..65_537, 131_072..131_073, 70_000..196_600] {
+        let found = read(store, &block, range.clone()).await.expect("a part can be verified");
+        let content = content(block.id(), block.length());
+        assert!(Some(&*found) == content.get(range.start as usize..range.end as usize));
+    }
+}
+
+/// What is not there is `NotFound` to `get`, `None` to `size`, and absent from listings.
+pub async fn an_absent_block_is_not_found(store: &dyn BlockStore) {
+    let present = small(session(1), 1);
+    put(store, &present).await;
+    for absent in [BlockId::new(session(1), 2), BlockId::new(session(2), 1)] {
+        assert_eq!(kind(store.get(absent, 0..9).await), BlockErrorKind::NotFound);
+        assert_eq!(kind(store.get(absent, 5_000..5_001).await), BlockErrorKind::NotFound);
+        assert_eq!(store.size(absent).await.expect("absence is an answer"), None);
+    }
+    assert_eq!(list(store, session(2)).await, []);
+    store.delete(present.id()).await.expect("it can be deleted");
+    assert_eq!(kind(store.get(present.id(), 0..9).await), BlockErrorKind::NotFound);
+    assert_eq!(store.size(present.id()).await.expect("absence is an answer"), None);
+    assert_eq!(list(store, session(1)).await, []);
+}
+
+/// A repeated put is the same put.
+pub async fn putting_the_same_bytes_again_succeeds(store: &dyn BlockStore) {
+    let block = block(BlockId::new(session(1), 1), 100_000);
+    for _ in 0..3 {
+        put(store, &block).await;
+    }
+    read(store, &block, 0..100_000).await.expect("it is still whole");
+    assert_eq!(list(store, session(1)).await, [(block.id(), block.bytes().len() as u64)]);
+}
+
+/// Other bytes under a used id are refused, whatever their length, and the first stay.
+pub async fn an_id_keeps_its_first_content(store: &dyn BlockStore) {
+    let first = block(BlockId::new(session(1), 1), 1_000);
+    put(store, &first).await;
+    for length in [1_000, 10, 70_000] {
+        let mut sealer = Sealer::new(first.id(), 0);
+        sealer.push(&vec![9; length]);
+        assert_eq!(kind(store.put(&sealer.finish()).await), BlockErrorKind::Conflict);
+    }
+    read(store, &first, 0..1_000).await.expect("the first content stays");
+}
+
+/// Puts of one block at the same time all succeed.
+pub async fn racing_puts_of_one_block_agree(store: &dyn BlockStore) {
+    let block = block(BlockId::new(session(1), 1), 200_000);
+    for result in join_all((0..8).map(|_| store.put(&block))).await {
+        result.expect("each put of the same bytes succeeds");
+    }
+    read(store, &block, 0..200_000).await.expect("it is whole");
+}
+
+/// Of several contents that race for one id exactly one is kept, and its writer alone succeeds.
+pub async fn racing_contents_leave_one_winner(store: &dyn BlockStore) {
+    let id = BlockId::new(session(1), 1);
+    let contenders: Vec<SealedBlock> = (0..8)
+        .map(|contender| {
+            let mut sealer = Sealer::new(id, 100_000);
+            sealer.push(&vec![contender; 100_000]);
+            sealer.finish()
+        })
+        .collect();
+    let results = join_all(contenders.iter().map(|block| store.put(block))).await;
+    let (won, lost): (Vec<_>, Vec<_>) =
+        contenders.iter().zip(results).partition(|(_, result)| result.is_ok());
+    assert_eq!(won.len(), 1, "one content wins");
+    for (_, result) in lost {
+        assert_eq!(kind(result), BlockErrorKind::Conflict);
+    }
+    for (winner, _) in won {
+        read(store, winner, 0..100_000).await.expect("the winner's content is kept");
+    }
+}
+
+/// While a block is being put, a reader finds nothing or all of it.
+pub async fn a_reader_never_sees_part_of_a_block(store: &dyn BlockStore) {
+    for counter in 0..4 {
+        let block = block(BlockId::new(session(1), counter), 2 << 20);
+        let mut writing = store.put(&block);
+        loop {
+            let reading = read(store, &block, 0..2 << 20);
+            let written = select(&mut writing, Box::pin(reading)).await;
+            match written {
+                Either::Left((written, reading)) => {
+                    written.expect("the block can be put");
+                    drop(reading);
+                    break;
+                }
+                Either::Right((Ok(_), _)) => {}
+                Either::Right((Err(error), _)) => {
+                    assert_eq!(error.kind(), BlockErrorKind::NotFound, "{error}");
+                }
+            }
+        }
+        read(store, &block, 0..2 << 20).await.expect("after the put it is there");
+    }
+}
+
+/// A delete removes its block alone, and may be repeated.
+pub async fn deleting_is_idempotent_and_exact(store: &dyn BlockStore) {
+    let blocks = [0, 1, 4_095, 4_096].map(|counter| small(session(1), counter));
+    join_all(blocks.iter().map(|block| put(store, block))).await;
+    let [gone, kept @ ..] = &blocks;
+    for _ in 0..2 {
+        store.delete(gone.id()).await.expect("a delete may be repeated");
+    }
+    store.delete(BlockId::new(session(9), 1)).await.expect("what never was may be deleted");
+    let expected: Vec<_> =
+        kept.iter().map(|block| (block.id(), block.bytes().len() as u64)).collect();
+    assert_eq!(list(store, session(1)).await, expected);
+}
+
+/// Deletes that empty a session and puts into it, at the same time, get in no one's way.
+pub async fn deleting_beside_puts_loses_nothing(store: &dyn BlockStore) {
+    let old = small(session(1), 0);
+    for counter in 1..40 {
+        put(store, &old).await;
+        let new = small(session(1), counter);
+        let (deleted, written) = futures::join!(store.delete(old.id()), store.put(&new));
+        deleted.expect("the old block can be deleted");
+        written.expect("the new block can be put");
+        read(store, &new, 0..40).await.expect("the new block is there");
+        store.delete(new.id()).await.expect("the new block can be deleted");
+    }
+    assert_eq!(list(store, session(1)).await, []);
+}
+
+/// Every session with a block is named once, in order.
+pub async fn sessions_are_complete(store: &dyn BlockStore) {
+    assert_eq!(store.sessions().await.expect("none is an answer"), []);
+    let names = [3, 1, 0xff, 2, 0];
+    for name in names {
+        put(store, &small(session(name), 1)).await;
+        put(store, &small(session(name), 1 << 40)).await;
+    }
+    let expected: BTreeSet<Nonce> = names.map(session).into();
+    let found = store.sessions().await.expect("sessions can be listed");
+    assert_eq!(found, Vec::from_iter(expected));
+}
+
+/// A session's listing has all of its blocks with their sizes, and no other session's.
+pub async fn a_listing_names_every_block_once(store: &dyn BlockStore) {
+    let counters = [0, 1, 4_095, 4_096, 4_097, 1 << 20, 1 << 47, BlockId::COUNTER_MAX];
+    let mut expected = Vec::new();
+    for (length, counter) in (1..).zip(counters) {
+        let block = block(BlockId::new(session(5), counter), length);
+        put(store, &block).await;
+        put(store, &small(session(4), counter)).await;
+        put(store, &small(session(6), counter)).await;
+        expected.push((block.id(), sealed::sealed_bytes(length)));
+    }
+    assert_eq!(list(store, session(5)).await, expected);
+}
+
+/// A listing of more blocks than any store gives on one page.
+pub async fn a_long_listing_is_complete(store: &dyn BlockStore) {
+    let blocks: Vec<_> = (0..1_200).map(|n| small(session(1), n * 7)).collect();
+    stream::iter(&blocks).for_each_concurrent(16, |block| put(store, block)).await;
+    let found = list(store, session(1)).await;
+    let expected: Vec<_> =
+        blocks.iter().map(|block| (block.id(), block.bytes().len() as u64)).collect();
+    assert!(found == expected, "{} of {} blocks were listed", found.len(), expected.len());
+}
+
+/// Blocks that come and go between two pages neither hide nor repeat those that stay.
+pub async fn a_listing_bears_changes_between_its_pages(store: &dyn BlockStore) {
+    let blocks: Vec<_> = (0..1_100).map(|n| small(session(1), n * 10)).collect();
+    stream::iter(&blocks).for_each_concurrent(16, |block| put(store, block)).await;
+    let first = store.list(session(1), None).await.expect("a session can be listed");
+    assert!(first.resume.is_some(), "one page does not hold all");
+    let (last, _) = *first.blocks.last().expect("the first page has blocks");
+    for gone in [first.blocks.first().map(|block| block.0), Some(last)].into_iter().flatten() {
+        store.delete(gone).await.expect("a listed block can be deleted");
+    }
+    put(store, &small(session(1), 1)).await;
+    put(store, &small(session(1), 10_989)).await;
+    let mut found = first.blocks;
+    let mut resume = first.resume;
+    while resume.is_some() {
+        let page = store.list(session(1), resume).await.expect("the listing goes on");
+        found.extend(page.blocks);
+        resume = page.resume;
+    }
+    let found: Vec<_> = found.iter().map(|(id, _)| id.counter()).filter(|n| n % 10 == 0).collect();
+    assert!(found.into_iter().eq((0..1_100).map(|n| n * 10)), "each that stayed, once");
+}
+
+/// A probe of a healthy store succeeds, may be repeated, and is not seen.
+pub async fn probing_leaves_no_block(store: &dyn BlockStore) {
+    for _ in 0..2 {
+        store.probe().await.expect("a healthy store answers");
+    }
+    assert_eq!(store.sessions().await.expect("sessions can be listed"), []);
+    put(store, &small(session(1), 1)).await;
+    store.probe().await.expect("a healthy store answers");
+    assert_eq!(store.sessions().await.expect("sessions can be listed"), [session(1)]);
+    assert_eq!(list(store, session(1)).await.len(), 1);
+}

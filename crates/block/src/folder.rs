@@ -1,0 +1,114 @@
+//! Blocks as files of a local folder.
+//!
+//! A block is written beside its place, synced, and then linked to its name, which a file system
+//! does atomically and only if the name is free; then the folders are synced. So a name is either
+//! absent or leads to a whole, durable block, and the first content stays. What a crash leaves lies
+//! in `tmp` and is removed when the folder is next opened.
+//!
+//! Several processes may share a folder. A process that opens it removes the others' unfinished
+//! files too; they notice and write them again.
+
+mod files;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+
+use self::files::Files;
+use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
+
+/// Blocks as files of a local folder, on a file system with hard links.
+#[derive(Clone)]
+pub struct FolderBlocks {
+    files: Arc<Files>,
+}
+
+impl FolderBlocks {
+    /// Opens a folder, making it if it is missing, removes what a crash left behind, and tries
+    /// whether blocks can be written.
+    ///
+    /// # Errors
+    /// `Refused` with a sentence for the operator if the folder cannot be made, written to, or is
+    /// on a file system without hard links; `Unavailable` if it is full.
+    pub async fn open(root: impl Into<PathBuf>) -> Result<FolderBlocks, BlockError> {
+        let root = root.into();
+        blocking("opening the block folder", move || {
+            let files = Files::open(root)?;
+            files.probe()?;
+            Ok(FolderBlocks { files: Arc::new(files) })
+        })
+        .await
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        self.files.root()
+    }
+
+    /// Runs a call of the file system where it may block.
+    async fn call<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        call: impl FnOnce(&Files) -> Result<T, BlockError> + Send + 'static,
+    ) -> Result<T, BlockError> {
+        let files = Arc::clone(&self.files);
+        blocking(doing, move || call(&files)).await
+    }
+}
+
+impl fmt::Debug for FolderBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FolderBlocks").field(&self.root()).finish()
+    }
+}
+
+/// A blocking task fails to answer only if the runtime shuts down or the task panicked.
+async fn blocking<T: Send + 'static>(
+    doing: &'static str,
+    call: impl FnOnce() -> Result<T, BlockError> + Send + 'static,
+) -> Result<T, BlockError> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(answer) => answer,
+        Err(error) => Err(BlockError::because(BlockErrorKind::Unavailable, doing, error)),
+    }
+}
+
+#[async_trait]
+impl BlockStore for FolderBlocks {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        let (id, bytes) = (block.id(), block.bytes().clone());
+        self.call("writing a block", move |files| files.put(id, &bytes)).await
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        self.call("reading a block", move |files| files.get(id, bytes)).await
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        self.call("looking for a block", move |files| files.size(id)).await
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        self.call("deleting a block", move |files| files.delete(id)).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        self.call("listing the sessions", Files::sessions).await
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        self.call("listing a session", move |files| files.list(session, resume.as_deref())).await
+    }
+
+    async fn probe(&self) -> Result<(), BlockError> {
+        self.call("probing the block folder", Files::probe).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

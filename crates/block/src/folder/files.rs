@@ -1,0 +1,370 @@
+//! The blocking half of a block folder: each function is a sequence of file system calls.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+
+use crate::{BlockError, BlockErrorKind, BlockPage, place};
+
+/// Where files are written before they get their names. No session has a name like this.
+const TEMPORARY: &str = "tmp";
+
+/// Times that a put begins again because a delete pruned its folder or an opening process removed
+/// its file.
+const PUT_TRIES_MAX: u32 = 16;
+
+/// Group folders remembered as durable. Forgetting one costs two syncs.
+const DURABLE_FOLDERS_MAX: usize = 1_024;
+
+/// A block folder.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: PathBuf,
+    /// Group folders that are known to be durable in their parents. Held while folders are made
+    /// or removed, so that neither undoes the other unseen.
+    durable: Mutex<HashSet<PathBuf>>,
+    next_temporary: AtomicU64,
+}
+
+impl Files {
+    /// Makes the folder if it is missing, and removes unfinished files.
+    pub(super) fn open(root: PathBuf) -> Result<Files, BlockError> {
+        let files = Files { root, durable: Mutex::default(), next_temporary: AtomicU64::default() };
+        let temporary = files.root.join(TEMPORARY);
+        let opened = fs::create_dir_all(&temporary).and_then(|()| {
+            for entry in fs::read_dir(&temporary)? {
+                absent_is_fine(fs::remove_file(entry?.path()))?;
+            }
+            sync_folder(&files.root)?;
+            // A relative path of one component has an empty parent, which is where we are.
+            match files.root.parent() {
+                Some(parent) if parent == Path::new("") => sync_folder(Path::new(".")),
+                Some(parent) => sync_folder(parent),
+                None => Ok(()),
+            }
+        });
+        opened.map_err(|error| files.failed("opening it", error))?;
+        Ok(files)
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn put(&self, id: BlockId, bytes: &[u8]) -> Result<(), BlockError> {
+        let doing = || format!("writing block {id}");
+        for _ in 0..PUT_TRIES_MAX {
+            match self.try_put(id, bytes) {
+                Ok(Put::Done) => return Ok(()),
+                Ok(Put::Taken) => {
+                    return Err(BlockError::new(BlockErrorKind::Conflict, doing()));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => self.present(&doing())?,
+                Err(error) => return Err(self.failed(&doing(), error)),
+            }
+        }
+        let error = io::Error::other("its folder was removed each time");
+        Err(self.failed(&doing(), error))
+    }
+
+    /// `NotFound` if a folder or the unfinished file was removed meanwhile.
+    fn try_put(&self, id: BlockId, bytes: &[u8]) -> io::Result<Put> {
+        let path = self.path(id);
+        let group = self.make_group(id)?;
+        let temporary = self.write_temporary(bytes)?;
+        let linked = fs::hard_link(&temporary, &path);
+        // What cannot be removed now is removed by the next opening.
+        let _ = fs::remove_file(&temporary);
+        match linked {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if fs::read(&path)? != bytes {
+                    return Ok(Put::Taken);
+                }
+            }
+            Err(error) => {
+                if error.kind() == ErrorKind::NotFound {
+                    self.durable().remove(&group);
+                }
+                return Err(error);
+            }
+        }
+        // Also for a name that was there: its writer may not have come to this line yet.
+        sync_folder(&group)?;
+        Ok(Put::Done)
+    }
+
+    /// The bytes in a file of their own, synced, under a name that nobody else uses.
+    fn write_temporary(&self, bytes: &[u8]) -> io::Result<PathBuf> {
+        let (path, mut file) = loop {
+            let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}-{number}", std::process::id());
+            let path = self.root.join(TEMPORARY).join(name);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => break (path, file),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            // A full disk must not stay full of unfinished files.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(path)
+    }
+
+    /// The folder of a block's group, durable in its parents.
+    fn make_group(&self, id: BlockId) -> io::Result<PathBuf> {
+        let session = self.root.join(id.session().to_string());
+        let group = session.join(place::group(id));
+        let mut durable = self.durable();
+        if !durable.contains(&group) {
+            existing_is_fine(fs::create_dir(&session))?;
+            existing_is_fine(fs::create_dir(&group))?;
+            sync_folder(&self.root)?;
+            sync_folder(&session)?;
+            if durable.len() >= DURABLE_FOLDERS_MAX {
+                durable.clear();
+            }
+            durable.insert(group.clone());
+        }
+        Ok(group)
+    }
+
+    pub(super) fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        let doing = || format!("reading block {id}");
+        let mut file = match File::open(self.path(id)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.present(&doing())?;
+                return Err(BlockError::new(BlockErrorKind::NotFound, doing()));
+            }
+            Err(error) => return Err(self.failed(&doing(), error)),
+        };
+        let read = || -> io::Result<Vec<u8>> {
+            let end = bytes.end.min(file.metadata()?.len());
+            let length = end.saturating_sub(bytes.start);
+            let mut found = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+            if length > 0 {
+                file.seek(SeekFrom::Start(bytes.start))?;
+                file.take(length).read_to_end(&mut found)?;
+            }
+            Ok(found)
+        };
+        read().map(Bytes::from).map_err(|error| self.failed(&doing(), error))
+    }
+
+    pub(super) fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        let doing = format!("looking for block {id}");
+        match fs::metadata(self.path(id)) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.present(&doing)?;
+                Ok(None)
+            }
+            Err(error) => Err(self.failed(&doing, error)),
+        }
+    }
+
+    pub(super) fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        let doing = format!("deleting block {id}");
+        let path = self.path(id);
+        absent_is_fine(fs::remove_file(&path)).map_err(|error| self.failed(&doing, error))?;
+        self.present(&doing)?;
+        self.prune(id);
+        Ok(())
+    }
+
+    /// Removes the folders that a delete left empty. A folder that is not empty stays, which is
+    /// the usual outcome and no failure.
+    fn prune(&self, id: BlockId) {
+        let session = self.root.join(id.session().to_string());
+        let group = session.join(place::group(id));
+        let mut durable = self.durable();
+        if fs::remove_dir(&group).is_ok() {
+            durable.remove(&group);
+            let _ = fs::remove_dir(&session);
+        }
+    }
+
+    pub(super) fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        let doing = "listing the sessions";
+        self.present(doing)?;
+        let names = names(&self.root).map_err(|error| self.failed(doing, error))?;
+        // What else lies here, such as `lost+found`, is not a session and hides none.
+        let mut sessions: Vec<Nonce> =
+            names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+        sessions.sort_unstable();
+        Ok(sessions)
+    }
+
+    /// One page is one group.
+    pub(super) fn list(
+        &self,
+        session: Nonce,
+        resume: Option<&str>,
+    ) -> Result<BlockPage, BlockError> {
+        let doing = format!("listing the blocks of session {session}");
+        if resume.is_some_and(|after| !place::is_group(after)) {
+            let error = format!("{resume:?} is not where a page stopped");
+            return Err(BlockError::because(BlockErrorKind::Refused, doing, error));
+        }
+        self.present(&doing)?;
+        let folder = self.root.join(session.to_string());
+        let mut groups = Vec::new();
+        for name in names(&folder).map_err(|error| self.failed(&doing, error))? {
+            match name.to_str() {
+                Some(name) if place::is_group(name) => groups.push(name.to_owned()),
+                _ => return Err(stray(&doing, &folder, &name)),
+            }
+        }
+        groups.sort_unstable();
+        let mut rest = groups.into_iter().filter(|group| Some(group.as_str()) > resume);
+        let Some(group) = rest.next() else {
+            return Ok(BlockPage::default());
+        };
+        let blocks = self.list_group(&doing, session, &folder.join(&group), &group)?;
+        let resume = rest.next().map(|_| group);
+        Ok(BlockPage { blocks, resume })
+    }
+
+    fn list_group(
+        &self,
+        doing: &str,
+        session: Nonce,
+        folder: &Path,
+        group: &str,
+    ) -> Result<Vec<(BlockId, u64)>, BlockError> {
+        let mut blocks = Vec::new();
+        for name in names(folder).map_err(|error| self.failed(doing, error))? {
+            let id = name.to_str().and_then(|name| place::parse(session, group, name));
+            let Some(id) = id else {
+                return Err(stray(doing, folder, &name));
+            };
+            match fs::metadata(folder.join(&name)) {
+                Ok(found) => blocks.push((id, found.len())),
+                // Deleted since its name was read.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(self.failed(doing, error)),
+            }
+        }
+        blocks.sort_unstable();
+        Ok(blocks)
+    }
+
+    /// Writes, links, reads and removes a small file.
+    pub(super) fn probe(&self) -> Result<(), BlockError> {
+        let probed = self.write_temporary(b"probe").and_then(|path| {
+            let linked = path.with_extension("probe");
+            let tried = match fs::hard_link(&path, &linked) {
+                Ok(()) => fs::read(&linked),
+                // The file could be made beside it, so it is the link that is not to be had.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    Err(io::Error::new(ErrorKind::Unsupported, error))
+                }
+                Err(error) => Err(error),
+            };
+            absent_is_fine(fs::remove_file(&linked))?;
+            absent_is_fine(fs::remove_file(&path))?;
+            tried
+        });
+        match probed {
+            Ok(_) => Ok(()),
+            // A process that opened the folder just now removed the probe.
+            Err(error) if error.kind() == ErrorKind::NotFound => self.present("probing it"),
+            Err(error) => Err(self.failed("probing it", error)),
+        }
+    }
+
+    fn path(&self, id: BlockId) -> PathBuf {
+        self.root.join(place::name(id))
+    }
+
+    /// The set is whole between any two statements, so a panic elsewhere leaves it usable.
+    fn durable(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An error unless this is a block folder now. An empty mount point is not one, and what is
+    /// missing from it may well exist.
+    fn present(&self, doing: &str) -> Result<(), BlockError> {
+        match fs::metadata(self.root.join(TEMPORARY)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failed(doing, error)),
+        }
+    }
+
+    pub(super) fn failed(&self, doing: &str, error: io::Error) -> BlockError {
+        let (kind, advice) = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                (BlockErrorKind::Unavailable, "which is full: free space on its file system")
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
+                BlockErrorKind::Refused,
+                "which this user may not write to: change its permissions or choose another folder",
+            ),
+            ErrorKind::Unsupported => (
+                BlockErrorKind::Refused,
+                "whose file system has no hard links: choose a folder on another one",
+            ),
+            ErrorKind::NotADirectory => {
+                (BlockErrorKind::Refused, "which is not a folder: choose another path")
+            }
+            ErrorKind::NotFound => {
+                (BlockErrorKind::Unavailable, "which is no longer there: is its disk mounted?")
+            }
+            _ => (BlockErrorKind::Unavailable, "which does not answer as it should"),
+        };
+        let doing = format!("{doing} in folder {}, {advice}", self.root.display());
+        BlockError::because(kind, doing, error)
+    }
+}
+
+enum Put {
+    Done,
+    /// The name leads to other bytes.
+    Taken,
+}
+
+/// A name among blocks that no block has: whoever enumerates must not take the rest for all.
+fn stray(doing: &str, folder: &Path, name: &OsStr) -> BlockError {
+    let error = format!("{} is not a block: remove it", folder.join(name).display());
+    BlockError::because(BlockErrorKind::Corrupt, doing, error)
+}
+
+/// The names in a folder; none if it is not there.
+fn names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| entry.map(|entry| entry.file_name())).collect(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn existing_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,123 @@
+//! What is particular to a folder: what a crash leaves, what an operator gets wrong.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::BlockErrorKind::{Refused, Unavailable};
+use crate::{BlockErrorKind, Sealer};
+
+fn block(counter: u64) -> SealedBlock {
+    let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), counter), 100);
+    sealer.push(&[7; 100]);
+    sealer.finish()
+}
+
+async fn folder() -> (TempDir, FolderBlocks) {
+    let root = TempDir::new().expect("a folder for the test");
+    let blocks = FolderBlocks::open(root.path()).await.expect("a fresh folder opens");
+    (root, blocks)
+}
+
+#[track_caller]
+fn check(error: &BlockError, kind: BlockErrorKind, words: &str) {
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(words), "{error} lacks {words:?}");
+}
+
+#[tokio::test]
+async fn blocks_outlive_the_store_and_leftovers_do_not() {
+    let (root, blocks) = folder().await;
+    blocks.put(&block(1)).await.expect("put");
+    let leftover = root.path().join("tmp/123-4");
+    fs::write(&leftover, b"half a blo").expect("a crash leaves this");
+    let again = FolderBlocks::open(root.path()).await.expect("it opens again");
+    assert!(!leftover.exists(), "opening removes what a crash left");
+    let found = again.get(block(1).id(), 0..1_000).await.expect("the block is still there");
+    assert_eq!(&found, block(1).bytes());
+    // The first store's unfinished files may have been among them; it goes on.
+    blocks.put(&block(2)).await.expect("the older process still writes");
+}
+
+#[tokio::test]
+async fn a_put_leaves_nothing_but_its_block() {
+    let (root, blocks) = folder().await;
+    blocks.put(&block(4_097)).await.expect("put");
+    blocks.put(&block(4_097)).await.expect("put again");
+    let path = "01010101010101010101/000000001/01010101010101010101000000001001";
+    assert_eq!(&fs::read(root.path().join(path)).expect("its place"), block(4_097).bytes());
+    assert_eq!(fs::read_dir(root.path().join("tmp")).expect("readable").count(), 0);
+    blocks.delete(block(4_097).id()).await.expect("deleted");
+    assert_eq!(fs::read_dir(root.path()).expect("readable").count(), 1, "only tmp is left");
+}
+
+#[tokio::test]
+async fn a_file_where_the_folder_should_be_is_refused() {
+    let root = TempDir::new().expect("a folder for the test");
+    let path = root.path().join("file");
+    fs::write(&path, b"").expect("writable");
+    let error = FolderBlocks::open(&path).await.expect_err("not a folder");
+    check(&error, BlockErrorKind::Refused, &path.display().to_string());
+}
+
+#[tokio::test]
+async fn a_stray_name_spoils_a_listing_rather_than_hide_in_it() {
+    let (root, blocks) = folder().await;
+    blocks.put(&block(1)).await.expect("put");
+    fs::create_dir(root.path().join("lost+found")).expect("writable");
+    assert_eq!(blocks.sessions().await.expect("no session"), [block(1).id().session()]);
+    let session = root.path().join(block(1).id().session().to_string());
+    for stray in [session.join("notes"), session.join("000000000/notes")] {
+        fs::write(&stray, b"").expect("writable");
+        let error = blocks.list(block(1).id().session(), None).await.expect_err("a stray name");
+        check(&error, BlockErrorKind::Corrupt, &stray.display().to_string());
+        fs::remove_file(&stray).expect("writable");
+    }
+    blocks.list(block(1).id().session(), None).await.expect("no stray name is left");
+}
+
+#[tokio::test]
+async fn a_folder_that_vanished_is_unavailable_not_empty() {
+    let (root, blocks) = folder().await;
+    blocks.put(&block(1)).await.expect("put");
+    let aside = root.path().with_extension("aside");
+    fs::rename(root.path(), &aside).expect("as if its disk were unmounted");
+    fs::create_dir(root.path()).expect("the empty mount point");
+    let (id, session) = (block(1).id(), block(1).id().session());
+    let words = "is its disk mounted?";
+    let unavailable = BlockErrorKind::Unavailable;
+    check(&blocks.put(&block(2)).await.expect_err("put"), unavailable, words);
+    check(&blocks.get(id, 0..1).await.expect_err("get"), unavailable, words);
+    check(&blocks.size(id).await.expect_err("size"), unavailable, words);
+    check(&blocks.delete(id).await.expect_err("delete"), unavailable, words);
+    check(&blocks.sessions().await.expect_err("sessions"), unavailable, words);
+    check(&blocks.list(session, None).await.expect_err("list"), unavailable, words);
+    check(&blocks.probe().await.expect_err("probe"), unavailable, words);
+    fs::remove_dir_all(root.path()).expect("whatever the calls made");
+    fs::rename(&aside, root.path()).expect("mounted again");
+    blocks.put(&block(2)).await.expect("it goes on without being opened again");
+    assert_eq!(blocks.list(session, None).await.expect("listed").blocks.len(), 2);
+}
+
+#[tokio::test]
+async fn a_resume_that_no_page_gave_is_refused() {
+    let (_root, blocks) = folder().await;
+    let session = block(1).id().session();
+    let error = blocks.list(session, Some("../..".to_owned())).await.expect_err("not a group");
+    check(&error, BlockErrorKind::Refused, "where a page stopped");
+}
+
+/// Root may write anywhere and disks are rarely full on demand, so the errors are made by hand.
+#[test]
+fn errors_tell_the_operator_what_to_do() {
+    let root = TempDir::new().expect("a folder for the test");
+    let files = Files::open(root.path().to_owned()).expect("a fresh folder opens");
+    let failed = |kind: ErrorKind| files.failed("writing block 7", kind.into());
+    check(&failed(ErrorKind::StorageFull), Unavailable, "free space on its file system");
+    check(&failed(ErrorKind::PermissionDenied), Refused, "may not write to");
+    check(&failed(ErrorKind::ReadOnlyFilesystem), Refused, "may not write to");
+    check(&failed(ErrorKind::Unsupported), Refused, "no hard links");
+    check(&failed(ErrorKind::Other), Unavailable, &root.path().display().to_string());
+}

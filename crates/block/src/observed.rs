@@ -1,0 +1,151 @@
+//! A layer that counts what is asked of a block store.
+//!
+//! The counts only grow, and are read one by one: a snapshot may show a call's request before its
+//! bytes.
+
+use std::future::Future;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+
+use crate::{BlockError, BlockPage, BlockStore, SealedBlock};
+
+/// What was asked of a store by one verb.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerbCount {
+    /// Calls begun.
+    pub requests: u64,
+    /// Calls that ended with an error; a call that was dropped is not among them.
+    pub failures: u64,
+    /// Sealed bytes that came back, or that were sent and accepted.
+    pub bytes: u64,
+}
+
+/// What was asked of a store, by verb.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each field is named as its verb")]
+pub struct BlockCounters {
+    pub put: VerbCount,
+    pub get: VerbCount,
+    pub size: VerbCount,
+    pub delete: VerbCount,
+    pub sessions: VerbCount,
+    pub list: VerbCount,
+    pub probe: VerbCount,
+}
+
+/// A block store that counts.
+#[derive(Debug)]
+pub struct Observed<B> {
+    inner: B,
+    put: Tally,
+    get: Tally,
+    size: Tally,
+    delete: Tally,
+    sessions: Tally,
+    list: Tally,
+    probe: Tally,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    requests: AtomicU64,
+    failures: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a call, and the bytes that `bytes` finds in its answer.
+    async fn count<T>(
+        &self,
+        call: impl Future<Output = Result<T, BlockError>>,
+        bytes: impl FnOnce(&T) -> usize,
+    ) -> Result<T, BlockError> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let answer = call.await;
+        match &answer {
+            Ok(found) => self.bytes.fetch_add(bytes(found) as u64, Ordering::Relaxed),
+            Err(_) => self.failures.fetch_add(1, Ordering::Relaxed),
+        };
+        answer
+    }
+
+    fn read(&self) -> VerbCount {
+        VerbCount {
+            requests: self.requests.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl<B: BlockStore> Observed<B> {
+    /// Lays the layer over a store, with all counts at zero.
+    pub fn new(inner: B) -> Observed<B> {
+        Observed {
+            inner,
+            put: Tally::default(),
+            get: Tally::default(),
+            size: Tally::default(),
+            delete: Tally::default(),
+            sessions: Tally::default(),
+            list: Tally::default(),
+            probe: Tally::default(),
+        }
+    }
+
+    /// The store beneath.
+    pub fn inner(&self) -> &B {
+        &self.inner
+    }
+
+    /// The counts so far.
+    pub fn counters(&self) -> BlockCounters {
+        BlockCounters {
+            put: self.put.read(),
+            get: self.get.read(),
+            size: self.size.read(),
+            delete: self.delete.read(),
+            sessions: self.sessions.read(),
+            list: self.list.read(),
+            probe: self.probe.read(),
+        }
+    }
+}
+
+#[async_trait]
+impl<B: BlockStore> BlockStore for Observed<B> {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        self.put.count(self.inner.put(block), |()| block.bytes().len()).await
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        self.get.count(self.inner.get(id, bytes), Bytes::len).await
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        self.size.count(self.inner.size(id), |_| 0).await
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        self.delete.count(self.inner.delete(id), |()| 0).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        self.sessions.count(self.inner.sessions(), |_| 0).await
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        self.list.count(self.inner.list(session, resume), |_| 0).await
+    }
+
+    async fn probe(&self) -> Result<(), BlockError> {
+        self.probe.count(self.inner.probe(), |()| 0).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! What is counted.
+
+use super::*;
+use crate::{MemoryBlocks, Sealer};
+
+#[tokio::test]
+async fn requests_bytes_and_failures_are_counted_by_verb() {
+    let store = Observed::new(MemoryBlocks::new());
+    let block = |counter, byte| {
+        let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), counter), 9);
+        sealer.push(&[byte; 9]);
+        sealer.finish()
+    };
+    store.put(&block(1, 1)).await.expect("put");
+    store.put(&block(2, 1)).await.expect("put");
+    store.put(&block(2, 2)).await.expect_err("a conflict");
+    store.get(block(1, 1).id(), 5..12).await.expect("there");
+    store.get(block(3, 1).id(), 5..12).await.expect_err("absent");
+    store.size(block(3, 1).id()).await.expect("absence is an answer");
+    store.delete(block(2, 1).id()).await.expect("deleted");
+    store.sessions().await.expect("listed");
+    store.list(Nonce([1; Nonce::BYTES]), None).await.expect("listed");
+    store.probe().await.expect("probed");
+    let count = |requests, failures, bytes| VerbCount { requests, failures, bytes };
+    let sealed = block(1, 1).bytes().len() as u64;
+    let expected = BlockCounters {
+        put: count(3, 1, 2 * sealed),
+        get: count(2, 1, 7),
+        size: count(1, 0, 0),
+        delete: count(1, 0, 0),
+        sessions: count(1, 0, 0),
+        list: count(1, 0, 0),
+        probe: count(1, 0, 0),
+    };
+    assert_eq!(store.counters(), expected);
+}

@@ -1,0 +1,202 @@
+//! A layer that repeats calls which failed for want of an answer, within limits.
+//!
+//! Every call of a block store may be repeated, so this layer need not know what a call does. It
+//! repeats only `Unavailable`: any other error would come again. Each call has a deadline, whatever
+//! the store beneath does, and all calls together have a budget, so that an overloaded store is not
+//! asked more often because it is overloaded.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::warn;
+
+use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
+
+/// Calls that pay for one repetition: repetitions add at most a tenth.
+const CALLS_PER_RETRY: u64 = 10;
+
+/// Repetitions that may be saved up, and that a new layer begins with.
+const RETRIES_SAVED_MAX: u64 = 64;
+
+/// How often and how long a call is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryLimits {
+    /// Times that one call is made in all.
+    pub attempts_max: u32,
+    /// The longest wait before the first repetition; doubled for each one after. The wait is drawn
+    /// evenly between nothing and this.
+    pub backoff_first: Duration,
+    /// The longest wait before any repetition.
+    pub backoff_max: Duration,
+    /// How long a call for one block, or a probe, may take in all.
+    pub deadline: Duration,
+    /// How long `sessions` and a page of `list` may take in all.
+    pub listing_deadline: Duration,
+}
+
+impl Default for RetryLimits {
+    fn default() -> RetryLimits {
+        RetryLimits {
+            attempts_max: 6,
+            backoff_first: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(2),
+            deadline: Duration::from_secs(10),
+            listing_deadline: Duration::from_mins(5),
+        }
+    }
+}
+
+/// A block store that repeats what failed for want of an answer.
+#[derive(Debug)]
+pub struct Retrying<B> {
+    inner: B,
+    limits: RetryLimits,
+    /// Saved repetitions, each worth [`CALLS_PER_RETRY`].
+    budget: AtomicU64,
+    retries: AtomicU64,
+    jitter: AtomicU64,
+}
+
+impl<B: BlockStore> Retrying<B> {
+    /// Lays the layer over a store. `seed` makes the waits of one process differ from another's.
+    pub fn new(inner: B, limits: RetryLimits, seed: u64) -> Retrying<B> {
+        Retrying {
+            inner,
+            limits,
+            budget: AtomicU64::new(RETRIES_SAVED_MAX * CALLS_PER_RETRY),
+            retries: AtomicU64::new(0),
+            jitter: AtomicU64::new(seed),
+        }
+    }
+
+    /// The store beneath.
+    pub fn inner(&self) -> &B {
+        &self.inner
+    }
+
+    /// Repetitions so far.
+    pub fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
+    }
+
+    /// Makes a call until it succeeds, fails for another reason, or a limit is reached; then its
+    /// last error is the answer.
+    async fn call<T, F>(
+        &self,
+        doing: impl fmt::Display,
+        within: Duration,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T, BlockError>
+    where
+        F: Future<Output = Result<T, BlockError>>,
+    {
+        let deadline = Instant::now() + within;
+        self.save();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let Ok(answer) = timeout_at(deadline, call()).await else {
+                let error = format!("no answer within {within:?}, after {attempts} attempts");
+                let doing = doing.to_string();
+                return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
+            };
+            let error = match answer {
+                Err(error) if error.kind() == BlockErrorKind::Unavailable => error,
+                answer => return answer,
+            };
+            let wait = self.wait(attempts);
+            if attempts >= self.limits.attempts_max
+                || Instant::now() + wait >= deadline
+                || !self.spend()
+            {
+                return Err(error);
+            }
+            self.retries.fetch_add(1, Ordering::Relaxed);
+            warn!(%doing, attempts, %error, "block store asked again");
+            sleep(wait).await;
+        }
+    }
+
+    /// A call adds its share to the budget.
+    fn save(&self) {
+        let full = RETRIES_SAVED_MAX * CALLS_PER_RETRY;
+        let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
+            (saved < full).then_some(saved + 1)
+        });
+    }
+
+    /// Takes a repetition from the budget, if one is left.
+    fn spend(&self) -> bool {
+        self.budget
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
+                saved.checked_sub(CALLS_PER_RETRY)
+            })
+            .is_ok()
+    }
+
+    /// Full jitter: anything up to the exponential bound.
+    fn wait(&self, attempts: u32) -> Duration {
+        let doubled = 1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX);
+        let bound = self.limits.backoff_first.saturating_mul(doubled).min(self.limits.backoff_max);
+        bound.saturating_mul(self.draw()) / u32::from(u16::MAX)
+    }
+
+    /// The next number up to `u16::MAX` (`SplitMix64`: unpredictable is not asked for).
+    fn draw(&self) -> u32 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut number = self.jitter.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let [.., high, low] = number.to_le_bytes();
+        u32::from(u16::from_be_bytes([high, low]))
+    }
+}
+
+#[async_trait]
+impl<B: BlockStore> BlockStore for Retrying<B> {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        let doing = format!("writing block {}", block.id());
+        self.call(doing, self.limits.deadline, || self.inner.put(block)).await
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        let doing = format!("reading block {id}");
+        self.call(doing, self.limits.deadline, || self.inner.get(id, bytes.clone())).await
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        let doing = format!("looking for block {id}");
+        self.call(doing, self.limits.deadline, || self.inner.size(id)).await
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        let doing = format!("deleting block {id}");
+        self.call(doing, self.limits.deadline, || self.inner.delete(id)).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        let within = self.limits.listing_deadline;
+        self.call("listing the sessions", within, || self.inner.sessions()).await
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        let doing = format!("listing the blocks of session {session}");
+        let within = self.limits.listing_deadline;
+        self.call(doing, within, || self.inner.list(session, resume.clone())).await
+    }
+
+    async fn probe(&self) -> Result<(), BlockError> {
+        let within = self.limits.deadline;
+        self.call("probing the block store", within, || self.inner.probe()).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! Blocks in a folder keep the contract.
+
+use block::FolderBlocks;
+use tempfile::TempDir;
+
+async fn fresh() -> Option<(TempDir, FolderBlocks)> {
+    let root = TempDir::new().expect("a folder for the test");
+    let blocks = FolderBlocks::open(root.path()).await.expect("a fresh folder opens");
+    Some((root, blocks))
+}
+
+block::conformance!(fresh);
