@@ -4,8 +4,10 @@
 //! [`Run`] tells its driver what to read and what to commit. It does not know which database
 //! answers, nor which view of the volume is asking. A planner's round trips are its asks.
 
+mod access;
 mod bucket;
 mod error;
+mod layout;
 mod list;
 mod object;
 mod path;
@@ -13,10 +15,12 @@ mod run;
 mod upload;
 mod view;
 
+pub use access::{ACCESS_RECORDS_MAX, ListPolicies, ListUsers, SetRecord};
 pub use bucket::{
     BUCKETS_MAX, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket,
 };
 pub use error::{FsError, Halt};
+pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use list::{ListEntry, ListQuery, ListStart, Listing, WAVE_RANGES, Walk, WalkStep};
 pub use object::{
     Assumption, DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, Removal,

@@ -1,0 +1,68 @@
+//! Content maps: how a file's slices are laid out in records.
+
+use record::{Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PartRun, Slice, key};
+use store::Write;
+
+/// Lays out the slices of a file, which are in order and without holes: in its inode's record, or
+/// in pages that are to be written with it or before it.
+pub fn lay_out(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
+    if slices.len() <= INODE_SLICES_MAX {
+        return (Content::Slices(slices), Vec::new());
+    }
+    let mut starts = Vec::with_capacity(slices.len().div_ceil(PAGE_SLICES_MAX));
+    let mut writes = Vec::with_capacity(starts.capacity());
+    for (page, slices) in (0_u32..).zip(slices.chunks(PAGE_SLICES_MAX)) {
+        let key = key::map_page(ino, page);
+        starts.push(slices[0].position);
+        writes.push(Write::Put(key.clone(), MapPage(slices.to_vec()).encode(&key)));
+    }
+    (Content::Pages(starts), writes)
+}
+
+/// Which pages of a content map hold the bytes from `start` up to `end`.
+pub fn pages_of(starts: &[u64], start: u64, end: u64) -> std::ops::Range<usize> {
+    let first = starts.partition_point(|page| *page <= start).saturating_sub(1);
+    let last = starts.partition_point(|page| *page < end);
+    first..last.max(first)
+}
+
+/// Counts parts of equal length in a row.
+pub fn part_runs(lengths: impl IntoIterator<Item = u64>) -> Vec<PartRun> {
+    let mut runs: Vec<PartRun> = Vec::new();
+    for length in lengths {
+        match runs.last_mut() {
+            Some(run) if run.length == length => run.count += 1,
+            _ => runs.push(PartRun { count: 1, length }),
+        }
+    }
+    runs
+}
+
+/// Strings the slices of parts together, each part's positions counting from its own beginning.
+pub fn concatenate<'a>(parts: impl IntoIterator<Item = (u64, &'a [Slice])>) -> (u64, Vec<Slice>) {
+    let (mut position, mut all) = (0, Vec::new());
+    for (size, slices) in parts {
+        all.extend(
+            slices.iter().map(|slice| Slice { position: position + slice.position, ..*slice }),
+        );
+        position += size;
+    }
+    (position, all)
+}
+
+/// The slices that hold a file's bytes from `start` up to `end`, cut to them, with positions that
+/// count from `start`.
+pub fn cut(slices: &[Slice], start: u64, end: u64) -> Vec<Slice> {
+    let mut cut = Vec::new();
+    for slice in slices {
+        let (from, to) = (slice.position.max(start), slice.end().min(end));
+        // What lies within one slice is no longer than it, and so fits in 32 bits.
+        let skip = u32::try_from(from - slice.position);
+        let length = u32::try_from(to.saturating_sub(from));
+        if let (Ok(skip), Ok(length @ 1..)) = (skip, length) {
+            let offset = slice.offset + skip;
+            cut.push(Slice { position: from - start, offset, length, ..*slice });
+        }
+    }
+    cut
+}
