@@ -1,0 +1,122 @@
+//! Secrets, and how they rest in the metadata store.
+//!
+//! A secret key is sealed with AES-256-GCM under the master key, which only gateways hold, and
+//! bound to its access key: a record moved under another name does not open. No type here shows a
+//! secret through `Debug` or `Display`.
+
+use std::fmt;
+
+use aes_gcm::aead::{Aead, KeyInit, Payload};
+use aes_gcm::{Aes256Gcm, Key, Nonce};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// A secret key: readable by those who ask for it, never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a text into custody.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text itself. Whoever calls this must not log it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Why a master key or a sealed secret cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// The text is not 32 bytes in hexadecimal or base64.
+    #[error("a master key is 32 bytes, written as 64 hexadecimal digits or in base64")]
+    MasterKey,
+    /// A newer release sealed it.
+    #[error("the secret was sealed in format {0}, which this release does not know")]
+    Format(u8),
+    /// It was sealed under another master key, for another access key, or it was changed.
+    #[error("the secret does not open: it was sealed under another master key, or was changed")]
+    Foreign,
+}
+
+/// The first byte of a sealed secret; 12 bytes of nonce and the ciphertext with its tag follow.
+const FORMAT: u8 = 1;
+
+/// The key under which secrets rest.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MasterKey([u8; MasterKey::BYTES]);
+
+impl MasterKey {
+    /// Bytes of a master key.
+    pub const BYTES: usize = 32;
+
+    /// Bytes of the nonce that [`MasterKey::seal`] takes.
+    pub const NONCE_BYTES: usize = 12;
+
+    /// A key from random bytes.
+    pub fn new(bytes: [u8; MasterKey::BYTES]) -> MasterKey {
+        MasterKey(bytes)
+    }
+
+    /// Reads 64 hexadecimal digits or base64, with white space around.
+    pub fn parse(text: &str) -> Result<MasterKey, SealError> {
+        let text = text.trim();
+        let bytes = hex::decode(text).or_else(|_| STANDARD.decode(text));
+        let bytes = bytes.map_err(|_| SealError::MasterKey)?;
+        bytes.try_into().map(MasterKey).map_err(|_| SealError::MasterKey)
+    }
+
+    /// The key as 64 hexadecimal digits, to be kept in a file that only its owner can read.
+    pub fn expose(&self) -> String {
+        hex::encode(self.0)
+    }
+
+    /// Seals a secret for an access key. The nonce is random and never used again.
+    pub fn seal(
+        &self,
+        access_key: &str,
+        secret: &Secret,
+        nonce: [u8; MasterKey::NONCE_BYTES],
+    ) -> Vec<u8> {
+        let payload = Payload { msg: secret.expose().as_bytes(), aad: access_key.as_bytes() };
+        let sealed = self
+            .cipher()
+            .encrypt(&Nonce::from(nonce), payload)
+            .expect("AES-GCM seals up to 64 GiB, and a secret is shorter");
+        [&[FORMAT][..], &nonce, &sealed].concat()
+    }
+
+    /// Opens what [`MasterKey::seal`] made for the same access key.
+    pub fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
+        let (&format, rest) = sealed.split_first().ok_or(SealError::Foreign)?;
+        if format != FORMAT {
+            return Err(SealError::Format(format));
+        }
+        let (nonce, msg) =
+            rest.split_first_chunk::<{ MasterKey::NONCE_BYTES }>().ok_or(SealError::Foreign)?;
+        let opened = self
+            .cipher()
+            .decrypt(&Nonce::from(*nonce), Payload { msg, aad: access_key.as_bytes() })
+            .map_err(|_| SealError::Foreign)?;
+        String::from_utf8(opened).map(Secret).map_err(|_| SealError::Foreign)
+    }
+
+    fn cipher(&self) -> Aes256Gcm {
+        Aes256Gcm::new(&Key::<Aes256Gcm>::from(self.0))
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MasterKey(…)")
+    }
+}

@@ -1,0 +1,27 @@
+//! The types in which requests come from the edge and answers go back to it.
+
+use bytes::Bytes;
+
+/// What went wrong while a body streamed.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A body, in either direction.
+pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
+
+/// What an operator finds a request by: an extension of every request, set by the edge, which also
+/// puts it on every answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId(pub String);
+
+/// What a request turned out to be: an extension of every answer, for the access log and metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// The operation's name, such as `PutObject`.
+    pub operation: &'static str,
+    /// The bucket that was named, whether it exists or not.
+    pub bucket: Option<String>,
+    /// Content bytes that arrived, without chunk headers and trailers.
+    pub bytes_in: u64,
+    /// The error code, if the answer is an error.
+    pub code: Option<&'static str>,
+}
