@@ -12,6 +12,7 @@
     deny(clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unwrap_used)
 )]
 
+mod bucket;
 pub mod conformance;
 mod error;
 mod folder;
@@ -22,6 +23,7 @@ mod retrying;
 pub mod sealed;
 mod store;
 
+pub use bucket::{BucketBlocks, BucketOptions, Secret};
 pub use error::{BlockError, BlockErrorKind};
 pub use folder::FolderBlocks;
 pub use memory::MemoryBlocks;

@@ -311,7 +311,7 @@ impl Files {
             }
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
                 BlockErrorKind::Refused,
-                "which this user may not write to: change its permissions or choose another folder",
+                "which this user may not use: change its permissions or choose another folder",
             ),
             ErrorKind::Unsupported => (
                 BlockErrorKind::Refused,

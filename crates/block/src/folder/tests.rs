@@ -116,8 +116,8 @@ fn errors_tell_the_operator_what_to_do() {
     let files = Files::open(root.path().to_owned()).expect("a fresh folder opens");
     let failed = |kind: ErrorKind| files.failed("writing block 7", kind.into());
     check(&failed(ErrorKind::StorageFull), Unavailable, "free space on its file system");
-    check(&failed(ErrorKind::PermissionDenied), Refused, "may not write to");
-    check(&failed(ErrorKind::ReadOnlyFilesystem), Refused, "may not write to");
+    check(&failed(ErrorKind::PermissionDenied), Refused, "may not use");
+    check(&failed(ErrorKind::ReadOnlyFilesystem), Refused, "may not use");
     check(&failed(ErrorKind::Unsupported), Refused, "no hard links");
     check(&failed(ErrorKind::Other), Unavailable, &root.path().display().to_string());
 }

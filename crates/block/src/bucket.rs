@@ -1,0 +1,397 @@
+//! Blocks as objects of an S3 bucket.
+//!
+//! Asks only for plain PUT, GET of a range, HEAD, DELETE and LIST. A bucket that honours
+//! `If-None-Match: *`, which [`probe`](BlockStore::probe) finds out, also refuses other bytes under
+//! a used id; nothing relies on that, because ids are unique by construction.
+//!
+//! Makes one attempt per call: [`Retrying`](crate::Retrying) repeats them. The SDK's types stay
+//! inside.
+
+mod fault;
+mod options;
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::{
+    BehaviorVersion, Credentials, IdentityCache, Region, RequestChecksumCalculation,
+    ResponseChecksumValidation, SharedHttpClient, StalledStreamProtectionConfig,
+    retry::RetryConfig, timeout::TimeoutConfig,
+};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
+use aws_sdk_s3::primitives::ByteStream;
+use aws_smithy_http_client::Builder as HttpBuilder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
+use record::{BlockId, Nonce};
+
+use self::fault::Answer;
+pub use self::options::{BucketOptions, Secret};
+use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, place};
+
+/// How long an unused connection is kept: less than MinIO and AWS keep theirs, so that no request
+/// meets a connection that the other side is closing.
+const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
+
+/// Unused connections that are kept.
+const IDLE_CONNECTIONS_MAX: usize = 256;
+
+/// Keys on a page of a listing, the most that S3 gives.
+const PAGE_KEYS: i32 = 1_000;
+
+/// The object that a probe writes. No session has a name like this.
+const PROBE: &str = "probe";
+
+/// Blocks as objects of an S3 bucket.
+pub struct BucketBlocks {
+    client: Client,
+    bucket: String,
+    /// Empty, or ends with a slash.
+    prefix: String,
+    answer_timeout: Duration,
+    block_timeout: Duration,
+    /// Whether a PUT with `If-None-Match: *` was seen to be refused.
+    conditional: AtomicBool,
+}
+
+impl BucketBlocks {
+    /// A client of a bucket. Sends nothing: [`probe`](BlockStore::probe) tells whether the bucket
+    /// can be reached.
+    ///
+    /// # Errors
+    /// `Refused` if the options cannot be right.
+    pub fn connect(options: BucketOptions) -> Result<BucketBlocks, BlockError> {
+        options.check()?;
+        let plain = options.endpoint.as_deref().is_some_and(|url| url.starts_with("http://"));
+        let timeouts = TimeoutConfig::builder().connect_timeout(options.connect_timeout).build();
+        let Secret(secret_key) = options.secret_key;
+        let credentials = Credentials::new(options.access_key, secret_key, None, None, "ashlar");
+        let mut config = aws_sdk_s3::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .http_client(http_client(plain))
+            .region(Region::new(options.region))
+            .credentials_provider(credentials)
+            .identity_cache(IdentityCache::lazy().build())
+            .force_path_style(options.path_style)
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts);
+        config.set_endpoint_url(options.endpoint);
+        Ok(BucketBlocks {
+            client: Client::from_conf(config.build()),
+            bucket: options.bucket,
+            prefix: match options.prefix.trim_matches('/') {
+                "" => String::new(),
+                prefix => format!("{prefix}/"),
+            },
+            answer_timeout: options.answer_timeout,
+            block_timeout: options.block_timeout,
+            conditional: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the last probe found that the bucket refuses a second PUT under one key.
+    pub fn honours_conditions(&self) -> bool {
+        self.conditional.load(Ordering::Relaxed)
+    }
+
+    fn key(&self, id: BlockId) -> String {
+        format!("{}{}", self.prefix, place::name(id))
+    }
+
+    /// PUT, plain or only if the key is free.
+    async fn put_object(
+        &self,
+        key: String,
+        body: Bytes,
+        only_if_absent: bool,
+        doing: &str,
+    ) -> Result<Answer<()>, BlockError> {
+        // Unsigned, because the block carries its own checksums and hashing it again would cost
+        // more than all the rest of the request.
+        let sending = self
+            .client
+            .put_object()
+            .bucket(&self.bucket)
+            .key(key)
+            .set_if_none_match(only_if_absent.then(|| "*".to_owned()))
+            .body(ByteStream::from(body))
+            .customize()
+            .disable_payload_signing()
+            .send();
+        let sent = self.ask(self.block_timeout, doing, sending).await?;
+        Ok(sent.map(|_| ()))
+    }
+
+    /// After the bucket said that the id is taken: by the same bytes, or by others?
+    async fn compare(&self, block: &SealedBlock, doing: &str) -> Result<(), BlockError> {
+        // One byte more than there should be tells a longer object.
+        let found = self.get(block.id(), 0..block.bytes().len() as u64 + 1).await;
+        match found {
+            Ok(found) if found == block.bytes() => Ok(()),
+            Ok(_) => Err(BlockError::new(BlockErrorKind::Conflict, doing)),
+            Err(error) if error.kind() == BlockErrorKind::NotFound => {
+                let error = "it was deleted meanwhile";
+                Err(BlockError::because(BlockErrorKind::Unavailable, doing, error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a body into one run of bytes; no more than `most` of them.
+    async fn collect(
+        mut body: ByteStream,
+        length: Option<i64>,
+        most: u64,
+    ) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+        let Some(first) = body.try_next().await? else {
+            return Ok(Bytes::new());
+        };
+        let most = usize::try_from(most)?;
+        let told = length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+        let mut rest = body.try_next().await?;
+        if rest.is_none() && first.len() <= most {
+            return Ok(first);
+        }
+        let mut found = BytesMut::with_capacity(told.min(most).max(first.len()));
+        found.extend_from_slice(&first);
+        while let Some(piece) = rest {
+            found.extend_from_slice(&piece);
+            if found.len() > most {
+                break;
+            }
+            rest = body.try_next().await?;
+        }
+        if found.len() > most {
+            return Err(format!("more than the {most} bytes asked for came").into());
+        }
+        Ok(found.freeze())
+    }
+
+    /// One page of the keys below a prefix, or of the prefixes below it up to the next slash.
+    async fn list_objects(
+        &self,
+        prefix: String,
+        delimited: bool,
+        resume: Option<String>,
+        doing: &str,
+    ) -> Result<ListObjectsV2Output, BlockError> {
+        let resumed = resume.clone();
+        let sending = self
+            .client
+            .list_objects_v2()
+            .bucket(&self.bucket)
+            .prefix(prefix)
+            .set_delimiter(delimited.then(|| "/".to_owned()))
+            .set_continuation_token(resume)
+            .max_keys(PAGE_KEYS)
+            .send();
+        let page = match self.ask(self.answer_timeout, doing, sending).await? {
+            Answer::Done(page) => page,
+            answer => return Err(self.unexpected(doing, &answer)),
+        };
+        let next = page.next_continuation_token();
+        if page.is_truncated() == Some(true) && (next.is_none() || next == resumed.as_deref()) {
+            let error = "the bucket cut its listing and does not say where it goes on";
+            return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
+        }
+        Ok(page)
+    }
+
+    /// Waits for an answer for a limited time, and tells what it means. Boxed, because the SDK's
+    /// futures take some 17 KiB each.
+    fn ask<'a, T, E>(
+        &'a self,
+        within: Duration,
+        doing: &'a str,
+        sending: impl Future<Output = Result<T, SdkError<E>>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<Answer<T>, BlockError>>
+    where
+        T: Send,
+        E: ProvideErrorMetadata + std::error::Error + Send + 'static,
+    {
+        Box::pin(async move {
+            let answer = self.within(within, doing, sending).await?;
+            fault::translate(answer, &self.bucket, doing)
+        })
+    }
+
+    async fn within<T>(
+        &self,
+        within: Duration,
+        doing: &str,
+        sending: impl Future<Output = T>,
+    ) -> Result<T, BlockError> {
+        tokio::time::timeout(within, sending).await.map_err(|_| {
+            let error = format!("bucket {} did not answer within {within:?}", self.bucket);
+            BlockError::because(BlockErrorKind::Unavailable, doing, error)
+        })
+    }
+
+    fn unexpected<T>(&self, doing: &str, answer: &Answer<T>) -> BlockError {
+        let error = format!("bucket {} answered {}", self.bucket, answer.name());
+        BlockError::because(BlockErrorKind::Unavailable, doing, error)
+    }
+}
+
+impl fmt::Debug for BucketBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BucketBlocks")
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+fn http_client(plain: bool) -> SharedHttpClient {
+    let builder = HttpBuilder::new()
+        .pool_idle_timeout(IDLE_CONNECTION_MAX)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX);
+    if plain {
+        // Without TLS there is no need for the system's certificates, which may not be installed.
+        builder.build_http()
+    } else {
+        builder.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https()
+    }
+}
+
+#[async_trait]
+impl BlockStore for BucketBlocks {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        let doing = format!("writing block {}", block.id());
+        let (key, body) = (self.key(block.id()), block.bytes().clone());
+        match self.put_object(key, body, self.honours_conditions(), &doing).await? {
+            Answer::Done(()) => Ok(()),
+            Answer::Taken => self.compare(block, &doing).await,
+            answer => Err(self.unexpected(&doing, &answer)),
+        }
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        let doing = format!("reading block {id}");
+        let most = bytes.end.saturating_sub(bytes.start);
+        // S3 has no range without bytes: ask for one, to learn whether the block is there.
+        let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
+        let sending = self
+            .client
+            .get_object()
+            .bucket(&self.bucket)
+            .key(self.key(id))
+            .range(format!("bytes={}-{last}", bytes.start))
+            .send();
+        match self.ask(self.answer_timeout, &doing, sending).await? {
+            Answer::Done(_) if most == 0 => Ok(Bytes::new()),
+            Answer::Done(found) => {
+                let reading = BucketBlocks::collect(found.body, found.content_length, most);
+                self.within(self.block_timeout, &doing, reading)
+                    .await?
+                    .map_err(|error| BlockError::because(BlockErrorKind::Unavailable, doing, error))
+            }
+            Answer::BehindTheEnd => Ok(Bytes::new()),
+            Answer::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
+            answer @ Answer::Taken => Err(self.unexpected(&doing, &answer)),
+        }
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        let doing = format!("looking for block {id}");
+        let sending = self.client.head_object().bucket(&self.bucket).key(self.key(id)).send();
+        match self.ask(self.answer_timeout, &doing, sending).await? {
+            Answer::Done(found) => match found.content_length.map(u64::try_from) {
+                Some(Ok(size)) => Ok(Some(size)),
+                _ => Err(self.unexpected(&doing, &Answer::Done(()))),
+            },
+            Answer::Absent => {
+                // The answer to a HEAD has no text: without its bucket a block looks the same.
+                let sending = self.client.head_bucket().bucket(&self.bucket).send();
+                match self.ask(self.answer_timeout, &doing, sending).await? {
+                    Answer::Done(_) => Ok(None),
+                    _ => Err(fault::no_bucket(&self.bucket, &doing)),
+                }
+            }
+            answer => Err(self.unexpected(&doing, &answer)),
+        }
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        let doing = format!("deleting block {id}");
+        let sending = self.client.delete_object().bucket(&self.bucket).key(self.key(id)).send();
+        match self.ask(self.answer_timeout, &doing, sending).await? {
+            Answer::Done(_) | Answer::Absent => Ok(()),
+            answer => Err(self.unexpected(&doing, &answer)),
+        }
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        let doing = "listing the sessions";
+        let mut sessions = Vec::new();
+        let mut resume = None;
+        loop {
+            let page = self.list_objects(self.prefix.clone(), true, resume, doing).await?;
+            for found in page.common_prefixes() {
+                let name = found.prefix().and_then(|name| name.strip_prefix(&self.prefix));
+                // What else lies here is not a session and hides none.
+                let session: Option<Nonce> =
+                    name.and_then(|name| name.strip_suffix('/')?.parse().ok());
+                sessions.extend(session);
+            }
+            if page.is_truncated() != Some(true) {
+                sessions.sort_unstable();
+                return Ok(sessions);
+            }
+            resume = page.next_continuation_token;
+        }
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        let doing = format!("listing the blocks of session {session}");
+        let prefix = format!("{}{session}/", self.prefix);
+        let page = self.list_objects(prefix.clone(), false, resume, &doing).await?;
+        let mut blocks = Vec::with_capacity(page.contents().len());
+        for found in page.contents() {
+            let key = found.key().unwrap_or_default();
+            let place = key.strip_prefix(&prefix).and_then(|name| name.split_once('/'));
+            let id = place.and_then(|(group, id)| place::parse(session, group, id));
+            let size = found.size().and_then(|size| u64::try_from(size).ok());
+            let (Some(id), Some(size)) = (id, size) else {
+                let error = format!("{key:?} in bucket {} is not a block: remove it", self.bucket);
+                return Err(BlockError::because(BlockErrorKind::Corrupt, doing, error));
+            };
+            blocks.push((id, size));
+        }
+        let more = page.is_truncated() == Some(true);
+        Ok(BlockPage { blocks, resume: page.next_continuation_token.filter(|_| more) })
+    }
+
+    /// Writes one small object named `probe` beside the sessions, where it stays, and lists.
+    async fn probe(&self) -> Result<(), BlockError> {
+        let doing = "probing the block bucket";
+        let key = format!("{}{PROBE}", self.prefix);
+        let body = Bytes::from_static(b"probe");
+        match self.put_object(key.clone(), body.clone(), false, doing).await? {
+            Answer::Done(()) => {}
+            answer => return Err(self.unexpected(doing, &answer)),
+        }
+        if !self.honours_conditions() {
+            let second = self.put_object(key, body, true, doing).await;
+            // A bucket that does not know conditions may refuse them in any words it likes.
+            let honoured = match second {
+                Ok(answer) => matches!(answer, Answer::Taken),
+                Err(error) if error.kind() == BlockErrorKind::Refused => false,
+                Err(error) => return Err(error),
+            };
+            self.conditional.store(honoured, Ordering::Relaxed);
+        }
+        self.list_objects(self.prefix.clone(), true, None, doing).await?;
+        Ok(())
+    }
+}

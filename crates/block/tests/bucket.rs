@@ -1,0 +1,248 @@
+//! Blocks in a real bucket keep the contract.
+//!
+//! Needs an S3 service, named by `ASHLAR_TEST_S3_ENDPOINT`, `ASHLAR_TEST_S3_ACCESS_KEY` and
+//! `ASHLAR_TEST_S3_SECRET_KEY`. Without them these tests say so and pass, unless
+//! `ASHLAR_TEST_REQUIRE_SERVICES=1`. Each run makes a bucket of its own.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_s3::primitives::ByteStream;
+use block::{
+    BlockError, BlockErrorKind, BlockId, BlockStore, BucketBlocks, BucketOptions, Nonce,
+    RetryLimits, Retrying, Sealer, Secret,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
+
+struct Service {
+    endpoint: String,
+    access_key: String,
+    secret_key: String,
+    bucket: String,
+}
+
+#[expect(clippy::disallowed_methods, reason = "only the environment knows where the service is")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The service under test with a fresh bucket, or `None` if there is no service.
+async fn service() -> Option<&'static Service> {
+    static SERVICE: OnceCell<Option<Service>> = OnceCell::const_new();
+    SERVICE.get_or_init(make_bucket).await.as_ref()
+}
+
+async fn make_bucket() -> Option<Service> {
+    let found = (
+        variable("ASHLAR_TEST_S3_ENDPOINT"),
+        variable("ASHLAR_TEST_S3_ACCESS_KEY"),
+        variable("ASHLAR_TEST_S3_SECRET_KEY"),
+    );
+    let (Some(endpoint), Some(access_key), Some(secret_key)) = found else {
+        assert!(
+            variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
+            "ASHLAR_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY must name a service"
+        );
+        // Written past the capture of test output: who reads the result shall know.
+        let notice = b"NOT RUN against a bucket: ASHLAR_TEST_S3_ENDPOINT is not set\n";
+        std::io::stderr().write_all(notice).expect("standard error is open");
+        return None;
+    };
+    #[expect(clippy::disallowed_methods, reason = "a name that no earlier run has used")]
+    let now = std::time::SystemTime::now();
+    let nanos = now.duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
+    let bucket = format!("ashlar-blocks-{nanos}");
+    let service = Service { endpoint, access_key, secret_key, bucket };
+    let made = client(&service).create_bucket().bucket(&service.bucket).send().await;
+    made.expect("the service lets us make a bucket");
+    Some(service)
+}
+
+/// A client of the service itself, for what a block store never asks.
+fn client(service: &Service) -> Client {
+    let (access, secret) = (service.access_key.clone(), service.secret_key.clone());
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(&service.endpoint)
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new(access, secret, None, None, "test"))
+        .force_path_style(true)
+        .build();
+    Client::from_conf(config)
+}
+
+fn options(service: &Service) -> BucketOptions {
+    static NEXT_PREFIX: AtomicU32 = AtomicU32::new(0);
+    let secret = Secret::new(service.secret_key.clone());
+    BucketOptions {
+        endpoint: Some(service.endpoint.clone()),
+        prefix: format!("test/{}", NEXT_PREFIX.fetch_add(1, Ordering::Relaxed)),
+        path_style: true,
+        ..BucketOptions::new(service.bucket.clone(), service.access_key.clone(), secret)
+    }
+}
+
+async fn fresh() -> Option<((), BucketBlocks)> {
+    let store = BucketBlocks::connect(options(service().await?)).expect("good options");
+    store.probe().await.expect("the service answers");
+    assert!(store.honours_conditions(), "without conditions a bucket cannot refuse other bytes");
+    Some(((), store))
+}
+
+block::conformance!(fresh);
+
+fn block(byte: u8) -> block::SealedBlock {
+    let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 100);
+    sealer.push(&[byte; 100]);
+    sealer.finish()
+}
+
+#[track_caller]
+fn check(error: &BlockError, kind: BlockErrorKind, words: &str) {
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(words), "{error} lacks {words:?}");
+}
+
+#[tokio::test]
+async fn a_missing_bucket_is_refused_by_every_verb() {
+    let Some(service) = service().await else { return };
+    let store = BucketBlocks::connect(BucketOptions {
+        bucket: "no-such-bucket-here".to_owned(),
+        ..options(service)
+    })
+    .expect("good options");
+    let words = "there is no bucket no-such-bucket-here: make the bucket or correct --blocks";
+    let (id, session) = (block(1).id(), block(1).id().session());
+    let refused = BlockErrorKind::Refused;
+    check(&store.probe().await.expect_err("probe"), refused, words);
+    check(&store.put(&block(1)).await.expect_err("put"), refused, words);
+    check(&store.get(id, 0..9).await.expect_err("get"), refused, words);
+    check(&store.size(id).await.expect_err("size"), refused, words);
+    check(&store.delete(id).await.expect_err("delete"), refused, words);
+    check(&store.sessions().await.expect_err("sessions"), refused, words);
+    check(&store.list(session, None).await.expect_err("list"), refused, words);
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_refused_and_not_shown() {
+    let Some(service) = service().await else { return };
+    let wrong = Secret::new("not-the-secret");
+    let options = BucketOptions { secret_key: wrong, ..options(service) };
+    assert!(!format!("{options:?}").contains("not-the-secret"));
+    let store = BucketBlocks::connect(options).expect("good options");
+    assert!(!format!("{store:?}").contains("not-the-secret"));
+    let error = store.probe().await.expect_err("a wrong secret");
+    check(&error, BlockErrorKind::Refused, "check the keys");
+    assert!(!format!("{error} {error:?}").contains("not-the-secret"));
+}
+
+#[tokio::test]
+async fn a_plain_put_of_a_bucket_not_yet_probed_succeeds() {
+    let Some(service) = service().await else { return };
+    let store = BucketBlocks::connect(options(service)).expect("good options");
+    assert!(!store.honours_conditions());
+    store.put(&block(1)).await.expect("put");
+    store.put(&block(1)).await.expect("the same again");
+    let found = store.get(block(1).id(), 0..9_999).await.expect("there");
+    assert_eq!(&found, block(1).bytes());
+}
+
+#[tokio::test]
+async fn a_stray_key_spoils_a_listing_rather_than_hide_in_it() {
+    let Some(service) = service().await else { return };
+    let options = options(service);
+    let session = block(1).id().session();
+    let store = BucketBlocks::connect(options.clone()).expect("good options");
+    store.put(&block(1)).await.expect("put");
+    let write = |key: String| {
+        let body = ByteStream::from_static(b"notes");
+        client(service).put_object().bucket(&service.bucket).key(key).body(body).send()
+    };
+    write(format!("{}/notes/today", options.prefix)).await.expect("beside the sessions");
+    assert_eq!(store.sessions().await.expect("it is no session"), [session]);
+    store.list(session, None).await.expect("it is in no session");
+    write(format!("{}/{session}/000000000/notes", options.prefix)).await.expect("among blocks");
+    let error = store.list(session, None).await.expect_err("a stray key");
+    check(&error, BlockErrorKind::Corrupt, "notes\" in bucket");
+}
+
+#[tokio::test]
+async fn many_calls_share_the_client() {
+    let Some((_guard, store)) = fresh().await else { return };
+    store.put(&block(1)).await.expect("put");
+    let id = block(1).id();
+    let calls = (0..200).map(|_| store.get(id, 0..100));
+    let found = tokio::time::timeout(Duration::from_secs(20), futures::future::join_all(calls));
+    for bytes in found.await.expect("soon enough") {
+        assert_eq!(bytes.expect("there"), block(1).bytes().slice(..100));
+    }
+}
+
+/// Stands between a client and the service, and can be stopped and started like it.
+struct Gate {
+    port: u16,
+    upstream: String,
+}
+
+impl Gate {
+    /// Forwards connections until the returned task is aborted, and with it every connection.
+    async fn open(&self) -> tokio::task::JoinHandle<()> {
+        let listener = TcpListener::bind(("127.0.0.1", self.port)).await.expect("the port is ours");
+        let upstream = self.upstream.clone();
+        #[expect(clippy::disallowed_methods, reason = "the service beside the test")]
+        tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (mut near, _) = listener.accept().await.expect("a connection");
+                let upstream = upstream.clone();
+                connections.spawn(async move {
+                    let mut far = TcpStream::connect(upstream).await.expect("the service listens");
+                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                });
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client() {
+    let Some(service) = service().await else { return };
+    let upstream = service.endpoint.trim_start_matches("http://").to_owned();
+    let free = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let gate = Gate { port: free.local_addr().expect("it is bound").port(), upstream };
+    drop(free);
+    let endpoint = Some(format!("http://127.0.0.1:{}", gate.port));
+    let store = BucketBlocks::connect(BucketOptions { endpoint, ..options(service) });
+    let limits = RetryLimits { deadline: Duration::from_secs(3), ..RetryLimits::default() };
+    let store = Retrying::new(store.expect("good options"), limits, 1);
+    let (id, session) = (block(1).id(), block(1).id().session());
+
+    let running = gate.open().await;
+    store.probe().await.expect("the service runs");
+    store.put(&block(1)).await.expect("the service runs");
+    running.abort();
+    let _ = running.await;
+
+    let begun = Instant::now();
+    for error in [
+        store.put(&block(1)).await.expect_err("put"),
+        store.get(id, 0..9).await.expect_err("get"),
+        store.size(id).await.map(|_| ()).expect_err("size"),
+        store.delete(id).await.expect_err("delete"),
+        store.list(session, None).await.map(|_| ()).expect_err("list"),
+        store.probe().await.expect_err("probe"),
+    ] {
+        check(&error, BlockErrorKind::Unavailable, "cannot be reached");
+    }
+    assert!(begun.elapsed() < 6 * (limits.deadline + Duration::from_millis(200)));
+
+    let waiting = store.get(id, 0..9);
+    let (_running, found) = tokio::join!(gate.open(), waiting);
+    assert_eq!(found.expect("the service is back"), block(1).bytes().slice(..9));
+    store.put(&block(1)).await.expect("the service is back");
+}
