@@ -43,6 +43,9 @@ pub enum FsError {
     /// The parts are together not as long as the client said, or longer than a file may be.
     #[error("the size is not as announced, or beyond the limit")]
     WrongSize,
+    /// The object that is copied changed, or went, meanwhile.
+    #[error("the source changed meanwhile")]
+    SourceChanged,
     /// What the plan rests on changed under it more often than a try is worth.
     #[error("too much contention")]
     Contended,

@@ -24,7 +24,7 @@ pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use list::{ListEntry, ListQuery, ListStart, Listing, WAVE_RANGES, Walk, WalkStep};
 pub use object::{
     Assumption, DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, Removal,
-    Remove, Removed, SetTags, TagMatch, WriteCondition,
+    Remove, Removed, SetTags, Stage, TagMatch, Unstage, WriteCondition,
 };
 pub use path::Path;
 pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step};

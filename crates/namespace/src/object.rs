@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Body, Dentry, Ino, Inode, Kind, ObjectHeaders, Origin, Orphan, Skey, Tag, key,
+    Attributes, Body, Dentry, Ino, Inode, Kind, Mark, ObjectHeaders, Origin, Orphan, Skey, Tag, key,
 };
 use store::{Guard, Key, Plan, Read, Value, Write};
 
@@ -495,6 +495,63 @@ fn empty_but(directory: Ino, leaving: &[Bound]) -> Vec<Guard> {
 /// The first key behind this one.
 pub(crate) fn after(key: &Key) -> Key {
     Key::from_bytes(Bytes::from([key.as_bytes(), &[0]].concat()))
+}
+
+/// Writes ahead of a [`Publish`] what does not fit its plan, under a number that nothing names yet.
+#[derive(Clone, Debug)]
+pub struct Stage<'a> {
+    /// The number.
+    pub ino: Ino,
+    /// A record that must be as it is.
+    pub assumption: Option<&'a Assumption>,
+    /// What is written.
+    pub writes: &'a [Write],
+}
+
+impl Operation for Stage<'_> {
+    type Output = ();
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
+        let mut plan = Plan::default();
+        if let Some(Assumption { key, value, otherwise }) = self.assumption {
+            if view.guess(key, Some(value)).as_ref() != Some(value) {
+                return Err((*otherwise).into());
+            }
+            plan.guards.push(Guard::Equals(key.clone(), value.clone()));
+        }
+        let mark = key::staged(env.session, self.ino);
+        plan.writes.push(Write::Put(mark.clone(), Mark.encode(&mark)));
+        plan.writes.extend_from_slice(self.writes);
+        Ok(Step::Commit(plan, ()))
+    }
+}
+
+/// Takes back what was staged; the mark that it is there goes last.
+#[derive(Clone, Debug)]
+pub struct Unstage<'a> {
+    /// The number it was staged under.
+    pub ino: Ino,
+    /// What was written.
+    pub writes: &'a [Write],
+    /// Whether this is all that is left of it.
+    pub last: bool,
+}
+
+impl Operation for Unstage<'_> {
+    type Output = ();
+
+    fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
+        let undo = |write: &Write| match write {
+            Write::Put(key, _) => Some(Write::Delete(key.clone())),
+            _ => None,
+        };
+        let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };
+        plan.writes.extend(self.writes.iter().filter_map(undo));
+        if self.last {
+            plan.writes.push(Write::Delete(key::staged(env.session, self.ino)));
+        }
+        Ok(Step::Commit(plan, ()))
+    }
 }
 
 /// Replaces the tags that S3 keeps with an object. Neither its entity tag nor its time changes.

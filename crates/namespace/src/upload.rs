@@ -119,7 +119,7 @@ impl Operation for PutPart<'_> {
         let mut guards = vec![Guard::Equals(found.key, found.record)];
         if let Some((key, value)) = &self.assumption {
             if view.guess(key, Some(value)).as_ref() != Some(value) {
-                return Err(FsError::NoSuchKey.into());
+                return Err(FsError::SourceChanged.into());
             }
             guards.push(Guard::Equals(key.clone(), value.clone()));
         }
