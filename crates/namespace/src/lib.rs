@@ -27,7 +27,7 @@ pub use object::{
     Remove, Removed, SetTags, Stage, TagMatch, Unstage, WriteCondition,
 };
 pub use path::Path;
-pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step};
+pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step, recall};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListParts, ListUploads,
     ListedUpload, PartsFound, PutPart, UploadName, UploadsAfter, end_upload,

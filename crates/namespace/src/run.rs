@@ -108,3 +108,12 @@ impl<'a, O: Operation> Run<'a, O> {
         }
     }
 }
+
+/// What an operation that only answers would answer from hints alone, if they suffice: enough to
+/// refuse early, never to answer with.
+pub fn recall<O: Operation>(operation: &O, env: &Env, hints: &dyn Hints) -> Option<O::Output> {
+    match operation.plan(&mut View::new(hints), env) {
+        Ok(Step::Done(output)) => Some(output),
+        Ok(Step::Commit(..)) | Err(_) => None,
+    }
+}
