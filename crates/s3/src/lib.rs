@@ -4,14 +4,22 @@
 //! there is no socket, no clock, no runtime and no storage. What the network sends is parsed once,
 //! into types that cannot hold anything illegal, and nothing it sends can cause a panic.
 
+pub mod conditions;
 mod fault;
+pub mod metadata;
 pub mod name;
 pub mod operation;
 pub mod policy;
+pub mod range;
 pub mod request;
+pub mod response;
+pub mod tagging;
 pub mod xml;
 
 pub use fault::{Code, Fault};
+pub use metadata::Metadata;
 pub use name::{BucketName, CopySource, KeyPrefix, ObjectKey, VersionId};
 pub use operation::{Operation, Target};
 pub use policy::Policy;
+pub use range::{Range, Span};
+pub use tagging::{TagSet, Tagged};

@@ -56,13 +56,12 @@ pub fn route(
 fn selector(scope: Scope, query: &Query) -> Result<&'static str, Fault> {
     let mut chosen = "";
     for parameter in query.iter() {
-        let Some(row) = TABLE
-            .iter()
-            .find(|row| row.scope == scope && row.selector == parameter.name && row.selector != "")
-        else {
+        let Some(row) = TABLE.iter().find(|row| {
+            row.scope == scope && row.selector == parameter.name && !row.selector.is_empty()
+        }) else {
             continue;
         };
-        if chosen != "" && chosen != row.selector {
+        if !chosen.is_empty() && chosen != row.selector {
             return Err(Fault::because(
                 Code::InvalidArgument,
                 "Two query parameters ask for different operations.",

@@ -11,5 +11,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use read::malformed;
 pub use read::{Element, Limits};
-pub use write::{Writer, format_time, url_encode};
+pub use write::{DECLARATION, Writer, format_time, url_encode};

@@ -30,6 +30,9 @@ pub fn format_time(time: OffsetDateTime) -> String {
     )
 }
 
+/// How every document begins.
+pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
 /// A document being written.
 #[derive(Debug)]
 pub struct Writer {
@@ -39,7 +42,7 @@ pub struct Writer {
 impl Writer {
     /// A document with its XML declaration.
     pub fn document() -> Writer {
-        Writer { out: String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n") }
+        Writer { out: DECLARATION.to_owned() }
     }
 
     /// Writes an element with what `body` writes inside it.
@@ -54,6 +57,11 @@ impl Writer {
         let _ = write!(self.out, "<{name} xmlns=\"{NAMESPACE}\">");
         body(self);
         let _ = write!(self.out, "</{name}>");
+    }
+
+    /// Writes text directly inside the element that is open. Characters as for `text`.
+    pub fn characters(&mut self, text: &str) {
+        escape(&mut self.out, text);
     }
 
     /// Writes markup that is a constant of ours.

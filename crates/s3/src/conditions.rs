@@ -1,0 +1,234 @@
+//! Preconditions: what `If-…` headers mean for an object as it stands.
+//!
+//! Reads are decided here. Writes are not: a condition on a write becomes a guard of the commit,
+//! and what stands here is only its meaning.
+
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime};
+
+use crate::request::Fields;
+use crate::{Code, Fault};
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, the form that is sent.
+const HTTP_DATE: &[BorrowedFormatItem<'_>] = format_description!(
+    "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
+);
+/// `Sun Nov  6 08:49:37 1994`, which recipients still have to know.
+const ASCTIME_DATE: &[BorrowedFormatItem<'_>] = format_description!(
+    "[weekday repr:short] [month repr:short] [day padding:space] [hour]:[minute]:[second] [year]"
+);
+
+/// A list of entity tags, or `*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ETagList {
+    /// `*`: any object that exists.
+    Any,
+    /// The tags, without quotes and without the mark of weakness.
+    Tags(Vec<ListedTag>),
+}
+
+/// An entity tag as a client sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedTag {
+    /// The tag without its quotes.
+    pub tag: String,
+    /// Whether it came as `W/"…"`.
+    pub weak: bool,
+}
+
+/// The conditions of a read, or on the source of a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadConditions {
+    /// `If-Match`.
+    pub if_match: Option<ETagList>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<ETagList>,
+    /// `If-Modified-Since`.
+    pub if_modified_since: Option<OffsetDateTime>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified_since: Option<OffsetDateTime>,
+}
+
+/// What the conditions of a read come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The read goes on.
+    Proceed,
+    /// 304, without a body.
+    NotModified,
+    /// 412; the name of the condition that failed.
+    Failed(&'static str),
+}
+
+/// The condition of a write, decided when it is committed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WriteCondition {
+    /// The write takes place whatever is there.
+    #[default]
+    None,
+    /// `If-None-Match: *`: 412 if the key has an object.
+    IfNoneMatchStar,
+    /// `If-Match`: 412 if the object's ETag is not listed, 404 if there is none.
+    IfMatch(ETagList),
+}
+
+impl ETagList {
+    /// Reads a list. Quotes may be missing, as some clients leave them out.
+    pub fn parse(header: &str) -> ETagList {
+        let mut tags = Vec::new();
+        let mut rest = header.trim();
+        if rest == "*" {
+            return ETagList::Any;
+        }
+        while !rest.is_empty() {
+            let (weak, unmarked) = match rest.strip_prefix("W/") {
+                Some(unmarked) => (true, unmarked),
+                None => (false, rest),
+            };
+            // A comma may stand inside quotes; nothing can escape a quote there.
+            let (tag, after) = match unmarked.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+                None => unmarked.split_once(',').unwrap_or((unmarked, "")),
+            };
+            if !tag.trim().is_empty() {
+                tags.push(ListedTag { tag: tag.trim().to_owned(), weak });
+            }
+            rest = after.trim_start_matches([',', ' ', '\t']);
+        }
+        ETagList::Tags(tags)
+    }
+
+    /// Whether the list holds this tag (given without quotes) by strong comparison.
+    pub fn matches(&self, etag: &str) -> bool {
+        match self {
+            ETagList::Any => true,
+            ETagList::Tags(tags) => tags.iter().any(|listed| !listed.weak && listed.tag == etag),
+        }
+    }
+
+    /// Whether the list holds this tag by weak comparison, as `If-None-Match` has it.
+    pub fn matches_weakly(&self, etag: &str) -> bool {
+        match self {
+            ETagList::Any => true,
+            ETagList::Tags(tags) => tags.iter().any(|listed| listed.tag == etag),
+        }
+    }
+}
+
+impl ReadConditions {
+    /// Reads the conditions of GET and HEAD. A date that does not parse is no condition.
+    pub fn parse(fields: Fields<'_>) -> Result<ReadConditions, Fault> {
+        ReadConditions::with_prefix(fields, "")
+    }
+
+    /// Reads the conditions on the source of a copy, `x-amz-copy-source-if-…`.
+    pub fn parse_for_source(fields: Fields<'_>) -> Result<ReadConditions, Fault> {
+        ReadConditions::with_prefix(fields, "x-amz-copy-source-")
+    }
+
+    fn with_prefix(fields: Fields<'_>, prefix: &str) -> Result<ReadConditions, Fault> {
+        let tags = |name: &str| -> Result<_, Fault> {
+            Ok(fields.joined(&format!("{prefix}{name}"))?.map(|text| ETagList::parse(&text)))
+        };
+        let date = |name: &str| -> Result<_, Fault> {
+            Ok(fields.get(&format!("{prefix}{name}"))?.and_then(parse_http_date))
+        };
+        Ok(ReadConditions {
+            if_match: tags("if-match")?,
+            if_none_match: tags("if-none-match")?,
+            if_modified_since: date("if-modified-since")?,
+            if_unmodified_since: date("if-unmodified-since")?,
+        })
+    }
+
+    /// Decides, in the order of RFC 9110: `If-Match` hides `If-Unmodified-Since`, and
+    /// `If-None-Match` hides `If-Modified-Since`.
+    ///
+    /// `etag` comes without quotes. Times count in whole seconds, as headers carry them.
+    pub fn decide(&self, etag: &str, last_modified: OffsetDateTime) -> Verdict {
+        let modified = last_modified.unix_timestamp();
+        match (&self.if_match, self.if_unmodified_since) {
+            (Some(list), _) if !list.matches(etag) => return Verdict::Failed("If-Match"),
+            (None, Some(since)) if modified > since.unix_timestamp() => {
+                return Verdict::Failed("If-Unmodified-Since");
+            }
+            _ => {}
+        }
+        match (&self.if_none_match, self.if_modified_since) {
+            (Some(list), _) if list.matches_weakly(etag) => Verdict::NotModified,
+            (None, Some(since)) if modified <= since.unix_timestamp() => Verdict::NotModified,
+            _ => Verdict::Proceed,
+        }
+    }
+
+    /// Decides for the source of a copy, where nothing is ever "not modified".
+    ///
+    /// Fault: `PreconditionFailed` with the condition's name.
+    pub fn check_source(&self, etag: &str, last_modified: OffsetDateTime) -> Result<(), Fault> {
+        match self.decide(etag, last_modified) {
+            Verdict::Proceed => Ok(()),
+            Verdict::Failed("If-Match") => Err(failed("x-amz-copy-source-If-Match")),
+            Verdict::Failed(_) => Err(failed("x-amz-copy-source-If-Unmodified-Since")),
+            Verdict::NotModified if self.if_none_match.is_some() => {
+                Err(failed("x-amz-copy-source-If-None-Match"))
+            }
+            Verdict::NotModified => Err(failed("x-amz-copy-source-If-Modified-Since")),
+        }
+    }
+}
+
+impl WriteCondition {
+    /// Reads the conditions of `PutObject`, `CopyObject` and `CompleteMultipartUpload`.
+    ///
+    /// Fault: `NotImplemented` for what S3 does not define on writes: `If-None-Match` with
+    /// tags, both conditions at once, and dates.
+    pub fn parse(fields: Fields<'_>) -> Result<WriteCondition, Fault> {
+        for name in ["if-modified-since", "if-unmodified-since"] {
+            if fields.has(name) {
+                return Err(Fault::new(Code::NotImplemented).with("Header", name));
+            }
+        }
+        match (fields.joined("if-match")?, fields.joined("if-none-match")?) {
+            (None, None) => Ok(WriteCondition::None),
+            (None, Some(list)) if list == "*" => Ok(WriteCondition::IfNoneMatchStar),
+            (Some(list), None) => Ok(WriteCondition::IfMatch(ETagList::parse(&list))),
+            (_, Some(_)) => Err(Fault::new(Code::NotImplemented).with("Header", "If-None-Match")),
+        }
+    }
+
+    /// Decides against the object as it stands; `None` where there is none or only a delete
+    /// marker. The commit decides again.
+    ///
+    /// Faults: `PreconditionFailed`, or `NoSuchKey` for `If-Match` without an object.
+    pub fn check(&self, etag: Option<&str>) -> Result<(), Fault> {
+        match (self, etag) {
+            (WriteCondition::IfNoneMatchStar, Some(_)) => Err(failed("If-None-Match")),
+            (WriteCondition::IfMatch(list), Some(etag)) if !list.matches(etag) => {
+                Err(failed("If-Match"))
+            }
+            (WriteCondition::IfMatch(_), None) => Err(Code::NoSuchKey.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `PreconditionFailed`, naming the condition.
+pub fn failed(condition: &'static str) -> Fault {
+    Fault::new(Code::PreconditionFailed).with("Condition", condition)
+}
+
+/// A time as HTTP headers carry it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub fn format_http_date(time: OffsetDateTime) -> String {
+    // Every component of the format exists in every date, so that this cannot fail.
+    time.to_offset(time::UtcOffset::UTC).format(HTTP_DATE).unwrap_or_default()
+}
+
+/// Reads a date of a header. `None` if it is none; the obsolete two-digit year is not read.
+pub fn parse_http_date(text: &str) -> Option<OffsetDateTime> {
+    let text = text.trim();
+    PrimitiveDateTime::parse(text, HTTP_DATE)
+        .or_else(|_| PrimitiveDateTime::parse(text, ASCTIME_DATE))
+        .ok()
+        .map(PrimitiveDateTime::assume_utc)
+}

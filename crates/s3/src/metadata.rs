@@ -1,0 +1,96 @@
+//! What is stored beside an object's bytes: content headers and the user's own metadata.
+//!
+//! Only headers on this list are ever stored, so that no request can reach an attribute that we
+//! keep for ourselves.
+
+use crate::request::Fields;
+use crate::{Code, Fault};
+
+const USER_PREFIX: &str = "x-amz-meta-";
+
+/// The content headers of an object and its user metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// `Content-Type`.
+    pub content_type: Option<String>,
+    /// `Cache-Control`.
+    pub cache_control: Option<String>,
+    /// `Content-Disposition`.
+    pub content_disposition: Option<String>,
+    /// `Content-Encoding`, without `aws-chunked`, which is how a body travels, not what it is.
+    pub content_encoding: Option<String>,
+    /// `Content-Language`.
+    pub content_language: Option<String>,
+    /// `Expires`, as sent.
+    pub expires: Option<String>,
+    /// Names in lower case without `x-amz-meta-`, sorted, with their values.
+    pub user: Vec<(String, String)>,
+}
+
+impl Metadata {
+    /// Names and values of user metadata together, in bytes.
+    pub const USER_BYTES_MAX: usize = 2048;
+
+    /// Takes what a request says about the object it makes.
+    ///
+    /// Faults: `MetadataTooLarge`; `InvalidArgument` for values that are not text.
+    pub fn parse(fields: Fields<'_>) -> Result<Metadata, Fault> {
+        let mut user = Vec::new();
+        let mut user_bytes = 0;
+        for header in fields.names(USER_PREFIX) {
+            let name = header.strip_prefix(USER_PREFIX).unwrap_or_default();
+            if name.is_empty() {
+                return Err(crate::request::invalid(header, "A metadata name is empty."));
+            }
+            let value = fields.joined(header)?.unwrap_or_default();
+            user_bytes += name.len() + value.len();
+            user.push((name.to_owned(), value));
+        }
+        if user_bytes > Metadata::USER_BYTES_MAX {
+            return Err(Fault::new(Code::MetadataTooLarge)
+                .with("Size", user_bytes.to_string())
+                .with("MaxSizeAllowed", Metadata::USER_BYTES_MAX.to_string()));
+        }
+        let text = |name: &str| -> Result<_, Fault> {
+            Ok(fields.joined(name)?.filter(|value| !value.is_empty()))
+        };
+        Ok(Metadata {
+            content_type: text("content-type")?,
+            cache_control: text("cache-control")?,
+            content_disposition: text("content-disposition")?,
+            content_encoding: text("content-encoding")?.and_then(|value| stored_encoding(&value)),
+            content_language: text("content-language")?,
+            expires: text("expires")?,
+            user,
+        })
+    }
+
+    /// The headers of an answer: names in lower case, with their values.
+    pub fn headers(&self) -> Vec<(String, &str)> {
+        let content = [
+            ("content-type", &self.content_type),
+            ("cache-control", &self.cache_control),
+            ("content-disposition", &self.content_disposition),
+            ("content-encoding", &self.content_encoding),
+            ("content-language", &self.content_language),
+            ("expires", &self.expires),
+        ];
+        let content = content
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?)));
+        let user =
+            self.user.iter().map(|(name, value)| (format!("{USER_PREFIX}{name}"), value.as_str()));
+        content.chain(user).collect()
+    }
+}
+
+fn stored_encoding(value: &str) -> Option<String> {
+    let is_framing = |coding: &&str| coding.eq_ignore_ascii_case("aws-chunked");
+    let codings: Vec<&str> =
+        value.split(',').map(str::trim).filter(|coding| !coding.is_empty()).collect();
+    if !codings.iter().any(is_framing) {
+        return Some(value.to_owned());
+    }
+    let kept: Vec<&str> = codings.into_iter().filter(|coding| !is_framing(coding)).collect();
+    (!kept.is_empty()).then(|| kept.join(","))
+}

@@ -1,0 +1,139 @@
+//! Byte ranges: what a `Range` header asks for, and what that means for an object of a given size.
+
+use http::header::CONTENT_RANGE;
+
+use crate::{Code, Fault};
+
+/// What a `Range` header asks for. Offsets and lengths are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Range {
+    /// `bytes=first-last`, both included, `first <= last`.
+    Between {
+        /// The first byte.
+        first: u64,
+        /// The last byte; may lie past the object's end.
+        last: u64,
+    },
+    /// `bytes=first-`.
+    From(u64),
+    /// `bytes=-length`: the last bytes.
+    Last(u64),
+}
+
+/// A run of bytes that an object has: never empty, never past its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte.
+    pub first: u64,
+    /// How many bytes; at least one.
+    pub length: u64,
+    /// The whole object's size.
+    pub size: u64,
+}
+
+impl Range {
+    /// Reads a `Range` header. `None` when it is malformed or asks for several ranges: the
+    /// answer then is the whole object.
+    pub fn parse(header: &str) -> Option<Range> {
+        let (unit, range) = header.trim().split_once('=')?;
+        if !unit.trim().eq_ignore_ascii_case("bytes") {
+            return None;
+        }
+        let (first, last) = range.trim().split_once('-')?;
+        match (first.trim(), last.trim()) {
+            ("", length) => Some(Range::Last(number(length)?)),
+            (first, "") => Some(Range::From(number(first)?)),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first <= last).then_some(Range::Between { first, last })
+            }
+        }
+    }
+
+    /// Reads `x-amz-copy-source-range`, which must be `bytes=first-last`.
+    ///
+    /// Fault: `InvalidArgument`.
+    pub fn parse_strict(header: &str) -> Result<Range, Fault> {
+        let strict = header.strip_prefix("bytes=").and_then(|range| {
+            let (first, last) = range.split_once('-')?;
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last).then_some(Range::Between { first, last })
+        });
+        strict.ok_or_else(|| {
+            Fault::because(Code::InvalidArgument, "The range must be bytes=first-last.")
+                .with("ArgumentName", "x-amz-copy-source-range")
+                .with("ArgumentValue", header)
+        })
+    }
+
+    /// What the range means for an object of `size` bytes, clamped to its end.
+    ///
+    /// Fault: `InvalidRange` with its `Content-Range` when no byte is left.
+    pub fn of(self, size: u64) -> Result<Span, Fault> {
+        let span = match self {
+            Range::Between { first, last } if first < size => {
+                Some((first, last.min(size - 1) - first + 1))
+            }
+            Range::From(first) if first < size => Some((first, size - first)),
+            Range::Last(length) if length > 0 && size > 0 => {
+                let length = length.min(size);
+                Some((size - length, length))
+            }
+            _ => None,
+        };
+        match span {
+            Some((first, length)) => Ok(Span { first, length, size }),
+            None => Err(Fault::new(Code::InvalidRange)
+                .with("RangeRequested", self.to_string())
+                .with("ActualObjectSize", size.to_string())
+                .with_header(CONTENT_RANGE, &format!("bytes */{size}"))),
+        }
+    }
+
+    /// What the range means for the source of a copied part, which is never clamped.
+    ///
+    /// Faults: `InvalidRange` when it begins past the end, `InvalidArgument` when it ends there.
+    pub fn of_source(self, size: u64) -> Result<Span, Fault> {
+        let span = self.of(size)?;
+        match self {
+            Range::Between { last, .. } if last >= size => Err(Fault::because(
+                Code::InvalidArgument,
+                "The range reaches past the source's end.",
+            )
+            .with("ArgumentName", "x-amz-copy-source-range")
+            .with("ArgumentValue", self.to_string())),
+            _ => Ok(span),
+        }
+    }
+}
+
+impl Span {
+    /// The last byte.
+    pub const fn last(&self) -> u64 {
+        // A span is never empty, and ends within the object.
+        self.first + (self.length - 1)
+    }
+
+    /// The value of `Content-Range`.
+    pub fn content_range(&self) -> String {
+        format!("bytes {}-{}/{}", self.first, self.last(), self.size)
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Range::Between { first, last } => write!(f, "bytes={first}-{last}"),
+            Range::From(first) => write!(f, "bytes={first}-"),
+            Range::Last(length) => write!(f, "bytes=-{length}"),
+        }
+    }
+}
+
+/// Digits only: `u64::from_str` would also take a plus sign.
+fn number(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}

@@ -1,0 +1,236 @@
+//! Listings: of buckets, objects, versions and uploads.
+
+use super::{Arguments, Token, UploadId};
+use crate::name::{KeyPrefix, VersionId};
+use crate::{Code, Fault};
+
+/// Entries on a page, at most.
+const PAGE_MAX: u32 = 1000;
+/// Buckets on a page, at most.
+const BUCKETS_MAX: u32 = 10_000;
+
+/// `ListBuckets`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListBuckets {
+    /// Only names that begin so.
+    pub prefix: String,
+    /// Only after this name.
+    pub after: Option<String>,
+    /// How many; `None` for all.
+    pub max_buckets: Option<u32>,
+    /// Only buckets of this region.
+    pub region: Option<String>,
+}
+
+/// `ListObjects`, the first version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjects {
+    /// Only keys that begin so.
+    pub prefix: KeyPrefix,
+    /// What groups keys into common prefixes; never empty.
+    pub delimiter: Option<String>,
+    /// Only after this key, or after this common prefix.
+    pub marker: KeyPrefix,
+    /// Keys and common prefixes on the page, 0 to 1000.
+    pub max_keys: u32,
+    /// Whether keys are percent-encoded in the answer.
+    pub url_encoded: bool,
+}
+
+/// `ListObjectsV2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjectsV2 {
+    /// Only keys that begin so.
+    pub prefix: KeyPrefix,
+    /// What groups keys into common prefixes; never empty.
+    pub delimiter: Option<String>,
+    /// Where an earlier page ended. It wins over `start_after`.
+    pub token: Option<Token>,
+    /// The token as sent, for the answer to repeat.
+    pub token_text: Option<String>,
+    /// Only after this key.
+    pub start_after: Option<KeyPrefix>,
+    /// Keys and common prefixes on the page, 0 to 1000.
+    pub max_keys: u32,
+    /// Whether keys are percent-encoded in the answer.
+    pub url_encoded: bool,
+    /// Whether entries name their owner.
+    pub fetch_owner: bool,
+}
+
+/// `ListObjectVersions`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjectVersions {
+    /// Only keys that begin so.
+    pub prefix: KeyPrefix,
+    /// What groups keys into common prefixes; never empty.
+    pub delimiter: Option<String>,
+    /// Only after this key.
+    pub key_marker: KeyPrefix,
+    /// Only after this version of the key; never without a key.
+    pub version_marker: Option<VersionId>,
+    /// Versions and common prefixes on the page, 0 to 1000.
+    pub max_keys: u32,
+    /// Whether keys are percent-encoded in the answer.
+    pub url_encoded: bool,
+}
+
+/// `ListMultipartUploads`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListMultipartUploads {
+    /// Only keys that begin so.
+    pub prefix: KeyPrefix,
+    /// What groups keys into common prefixes; never empty.
+    pub delimiter: Option<String>,
+    /// Only after this key.
+    pub key_marker: KeyPrefix,
+    /// Also uploads of that key after this one; ignored without a key, as S3 does.
+    pub upload_marker: Option<UploadId>,
+    /// Uploads and common prefixes on the page, 0 to 1000.
+    pub max_uploads: u32,
+    /// Whether keys are percent-encoded in the answer.
+    pub url_encoded: bool,
+}
+
+impl ListBuckets {
+    /// Reads the request. Fault: `InvalidArgument`.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<ListBuckets, Fault> {
+        let query = arguments.query;
+        let after = match query.get("continuation-token")? {
+            None | Some("") => None,
+            Some(text) => match Token::decode(text)? {
+                Token::AfterBucket(bucket) => Some(bucket),
+                Token::AfterKey(_) | Token::AfterPrefix(_) => return Err(wrong_token()),
+            },
+        };
+        let max_buckets = arguments.count("max-buckets")?;
+        if max_buckets == Some(0) || max_buckets.is_some_and(|count| count > BUCKETS_MAX) {
+            return Err(super::invalid("max-buckets", "max-buckets must lie in 1 to 10000."));
+        }
+        Ok(ListBuckets {
+            prefix: query.get("prefix")?.unwrap_or_default().to_owned(),
+            after,
+            max_buckets,
+            region: query.get("bucket-region")?.map(str::to_owned),
+        })
+    }
+}
+
+impl ListObjects {
+    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjects, Fault> {
+        Ok(ListObjects {
+            prefix: place(arguments, "prefix")?,
+            delimiter: delimiter(arguments)?,
+            marker: place(arguments, "marker")?,
+            max_keys: page(arguments, "max-keys")?,
+            url_encoded: url_encoded(arguments)?,
+        })
+    }
+}
+
+impl ListObjectsV2 {
+    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjectsV2, Fault> {
+        let query = arguments.query;
+        let token_text = query.get("continuation-token")?;
+        let token = match token_text {
+            None | Some("") => None,
+            Some(text) => match Token::decode(text)? {
+                Token::AfterBucket(_) => return Err(wrong_token()),
+                token => Some(token),
+            },
+        };
+        let fetch_owner = match query.get("fetch-owner")? {
+            None | Some("" | "false") => false,
+            Some("true") => true,
+            Some(_) => return Err(super::invalid("fetch-owner", "fetch-owner is not a flag.")),
+        };
+        Ok(ListObjectsV2 {
+            prefix: place(arguments, "prefix")?,
+            delimiter: delimiter(arguments)?,
+            token,
+            token_text: token_text.map(str::to_owned),
+            start_after: query.get("start-after")?.map(KeyPrefix::parse).transpose()?,
+            max_keys: page(arguments, "max-keys")?,
+            url_encoded: url_encoded(arguments)?,
+            fetch_owner,
+        })
+    }
+}
+
+impl ListObjectVersions {
+    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjectVersions, Fault> {
+        let version_marker = match arguments.query.get("version-id-marker")? {
+            None | Some("") => None,
+            Some(text) => Some(VersionId::parse(text)?),
+        };
+        let key_marker = place(arguments, "key-marker")?;
+        if version_marker.is_some() && key_marker.is_empty() {
+            return Err(super::invalid(
+                "version-id-marker",
+                "A version-id marker cannot be specified without a key marker.",
+            ));
+        }
+        Ok(ListObjectVersions {
+            prefix: place(arguments, "prefix")?,
+            delimiter: delimiter(arguments)?,
+            key_marker,
+            version_marker,
+            max_keys: page(arguments, "max-keys")?,
+            url_encoded: url_encoded(arguments)?,
+        })
+    }
+}
+
+impl ListMultipartUploads {
+    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<ListMultipartUploads, Fault> {
+        let upload_marker = match arguments.query.get("upload-id-marker")? {
+            None | Some("") => None,
+            Some(text) => Some(UploadId::parse(text).map_err(|_| {
+                super::invalid("upload-id-marker", "The upload id marker is not valid.")
+            })?),
+        };
+        Ok(ListMultipartUploads {
+            prefix: place(arguments, "prefix")?,
+            delimiter: delimiter(arguments)?,
+            key_marker: place(arguments, "key-marker")?,
+            upload_marker,
+            max_uploads: page(arguments, "max-uploads")?,
+            url_encoded: url_encoded(arguments)?,
+        })
+    }
+}
+
+fn wrong_token() -> Fault {
+    super::invalid("continuation-token", "The continuation token is of another listing.")
+}
+
+fn place(arguments: &Arguments<'_>, name: &str) -> Result<KeyPrefix, Fault> {
+    KeyPrefix::parse(arguments.query.get(name)?.unwrap_or_default())
+}
+
+fn delimiter(arguments: &Arguments<'_>) -> Result<Option<String>, Fault> {
+    let delimiter = arguments.query.get("delimiter")?.filter(|text| !text.is_empty());
+    // A longer one could occur in no key.
+    delimiter.map(KeyPrefix::parse).transpose().map(|found| found.map(|text| text.to_string()))
+}
+
+pub(super) fn page(arguments: &Arguments<'_>, name: &'static str) -> Result<u32, Fault> {
+    Ok(arguments.count(name)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX)))
+}
+
+pub(super) fn url_encoded(arguments: &Arguments<'_>) -> Result<bool, Fault> {
+    match arguments.query.get("encoding-type")? {
+        None | Some("") => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("url") => Ok(true),
+        Some(text) => Err(Fault::because(
+            Code::InvalidArgument,
+            "Invalid Encoding Method specified in Request",
+        )
+        .with("ArgumentName", "encoding-type")
+        .with("ArgumentValue", text)),
+    }
+}

@@ -1,0 +1,272 @@
+//! Multipart uploads.
+
+use super::checksum::{ChecksumAlgorithm, ChecksumType};
+use super::{Arguments, list, unserved, write};
+use crate::conditions::{ReadConditions, WriteCondition};
+use crate::metadata::Metadata;
+use crate::name::CopySource;
+use crate::range::Range;
+use crate::tagging::TagSet;
+use crate::xml::{Element, Limits, malformed};
+use crate::{Code, Fault};
+
+/// A part's number: 1 to 10,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartNumber(u16);
+
+impl PartNumber {
+    /// The greatest.
+    pub const MAX: u16 = 10_000;
+
+    /// Reads a number. Fault: `InvalidArgument`.
+    pub fn parse(text: &str) -> Result<PartNumber, Fault> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse() {
+            Ok(number @ 1..=PartNumber::MAX) if digits => Ok(PartNumber(number)),
+            _ => Err(Fault::because(
+                Code::InvalidArgument,
+                "Part number must be an integer between 1 and 10000, inclusive",
+            )
+            .with("ArgumentName", "partNumber")
+            .with("ArgumentValue", text)),
+        }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+/// An upload's id as sent: 1 to 256 visible ASCII characters, not yet known to exist.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UploadId(String);
+
+impl UploadId {
+    /// Takes an id. Fault: `NoSuchUpload`, since no such id was ever given out.
+    pub fn parse(text: &str) -> Result<UploadId, Fault> {
+        let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if visible && (1..=256).contains(&text.len()) {
+            Ok(UploadId(text.to_owned()))
+        } else {
+            Err(Code::NoSuchUpload.into())
+        }
+    }
+
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn of(arguments: &Arguments<'_>) -> Result<UploadId, Fault> {
+        UploadId::parse(arguments.query.get("uploadId")?.unwrap_or_default())
+    }
+}
+
+/// `CreateMultipartUpload`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateMultipartUpload {
+    /// What will be stored beside the bytes.
+    pub metadata: Metadata,
+    /// The object's tags.
+    pub tags: TagSet,
+    /// The checksum that parts carry, and how the object's comes from them.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+}
+
+impl CreateMultipartUpload {
+    /// Reads the request. Faults as for `PutObject`; `InvalidRequest` for a checksum type that
+    /// stands alone or does not go with its algorithm.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<CreateMultipartUpload, Fault> {
+        let fields = arguments.fields;
+        unserved::refuse_on_write(fields)?;
+        let wanted = ChecksumType::wanted(fields)?;
+        let checksum = match ChecksumAlgorithm::wanted(fields)? {
+            Some(algorithm) => Some((algorithm, ChecksumType::settle(algorithm, wanted)?)),
+            None if wanted.is_some() => {
+                return Err(Fault::because(
+                    Code::InvalidRequest,
+                    "The checksum type needs a checksum algorithm.",
+                ));
+            }
+            None => None,
+        };
+        Ok(CreateMultipartUpload {
+            metadata: Metadata::parse(fields)?,
+            tags: write::tags(arguments)?,
+            checksum,
+        })
+    }
+}
+
+/// `UploadPart`. Its checksums and the shape of its body are read by `checksum` and `body`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadPart {
+    /// The upload.
+    pub upload: UploadId,
+    /// The part's number.
+    pub part: PartNumber,
+}
+
+impl UploadPart {
+    /// Reads the request. Faults: `NoSuchUpload`, `InvalidArgument`, `NotImplemented`.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPart, Fault> {
+        unserved::refuse_encryption(arguments.fields)?;
+        Ok(UploadPart {
+            part: PartNumber::parse(arguments.query.get("partNumber")?.unwrap_or_default())?,
+            upload: UploadId::of(arguments)?,
+        })
+    }
+}
+
+/// `UploadPartCopy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadPartCopy {
+    /// The upload.
+    pub upload: UploadId,
+    /// The part's number.
+    pub part: PartNumber,
+    /// Where to copy from.
+    pub source: CopySource,
+    /// The bytes to copy; `None` for all of them.
+    pub range: Option<Range>,
+    /// What must hold for the source.
+    pub source_conditions: ReadConditions,
+}
+
+impl UploadPartCopy {
+    /// Reads the request. Faults: as for `UploadPart`, and those of the copy source and range.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPartCopy, Fault> {
+        let fields = arguments.fields;
+        let UploadPart { upload, part } = UploadPart::parse(arguments)?;
+        Ok(UploadPartCopy {
+            upload,
+            part,
+            source: CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?,
+            range: fields.get("x-amz-copy-source-range")?.map(Range::parse_strict).transpose()?,
+            source_conditions: ReadConditions::parse_for_source(fields)?,
+        })
+    }
+}
+
+/// `CompleteMultipartUpload`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompleteMultipartUpload {
+    /// The upload.
+    pub upload: UploadId,
+    /// The parts that form the object, ascending: 1 to 10,000.
+    pub parts: Vec<CompletedPart>,
+    /// The size in bytes that the client expects.
+    pub object_size: Option<u64>,
+    /// The checksum that the client expects, in base64, with `-N` if it is composite.
+    pub checksum: Option<(ChecksumAlgorithm, String)>,
+    /// How the client believes that checksum to come about.
+    pub checksum_type: Option<ChecksumType>,
+    /// What must hold when the object is bound to its key.
+    pub condition: WriteCondition,
+}
+
+/// A part as `CompleteMultipartUpload` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedPart {
+    /// The part's number.
+    pub number: PartNumber,
+    /// Its ETag, without quotes.
+    pub etag: String,
+    /// Its checksums, in base64.
+    pub checksums: Vec<(ChecksumAlgorithm, String)>,
+}
+
+impl CompleteMultipartUpload {
+    /// Reads the request.
+    ///
+    /// Faults: `InvalidPartOrder`; `MalformedXML`, also without parts; `InvalidArgument` for a
+    /// number out of range; `InvalidRequest` for an object size that is no number.
+    pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<CompleteMultipartUpload, Fault> {
+        let fields = arguments.fields;
+        unserved::refuse_encryption(fields)?;
+        let object_size = match fields.get("x-amz-mp-object-size")? {
+            None => None,
+            Some(text) => Some(text.parse().map_err(|_| {
+                Fault::because(Code::InvalidRequest, "x-amz-mp-object-size is not a size.")
+            })?),
+        };
+        Ok(CompleteMultipartUpload {
+            upload: UploadId::of(arguments)?,
+            parts: parts(body)?,
+            object_size,
+            checksum: ChecksumAlgorithm::sent(fields)?,
+            checksum_type: ChecksumType::wanted(fields)?,
+            condition: WriteCondition::parse(fields)?,
+        })
+    }
+}
+
+fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
+    let root = Element::parse(body, "CompleteMultipartUpload", Limits::LARGE)?;
+    let mut parts: Vec<CompletedPart> = Vec::new();
+    for element in root.children().iter().filter(|child| child.name() == "Part") {
+        let number = PartNumber::parse(element.required("PartNumber")?)?;
+        if parts.last().is_some_and(|last| last.number >= number) {
+            return Err(Code::InvalidPartOrder.into());
+        }
+        let etag = element.required("ETag")?;
+        let etag = etag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(etag);
+        let mut checksums = Vec::new();
+        for algorithm in ChecksumAlgorithm::ALL {
+            if let Some(value) = element.value(algorithm.element())? {
+                checksums.push((algorithm, value.to_owned()));
+            }
+        }
+        parts.push(CompletedPart { number, etag: etag.to_owned(), checksums });
+    }
+    // Ascending numbers up to 10,000 cannot be more than 10,000.
+    if parts.is_empty() {
+        return Err(malformed("it names no part"));
+    }
+    Ok(parts)
+}
+
+/// `AbortMultipartUpload`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbortMultipartUpload {
+    /// The upload.
+    pub upload: UploadId,
+}
+
+impl AbortMultipartUpload {
+    /// Reads the request. Faults: `NoSuchUpload`; `NotImplemented` for the condition on the
+    /// time of its start, which S3 defines only for directory buckets.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<AbortMultipartUpload, Fault> {
+        let name = "x-amz-if-match-initiated-time";
+        if arguments.fields.has(name) {
+            return Err(unserved::not_implemented(name));
+        }
+        Ok(AbortMultipartUpload { upload: UploadId::of(arguments)? })
+    }
+}
+
+/// `ListParts`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListParts {
+    /// The upload.
+    pub upload: UploadId,
+    /// Parts on the page, 0 to 1000.
+    pub max_parts: u32,
+    /// Only parts after this number.
+    pub part_marker: u32,
+    /// Whether the key is percent-encoded in the answer.
+    pub url_encoded: bool,
+}
+
+impl ListParts {
+    /// Reads the request. Faults: `NoSuchUpload`, `InvalidArgument`.
+    pub fn parse(arguments: &Arguments<'_>) -> Result<ListParts, Fault> {
+        Ok(ListParts {
+            upload: UploadId::of(arguments)?,
+            max_parts: list::page(arguments, "max-parts")?,
+            part_marker: arguments.count("part-number-marker")?.unwrap_or(0),
+            url_encoded: list::url_encoded(arguments)?,
+        })
+    }
+}

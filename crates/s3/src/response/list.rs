@@ -1,0 +1,223 @@
+//! Listings of objects and versions.
+
+use time::OffsetDateTime;
+
+use super::{Keys, Owner};
+use crate::xml::Writer;
+
+/// An object in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectEntry {
+    /// Its key.
+    pub key: String,
+    /// When its content or name last changed.
+    pub last_modified: OffsetDateTime,
+    /// Its ETag, without quotes.
+    pub etag: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its checksum's algorithm and type, where known.
+    pub checksum: Option<super::Checksum>,
+    /// Its owner, where asked for.
+    pub owner: Option<Owner>,
+}
+
+impl ObjectEntry {
+    fn write(&self, out: &mut Writer, keys: Keys) {
+        out.element("Contents", |out| {
+            keys.text(out, "Key", &self.key);
+            out.time("LastModified", self.last_modified);
+            super::etag(out, &self.etag);
+            if let Some(checksum) = &self.checksum {
+                out.text("ChecksumAlgorithm", checksum.algorithm.as_str());
+                out.optional("ChecksumType", checksum.kind.map(super::ChecksumType::as_str));
+            }
+            out.number("Size", self.size);
+            if let Some(owner) = &self.owner {
+                owner.write(out, "Owner");
+            }
+            out.text("StorageClass", "STANDARD");
+        });
+    }
+}
+
+/// The answer of `ListObjects`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjectsOutput {
+    /// The bucket's name.
+    pub name: String,
+    /// The prefix asked for.
+    pub prefix: String,
+    /// The marker asked for.
+    pub marker: String,
+    /// The delimiter asked for.
+    pub delimiter: Option<String>,
+    /// The page size in force.
+    pub max_keys: u32,
+    /// Whether keys are percent-encoded.
+    pub url_encoded: bool,
+    /// Whether more follows.
+    pub truncated: bool,
+    /// Where to go on, told when there is a delimiter and more follows.
+    pub next_marker: Option<String>,
+    /// The objects, in key order.
+    pub contents: Vec<ObjectEntry>,
+    /// The common prefixes, in order.
+    pub common_prefixes: Vec<String>,
+}
+
+impl ListObjectsOutput {
+    /// The document.
+    pub fn to_xml(&self) -> String {
+        let keys = Keys { url_encoded: self.url_encoded };
+        let mut out = Writer::document();
+        out.root("ListBucketResult", |out| {
+            out.text("Name", &self.name);
+            keys.text(out, "Prefix", &self.prefix);
+            keys.text(out, "Marker", &self.marker);
+            keys.optional(out, "NextMarker", self.next_marker.as_deref());
+            out.number("MaxKeys", self.max_keys.into());
+            keys.optional(out, "Delimiter", self.delimiter.as_deref());
+            out.flag("IsTruncated", self.truncated);
+            keys.encoding_type(out);
+            self.contents.iter().for_each(|object| object.write(out, keys));
+            keys.common_prefixes(out, &self.common_prefixes);
+        });
+        out.finish()
+    }
+}
+
+/// The answer of `ListObjectsV2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjectsV2Output {
+    /// The bucket's name.
+    pub name: String,
+    /// The prefix asked for.
+    pub prefix: String,
+    /// The delimiter asked for.
+    pub delimiter: Option<String>,
+    /// The page size in force.
+    pub max_keys: u32,
+    /// Whether keys are percent-encoded.
+    pub url_encoded: bool,
+    /// The token asked with, as sent.
+    pub token: Option<String>,
+    /// Where the next page begins; `Some` exactly if more follows.
+    pub next_token: Option<String>,
+    /// The key asked to start after.
+    pub start_after: Option<String>,
+    /// The objects, in key order.
+    pub contents: Vec<ObjectEntry>,
+    /// The common prefixes, in order.
+    pub common_prefixes: Vec<String>,
+}
+
+impl ListObjectsV2Output {
+    /// The document.
+    pub fn to_xml(&self) -> String {
+        let keys = Keys { url_encoded: self.url_encoded };
+        let mut out = Writer::document();
+        out.root("ListBucketResult", |out| {
+            out.text("Name", &self.name);
+            keys.text(out, "Prefix", &self.prefix);
+            out.optional("ContinuationToken", self.token.as_deref());
+            out.optional("NextContinuationToken", self.next_token.as_deref());
+            keys.optional(out, "StartAfter", self.start_after.as_deref());
+            out.number("KeyCount", (self.contents.len() + self.common_prefixes.len()) as u64);
+            out.number("MaxKeys", self.max_keys.into());
+            keys.optional(out, "Delimiter", self.delimiter.as_deref());
+            out.flag("IsTruncated", self.next_token.is_some());
+            keys.encoding_type(out);
+            self.contents.iter().for_each(|object| object.write(out, keys));
+            keys.common_prefixes(out, &self.common_prefixes);
+        });
+        out.finish()
+    }
+}
+
+/// The answer of `ListObjectVersions`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjectVersionsOutput {
+    /// The bucket's name.
+    pub name: String,
+    /// The prefix asked for.
+    pub prefix: String,
+    /// The key asked to start after.
+    pub key_marker: String,
+    /// The version asked to start after.
+    pub version_marker: String,
+    /// The delimiter asked for.
+    pub delimiter: Option<String>,
+    /// The page size in force.
+    pub max_keys: u32,
+    /// Whether keys are percent-encoded.
+    pub url_encoded: bool,
+    /// Whether more follows.
+    pub truncated: bool,
+    /// Where to go on: a key or common prefix.
+    pub next_key_marker: Option<String>,
+    /// Where to go on among that key's versions.
+    pub next_version_marker: Option<String>,
+    /// The versions and delete markers, by key, newest first.
+    pub versions: Vec<VersionEntry>,
+    /// The common prefixes, in order.
+    pub common_prefixes: Vec<String>,
+}
+
+/// A version or a delete marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionEntry {
+    /// Its key.
+    pub key: String,
+    /// Its id; `null` in a bucket without versioning.
+    pub version: String,
+    /// Whether it is the current one.
+    pub is_latest: bool,
+    /// When its content or name last changed.
+    pub last_modified: OffsetDateTime,
+    /// ETag without quotes, and size in bytes; `None` for a delete marker.
+    pub content: Option<(String, u64)>,
+    /// Its owner.
+    pub owner: Owner,
+}
+
+impl ListObjectVersionsOutput {
+    /// The document.
+    pub fn to_xml(&self) -> String {
+        let keys = Keys { url_encoded: self.url_encoded };
+        let mut out = Writer::document();
+        out.root("ListVersionsResult", |out| {
+            out.text("Name", &self.name);
+            keys.text(out, "Prefix", &self.prefix);
+            keys.text(out, "KeyMarker", &self.key_marker);
+            out.text("VersionIdMarker", &self.version_marker);
+            keys.optional(out, "NextKeyMarker", self.next_key_marker.as_deref());
+            out.optional("NextVersionIdMarker", self.next_version_marker.as_deref());
+            out.number("MaxKeys", self.max_keys.into());
+            keys.optional(out, "Delimiter", self.delimiter.as_deref());
+            out.flag("IsTruncated", self.truncated);
+            keys.encoding_type(out);
+            self.versions.iter().for_each(|version| version.write(out, keys));
+            keys.common_prefixes(out, &self.common_prefixes);
+        });
+        out.finish()
+    }
+}
+
+impl VersionEntry {
+    fn write(&self, out: &mut Writer, keys: Keys) {
+        let element = if self.content.is_some() { "Version" } else { "DeleteMarker" };
+        out.element(element, |out| {
+            keys.text(out, "Key", &self.key);
+            out.text("VersionId", &self.version);
+            out.flag("IsLatest", self.is_latest);
+            out.time("LastModified", self.last_modified);
+            if let Some((etag, size)) = &self.content {
+                super::etag(out, etag);
+                out.number("Size", *size);
+                out.text("StorageClass", "STANDARD");
+            }
+            self.owner.write(out, "Owner");
+        });
+    }
+}

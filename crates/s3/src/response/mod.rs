@@ -1,0 +1,103 @@
+//! The documents of answers. Each is a plain value that writes itself.
+//!
+//! An ETag comes without quotes and gets them here. A document always begins with the declaration
+//! `xml::DECLARATION`, so that an answer that takes long can send it first and white space after
+//! it until the rest is known.
+
+mod bucket;
+mod delete;
+mod list;
+mod multipart;
+mod object;
+
+#[cfg(test)]
+mod tests;
+
+pub use bucket::{AccessControlPolicy, BucketEntry, ListBucketsOutput, LocationConstraint};
+pub use delete::{DeleteError, DeleteObjectsOutput, Deleted};
+pub use list::{
+    ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, VersionEntry,
+};
+pub use multipart::{
+    CompleteMultipartUploadOutput, CreateMultipartUploadOutput, ListMultipartUploadsOutput,
+    ListPartsOutput, PartEntry, UploadEntry,
+};
+pub use object::{CopyObjectOutput, CopyPartOutput, GetObjectAttributesOutput, ObjectParts};
+
+use crate::request::{ChecksumAlgorithm, ChecksumType};
+use crate::xml::{Writer, url_encode};
+
+/// Who owns a bucket or an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The id.
+    pub id: String,
+    /// The name for people.
+    pub display_name: String,
+}
+
+/// A checksum as answers show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// Its algorithm.
+    pub algorithm: ChecksumAlgorithm,
+    /// Its value in base64, with `-N` if it is composite.
+    pub value: String,
+    /// How it came about, where that is told.
+    pub kind: Option<ChecksumType>,
+}
+
+impl Owner {
+    fn write(&self, out: &mut Writer, element: &str) {
+        out.element(element, |out| {
+            out.text("ID", &self.id);
+            out.text("DisplayName", &self.display_name);
+        });
+    }
+}
+
+impl Checksum {
+    fn write(&self, out: &mut Writer) {
+        out.text(self.algorithm.element(), &self.value);
+        out.optional("ChecksumType", self.kind.map(ChecksumType::as_str));
+    }
+}
+
+/// Writes an ETag with its quotes.
+fn etag(out: &mut Writer, etag: &str) {
+    out.text("ETag", &format!("\"{etag}\""));
+}
+
+/// How keys stand in a listing.
+#[derive(Clone, Copy, Debug)]
+struct Keys {
+    url_encoded: bool,
+}
+
+impl Keys {
+    fn text(self, out: &mut Writer, element: &str, key: &str) {
+        if self.url_encoded {
+            out.text(element, &url_encode(key));
+        } else {
+            out.text(element, key);
+        }
+    }
+
+    fn optional(self, out: &mut Writer, element: &str, key: Option<&str>) {
+        if let Some(key) = key {
+            self.text(out, element, key);
+        }
+    }
+
+    fn common_prefixes(self, out: &mut Writer, prefixes: &[String]) {
+        for prefix in prefixes {
+            out.element("CommonPrefixes", |out| self.text(out, "Prefix", prefix));
+        }
+    }
+
+    fn encoding_type(self, out: &mut Writer) {
+        if self.url_encoded {
+            out.text("EncodingType", "url");
+        }
+    }
+}
