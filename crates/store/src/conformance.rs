@@ -1,0 +1,251 @@
+//! What every engine must do, as functions that any engine's tests can run.
+//!
+//! Each function takes a store that is empty and its own, asks questions of it, and panics with
+//! the difference if an answer is wrong. [`conformance!`](crate::conformance!) makes one test of
+//! each. The functions know no runtime: they wait for futures and start no tasks, so that
+//! concurrency in here is several calls under way at once, on one task.
+
+mod commits;
+mod guards;
+mod limits;
+mod model;
+mod races;
+mod ranges;
+mod reads;
+mod tallies;
+mod walks;
+
+use crate::{
+    Entry, Follow, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreErrorKind, TallyKey,
+    Value, Verdict, Write,
+};
+
+pub use commits::*;
+pub use guards::*;
+pub use limits::*;
+pub use model::*;
+pub use races::*;
+pub use ranges::*;
+pub use reads::*;
+pub use tallies::*;
+pub use walks::*;
+
+/// Makes a module's tests of the whole suite, one per case.
+///
+/// The first argument runs a future to its end and may be any function or closure; the second is
+/// an async function that opens a fresh, empty engine and returns it behind an `Arc`, together
+/// with whatever must live as long as it does, such as a temporary folder.
+///
+/// ```
+/// use std::sync::Arc;
+/// async fn fresh() -> (Arc<dyn store::MetaStore>, ()) {
+///     (Arc::new(store::MemoryStore::new()), ())
+/// }
+/// store::conformance!(futures::executor::block_on, fresh);
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    ($run:expr, $fresh:path) => {
+        $crate::conformance! {
+            @cases $run, $fresh =>
+            a_whole_partition_is_a_range
+            a_range_has_its_bounds_and_its_limit
+            ranges_follow_byte_order
+            ranges_never_leave_a_partition
+            many_questions_are_answered_in_their_order
+            reads_see_acknowledged_commits
+            reads_are_snapshots
+            point_spaces_hold_records_too
+            a_follow_hits_misses_and_falls_short
+            ranges_follow_each_record
+            equals_compares_bytes
+            absent_and_present_look_for_a_record
+            empty_looks_at_a_range
+            the_first_guard_that_fails_is_reported
+            every_guard_of_a_plan_counts
+            refused_plans_write_nothing
+            refused_plans_leave_their_neighbours_alone
+            later_plans_see_earlier_ones
+            empty_sees_earlier_plans
+            puts_and_deletes_take_turns_within_a_batch
+            an_empty_batch_and_an_empty_plan_are_fine
+            tallies_add_raise_set_and_clear
+            tallies_hold_large_and_negative_numbers
+            tallies_stand_apart_from_records
+            refused_plans_change_no_tally
+            values_may_be_empty_or_as_long_as_allowed
+            keys_may_be_as_long_as_allowed
+            a_full_batch_is_accepted
+            a_full_read_is_accepted
+            too_large_is_malformed_and_writes_nothing
+            a_key_written_twice_is_malformed
+            bad_ranges_are_malformed
+            bad_follows_are_malformed
+            a_walk_sees_a_whole_space
+            a_walk_sees_what_exists_throughout
+            a_walk_over_tallies_sees_them_all
+            a_tombstone_beats_a_late_original
+            a_tombstone_waits_for_an_early_original
+            racing_creators_have_one_winner
+            concurrent_batches_lose_no_increment
+            concurrent_readers_see_whole_batches
+            commits_outlive_their_callers
+            a_closed_store_is_unavailable
+            random_batches_agree_with_the_reference
+            random_batches_agree_with_their_plans_one_by_one
+        }
+    };
+    (@cases $run:expr, $fresh:path => $($case:ident)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $run(async {
+                    let (store, guard) = $fresh().await;
+                    $crate::conformance::$case(&*store).await;
+                    store.close().await;
+                    drop(guard);
+                });
+            }
+        )*
+        #[doc(hidden)]
+        pub const CONFORMANCE_CASES: &[&str] = &[$(stringify!($case)),*];
+    };
+}
+
+/// An ordered space.
+const ORDERED: Space = Space(b'd');
+/// A point space.
+const POINT: Space = Space(b'I');
+
+fn key(partition: u64, suffix: impl AsRef<[u8]>) -> Key {
+    Key::new(ORDERED, partition, suffix.as_ref())
+}
+
+fn point(number: u64) -> Key {
+    Key::new(POINT, number, b"")
+}
+
+fn tally(partition: u64, suffix: impl AsRef<[u8]>) -> TallyKey {
+    TallyKey(key(partition, suffix))
+}
+
+fn value(bytes: impl AsRef<[u8]>) -> Value {
+    Value::copy_from_slice(bytes.as_ref())
+}
+
+fn put(key: Key, bytes: impl AsRef<[u8]>) -> Write {
+    Write::Put(key, value(bytes))
+}
+
+fn equals(key: Key, bytes: impl AsRef<[u8]>) -> Guard {
+    Guard::Equals(key, value(bytes))
+}
+
+fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Plan {
+    Plan { guards: guards.into(), writes: writes.into() }
+}
+
+fn refused(guard: usize, found: Option<&[u8]>) -> Verdict {
+    Verdict::Refused { guard, found: found.map(Value::copy_from_slice) }
+}
+
+async fn decide(store: &dyn MetaStore, plans: &[Plan]) -> Vec<Verdict> {
+    store.commit(plans).await.expect("a batch within limits is decided")
+}
+
+async fn decide_one(store: &dyn MetaStore, plan: Plan) -> Verdict {
+    let mut verdicts = decide(store, &[plan]).await;
+    assert_eq!(verdicts.len(), 1, "one verdict for each plan");
+    verdicts.remove(0)
+}
+
+/// Commits writes without a condition.
+async fn write(store: &dyn MetaStore, writes: impl Into<Vec<Write>>) {
+    assert_eq!(decide_one(store, plan([], writes)).await, Verdict::Committed);
+}
+
+async fn ask(store: &dyn MetaStore, reads: &[Read]) -> Vec<Found> {
+    let found = store.read(reads).await.expect("a read within limits is answered");
+    assert_eq!(found.len(), reads.len(), "one answer for each question");
+    found
+}
+
+async fn ask_one(store: &dyn MetaStore, read: Read) -> Found {
+    ask(store, &[read]).await.remove(0)
+}
+
+fn get(key: Key) -> Read {
+    Read::Record { key, follow: None }
+}
+
+fn range(start: Key, end: Key, limit: u32) -> Read {
+    Read::Range { start, end, limit, follow: None }
+}
+
+fn entry(key: &Key, bytes: impl AsRef<[u8]>) -> Entry {
+    Entry { key: key.clone(), value: value(bytes), target: None }
+}
+
+async fn record(store: &dyn MetaStore, key: &Key) -> Option<Value> {
+    match ask_one(store, get(key.clone())).await {
+        Found::Record(found) => found.map(|entry| {
+            assert_eq!((&entry.key, &entry.target), (key, &None));
+            entry.value
+        }),
+        other => panic!("a record was asked for, not {other:?}"),
+    }
+}
+
+async fn check_record(store: &dyn MetaStore, key: &Key, expected: Option<&[u8]>) {
+    assert_eq!(record(store, key).await.as_deref(), expected, "the record {key:?}");
+}
+
+async fn number(store: &dyn MetaStore, key: &TallyKey) -> i64 {
+    match ask_one(store, Read::Tally(key.clone())).await {
+        Found::Tally(number) => number,
+        other => panic!("a tally was asked for, not {other:?}"),
+    }
+}
+
+async fn suffixes(store: &dyn MetaStore, start: Key, end: Key, limit: u32) -> Vec<Vec<u8>> {
+    match ask_one(store, range(start, end, limit)).await {
+        Found::Range(entries) => entries.iter().map(|entry| entry.key.suffix().to_vec()).collect(),
+        other => panic!("a range was asked for, not {other:?}"),
+    }
+}
+
+async fn check_malformed_plans(store: &dyn MetaStore, plans: &[Plan]) {
+    let error = store.commit(plans).await.expect_err("the batch is malformed");
+    assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}");
+}
+
+async fn check_malformed_reads(store: &dyn MetaStore, reads: &[Read]) {
+    let error = store.read(reads).await.expect_err("the read is malformed");
+    assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}");
+}
+
+/// A small repeatable generator (`SplitMix64`): the same seed gives the same walk.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `sides`, each about equally often.
+    fn below(&mut self, sides: u64) -> u64 {
+        self.roll() % sides
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        let index = usize::try_from(self.below(from.len() as u64)).expect("shorter than memory");
+        from[index].clone()
+    }
+}
+
+fn follow(prefix: &[u8], offset: u8, length: u8) -> Follow {
+    Follow { prefix: Value::copy_from_slice(prefix), offset, length }
+}

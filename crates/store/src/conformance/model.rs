@@ -1,0 +1,144 @@
+//! Random batches, compared with the reference and with their own plans one by one.
+
+use std::collections::BTreeMap;
+
+use super::{Dice, ORDERED, POINT, ask, decide, follow, key, plan, point, range, value};
+use crate::{
+    Guard, Key, MemoryStore, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write,
+};
+
+/// Batches of one run: enough for every pair of verbs to meet in one batch.
+const BATCHES: u64 = 150;
+/// Plans of a batch, at most.
+const PLANS: u64 = 12;
+
+/// Batches of plans over few keys, decided by this engine and by [`MemoryStore`], give the same
+/// verdicts and leave the same contents.
+pub async fn random_batches_agree_with_the_reference(store: &dyn MetaStore) {
+    check_against_the_reference(store, 0x00a5_41a4, BATCHES).await;
+}
+
+/// The same with a seed and a number of batches of one's own. The store is empty.
+pub async fn check_against_the_reference(store: &dyn MetaStore, seed: u64, batches: u64) {
+    let reference = MemoryStore::new();
+    let mut dice = Dice(seed);
+    let mut committed = [0_usize; 2];
+    for turn in 0..batches {
+        let plans = random_batch(&mut dice);
+        let (expected, found) = (decide(&reference, &plans).await, decide(store, &plans).await);
+        assert_eq!(found, expected, "seed {seed:#x}, batch {turn}: {plans:#?}");
+        for verdict in &found {
+            committed[usize::from(*verdict == Verdict::Committed)] += 1;
+        }
+        let reads = random_reads(&mut dice);
+        let (expected, found) = (ask(&reference, &reads).await, ask(store, &reads).await);
+        assert_eq!(found, expected, "seed {seed:#x}, after batch {turn}: {reads:#?}");
+    }
+    check_same_contents(store, &reference).await;
+    assert!(committed.iter().all(|count| *count > 0), "both verdicts occurred: {committed:?}");
+}
+
+/// A batch is its plans one by one: the same verdicts, the same contents.
+pub async fn random_batches_agree_with_their_plans_one_by_one(store: &dyn MetaStore) {
+    let one_by_one = MemoryStore::new();
+    let mut dice = Dice(0x0bad_5eed);
+    for turn in 0..BATCHES {
+        let plans = random_batch(&mut dice);
+        let mut expected = Vec::new();
+        for plan in &plans {
+            expected.extend(decide(&one_by_one, std::slice::from_ref(plan)).await);
+        }
+        assert_eq!(decide(store, &plans).await, expected, "batch {turn}: {plans:#?}");
+    }
+    check_same_contents(store, &one_by_one).await;
+}
+
+const SUFFIXES: [&[u8]; 6] = [b"", b"\0", b"a", b"a\0", b"b", b"\xff"];
+const VALUES: [&[u8]; 4] = [b"", b"x", b"y", b"\0\0\0\0\0\0\0\x01"];
+
+fn random_key(dice: &mut Dice) -> Key {
+    if dice.below(4) == 0 { point(dice.below(4)) } else { key(dice.below(3), dice.pick(&SUFFIXES)) }
+}
+
+fn random_range(dice: &mut Dice) -> (Key, Key) {
+    let partition = dice.below(3);
+    let one = key(partition, dice.pick(&SUFFIXES));
+    let other = match dice.below(3) {
+        0 => key(partition + 1, ""),
+        _ => key(partition, dice.pick(&SUFFIXES)),
+    };
+    if one <= other { (one, other) } else { (other, one) }
+}
+
+fn random_batch(dice: &mut Dice) -> Vec<Plan> {
+    (0..dice.below(PLANS)).map(|_| random_plan(dice)).collect()
+}
+
+fn random_plan(dice: &mut Dice) -> Plan {
+    let guards: Vec<Guard> = (0..dice.below(4))
+        .map(|_| match dice.below(5) {
+            0 | 1 => Guard::Absent(random_key(dice)),
+            2 => Guard::Present(random_key(dice)),
+            3 => Guard::Equals(random_key(dice), value(dice.pick(&VALUES))),
+            _ => {
+                let (start, end) = random_range(dice);
+                Guard::Empty(start, end)
+            }
+        })
+        .collect();
+    let mut writes: BTreeMap<(bool, Key), Write> = BTreeMap::new();
+    for _ in 0..dice.below(6) {
+        let at = random_key(dice);
+        let on = TallyKey(at.clone());
+        let by = i64::try_from(dice.below(20)).expect("small") - 8;
+        let write = match dice.below(8) {
+            0..3 => Write::Put(at.clone(), value(dice.pick(&VALUES))),
+            3 | 4 => Write::Delete(at.clone()),
+            5 => Write::Add(on, by),
+            6 => Write::Max(on, by),
+            _ if by < 0 => Write::Clear(on),
+            _ => Write::Set(on, by),
+        };
+        let record = matches!(write, Write::Put(..) | Write::Delete(_));
+        writes.insert((record, at), write);
+    }
+    plan(guards, writes.into_values().collect::<Vec<_>>())
+}
+
+fn random_reads(dice: &mut Dice) -> Vec<Read> {
+    (0..dice.below(10))
+        .map(|_| {
+            let by = dice.pick(&[None, Some(follow(&[POINT.0], 0, 8))]);
+            match dice.below(3) {
+                0 => Read::Record { key: random_key(dice), follow: by },
+                1 => Read::Tally(TallyKey(random_key(dice))),
+                _ => {
+                    let (start, end) = random_range(dice);
+                    let limit = u32::try_from(dice.below(8)).expect("small");
+                    Read::Range { start, end, limit, follow: by }
+                }
+            }
+        })
+        .collect()
+}
+
+async fn contents(
+    store: &dyn MetaStore,
+    space: Space,
+) -> (BTreeMap<Key, Value>, BTreeMap<TallyKey, i64>) {
+    let most = store.limits().range_records;
+    let page = store.walk(space, None, most).await.expect("a page");
+    let tallies = store.walk_tallies(space, None, most).await.expect("a page");
+    assert_eq!((page.resume, tallies.resume), (None, None), "a page holds it all");
+    let tallies = tallies.tallies.into_iter().filter(|(_, number)| *number != 0);
+    (page.records.into_iter().collect(), tallies.collect())
+}
+
+async fn check_same_contents(store: &dyn MetaStore, reference: &dyn MetaStore) {
+    for space in [ORDERED, POINT] {
+        assert_eq!(contents(store, space).await, contents(reference, space).await, "{space:?}");
+    }
+    let reads: Vec<_> =
+        (0..3).map(|partition| range(key(partition, ""), key(partition + 1, ""), 100)).collect();
+    assert_eq!(ask(store, &reads).await, ask(reference, &reads).await);
+}

@@ -1,0 +1,220 @@
+//! Many calls under way at once, and calls that nobody waits for.
+
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+use futures::future::{FutureExt, join_all};
+use futures::pin_mut;
+
+use super::{
+    ask, check_record, decide, decide_one, equals, get, key, number, plan, put, range, record,
+    refused, tally, write,
+};
+use crate::{Found, Guard, MetaStore, Read, StoreErrorKind, Value, Verdict, Write};
+
+/// Once a resolver has marked a lane as aborted, the original that comes later is refused.
+pub async fn a_tombstone_beats_a_late_original(store: &dyn MetaStore) {
+    let lane = key(1, "lane");
+    write(store, [put(lane.clone(), "v0")]).await;
+    let resolver = plan([equals(lane.clone(), "v0")], [put(lane.clone(), "aborted")]);
+    let original = plan(
+        [equals(lane.clone(), "v0")],
+        [put(lane.clone(), "v1"), put(key(2, "effect"), "happened"), Write::Add(tally(2, "n"), 1)],
+    );
+    assert_eq!(decide_one(store, resolver).await, Verdict::Committed);
+    assert_eq!(decide_one(store, original).await, refused(0, Some(b"aborted")));
+    check_record(store, &key(2, "effect"), None).await;
+    assert_eq!(number(store, &tally(2, "n")).await, 0);
+}
+
+/// A resolver that comes after the original is refused, and learns that it happened. When both
+/// are under way at once, exactly one of them wins, and the lane says which.
+pub async fn a_tombstone_waits_for_an_early_original(store: &dyn MetaStore) {
+    for turn in 0..50_u64 {
+        let lane = key(turn, "lane");
+        write(store, [put(lane.clone(), "v0")]).await;
+        let original = [plan(
+            [equals(lane.clone(), "v0")],
+            [put(lane.clone(), "v1"), put(key(turn, "effect"), "")],
+        )];
+        let resolver = [plan([equals(lane.clone(), "v0")], [put(lane.clone(), "aborted")])];
+        let (happened, aborted) = if turn == 0 {
+            (decide(store, &original).await, decide(store, &resolver).await)
+        } else if turn % 2 == 0 {
+            futures::join!(decide(store, &original), decide(store, &resolver))
+        } else {
+            let (aborted, happened) =
+                futures::join!(decide(store, &resolver), decide(store, &original));
+            (happened, aborted)
+        };
+        if happened[0] == Verdict::Committed {
+            assert_eq!(aborted, [refused(0, Some(b"v1"))]);
+            check_record(store, &lane, Some(b"v1")).await;
+            check_record(store, &key(turn, "effect"), Some(b"")).await;
+        } else {
+            assert!(turn > 0, "the original came first");
+            assert_eq!(
+                (happened, aborted),
+                (vec![refused(0, Some(b"aborted"))], vec![Verdict::Committed])
+            );
+            check_record(store, &lane, Some(b"aborted")).await;
+            check_record(store, &key(turn, "effect"), None).await;
+        }
+    }
+}
+
+/// Of many who create one record at once, one does; the others learn who it was.
+pub async fn racing_creators_have_one_winner(store: &dyn MetaStore) {
+    const RACERS: u8 = 32;
+    for round in 0..20_u64 {
+        let prize = key(round, "prize");
+        let verdicts = join_all((0..RACERS).map(|racer| {
+            let plan = plan(
+                [Guard::Absent(prize.clone())],
+                [put(prize.clone(), [racer]), Write::Add(tally(round, "winners"), 1)],
+            );
+            decide_one(store, plan)
+        }))
+        .await;
+        let winners: Vec<u8> = (0..RACERS)
+            .zip(&verdicts)
+            .filter(|(_, verdict)| **verdict == Verdict::Committed)
+            .map(|(racer, _)| racer)
+            .collect();
+        assert_eq!(winners.len(), 1, "round {round}");
+        check_record(store, &prize, Some(&winners)).await;
+        let lost = verdicts.iter().filter(|verdict| **verdict == refused(0, Some(&winners)));
+        assert_eq!(lost.count(), usize::from(RACERS) - 1);
+        assert_eq!(number(store, &tally(round, "winners")).await, 1);
+    }
+}
+
+/// Counters kept by `Equals`, by tally and by records of their own all arrive at the same number.
+pub async fn concurrent_batches_lose_no_increment(store: &dyn MetaStore) {
+    const TASKS: u8 = 8;
+    const EACH: u64 = 25;
+    let counter = key(1, "counter");
+    write(store, [put(counter.clone(), 0_u64.to_be_bytes())]).await;
+    let done: Vec<Vec<u64>> = join_all((0..TASKS).map(|task| {
+        let counter = counter.clone();
+        async move {
+            let mut done = Vec::new();
+            let mut seen = record(store, &counter).await.expect("the counter is there");
+            while (done.len() as u64) < EACH {
+                let next = 1 + u64::from_be_bytes(seen[..].try_into().expect("eight bytes"));
+                let bytes = next.to_be_bytes();
+                let tried = plan(
+                    [Guard::Equals(counter.clone(), seen.clone())],
+                    [
+                        put(counter.clone(), bytes),
+                        put(key(2, bytes), [task]),
+                        Write::Add(tally(2, "done"), 1),
+                    ],
+                );
+                // A neighbour that is always refused shares the batch.
+                let neighbour = plan([Guard::Absent(counter.clone())], [put(key(3, "never"), "")]);
+                match &decide(store, &[neighbour, tried]).await[..] {
+                    [Verdict::Refused { .. }, Verdict::Committed] => {
+                        done.push(next);
+                        seen = Value::copy_from_slice(&bytes);
+                    }
+                    [
+                        Verdict::Refused { .. },
+                        Verdict::Refused { guard: 0, found: Some(found) },
+                    ] => {
+                        seen = found.clone();
+                    }
+                    other => panic!("not verdicts of these plans: {other:?}"),
+                }
+            }
+            done
+        }
+    }))
+    .await;
+    let total = u64::from(TASKS) * EACH;
+    let all: BTreeSet<u64> = done.iter().flatten().copied().collect();
+    assert_eq!(all, (1..=total).collect(), "each number was given once");
+    check_record(store, &counter, Some(&total.to_be_bytes())).await;
+    assert_eq!(number(store, &tally(2, "done")).await.unsigned_abs(), total);
+    for (task, numbers) in (0..TASKS).zip(&done) {
+        for number in numbers {
+            check_record(store, &key(2, number.to_be_bytes()), Some(&[task])).await;
+        }
+    }
+    check_record(store, &key(3, "never"), None).await;
+}
+
+/// While many write pairs at once, a reader finds whole pairs only, and its own at once.
+pub async fn concurrent_readers_see_whole_batches(store: &dyn MetaStore) {
+    join_all((0..16_u8).map(|task| async move {
+        for turn in 0..15_u8 {
+            let writes = [put(key(1, [task, turn]), [turn]), put(key(2, [task, turn]), [turn])];
+            write(store, [writes[0].clone(), writes[1].clone()]).await;
+            let reads = [
+                range(key(1, ""), key(2, ""), 1_000),
+                range(key(2, ""), key(3, ""), 1_000),
+                get(key(2, [task, turn])),
+            ];
+            let found = ask(store, &reads).await;
+            let [Found::Range(left), Found::Range(right), Found::Record(Some(_))] = &found[..]
+            else {
+                panic!("a task does not find its own write: {found:?}")
+            };
+            let left: Vec<_> = left.iter().map(|entry| entry.key.suffix()).collect();
+            let right: Vec<_> = right.iter().map(|entry| entry.key.suffix()).collect();
+            assert_eq!(left, right, "half a pair");
+        }
+    }))
+    .await;
+}
+
+/// A caller that goes away in the middle of a commit leaves it whole, done or not done, and the
+/// store well.
+pub async fn commits_outlive_their_callers(store: &dyn MetaStore) {
+    for turn in 0..40_u8 {
+        let plans =
+            [plan([], [put(key(1, [turn]), "left")]), plan([], [put(key(2, [turn]), "right")])];
+        {
+            let call = store.commit(&plans).fuse();
+            let read = [get(key(1, [turn])), Read::Tally(tally(1, "none"))];
+            let asked = store.read(&read).fuse();
+            pin_mut!(call, asked);
+            // Polled a few times, then dropped: somewhere in the middle.
+            for _ in 0..turn % 4 {
+                poll_fn(|context| {
+                    let _: (Poll<_>, Poll<_>) =
+                        (call.as_mut().poll(context), asked.as_mut().poll(context));
+                    Poll::Ready(())
+                })
+                .await;
+                if turn % 2 == 0 {
+                    break;
+                }
+            }
+        }
+        write(store, [put(key(3, [turn]), "after")]).await;
+        let found =
+            ask(store, &[get(key(1, [turn])), get(key(2, [turn])), get(key(3, [turn]))]).await;
+        let there: Vec<bool> =
+            found.iter().map(|found| matches!(found, Found::Record(Some(_)))).collect();
+        assert_eq!(there[0], there[1], "a batch of one call was torn in turn {turn}");
+        assert!(there[2]);
+    }
+}
+
+/// After `close`, every call fails, and says that nothing happened. Closing twice is harmless.
+pub async fn a_closed_store_is_unavailable(store: &dyn MetaStore) {
+    write(store, [put(key(1, "a"), "")]).await;
+    store.close().await;
+    let errors = [
+        store.read(&[get(key(1, "a"))]).await.expect_err("closed"),
+        store.commit(&[plan([], [put(key(1, "b"), "")])]).await.expect_err("closed"),
+        store.walk(super::ORDERED, None, 1).await.expect_err("closed"),
+        store.walk_tallies(super::ORDERED, None, 1).await.expect_err("closed"),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    }
+    store.close().await;
+}

@@ -1,0 +1,82 @@
+//! Ranges: order, bounds, limits.
+
+use super::{ORDERED, key, point, put, suffixes, write};
+use crate::{Key, MetaStore, Space};
+
+/// A whole partition is a range, and only its own records are in it.
+pub async fn a_whole_partition_is_a_range(store: &dyn MetaStore) {
+    write(store, [put(key(6, "x"), "6"), put(key(8, ""), "8"), put(key(8, "x"), "8")]).await;
+    write(store, [put(key(7, ""), "7"), put(key(7, [0xff; 40]), "7"), put(key(7, "m"), "7")]).await;
+    assert_eq!(
+        suffixes(store, key(7, ""), key(8, ""), 100).await,
+        [b"".to_vec(), b"m".to_vec(), vec![0xff; 40]]
+    );
+    assert!(suffixes(store, key(9, ""), key(10, ""), 100).await.is_empty());
+}
+
+/// The start is in, the end is out, and a limit takes the first ones.
+pub async fn a_range_has_its_bounds_and_its_limit(store: &dyn MetaStore) {
+    let names = ["a", "b", "c", "d"];
+    write(store, names.map(|name| put(key(1, name), name))).await;
+    let all = suffixes(store, key(1, "a"), key(1, "d"), 10).await;
+    assert_eq!(all, [b"a", b"b", b"c"]);
+    assert_eq!(suffixes(store, key(1, "aa"), key(1, "cc"), 10).await, [b"b", b"c"]);
+    assert_eq!(suffixes(store, key(1, "a"), key(2, ""), 2).await, [b"a", b"b"]);
+    assert_eq!(suffixes(store, key(1, "a"), key(2, ""), 4).await.len(), 4);
+    assert!(suffixes(store, key(1, "a"), key(2, ""), 0).await.is_empty());
+    assert!(suffixes(store, key(1, "b"), key(1, "b"), 9).await.is_empty(), "an empty range");
+}
+
+/// Order is by unsigned bytes, shorter first, whatever order they were written in.
+pub async fn ranges_follow_byte_order(store: &dyn MetaStore) {
+    let mut sorted: Vec<Vec<u8>> = vec![
+        b"".to_vec(),
+        vec![0x00],
+        vec![0x00, 0x00],
+        vec![0x00, 0xff],
+        vec![0x01],
+        b"A".to_vec(),
+        b"a".to_vec(),
+        b"a\x00".to_vec(),
+        b"a ".to_vec(),
+        b"a-b".to_vec(),
+        b"a.txt".to_vec(),
+        b"a/".to_vec(),
+        b"aa".to_vec(),
+        vec![0x7f],
+        vec![0x80],
+        "ä".as_bytes().to_vec(),
+        vec![0xff],
+        vec![0xff, 0x00],
+        vec![0xff, 0xff],
+    ];
+    sorted.extend((2..=255_u8).map(|byte| vec![byte, byte, byte]));
+    sorted.sort();
+    let shuffled = sorted.iter().step_by(2).rev().chain(sorted.iter().skip(1).step_by(2));
+    let writes: Vec<_> = shuffled.map(|suffix| put(key(3, suffix), suffix)).collect();
+    write(store, writes).await;
+    assert_eq!(suffixes(store, key(3, ""), key(4, ""), 1_000).await, sorted);
+
+    let from = b"a\x00".to_vec();
+    let rest: Vec<_> = sorted.iter().filter(|suffix| **suffix >= from).take(7).cloned().collect();
+    assert_eq!(suffixes(store, key(3, &from), key(4, ""), 7).await, rest);
+}
+
+/// Neighbouring partitions, neighbouring spaces and look-alikes stay outside.
+pub async fn ranges_never_leave_a_partition(store: &dyn MetaStore) {
+    let neighbours = [
+        key(0x0100, "n"),
+        key(0x00ff, "n"),
+        key(u64::MAX, "n"),
+        key(0, "n"),
+        Key::new(Space(ORDERED.0 - 1), 0x00fe, b"n"),
+        Key::new(Space(ORDERED.0 + 1), 0x00fe, b"n"),
+        Key::new(Space(ORDERED.0.to_ascii_uppercase()), 0x00fe, b"n"),
+        point(0x00fe),
+    ];
+    write(store, neighbours.map(|key| put(key, "not this"))).await;
+    write(store, [put(key(0x00fe, "in"), "this")]).await;
+    assert_eq!(suffixes(store, key(0x00fe, ""), key(0x00ff, ""), 10).await, [b"in"]);
+    let last = suffixes(store, key(u64::MAX, ""), key(u64::MAX, [0xff; 9]), 10).await;
+    assert_eq!(last, [b"n"], "the last partition of a space");
+}

@@ -1,0 +1,171 @@
+//! Reads: snapshots, freshness, follows.
+
+use futures::future::join_all;
+
+use super::{
+    POINT, ask, ask_one, check_record, entry, follow, get, key, plan, point, put, range, tally,
+    value, write,
+};
+use crate::{Entry, Found, MetaStore, Read, Verdict, Write};
+
+/// Answers stand at the indices of their questions, whatever the kinds and repetitions.
+pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
+    write(store, [put(key(1, "a"), "A"), put(key(1, "b"), "B"), put(point(9), "P")]).await;
+    write(store, [Write::Add(tally(1, "n"), 7)]).await;
+    let reads = [
+        get(point(9)),
+        Read::Tally(tally(1, "n")),
+        range(key(1, ""), key(2, ""), 1),
+        get(key(1, "none")),
+        get(key(1, "b")),
+        Read::Tally(tally(1, "none")),
+        range(key(1, "b"), key(2, ""), 9),
+        get(key(1, "b")),
+        Read::Tally(tally(1, "n")),
+    ];
+    let b = entry(&key(1, "b"), "B");
+    let expected = [
+        Found::Record(Some(entry(&point(9), "P"))),
+        Found::Tally(7),
+        Found::Range(vec![entry(&key(1, "a"), "A")]),
+        Found::Record(None),
+        Found::Record(Some(b.clone())),
+        Found::Tally(0),
+        Found::Range(vec![b.clone()]),
+        Found::Record(Some(b)),
+        Found::Tally(7),
+    ];
+    assert_eq!(ask(store, &reads).await, expected);
+    assert!(ask(store, &[]).await.is_empty());
+}
+
+/// A read that begins after a commit was acknowledged holds it.
+pub async fn reads_see_acknowledged_commits(store: &dyn MetaStore) {
+    for turn in 1..=100_i64 {
+        let now = turn.to_be_bytes();
+        write(store, [put(key(1, "turn"), now), Write::Max(tally(1, "turn"), turn)]).await;
+        let reads =
+            [get(key(1, "turn")), range(key(1, ""), key(2, ""), 5), Read::Tally(tally(1, "turn"))];
+        let found = ask(store, &reads).await;
+        let record = entry(&key(1, "turn"), now);
+        let expected =
+            [Found::Record(Some(record.clone())), Found::Range(vec![record]), Found::Tally(turn)];
+        assert_eq!(found, expected, "turn {turn}");
+    }
+}
+
+/// While committers move units between two records, no read sees one half of a move.
+pub async fn reads_are_snapshots(store: &dyn MetaStore) {
+    const UNITS: u8 = 200;
+    let (left, right) = (key(1, "left"), key(2, "right"));
+    write(store, [put(left.clone(), [UNITS]), put(right.clone(), [0])]).await;
+    let writer = async {
+        for moved in 1..=UNITS {
+            let writes = [
+                put(left.clone(), [UNITS - moved]),
+                put(right.clone(), [moved]),
+                Write::Add(tally(3, "moved"), 1),
+            ];
+            write(store, writes).await;
+        }
+    };
+    let readers = join_all((0..4).map(|_| async {
+        let mut highest = 0;
+        while highest < i64::from(UNITS) {
+            // A record, a range and a tally: an engine may fetch each in its own way.
+            let reads = [
+                get(left.clone()),
+                range(key(2, ""), key(3, ""), 2),
+                Read::Tally(tally(3, "moved")),
+            ];
+            let found = ask(store, &reads).await;
+            let [Found::Record(Some(left)), Found::Range(right), Found::Tally(moved)] = &found[..]
+            else {
+                panic!("answers of other kinds: {found:?}")
+            };
+            assert_eq!(left.value[0] + right[0].value[0], UNITS, "one half of a move");
+            assert_eq!(i64::from(right[0].value[0]), *moved, "a tally from another snapshot");
+            assert!(*moved >= highest, "a reader went back in time");
+            highest = *moved;
+        }
+    }));
+    futures::join!(writer, readers);
+}
+
+/// Records of point spaces are written, guarded and read like any other.
+pub async fn point_spaces_hold_records_too(store: &dyn MetaStore) {
+    write(store, [put(point(1), "one"), put(point(2), "two")]).await;
+    write(store, [Write::Delete(point(1)), put(point(2), "zwei")]).await;
+    check_record(store, &point(1), None).await;
+    check_record(store, &point(2), Some(b"zwei")).await;
+    let verdicts =
+        super::decide(store, &[plan([crate::Guard::Absent(point(2))], [put(point(3), "")])]).await;
+    assert_eq!(verdicts, [super::refused(0, Some(b"zwei"))]);
+    assert_ne!(verdicts, [Verdict::Committed]);
+}
+
+/// A follow reads the record that the found one points to, in another space and partition.
+pub async fn a_follow_hits_misses_and_falls_short(store: &dyn MetaStore) {
+    // Zero bytes, in the pointer and in the target's key, must not end anything early.
+    let mut pointer = b"xx".to_vec();
+    pointer.extend_from_slice(&0x0001_00ff_0000_0a00_u64.to_be_bytes());
+    let target = point(0x0001_00ff_0000_0a00);
+    write(store, [put(key(1, "hit"), &pointer), put(target.clone(), b"\0found\0")]).await;
+    write(store, [put(key(1, "miss"), [9; 10]), put(key(1, "short"), &pointer[..9])]).await;
+    write(store, [put(key(1, "empty"), "")]).await;
+
+    let by = follow(&[POINT.0], 2, 8);
+    let reads = ["hit", "miss", "short", "empty", "none"]
+        .map(|name| Read::Record { key: key(1, name), follow: Some(by.clone()) });
+    let expected = [
+        Found::Record(Some(Entry {
+            key: key(1, "hit"),
+            value: value(&pointer),
+            target: Some(value(b"\0found\0")),
+        })),
+        Found::Record(Some(entry(&key(1, "miss"), [9; 10]))),
+        Found::Record(Some(entry(&key(1, "short"), &pointer[..9]))),
+        Found::Record(Some(entry(&key(1, "empty"), ""))),
+        Found::Record(None),
+    ];
+    assert_eq!(ask(store, &reads).await, expected);
+
+    // The prefix may be a space and a partition; then the pointer is the suffix.
+    let mut prefix = vec![super::ORDERED.0];
+    prefix.extend_from_slice(&5_u64.to_be_bytes());
+    write(store, [put(key(5, "\0\u{1}"), "suffix"), put(key(5, ""), "partition")]).await;
+    let by_suffix = Read::Record { key: key(1, "hit"), follow: Some(follow(&prefix, 2, 2)) };
+    let Found::Record(Some(found)) = ask_one(store, by_suffix).await else { panic!("it is there") };
+    assert_eq!(found.target, Some(value("suffix")));
+    let by_nothing = Read::Record { key: key(1, "empty"), follow: Some(follow(&prefix, 0, 0)) };
+    let Found::Record(Some(found)) = ask_one(store, by_nothing).await else { panic!("it's there") };
+    assert_eq!(found.target, Some(value("partition")));
+}
+
+/// A range follows each of its records by itself.
+pub async fn ranges_follow_each_record(store: &dyn MetaStore) {
+    for number in 0..20_u64 {
+        let name = format!("{number:02}");
+        write(store, [put(key(1, &name), number.to_be_bytes())]).await;
+        if number % 3 == 0 {
+            write(store, [put(point(number), format!("target {number}"))]).await;
+        }
+    }
+    write(store, [put(key(1, "10"), "short")]).await;
+    let read = Read::Range {
+        start: key(1, "02"),
+        end: key(1, "15"),
+        limit: 12,
+        follow: Some(follow(&[POINT.0], 0, 8)),
+    };
+    let Found::Range(entries) = ask_one(store, read).await else { panic!("a range was asked for") };
+    assert_eq!(entries.len(), 12);
+    for (number, found) in (2_u64..).zip(&entries) {
+        let expected = Entry {
+            key: key(1, format!("{number:02}")),
+            value: if number == 10 { value("short") } else { value(number.to_be_bytes()) },
+            target: (number % 3 == 0).then(|| value(format!("target {number}"))),
+        };
+        assert_eq!(found, &expected);
+    }
+}
