@@ -1,0 +1,198 @@
+//! Blocks that no record names yet, and who deletes them.
+//!
+//! Every block that a writer puts is claimed first. While a claim is armed, dropping its last
+//! owner deletes the blocks in a task of the volume: the writer, the staged content and each put
+//! under way are owners, so nothing is deleted while it may still be written. A claim is disarmed
+//! before a plan that names its blocks is sent, and armed again only when it is known that no
+//! such plan can commit.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use block::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockStore};
+use futures::StreamExt;
+use futures::stream;
+use record::{BlockId, Content};
+use tracing::warn;
+
+use super::{BlockIds, ByteBudget, Deadlines, Traffic};
+use crate::Tasks;
+
+/// Blocks of one abandoned content that are deleted at the same time.
+const DELETES_AT_ONCE: usize = 4;
+
+/// How often the deletion of one block is tried before it is left to the sweeper.
+const DELETE_TRIES: u32 = 3;
+
+/// The pause before the second try; it doubles from there.
+const DELETE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What all writers of a session share.
+#[derive(Debug)]
+pub struct Staging {
+    /// Where blocks are put.
+    pub blocks: Arc<dyn BlockStore>,
+    /// The ids of the session.
+    pub ids: BlockIds,
+    /// What bodies on their way in may hold in memory.
+    pub budget: ByteBudget,
+    /// Where puts and deletions run.
+    pub tasks: Tasks,
+    /// Content bytes of a full block. What is beyond the limits of a block counts as the limit.
+    pub block_bytes: u32,
+    /// Up to how many bytes a body is kept whole instead of being cut into blocks.
+    pub inline_bytes_max: u32,
+    /// How long to wait.
+    pub deadlines: Deadlines,
+    /// What happened.
+    pub traffic: Arc<Traffic>,
+}
+
+impl Staging {
+    pub(super) fn block_bytes(&self) -> u32 {
+        self.block_bytes.clamp(1, BLOCK_BYTES_MAX)
+    }
+}
+
+/// The blocks of one content, and whether dropping them deletes them.
+///
+/// They begin armed. Only what can no longer be named by any plan may be armed again: after a
+/// plan whose outcome is not known, disarmed blocks belong to the sweeper.
+#[derive(Debug)]
+pub struct StagedBlocks(pub(super) Arc<Claim>);
+
+impl StagedBlocks {
+    /// From now on a plan may name the blocks: dropping them deletes nothing.
+    pub fn disarm(&mut self) {
+        self.0.armed.store(false, Ordering::SeqCst);
+    }
+
+    /// No plan that names the blocks can commit: dropping them deletes them again.
+    pub fn rearm(&mut self) {
+        self.0.armed.store(true, Ordering::SeqCst);
+    }
+
+    /// The blocks, in the order of their ids.
+    pub fn ids(&self) -> Vec<BlockId> {
+        self.0.ids().iter().copied().collect()
+    }
+}
+
+/// The shared part of [`StagedBlocks`]: the writer and each put under way hold it too.
+#[derive(Debug)]
+pub(super) struct Claim {
+    staging: Arc<Staging>,
+    ids: Mutex<BTreeSet<BlockId>>,
+    armed: AtomicBool,
+}
+
+impl Claim {
+    pub(super) fn new(staging: Arc<Staging>) -> Arc<Claim> {
+        Arc::new(Claim { staging, ids: Mutex::default(), armed: AtomicBool::new(true) })
+    }
+
+    /// Before a block is put.
+    pub(super) fn add(&self, id: BlockId) {
+        self.ids().insert(id);
+    }
+
+    /// When the bytes under an id are not ours.
+    pub(super) fn forget(&self, id: BlockId) {
+        self.ids().remove(&id);
+    }
+
+    /// The set is whole between any two statements, so a panic elsewhere leaves it usable.
+    fn ids(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let ids = mem::take(&mut *self.ids());
+        if self.armed.load(Ordering::SeqCst) && !ids.is_empty() {
+            let staging = Arc::clone(&self.staging);
+            drop(self.staging.tasks.spawn("delete staged blocks", delete(staging, ids)));
+        }
+    }
+}
+
+async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>) {
+    let staging = &staging;
+    stream::iter(ids)
+        .for_each_concurrent(DELETES_AT_ONCE, async |id| match delete_one(staging, id).await {
+            Ok(()) => staging.traffic.abandoned.add(1),
+            Err(error) => {
+                staging.traffic.left_behind.add(1);
+                warn!(block = %id, %error, "a staged block is left to the sweeper");
+            }
+        })
+        .await;
+}
+
+async fn delete_one(staging: &Staging, id: BlockId) -> Result<(), BlockError> {
+    let mut pause = DELETE_PAUSE;
+    let mut tries = 1;
+    loop {
+        let deleting = tokio::time::timeout(staging.deadlines.block, staging.blocks.delete(id));
+        let error = match deleting.await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(late) => {
+                let doing = format!("deleting block {id}");
+                BlockError::because(BlockErrorKind::Unavailable, doing, late)
+            }
+        };
+        if tries == DELETE_TRIES || error.kind() == BlockErrorKind::Refused {
+            return Err(error);
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+        tries += 1;
+    }
+}
+
+/// A whole body, durable, that no record names yet. Dropping it deletes its blocks in the
+/// background, unless it was disarmed.
+#[derive(Debug)]
+#[must_use = "what is not published is deleted"]
+pub struct StagedContent {
+    content: Content,
+    size: u64,
+    blocks: StagedBlocks,
+}
+
+impl StagedContent {
+    pub(super) fn new(content: Content, size: u64, blocks: StagedBlocks) -> StagedContent {
+        StagedContent { content, size, blocks }
+    }
+
+    /// Bytes of the body.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The body: inline, or any number of slices in the order of their positions. Never pages:
+    /// laying them out is the publisher's business.
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// See [`StagedBlocks::disarm`].
+    pub fn disarm(&mut self) {
+        self.blocks.disarm();
+    }
+
+    /// See [`StagedBlocks::rearm`].
+    pub fn rearm(&mut self) {
+        self.blocks.rearm();
+    }
+
+    /// The body, and the blocks behind it with their state.
+    pub fn into_parts(self) -> (Content, StagedBlocks) {
+        (self.content, self.blocks)
+    }
+}

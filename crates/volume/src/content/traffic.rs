@@ -1,0 +1,41 @@
+//! What the byte path did, as counters.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of the byte path since the volume was opened. They only grow.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Blocks put.
+    pub puts: Count,
+    /// Content bytes put in blocks.
+    pub put_bytes: Count,
+    /// Puts that found their id taken by other bytes, and went on under another.
+    pub conflicts: Count,
+    /// Puts that failed.
+    pub failed_puts: Count,
+    /// Block reads asked of the block store, second tries included.
+    pub gets: Count,
+    /// Content bytes read from blocks and verified.
+    pub got_bytes: Count,
+    /// Block reads that were tried a second time.
+    pub second_gets: Count,
+    /// Staged blocks that were deleted because nobody published them.
+    pub abandoned: Count,
+    /// Staged blocks that could not be deleted, and are left to the sweeper.
+    pub left_behind: Count,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,286 @@
+//! A body on its way in.
+//!
+//! Small bodies stay whole. Larger ones are cut into blocks; a full block leaves in a task of its
+//! own while the body goes on arriving.
+//!
+//! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
+//! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds
+//! little. A step beyond the first waits for [`GROWTH_PATIENCE`] only: then the block is cut
+//! where it stands, and leaves. So nobody waits long for memory while holding an unfinished
+//! block, and writers cannot lock each other out; short memory makes short blocks. The permit is
+//! given back when the put has returned. Nothing more is taken from the client meanwhile.
+//!
+//! **Failure.** The first failed put fails the upload. What it has put is deleted when the last
+//! put under way has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockError, BlockErrorKind, BlockRef, SealedBlock, Sealer, sealed};
+use bytes::{Bytes, BytesMut};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use record::{Content, Slice};
+use tokio::task::{JoinError, JoinHandle};
+
+use super::staging::Claim;
+use super::{Deadlines, Permit, StagedBlocks, StagedContent, Staging};
+use crate::VolumeError;
+
+/// Blocks that one upload may hold in memory, the unfinished one included.
+pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
+
+/// Bytes of a block's first permit, and what a block has at least when memory is short.
+pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
+
+/// How long an unfinished block waits to grow before it is cut as it is.
+pub const GROWTH_PATIENCE: Duration = Duration::from_millis(100);
+
+/// One upload's body. Dropping it deletes what it has put, in the background.
+#[derive(Debug)]
+pub struct ContentWriter {
+    staging: Arc<Staging>,
+    claim: Arc<Claim>,
+    size_hint: Option<u64>,
+    /// Bytes that have arrived.
+    size: u64,
+    /// What has arrived, as long as the body may be kept whole.
+    inline: Option<BytesMut>,
+    block: Option<OpenBlock>,
+    puts: FuturesUnordered<JoinHandle<Result<Slice, VolumeError>>>,
+    slices: Vec<Slice>,
+    failed: bool,
+}
+
+/// A block that is not full yet.
+#[derive(Debug)]
+struct OpenBlock {
+    sealer: Sealer,
+    /// Where in the body it begins.
+    position: u64,
+    /// Bytes at which it is full.
+    target: u32,
+    /// Bytes that it has memory for.
+    granted: u32,
+    permit: Permit,
+}
+
+impl ContentWriter {
+    /// Begins a body. `size_hint` is its size as far as it was announced: right, it saves memory;
+    /// wrong, it does no harm.
+    pub fn new(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
+        let inline_bytes_max = u64::from(staging.inline_bytes_max);
+        let small = size_hint.is_none_or(|size| size <= inline_bytes_max);
+        ContentWriter {
+            staging: Arc::clone(staging),
+            claim: Claim::new(Arc::clone(staging)),
+            size_hint,
+            size: 0,
+            inline: small.then(BytesMut::new),
+            block: None,
+            puts: FuturesUnordered::new(),
+            slices: Vec::new(),
+            failed: false,
+        }
+    }
+
+    /// Bytes that have arrived.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Takes more of the body. Returns when there is memory for it; blocks upload meanwhile.
+    ///
+    /// # Errors
+    /// `Overloaded` if there was no memory in time, `Unavailable` if a block could not be put.
+    /// After any error the body is lost, and every later call fails.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), VolumeError> {
+        if self.failed {
+            return Err(VolumeError::Unavailable("the upload has failed before".to_owned()));
+        }
+        // Set for the time of the call, so that a call dropped halfway fails the body too.
+        self.failed = true;
+        self.accept(bytes).await?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Ends the body, and waits until every block of it is durable.
+    ///
+    /// # Errors
+    /// `Unavailable` if a block could not be put; then nothing of the body remains.
+    pub async fn finish(mut self) -> Result<StagedContent, VolumeError> {
+        if self.failed {
+            return Err(VolumeError::Unavailable("the upload has failed before".to_owned()));
+        }
+        self.put_block();
+        while let Some(put) = self.puts.next().await {
+            self.slices.push(landed(put)?);
+        }
+        let content = match self.inline.take() {
+            Some(bytes) => Content::Inline(bytes.freeze()),
+            None if self.slices.is_empty() => Content::Inline(Bytes::new()),
+            None => {
+                self.slices.sort_unstable_by_key(|slice| slice.position);
+                Content::Slices(std::mem::take(&mut self.slices))
+            }
+        };
+        Ok(StagedContent::new(content, self.size, StagedBlocks(Arc::clone(&self.claim))))
+    }
+
+    async fn accept(&mut self, bytes: Bytes) -> Result<(), VolumeError> {
+        while let Some(Some(put)) = self.puts.next().now_or_never() {
+            self.slices.push(landed(put)?);
+        }
+        let Some(mut whole) = self.inline.take() else { return self.cut(bytes).await };
+        if whole.len() + bytes.len() <= self.staging.inline_bytes_max as usize {
+            self.size += bytes.len() as u64;
+            whole.extend_from_slice(&bytes);
+            self.inline = Some(whole);
+            return Ok(());
+        }
+        // Too large to stay whole: what was kept begins the first block. If a size was announced,
+        // it was wrong.
+        self.size_hint = None;
+        self.size = 0;
+        self.cut(whole.freeze()).await?;
+        self.cut(bytes).await
+    }
+
+    /// Distributes bytes over blocks.
+    async fn cut(&mut self, mut bytes: Bytes) -> Result<(), VolumeError> {
+        while !bytes.is_empty() {
+            let block = self.room().await?;
+            let room = block.granted - block.sealer.len();
+            let piece = bytes.split_to(bytes.len().min(room as usize));
+            block.sealer.push(&piece);
+            let full = block.sealer.len() == block.target;
+            self.size += piece.len() as u64;
+            if full {
+                self.put_block();
+            }
+        }
+        Ok(())
+    }
+
+    /// A block with room for at least one byte.
+    async fn room(&mut self) -> Result<&mut OpenBlock, VolumeError> {
+        let mut block = match self.block.take() {
+            Some(block) => block,
+            None => self.open_block().await?,
+        };
+        if block.granted == block.sealer.len() {
+            let step = block.granted.min(block.target - block.granted);
+            match self.staging.budget.acquire(u64::from(step), GROWTH_PATIENCE).await {
+                Ok(more) => {
+                    block.permit.merge(more);
+                    block.granted += step;
+                }
+                Err(_) => {
+                    self.block = Some(block);
+                    self.put_block();
+                    block = self.open_block().await?;
+                }
+            }
+        }
+        Ok(self.block.insert(block))
+    }
+
+    async fn open_block(&mut self) -> Result<OpenBlock, VolumeError> {
+        while self.puts.len() >= UPLOAD_BLOCKS_IN_FLIGHT {
+            if let Some(put) = self.puts.next().await {
+                self.slices.push(landed(put)?);
+            }
+        }
+        let full = self.staging.block_bytes();
+        let announced = self.size_hint.and_then(|size| size.checked_sub(self.size));
+        let rest = announced.filter(|rest| *rest > 0);
+        let target = rest.map_or(full, |rest| u32::try_from(rest).unwrap_or(full).min(full));
+        let granted = target.min(PERMIT_STEP_BYTES);
+        // What was admitted should end, so only the first block is refused early.
+        let Deadlines { budget, block } = self.staging.deadlines;
+        let patience = if self.size == 0 { budget } else { block };
+        let permit = self.staging.budget.acquire(u64::from(granted), patience).await?;
+        // An announced block is allocated once; another one grows with its permit, by copies.
+        let capacity = if rest.is_some() { target } else { granted };
+        let sealer = Sealer::new(self.staging.ids.draw(), capacity);
+        Ok(OpenBlock { sealer, position: self.size, target, granted, permit })
+    }
+
+    /// Sends the open block on its way, if there is one.
+    fn put_block(&mut self) {
+        let Some(OpenBlock { sealer, position, permit, .. }) = self.block.take() else { return };
+        let block = sealer.finish();
+        let (staging, claim) = (Arc::clone(&self.staging), Arc::clone(&self.claim));
+        self.puts.push(self.staging.tasks.spawn("put block", async move {
+            let put = put(&staging, &claim, block).await;
+            drop(permit);
+            let BlockRef { id, length, crc32c } = put?;
+            Ok(Slice {
+                position,
+                block: id,
+                block_length: length,
+                block_crc32c: crc32c,
+                offset: 0,
+                length,
+            })
+        }));
+    }
+}
+
+/// What became of a put's task.
+fn landed(put: Result<Result<Slice, VolumeError>, JoinError>) -> Result<Slice, VolumeError> {
+    put.map_err(|error| VolumeError::Unavailable(format!("a block was not put: {error}")))?
+}
+
+/// Puts a block; once more under another id if the first is taken by other bytes.
+async fn put(
+    staging: &Staging,
+    claim: &Claim,
+    block: SealedBlock,
+) -> Result<BlockRef, VolumeError> {
+    let block = match try_put(staging, claim, &block).await {
+        Err(error) if error.kind() == BlockErrorKind::Conflict => {
+            staging.traffic.conflicts.add(1);
+            let renamed = rename(staging, &block)?;
+            drop(block);
+            try_put(staging, claim, &renamed).await.map(|()| renamed)
+        }
+        other => other.map(|()| block),
+    };
+    match block {
+        Ok(block) => {
+            staging.traffic.puts.add(1);
+            staging.traffic.put_bytes.add(u64::from(block.length()));
+            Ok(block.reference())
+        }
+        Err(error) => {
+            staging.traffic.failed_puts.add(1);
+            Err(VolumeError::Unavailable(error.to_string()))
+        }
+    }
+}
+
+async fn try_put(staging: &Staging, claim: &Claim, block: &SealedBlock) -> Result<(), BlockError> {
+    claim.add(block.id());
+    match tokio::time::timeout(staging.deadlines.block, staging.blocks.put(block)).await {
+        Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
+            // The bytes under this id are somebody else's, and not ours to delete.
+            claim.forget(block.id());
+            Err(error)
+        }
+        Ok(result) => result,
+        Err(late) => {
+            let doing = format!("writing block {}", block.id());
+            Err(BlockError::because(BlockErrorKind::Unavailable, doing, late))
+        }
+    }
+}
+
+/// The same content under a new id. The checksums cover the id, so it is sealed anew.
+fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
+    let pieces = sealed::open(block.reference(), 0..block.length(), block.bytes().clone())?;
+    let mut sealer = Sealer::new(staging.ids.draw(), block.length());
+    pieces.iter().for_each(|piece| sealer.push(piece));
+    Ok(sealer.finish())
+}

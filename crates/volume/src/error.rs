@@ -1,0 +1,53 @@
+//! Why an operation on a volume failed, by what the caller answers.
+
+use block::{BlockError, BlockErrorKind};
+use namespace::FsError;
+use store::{StoreError, StoreErrorKind};
+
+/// Why an operation failed: an answer of the namespace, or trouble behind it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VolumeError {
+    /// The namespace's answer.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    /// The metadata store or the blocks cannot be reached, or answer too late. Nothing happened.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
+    /// Whether a change happened was not known in time: nothing may be assumed.
+    #[error("outcome unknown: {0}")]
+    Unknown(String),
+    /// The byte budget was not granted in time: the load is beyond what fits into memory.
+    #[error("overloaded: no memory within the deadline")]
+    Overloaded,
+    /// A record or block is not what was written. A person must look.
+    #[error("corrupt: {0}")]
+    Corrupt(String),
+    /// This session has ended; another may have taken over.
+    #[error("the session has ended")]
+    Fenced,
+}
+
+impl From<BlockError> for VolumeError {
+    fn from(error: BlockError) -> VolumeError {
+        match error.kind() {
+            // A record named the block, so it must be there.
+            BlockErrorKind::NotFound | BlockErrorKind::Corrupt => {
+                VolumeError::Corrupt(error.to_string())
+            }
+            _ => VolumeError::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for VolumeError {
+    fn from(error: StoreError) -> VolumeError {
+        match error.kind() {
+            StoreErrorKind::Unavailable => VolumeError::Unavailable(error.to_string()),
+            StoreErrorKind::Unknown => VolumeError::Unknown(error.to_string()),
+            StoreErrorKind::Corrupt | StoreErrorKind::Malformed => {
+                VolumeError::Corrupt(error.to_string())
+            }
+        }
+    }
+}
