@@ -1,0 +1,61 @@
+//! Runs what a machine must do around the code: tests with services and clients, checks, benchmarks.
+//!
+//! Whatever a task starts, it ends: every program runs in a process group of its own, which ends
+//! with the value that owns it, also on Ctrl-C. Nothing of ours is linked in here; the gateway is
+//! known by its command line and its S3 interface only, as users know it.
+
+mod bench;
+mod certificate;
+mod child;
+mod progress;
+mod servers;
+mod test;
+mod tidy;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser as _;
+
+use crate::child::Stop;
+use crate::workspace::Workspace;
+
+/// Automation for this workspace.
+#[derive(clap::Parser, Debug)]
+#[command(name = "cargo xtask", version)]
+enum Task {
+    /// Install what tests need, start it on private ports, run every test, clean up.
+    Test(test::Options),
+    /// Check the architecture's invariants.
+    Tidy,
+    /// Measure the gateway beside direct MinIO.
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    match run(&Task::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a task; false if it has run and found something wrong.
+fn run(task: &Task) -> Result<bool> {
+    let stop = Stop::on_signals()?;
+    let workspace = Workspace::find()?;
+    match task {
+        Task::Test(options) => test::run(&workspace, options, &stop),
+        Task::Bench(options) => bench::run(&workspace, options, &stop),
+        Task::Tidy => {
+            let report = tidy::check(&workspace)?;
+            println!("{report}");
+            Ok(report.errors.is_empty())
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! `cargo xtask test`: everything that a change must pass, on a fresh machine, in one command.
+//!
+//! Cheap checks come first, then one build that the Rust tests and the client suites share. A step
+//! that fails does not keep the others from running: one run tells everything.
+
+mod clients;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::certificate::Certificate;
+use crate::child::{Child, Stop, tail};
+use crate::progress::{Mark, Progress};
+use crate::servers::{ACCESS_KEY, SECRET_KEY, Server};
+use crate::tidy;
+use crate::tools::Tools;
+use crate::workspace::{Workspace, which};
+
+pub(crate) use summary::Counts;
+
+/// How long a cargo step may take; the first build of a clean checkout is the longest.
+const CARGO_LIMIT: Duration = Duration::from_mins(25);
+
+/// Lines of a log shown when its step fails.
+const TAIL_LINES: usize = 80;
+
+/// What to run.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Options {
+    /// Only steps whose name contains this; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Keep the folder with all logs and data, and print where it is.
+    #[arg(long)]
+    keep: bool,
+    /// Install nothing; fail where something is missing.
+    #[arg(long)]
+    skip_install: bool,
+    /// Run the client suites against plain MinIO instead of the gateway: the proof that a failing
+    /// suite blames the right side.
+    #[arg(long)]
+    reference: bool,
+}
+
+/// One run: what it needs and what it has found so far.
+struct Run<'a> {
+    options: &'a Options,
+    workspace: &'a Workspace,
+    stop: &'a Stop,
+    progress: Progress,
+    folder: PathBuf,
+    steps: Vec<Step>,
+}
+
+/// A finished step.
+struct Step {
+    name: String,
+    mark: Mark,
+    took: Duration,
+    remark: String,
+    /// Its test runner's own summary lines.
+    summary: Vec<String>,
+    counts: Counts,
+}
+
+/// How a step ended, before it has a name and a time.
+#[derive(Default)]
+struct Finding {
+    remark: String,
+    summary: Vec<String>,
+    counts: Counts,
+    failed: bool,
+}
+
+/// Runs it all; false if anything failed.
+pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
+    let began = Instant::now();
+    let folder = tempfile::Builder::new().prefix("ashlar-test-").tempdir()?;
+    let mut run = Run {
+        options,
+        workspace,
+        stop,
+        progress: Progress::new(),
+        folder: folder.path().to_owned(),
+        steps: Vec::new(),
+    };
+    let outcome = run.everything();
+    let passed = outcome.is_ok() && run.report(began.elapsed());
+    if options.keep {
+        eprintln!("kept {}", folder.keep().display());
+    }
+    outcome.map(|()| passed)
+}
+
+impl Run<'_> {
+    fn everything(&mut self) -> Result<()> {
+        if !self.options.reference {
+            self.checks()?;
+        }
+        if self.steps.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
+            // An older binary may lie around; what it passes would mean nothing.
+            return Ok(());
+        }
+        let wanted = clients::wanted(self);
+        let rust = !self.options.reference && self.wants("rust");
+        if wanted.is_empty() && !rust {
+            return Ok(());
+        }
+        let mut tools = None;
+        self.step("install", |run| {
+            tools = Some(Tools::prepare(run.workspace, !run.options.skip_install, run.stop)?);
+            Ok(Finding::default())
+        })?;
+        let Some(tools) = tools else { return Ok(()) };
+        let certificate = Certificate::make(&self.folder.join("certificates"))?;
+        let mut minio = Server::minio(&tools.minio, &self.folder, None, self.stop)?;
+        if rust {
+            let endpoint = minio.endpoint.clone();
+            self.step("rust", |run| run.rust_tests(&endpoint))?;
+        }
+        clients::run(self, &wanted, &tools, &certificate, &minio)?;
+        minio.child.check_alive()
+    }
+
+    /// What needs no service, and the build.
+    fn checks(&mut self) -> Result<()> {
+        let cargo = |words: &'static [&'static str]| {
+            move |run: &Run<'_>| {
+                let mut command = run.workspace.cargo();
+                command.args(words).env("RUSTDOCFLAGS", "-D warnings");
+                run.watch(command, words[0])
+            }
+        };
+        self.wanted_step("fmt", cargo(&["fmt", "--all", "--check"]))?;
+        self.wanted_step("tidy", |run| {
+            let report = tidy::check(run.workspace)?;
+            Ok(Finding {
+                remark: report.to_string(),
+                failed: !report.errors.is_empty(),
+                ..Finding::default()
+            })
+        })?;
+        self.deny()?;
+        let needs_build =
+            self.wants("build") || self.wants("rust") || !clients::wanted(self).is_empty();
+        if needs_build {
+            self.step("build", cargo(&["build", "--workspace", "--all-targets"]))?;
+        }
+        self.wanted_step(
+            "clippy",
+            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        )?;
+        self.wanted_step(
+            "doc",
+            cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]),
+        )
+    }
+
+    /// Building cargo-deny takes longer than all else, so it is used only where it is installed.
+    fn deny(&mut self) -> Result<()> {
+        if !self.wants("deny") {
+            return Ok(());
+        }
+        if which("cargo-deny").is_none() {
+            let remark = "cargo-deny is not installed".to_owned();
+            self.progress.begin("deny").end(Mark::Skipped, &remark);
+            self.steps.push(Step::new("deny", Mark::Skipped, Duration::ZERO, remark));
+            return Ok(());
+        }
+        self.step("deny", |run| {
+            let mut command = run.workspace.cargo();
+            command.args(["deny", "check"]);
+            run.watch(command, "deny")
+        })
+    }
+
+    /// All of cargo's tests, with the services that they otherwise do without.
+    fn rust_tests(&self, minio: &str) -> Result<Finding> {
+        let mut command = self.workspace.cargo();
+        command
+            .args(["test", "--workspace", "--no-fail-fast"])
+            .env("ASHLAR_TEST_S3_ENDPOINT", minio)
+            .env("ASHLAR_TEST_S3_ACCESS_KEY", ACCESS_KEY)
+            .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
+            .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
+            .env("ASHLAR_BIN", self.workspace.gateway("debug"));
+        let mut finding = self.watch(command, "rust")?;
+        let log = std::fs::read_to_string(self.log("rust")).unwrap_or_default();
+        finding.summary = summary::cargo_lines(&log);
+        let counts = summary::cargo_counts(&finding.summary);
+        finding.remark = format!("{}{}", counts.sentence(), finding.remark);
+        Ok(finding)
+    }
+
+    /// Runs a command to its end with a log; the log's end is the remark if it fails.
+    fn watch(&self, command: Command, name: &str) -> Result<Finding> {
+        let log = self.log(name);
+        let status = Child::spawn(command, name, &log)?.wait(self.stop, CARGO_LIMIT)?;
+        let mut finding = Finding { failed: !status.success(), ..Finding::default() };
+        if finding.failed {
+            finding.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
+        }
+        Ok(finding)
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.log"))
+    }
+
+    /// Whether the user wants a step of this name.
+    fn wants(&self, name: &str) -> bool {
+        self.options.only.is_empty() || self.options.only.iter().any(|part| name.contains(part))
+    }
+
+    fn wanted_step(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&Self) -> Result<Finding>,
+    ) -> Result<()> {
+        if self.wants(name) { self.step(name, work) } else { Ok(()) }
+    }
+
+    /// Runs one step and records it. An error is a failed step, but a wish to stop ends the run.
+    fn step(&mut self, name: &str, work: impl FnOnce(&Self) -> Result<Finding>) -> Result<()> {
+        self.stop.check()?;
+        let running = self.progress.begin(name);
+        let finding = work(self).unwrap_or_else(|error| Finding {
+            remark: format!("{error:#}"),
+            failed: true,
+            ..Finding::default()
+        });
+        let mark = if finding.failed { Mark::Failed } else { Mark::Passed };
+        let took = running.end(mark, &finding.remark);
+        self.stop.check()?;
+        let remark = finding.remark.lines().next().unwrap_or_default().to_owned();
+        self.steps.push(Step {
+            summary: finding.summary,
+            counts: finding.counts,
+            ..Step::new(name, mark, took, remark)
+        });
+        Ok(())
+    }
+
+    /// Prints the table, then the runners' own last words, then one line for the client suites.
+    fn report(&self, took: Duration) -> bool {
+        self.progress.say("\nstep                           result     time");
+        for step in &self.steps {
+            let line = format!(
+                "{:<30} {}   {:>7.1} s  {}",
+                step.name,
+                step.mark.word(),
+                step.took.as_secs_f64(),
+                step.remark
+            );
+            self.progress.say(line.trim_end());
+        }
+        self.progress.say(&format!("\n{:.0} s in all", took.as_secs_f64()));
+        for step in self.steps.iter().filter(|step| !step.summary.is_empty()) {
+            self.progress.say(&format!("\n{}:", step.name));
+            step.summary.iter().for_each(|line| self.progress.say(line));
+        }
+        let total: Counts = self.steps.iter().map(|step| step.counts).sum();
+        self.progress.say(&format!("\n{} passed, {} failed", total.passed, total.failed));
+        self.steps.iter().all(|step| step.mark != Mark::Failed)
+    }
+}
+
+impl Step {
+    fn new(name: &str, mark: Mark, took: Duration, remark: String) -> Self {
+        let (name, summary, counts) = (name.to_owned(), Vec::new(), Counts::default());
+        Self { name, mark, took, remark, summary, counts }
+    }
+}

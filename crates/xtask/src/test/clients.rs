@@ -1,0 +1,242 @@
+//! The client suites: real clients with default settings, over the matrix of blocks and schemes.
+//!
+//! http and https are two protocols to an S3 client, so each suite runs over both.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::summary::{self, Counts};
+use super::{Finding, Run, TAIL_LINES};
+use crate::certificate::Certificate;
+use crate::child::{Child, tail};
+use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
+use crate::tools::Tools;
+
+/// How long one suite may take against a debug build on two busy cores.
+const SUITE_LIMIT: Duration = Duration::from_mins(8);
+
+/// A suite is all files `test_NAME.py` and `test_NAME_*.py`, and an environment to run in.
+const SUITES: [(&str, Python); 7] = [
+    ("boto3", Python::Aws),
+    ("awscli", Python::Aws),
+    ("mc", Python::Aws),
+    ("s3fs", Python::Frames),
+    ("pyarrow", Python::Frames),
+    ("rclone", Python::Aws),
+    ("restic", Python::Aws),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Python {
+    Aws,
+    Frames,
+}
+
+/// What the suites talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// The gateway over SQLite, its blocks in a folder.
+    Folder,
+    /// The gateway over SQLite, its blocks in MinIO.
+    Bucket,
+    /// MinIO itself.
+    Reference,
+}
+
+/// One server and the suites to run against it.
+#[derive(Debug)]
+pub(super) struct Cell {
+    subject: Subject,
+    tls: bool,
+    suites: Vec<(&'static str, Python)>,
+}
+
+impl Cell {
+    /// `minio-https`, for the gateway over blocks in MinIO.
+    fn name(&self) -> String {
+        let subject = match self.subject {
+            Subject::Folder => "folder",
+            Subject::Bucket => "minio",
+            Subject::Reference => "reference",
+        };
+        format!("{subject}-{}", if self.tls { "https" } else { "http" })
+    }
+}
+
+/// The cells and suites that the user asked for.
+pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
+    let subjects: &[Subject] = if run.options.reference {
+        &[Subject::Reference]
+    } else {
+        &[Subject::Folder, Subject::Bucket]
+    };
+    let mut cells = Vec::new();
+    for &subject in subjects {
+        for tls in [false, true] {
+            let mut cell = Cell { subject, tls, suites: Vec::new() };
+            let name = cell.name();
+            cell.suites = SUITES
+                .into_iter()
+                .filter(|(suite, _)| run.wants(&format!("clients {suite} {name}")))
+                .collect();
+            if !cell.suites.is_empty() {
+                cells.push(cell);
+            }
+        }
+    }
+    cells
+}
+
+/// Runs each cell on a fresh server.
+pub(super) fn run(
+    run: &mut Run<'_>,
+    cells: &[Cell],
+    tools: &Tools,
+    certificate: &Certificate,
+    minio: &Server,
+) -> Result<()> {
+    if cells.iter().any(|cell| cell.subject == Subject::Bucket) {
+        minio.make_bucket(&tools.mc, &run.folder, BLOCK_BUCKET)?;
+    }
+    for cell in cells {
+        let name = cell.name();
+        let folder = run.folder.join(&name);
+        std::fs::create_dir_all(&folder)?;
+        let mut server = None;
+        run.step(&format!("start {name}"), |run| {
+            let certificate = cell.tls.then_some(certificate);
+            server = Some(start(run, cell, tools, &folder, certificate, minio)?);
+            Ok(Finding::default())
+        })?;
+        let Some(mut server) = server else {
+            // Nothing of this cell can be said to pass.
+            for (suite, _) in &cell.suites {
+                run.step(&format!("{suite} {name}"), |_| Ok(lost("the server did not start")))?;
+            }
+            continue;
+        };
+        for &(suite, python) in &cell.suites {
+            let step = format!("{suite} {name}");
+            run.step(&step, |run| {
+                let python = match python {
+                    Python::Aws => &tools.python_aws,
+                    Python::Frames => &tools.python_frames,
+                };
+                one_suite(run, suite, python, tools, &mut server, &folder, cell.subject)
+            })?;
+        }
+        run.step(&format!("stop {name}"), |_| end(&mut server))?;
+        if !run.options.keep {
+            std::fs::remove_dir_all(&folder)?;
+        }
+    }
+    Ok(())
+}
+
+fn start(
+    run: &Run<'_>,
+    cell: &Cell,
+    tools: &Tools,
+    folder: &Path,
+    certificate: Option<&Certificate>,
+    minio: &Server,
+) -> Result<Server> {
+    let blocks = match cell.subject {
+        Subject::Reference => return Server::minio(&tools.minio, folder, certificate, run.stop),
+        Subject::Folder => Blocks::Folder,
+        Subject::Bucket => Blocks::Bucket(&minio.endpoint, if cell.tls { "https" } else { "http" }),
+    };
+    Server::gateway(&run.workspace.gateway("debug"), folder, blocks, certificate, run.stop)
+}
+
+/// A server must end in good order when asked to.
+fn end(server: &mut Server) -> Result<Finding> {
+    let peak = crate::bench::peak_memory(server.child.pid());
+    server.child.check_alive()?;
+    let status = server.child.end()?;
+    let memory = peak.map_or_else(|_| String::new(), |mib| format!("peak memory {mib:.0} MiB"));
+    if status.success() {
+        return Ok(Finding { remark: memory, ..Finding::default() });
+    }
+    let log = tail(server.child.log(), TAIL_LINES);
+    Ok(Finding {
+        remark: format!("ended with {status}\n{log}"),
+        failed: true,
+        ..Finding::default()
+    })
+}
+
+fn one_suite(
+    run: &Run<'_>,
+    suite: &str,
+    python: &Path,
+    tools: &Tools,
+    server: &mut Server,
+    folder: &Path,
+    subject: Subject,
+) -> Result<Finding> {
+    server.child.check_alive()?;
+    let scratch = folder.join(format!("scratch-{suite}"));
+    let mut command = Command::new(python);
+    command
+        .args(["-m", "pytest", "--basetemp"])
+        .arg(&scratch)
+        .args(files(run, suite)?)
+        .current_dir(run.workspace.clients())
+        .env("ASHLAR_TEST_ENDPOINT", &server.endpoint)
+        .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)
+        .env("ASHLAR_TEST_SECRET_KEY", SECRET_KEY)
+        .env("ASHLAR_TEST_MC", &tools.mc)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("ASHLAR_TEST_CA");
+    if let Some(authority) = &server.authority {
+        command.env("ASHLAR_TEST_CA", authority);
+    }
+    if subject == Subject::Reference {
+        command.env("ASHLAR_TEST_SUBJECT", "reference");
+    }
+    let log = folder.join(format!("{suite}.log"));
+    let status = Child::spawn(command, suite, &log)?.wait(run.stop, SUITE_LIMIT);
+    std::fs::remove_dir_all(&scratch).ok();
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => return Ok(lost(&format!("{error:#}\n{}", tail(&log, TAIL_LINES)))),
+    };
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    let Some((line, counts)) = summary::pytest(&text) else {
+        return Ok(lost(&format!("no test ran, {status}\n{}", tail(&log, TAIL_LINES))));
+    };
+    let failed = !status.success() || counts.passed == 0;
+    let mut remark = counts.sentence();
+    if failed {
+        let servers = tail(server.child.log(), TAIL_LINES / 2);
+        remark = format!(
+            "{remark}, {status}\n{}\n--- the server's log ends in:\n{servers}",
+            tail(&log, TAIL_LINES)
+        );
+    }
+    Ok(Finding { remark, summary: vec![line], counts, failed })
+}
+
+/// A suite that did not come to an end counts as one failure.
+fn lost(remark: &str) -> Finding {
+    let counts = Counts { failed: 1, ..Counts::default() };
+    Finding { remark: remark.to_owned(), counts, failed: true, ..Finding::default() }
+}
+
+fn files(run: &Run<'_>, suite: &str) -> Result<Vec<PathBuf>> {
+    let folder = run.workspace.clients();
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder).context("cannot list the client suites")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let rest = name.strip_prefix("test_").and_then(|rest| rest.strip_prefix(suite));
+        if rest.is_some_and(|rest| rest == ".py" || rest.starts_with('_')) {
+            files.push(folder.join(name));
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,76 @@
+//! Reads the last words of test runners: what ran, and how it ended.
+
+/// Results of tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Tests that passed.
+    pub(crate) passed: u32,
+    /// Tests that failed, and errors around them.
+    pub(crate) failed: u32,
+    /// Tests that did not run.
+    pub(crate) skipped: u32,
+}
+
+impl Counts {
+    /// In words.
+    pub(crate) fn sentence(self) -> String {
+        let Self { passed, failed, skipped } = self;
+        match skipped {
+            0 => format!("{passed} passed, {failed} failed"),
+            _ => format!("{passed} passed, {failed} failed, {skipped} skipped"),
+        }
+    }
+}
+
+impl std::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            passed: a.passed + b.passed,
+            failed: a.failed + b.failed,
+            skipped: a.skipped + b.skipped,
+        })
+    }
+}
+
+/// The summary lines of a `cargo test` run: one for each test binary.
+pub(crate) fn cargo_lines(log: &str) -> Vec<String> {
+    log.lines().filter(|line| line.starts_with("test result: ")).map(str::to_owned).collect()
+}
+
+/// What those lines add up to.
+pub(crate) fn cargo_counts(lines: &[String]) -> Counts {
+    lines.iter().map(|line| counts(line.split_once(". ").map_or("", |(_, rest)| rest))).sum()
+}
+
+/// pytest's last line with its counts; `None` if it never came to an end.
+pub(crate) fn pytest(log: &str) -> Option<(String, Counts)> {
+    let line = log.lines().rev().find(|line| {
+        line.starts_with("==") && line.ends_with("==") && line.contains(" in ") && has_count(line)
+    })?;
+    let inner = line.trim_matches(['=', ' ']);
+    let (listed, _) = inner.split_once(" in ")?;
+    Some((line.to_owned(), counts(listed)))
+}
+
+fn has_count(line: &str) -> bool {
+    counts(line.trim_matches(['=', ' ']).split(" in ").next().unwrap_or("")) != Counts::default()
+}
+
+/// Adds up `12 passed, 1 failed; 3 ignored`.
+fn counts(listed: &str) -> Counts {
+    let mut found = Counts::default();
+    for part in listed.split([',', ';']) {
+        let mut words = part.split_whitespace();
+        let Some(number) = words.next().and_then(|word| word.parse::<u32>().ok()) else { continue };
+        match words.next() {
+            Some("passed" | "xpassed") => found.passed += number,
+            Some("failed" | "error" | "errors") => found.failed += number,
+            Some("skipped" | "ignored" | "deselected" | "xfailed") => found.skipped += number,
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+use super::*;
+
+#[test]
+fn a_pytest_summary_is_its_last_counting_line() {
+    let log = "test_a.py::test_one PASSED\n=== FAILURES ===\n\
+               == 2 failed, 98 passed, 25 skipped, 1 error in 26.63s (0:00:26) ==\n";
+    let (line, counts) = pytest(log).expect("there is a summary");
+    assert!(line.starts_with("== 2 failed"));
+    assert_eq!(counts, Counts { passed: 98, failed: 3, skipped: 25 });
+}
+
+#[test]
+fn a_run_that_was_cut_off_has_no_summary() {
+    assert_eq!(pytest("== test session starts ==\ntest_a.py::test_one PASSED\n"), None);
+    assert_eq!(pytest("== no tests ran in 0.01s ==\n"), None);
+}
+
+#[test]
+fn cargo_summaries_add_up() {
+    let log = "running 2 tests\n\
+        test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; 0.1s\n\
+        test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 0.1s\n";
+    let lines = cargo_lines(log);
+    assert_eq!(lines.len(), 2);
+    assert_eq!(cargo_counts(&lines), Counts { passed: 15, failed: 2, skipped: 1 });
+}

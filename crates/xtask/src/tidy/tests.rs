@@ -1,0 +1,106 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// The findings in a file of `package`, without their lines.
+#[track_caller]
+fn found(package: &str, text: &str) -> Vec<String> {
+    source::violations(text, package, false).into_iter().map(|(_, what)| what).collect()
+}
+
+#[track_caller]
+fn reaches(package: &str, others: &[&str]) -> Vec<String> {
+    let reached: BTreeSet<String> = others.iter().map(|&name| name.to_owned()).collect();
+    let members = ["record", "store", "namespace", "volume", "gateway", "fuse", "store-sqlite"];
+    dependencies::violations(package, &reached, &members)
+}
+
+#[test]
+fn a_pure_crate_does_not_touch_the_outside_world() {
+    assert_eq!(found("s3", "use std::fs::File;"), ["a pure crate does not use std::fs"]);
+    assert_eq!(
+        found("s3", "use std::{fmt, net::{IpAddr, TcpStream}, time::Duration};").len(),
+        2,
+        "braced lists are looked into"
+    );
+    assert_eq!(found("s3", "fn f() { let _ = ::std::time::Instant::now(); }").len(), 1);
+    assert_eq!(found("s3", "// std::fs\nconst A: &str = \"std::net\";\nuse std::fmt;").len(), 0);
+    assert_eq!(found("volume", "use std::time::Duration;").len(), 0);
+    assert_eq!(source::violations("use std::time::Instant;", "s3", true).len(), 0, "tests may");
+}
+
+#[test]
+fn a_pure_crate_does_not_reach_a_runtime() {
+    assert_eq!(reaches("namespace", &["bytes", "tokio"]), ["namespace is pure but reaches tokio"]);
+    assert!(reaches("volume", &["bytes", "tokio"]).is_empty());
+}
+
+#[test]
+fn an_engine_knows_the_store_only() {
+    assert!(reaches("store-sqlite", &["store", "sqlx", "tokio"]).is_empty());
+    assert_eq!(reaches("store-sqlite", &["store", "record"]).len(), 1);
+}
+
+#[test]
+fn the_views_are_peers() {
+    assert_eq!(reaches("gateway", &["volume", "fuse"]).len(), 1);
+    assert_eq!(reaches("fuse", &["volume", "gateway"]).len(), 1);
+    assert!(reaches("server", &["gateway", "fuse", "store-sqlite"]).is_empty());
+}
+
+#[test]
+fn only_the_server_names_engines() {
+    assert_eq!(reaches("gateway", &["volume", "store-sqlite"]).len(), 1);
+}
+
+#[test]
+fn nothing_of_ours_is_in_xtask() {
+    assert_eq!(reaches("xtask", &["store"]), ["xtask reaches store"]);
+}
+
+#[test]
+fn only_the_server_reads_the_environment() {
+    let text = "fn f() { std::env::var_os(\"A\"); }";
+    assert_eq!(found("volume", text), ["only server reads the environment"]);
+    assert!(found("server", text).is_empty());
+    assert!(found("volume", "const V: &str = env!(\"CARGO_PKG_VERSION\");").is_empty());
+    assert!(source::violations(text, "block", true).is_empty(), "tests may");
+}
+
+#[test]
+fn there_are_no_lazy_globals() {
+    assert_eq!(found("volume", "static A: LazyLock<u8> = LazyLock::new(|| 1);").len(), 1);
+    assert_eq!(found("volume", "thread_local! { static A: u8 = 1; }").len(), 1);
+    assert!(found("volume", "struct A { cell: OnceLock<u8> } static B: u8 = 1;").is_empty());
+    assert!(found("volume", "fn f(a: &'static str, b: OnceLock<u8>) {}").is_empty());
+}
+
+#[test]
+fn unfinished_work_and_ignored_tests_are_refused() {
+    let text =
+        format!("// {}: later\n#[test]\n#[ignore = \"slow\"]\nfn f() {{}}", concat!("TO", "DO"));
+    assert_eq!(
+        source::violations(&text, "volume", true).iter().map(|(line, _)| *line).collect::<Vec<_>>(),
+        [1, 3]
+    );
+}
+
+#[test]
+fn names_say_something() {
+    for name in ["util", "common", "request_helper", "core"] {
+        assert!(is_empty_name(name), "{name}");
+    }
+    for name in ["utility_pole", "record", "database", "hardcore_mode"] {
+        assert!(!is_empty_name(name), "{name}");
+    }
+    assert_eq!(found("volume", "mod misc;").len(), 1);
+    assert_eq!(found("volume", "mod tests {}").len(), 0);
+}
+
+#[test]
+fn tests_are_known_by_their_place() {
+    for path in ["src/tests.rs", "tests/it.rs", "src/plan/tests.rs", "src/tests/more.rs"] {
+        assert!(is_test(Path::new(path)), "{path}");
+    }
+    assert!(!is_test(Path::new("src/test.rs")) && !is_test(Path::new("src/lib.rs")));
+}

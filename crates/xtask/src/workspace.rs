@@ -1,0 +1,109 @@
+//! Where things are: the checkout, its build folder, its members.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+/// A member of the workspace.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// The package's name.
+    pub(crate) name: String,
+    /// The folder of its `Cargo.toml`.
+    pub(crate) folder: PathBuf,
+}
+
+/// The checkout that this program was started in.
+#[derive(Clone, Debug)]
+pub(crate) struct Workspace {
+    /// The folder of the root `Cargo.toml`.
+    pub(crate) root: PathBuf,
+    /// Cargo's build folder.
+    pub(crate) target: PathBuf,
+    /// All members, by name.
+    pub(crate) members: Vec<Member>,
+}
+
+impl Workspace {
+    /// Asks cargo.
+    pub(crate) fn find() -> Result<Self> {
+        let mut command = cargo();
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let metadata: Value = serde_json::from_str(&stdout(command)?)?;
+        let path = |value: &Value| value.as_str().map(PathBuf::from).context("cargo names a path");
+        let mut members = Vec::new();
+        for package in metadata["packages"].as_array().context("cargo lists packages")? {
+            let manifest = path(&package["manifest_path"])?;
+            members.push(Member {
+                name: package["name"].as_str().context("a package has a name")?.to_owned(),
+                folder: manifest.parent().context("a manifest lies in a folder")?.to_owned(),
+            });
+        }
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Self {
+            root: path(&metadata["workspace_root"])?,
+            target: path(&metadata["target_directory"])?,
+            members,
+        })
+    }
+
+    /// Where downloaded and built tools live; kept between runs, removed by `cargo clean`.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.target.join("tools")
+    }
+
+    /// The client suites.
+    pub(crate) fn clients(&self) -> PathBuf {
+        self.root.join("tests/clients")
+    }
+
+    /// The gateway's binary as built in `profile`, a folder of the build folder.
+    pub(crate) fn gateway(&self, profile: &str) -> PathBuf {
+        self.target.join(profile).join("ashlar")
+    }
+
+    /// A cargo command that runs at the root.
+    pub(crate) fn cargo(&self) -> Command {
+        let mut command = cargo();
+        command.current_dir(&self.root);
+        command
+    }
+}
+
+/// Cargo, without what `cargo run` told us about our own package: build scripts would see it.
+fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
+/// Runs a short command and returns what it prints; a failure carries its standard error.
+pub(crate) fn stdout(mut command: Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        bail!("{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Finds a program in the search path.
+pub(crate) fn which(program: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH")?;
+    std::env::split_paths(&paths)
+        .map(|folder| folder.join(program))
+        .find(|path| is_executable(path))
+}
+
+/// Whether a file exists that may be run.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
