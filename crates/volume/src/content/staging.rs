@@ -5,6 +5,9 @@
 //! under way are owners, so nothing is deleted while it may still be written. A claim is disarmed
 //! before a plan that names its blocks is sent, and armed again only when it is known that no
 //! such plan can commit.
+//!
+//! A put that was given up at its deadline may still land after the deletion. Such a block, and
+//! one that could not be deleted, is the sweeper's, once the session has ended.
 
 use std::collections::BTreeSet;
 use std::mem;

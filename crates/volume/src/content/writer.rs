@@ -105,7 +105,8 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Ends the body, and waits until every block of it is durable.
+    /// Ends the body, and waits until every block of it is durable. Whoever calls this has
+    /// verified the body: its length, its signature, and every checksum sent with it.
     ///
     /// # Errors
     /// `Unavailable` if a block could not be put; then nothing of the body remains.

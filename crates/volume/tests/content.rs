@@ -1,0 +1,12 @@
+//! The byte path over memory blocks, sound and faulty: what goes in comes out, or is an error.
+
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "these modules are one test")]
+
+#[path = "content/bench.rs"]
+mod bench;
+#[path = "content/faulty.rs"]
+mod faulty;
+#[path = "content/reading.rs"]
+mod reading;
+#[path = "content/writing.rs"]
+mod writing;

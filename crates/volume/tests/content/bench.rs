@@ -1,0 +1,139 @@
+//! A workbench: one session's byte path over faulty blocks, and bodies to send through it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use record::{Content, Nonce};
+use volume::content::{
+    BlockIds, ByteBudget, ContentStream, ContentWriter, Deadlines, Reading, RecordSlices,
+    StagedContent, Staging, Traffic,
+};
+use volume::{Tasks, VolumeError};
+
+use crate::faulty::Faulty;
+
+pub const MIB: u64 = 1 << 20;
+pub const INLINE_BYTES_MAX: u32 = 4096;
+pub const DEADLINES: Deadlines =
+    Deadlines { budget: Duration::from_secs(5), block: Duration::from_secs(30) };
+
+/// One session's byte path.
+pub struct Bench {
+    pub faulty: Arc<Faulty>,
+    pub staging: Arc<Staging>,
+    pub reading: Arc<Reading>,
+    pub tasks: Tasks,
+}
+
+impl Bench {
+    pub fn new(faulty: Faulty, block_bytes: u32, budget_bytes: u64) -> Bench {
+        let faulty = Arc::new(faulty);
+        let tasks = Tasks::new();
+        let traffic = Arc::new(Traffic::default());
+        let staging = Arc::new(Staging {
+            blocks: faulty.clone(),
+            ids: BlockIds::new(Nonce([7; Nonce::BYTES])),
+            budget: ByteBudget::new(budget_bytes),
+            tasks: tasks.clone(),
+            block_bytes,
+            inline_bytes_max: INLINE_BYTES_MAX,
+            deadlines: DEADLINES,
+            traffic: Arc::clone(&traffic),
+        });
+        let reading = Arc::new(Reading {
+            blocks: faulty.clone(),
+            budget: ByteBudget::new(budget_bytes),
+            tasks: tasks.clone(),
+            deadlines: DEADLINES,
+            traffic,
+        });
+        Bench { faulty, staging, reading, tasks }
+    }
+
+    pub fn sound() -> Bench {
+        Bench::new(Faulty::default(), 4 << 20, 256 * MIB)
+    }
+
+    /// Sends a body, cut into frames of at most so many bytes.
+    pub async fn write(
+        &self,
+        body: &Bytes,
+        hint: Option<u64>,
+        frame_bytes: usize,
+    ) -> Result<StagedContent, VolumeError> {
+        let mut writer = ContentWriter::new(&self.staging, hint);
+        for frame in frames(body, frame_bytes) {
+            writer.write(frame).await?;
+        }
+        writer.finish().await
+    }
+
+    /// Sends a body and keeps its blocks, as if it had been published.
+    pub async fn publish(&self, body: &Bytes) -> Content {
+        let mut staged =
+            self.write(body, Some(body.len() as u64), 100_000).await.expect("the store is sound");
+        staged.disarm();
+        staged.content().clone()
+    }
+
+    pub fn open(&self, content: &Content, range: Range<u64>) -> ContentStream {
+        match content {
+            Content::Inline(bytes) => ContentStream::inline(bytes, range, Box::new(())),
+            Content::Slices(slices) => {
+                let source = Arc::new(RecordSlices(slices.clone()));
+                ContentStream::new(&self.reading, source, range, Box::new(()))
+            }
+            Content::Pages(_) => unreachable!("a staged content has no pages"),
+        }
+    }
+
+    pub async fn read(&self, content: &Content, range: Range<u64>) -> Result<Bytes, VolumeError> {
+        let frames: Vec<Bytes> = self.open(content, range).try_collect().await?;
+        Ok(frames.concat().into())
+    }
+
+    /// Reads a whole body frame by frame and compares it, keeping nothing.
+    pub async fn read_through(&self, content: &Content, body: &Bytes) -> bool {
+        let mut rest = body.clone();
+        let mut stream = self.open(content, 0..body.len() as u64);
+        while let Ok(Some(frame)) = stream.try_next().await {
+            if frame.len() > rest.len() || rest.split_to(frame.len()) != frame {
+                return false;
+            }
+        }
+        rest.is_empty()
+    }
+
+    /// Waits until no put is under way.
+    pub async fn settle_puts(&self) {
+        while self.tasks.running() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits for everything in the background; what is still in use afterwards is a leak.
+    pub async fn settle(&self) {
+        assert_eq!(self.tasks.close_and_wait(Duration::from_secs(1_000)).await, 0);
+        assert_eq!(self.tasks.panics(), 0);
+        assert_eq!(self.staging.budget.in_use(), 0, "writers gave their memory back");
+        assert_eq!(self.reading.budget.in_use(), 0, "readers gave their memory back");
+    }
+}
+
+/// A body of arbitrary bytes.
+pub fn body(seed: u64, bytes: u64) -> Bytes {
+    let mut body = vec![0; usize::try_from(bytes).unwrap()];
+    SmallRng::seed_from_u64(seed).fill(&mut body[..]);
+    body.into()
+}
+
+fn frames(body: &Bytes, frame_bytes: usize) -> impl Iterator<Item = Bytes> {
+    (0..body.len())
+        .step_by(frame_bytes)
+        .map(move |at| body.slice(at..body.len().min(at + frame_bytes)))
+}

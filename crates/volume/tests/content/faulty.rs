@@ -1,0 +1,201 @@
+//! A layer over blocks that fails, delays and hangs on demand, and counts what it is asked.
+
+use std::collections::{HashMap, HashSet};
+use std::future::pending;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use block::{BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock};
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+
+/// What happens to one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails, and nothing has happened.
+    Before,
+    /// It fails, and it has happened.
+    After,
+    /// It never returns.
+    Hang,
+    /// It panics.
+    Panic,
+    /// It says that the id names other bytes, and to make it true, it does.
+    Conflict,
+    /// One bit of the answer differs.
+    Flip,
+    /// The answer lacks its last byte.
+    Short,
+    /// The block is not there.
+    Missing,
+}
+
+/// Memory blocks that fail as told.
+#[derive(Debug, Default)]
+pub struct Faulty {
+    pub inner: MemoryBlocks,
+    /// Faults by the number of the put, from 0.
+    pub puts_fail: Mutex<HashMap<u64, Fault>>,
+    /// Faults by the number of the get, from 0.
+    pub gets_fail: Mutex<HashMap<u64, Fault>>,
+    /// Faults by the number of the delete, from 0.
+    pub deletes_fail: Mutex<HashMap<u64, Fault>>,
+    /// How long each put takes, and each get.
+    pub delay: Mutex<(Duration, Duration)>,
+    pub puts: AtomicU64,
+    pub gets: AtomicU64,
+    pub deletes: AtomicU64,
+    /// Faults that happened.
+    pub fired: AtomicUsize,
+    /// Puts under way now, and the most there were.
+    pub putting: AtomicUsize,
+    pub putting_peak: AtomicUsize,
+    /// Bytes asked for, by get.
+    pub asked: Mutex<Vec<(BlockId, Range<u64>)>>,
+    /// Ids that were ever deleted.
+    pub deleted: Mutex<HashSet<BlockId>>,
+}
+
+impl Faulty {
+    pub fn put_fails(self, number: u64, fault: Fault) -> Faulty {
+        self.puts_fail.lock().unwrap().insert(number, fault);
+        self
+    }
+
+    pub fn get_fails(self, number: u64, fault: Fault) -> Faulty {
+        self.gets_fail.lock().unwrap().insert(number, fault);
+        self
+    }
+
+    pub fn delete_fails(self, number: u64, fault: Fault) -> Faulty {
+        self.deletes_fail.lock().unwrap().insert(number, fault);
+        self
+    }
+
+    pub fn slow(self, put: Duration, get: Duration) -> Faulty {
+        *self.delay.lock().unwrap() = (put, get);
+        self
+    }
+
+    pub fn fired(&self) -> usize {
+        self.fired.load(Ordering::SeqCst)
+    }
+
+    /// The blocks that are there.
+    pub async fn present(&self) -> Vec<BlockId> {
+        let mut found = Vec::new();
+        for session in self.inner.sessions().await.unwrap() {
+            let mut resume = None;
+            loop {
+                let page = self.inner.list(session, resume).await.unwrap();
+                found.extend(page.blocks.into_iter().map(|(id, _)| id));
+                resume = page.resume;
+                if resume.is_none() {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    fn fault(&self, faults: &Mutex<HashMap<u64, Fault>>, calls: &AtomicU64) -> Option<Fault> {
+        let number = calls.fetch_add(1, Ordering::SeqCst);
+        let fault = faults.lock().unwrap().get(&number).copied();
+        if fault.is_some() {
+            self.fired.fetch_add(1, Ordering::SeqCst);
+        }
+        fault
+    }
+}
+
+fn failed(kind: BlockErrorKind, id: BlockId) -> BlockError {
+    BlockError::new(kind, format!("calling for block {id} in a test"))
+}
+
+/// Counts a call for as long as it lives, cancelled or not.
+struct Under<'a>(&'a AtomicUsize);
+
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl BlockStore for Faulty {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        let fault = self.fault(&self.puts_fail, &self.puts);
+        let now = self.putting.fetch_add(1, Ordering::SeqCst) + 1;
+        let _under = Under(&self.putting);
+        self.putting_peak.fetch_max(now, Ordering::SeqCst);
+        let delay = self.delay.lock().unwrap().0;
+        tokio::time::sleep(delay).await;
+        match fault {
+            None => self.inner.put(block).await,
+            Some(Fault::Before) => Err(failed(BlockErrorKind::Unavailable, block.id())),
+            Some(Fault::Hang) => pending().await,
+            Some(Fault::Panic) => panic!("as the test wants"),
+            Some(Fault::Conflict) => {
+                let mut other = block::Sealer::new(block.id(), 9);
+                other.push(b"elsewhere");
+                self.inner.put(&other.finish()).await?;
+                self.inner.put(block).await
+            }
+            Some(_) => {
+                self.inner.put(block).await?;
+                Err(failed(BlockErrorKind::Unavailable, block.id()))
+            }
+        }
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        let fault = self.fault(&self.gets_fail, &self.gets);
+        self.asked.lock().unwrap().push((id, bytes.clone()));
+        let delay = self.delay.lock().unwrap().1;
+        tokio::time::sleep(delay).await;
+        let found = self.inner.get(id, bytes).await?;
+        match fault {
+            None => Ok(found),
+            Some(Fault::Hang) => pending().await,
+            Some(Fault::Flip) => {
+                let mut bytes = found.to_vec();
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 4;
+                Ok(bytes.into())
+            }
+            Some(Fault::Short) => Ok(found.slice(..found.len() - 1)),
+            Some(Fault::Missing) => Err(failed(BlockErrorKind::NotFound, id)),
+            Some(_) => Err(failed(BlockErrorKind::Unavailable, id)),
+        }
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        self.inner.size(id).await
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        match self.fault(&self.deletes_fail, &self.deletes) {
+            None => {
+                self.deleted.lock().unwrap().insert(id);
+                self.inner.delete(id).await
+            }
+            Some(Fault::Hang) => pending().await,
+            Some(_) => Err(failed(BlockErrorKind::Unavailable, id)),
+        }
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        self.inner.sessions().await
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        self.inner.list(session, resume).await
+    }
+
+    async fn probe(&self) -> Result<(), BlockError> {
+        self.inner.probe().await
+    }
+}
