@@ -4,6 +4,7 @@
 //! there is no socket, no clock, no runtime and no storage. What the network sends is parsed once,
 //! into types that cannot hold anything illegal, and nothing it sends can cause a panic.
 
+pub mod auth;
 pub mod conditions;
 mod fault;
 pub mod metadata;

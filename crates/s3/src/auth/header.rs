@@ -1,0 +1,161 @@
+//! The `Authorization` header of SigV4, and what its parts mean.
+
+use http::HeaderMap;
+use time::format_description::well_known::Rfc2822;
+use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
+
+use super::single;
+use crate::{Code, Fault};
+
+const HMAC_SCHEME: &str = "AWS4-HMAC-SHA256";
+const ECDSA_SCHEME: &str = "AWS4-ECDSA-P256-SHA256";
+
+/// A parsed SigV4 `Authorization` header. Its claims are not yet checked.
+#[derive(Clone, Debug)]
+pub struct HeaderSignature {
+    pub(super) claim: Claim,
+}
+
+/// What every SigV4 signature says, wherever it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub(super) access_key: String,
+    pub(super) scope: Scope,
+    /// Lower case, in the order given.
+    pub(super) signed_headers: Vec<String>,
+    pub(super) signature: String,
+    /// `YYYYMMDDTHHMMSSZ`.
+    pub(super) timestamp: String,
+    pub(super) signed_at: OffsetDateTime,
+}
+
+/// For which day, region and service a signature was made.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    pub(super) date: String,
+    pub(super) region: String,
+    pub(super) service: String,
+    pub(super) terminator: String,
+}
+
+impl Scope {
+    /// As it stands in a string to sign.
+    pub(super) fn to_text(&self) -> String {
+        format!("{}/{}/{}/{}", self.date, self.region, self.service, self.terminator)
+    }
+}
+
+impl HeaderSignature {
+    /// The access key claimed.
+    pub fn access_key(&self) -> &str {
+        &self.claim.access_key
+    }
+
+    pub(super) fn parse(value: &[u8], headers: &HeaderMap) -> Result<HeaderSignature, Fault> {
+        let value = std::str::from_utf8(value).map_err(|_| malformed("It is not UTF-8 text."))?;
+        let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
+        check_scheme(scheme, value)?;
+        let (mut credential, mut signed_headers, mut signature) = (None, None, None);
+        for field in rest.split(',') {
+            let (name, text) = field
+                .trim()
+                .split_once('=')
+                .ok_or_else(|| malformed("A field of it has no value."))?;
+            let slot = match name {
+                "Credential" => &mut credential,
+                "SignedHeaders" => &mut signed_headers,
+                "Signature" => &mut signature,
+                _ => return Err(malformed("It has an unknown field.")),
+            };
+            if slot.replace(text).is_some() {
+                return Err(malformed("A field of it is given twice."));
+            }
+        }
+        let (Some(credential), Some(signed_headers), Some(signature)) =
+            (credential, signed_headers, signature)
+        else {
+            return Err(malformed("It needs Credential, SignedHeaders and Signature."));
+        };
+        let (access_key, scope) = parse_credential(credential)
+            .ok_or_else(|| malformed("Its Credential is not valid."))?;
+        let signed_headers = parse_signed_headers(signed_headers)
+            .ok_or_else(|| malformed("Its SignedHeaders are not valid."))?;
+        let (timestamp, signed_at) = request_time(headers)?;
+        let signature = signature.to_owned();
+        let claim = Claim { access_key, scope, signed_headers, signature, timestamp, signed_at };
+        Ok(HeaderSignature { claim })
+    }
+}
+
+fn check_scheme(scheme: &str, value: &str) -> Result<(), Fault> {
+    match scheme {
+        HMAC_SCHEME => Ok(()),
+        ECDSA_SCHEME => Err(Fault::because(Code::NotImplemented, "SigV4a is not implemented.")),
+        "AWS" => Err(Fault::because(
+            Code::InvalidRequest,
+            "The authorization mechanism you have provided is not supported. \
+             Please use AWS4-HMAC-SHA256.",
+        )),
+        // The value may be a password of another scheme: it is not repeated.
+        _ if value.is_empty() => Err(malformed("It is empty.")),
+        _ => Err(Fault::because(Code::InvalidArgument, "Unsupported Authorization Type")
+            .with("ArgumentName", "Authorization")),
+    }
+}
+
+/// Splits `KEY/DATE/REGION/SERVICE/aws4_request`. The key may hold slashes.
+pub(super) fn parse_credential(text: &str) -> Option<(String, Scope)> {
+    let mut parts = text.rsplitn(5, '/');
+    let terminator = parts.next()?.to_owned();
+    let service = parts.next()?.to_owned();
+    let region = parts.next()?.to_owned();
+    let date = parts.next()?.to_owned();
+    let access_key = parts.next().filter(|key| !key.is_empty())?.to_owned();
+    Some((access_key, Scope { date, region, service, terminator }))
+}
+
+/// Splits `host;x-amz-date`. Names are lower case and not empty, and `host` is among them.
+pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
+    let names: Vec<String> = text.split(';').map(str::to_owned).collect();
+    let legal = |name: &String| {
+        let plain = |byte: u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase();
+        !name.is_empty() && name.bytes().all(plain)
+    };
+    (names.iter().all(legal) && names.iter().any(|name| name == "host")).then_some(names)
+}
+
+/// Reads `YYYYMMDDTHHMMSSZ`, and nothing that differs from it by a blank.
+pub(super) fn parse_timestamp(text: &str) -> Option<OffsetDateTime> {
+    let layout = format_description!("[year][month][day]T[hour][minute][second]Z");
+    if text.len() != 16 {
+        return None;
+    }
+    PrimitiveDateTime::parse(text, layout).ok().map(PrimitiveDateTime::assume_utc)
+}
+
+/// The time that a header-signed request gives, also in the form in which it is signed.
+fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> {
+    let text = match single(headers, "x-amz-date")? {
+        Some(value) => Some(value),
+        None => single(headers, "date")?,
+    };
+    let read = || {
+        let text = std::str::from_utf8(text?).ok()?;
+        let time = parse_timestamp(text).or_else(|| OffsetDateTime::parse(text, &Rfc2822).ok())?;
+        let layout = format_description!("[year][month][day]T[hour][minute][second]Z");
+        let time = time.checked_to_offset(UtcOffset::UTC)?;
+        Some((time.format(layout).ok()?, time))
+    };
+    read().ok_or_else(|| {
+        Fault::because(
+            Code::AccessDenied,
+            "AWS authentication requires a valid Date or x-amz-date header",
+        )
+    })
+}
+
+fn malformed(why: &'static str) -> Fault {
+    let message = format!("The authorization header is malformed. {why}");
+    Fault::because(Code::AuthorizationHeaderMalformed, message)
+}

@@ -1,0 +1,129 @@
+//! SigV4 in the query: presigned URLs.
+
+use super::PRESIGN_SECONDS_MAX;
+use super::header::{Claim, parse_credential, parse_signed_headers, parse_timestamp};
+use super::uri::{Parameters, decoded};
+use crate::{Code, Fault};
+
+/// A parsed SigV4 presigned URL. Its claims are not yet checked.
+#[derive(Clone, Debug)]
+pub struct PresignedV4 {
+    pub(super) claim: Claim,
+    /// From the time of signing on.
+    pub(super) expires_seconds: i64,
+    /// The value of `X-Amz-Content-Sha256`, which outranks the header.
+    pub(super) content_sha256: Option<String>,
+    /// `x-amz-*` parameters that stand for headers: names in lower case, values decoded.
+    pub(super) hoisted: Vec<(String, String)>,
+    /// Whether a session token came with it.
+    pub(super) has_token: bool,
+}
+
+/// Parameters that belong to the signature and stand for no header.
+const OWN: [&str; 8] = [
+    "x-amz-algorithm",
+    "x-amz-credential",
+    "x-amz-date",
+    "x-amz-expires",
+    "x-amz-signedheaders",
+    "x-amz-signature",
+    "x-amz-security-token",
+    "x-amz-content-sha256",
+];
+
+/// Whether a query claims a SigV4 signature, whole or not.
+pub(super) fn is_present(parameters: &Parameters) -> bool {
+    ["x-amz-algorithm", "x-amz-credential", "x-amz-signature"]
+        .into_iter()
+        .any(|name| parameters.has(name))
+}
+
+impl PresignedV4 {
+    /// The access key claimed.
+    pub fn access_key(&self) -> &str {
+        &self.claim.access_key
+    }
+
+    pub(super) fn parse(parameters: &Parameters) -> Result<PresignedV4, Fault> {
+        let content_sha256 = optional(parameters, "X-Amz-Content-Sha256")?;
+        let has_token = optional(parameters, "X-Amz-Security-Token")?.is_some();
+        match required(parameters, "X-Amz-Algorithm")?.as_str() {
+            "AWS4-HMAC-SHA256" => {}
+            "AWS4-ECDSA-P256-SHA256" => {
+                return Err(Fault::because(Code::NotImplemented, "SigV4a is not implemented."));
+            }
+            _ => return Err(refuse("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")),
+        }
+        let credential = required(parameters, "X-Amz-Credential")?;
+        let timestamp = required(parameters, "X-Amz-Date")?;
+        let expires = required(parameters, "X-Amz-Expires")?;
+        let signed_headers = required(parameters, "X-Amz-SignedHeaders")?;
+        let signature = required(parameters, "X-Amz-Signature")?;
+
+        let (access_key, scope) = parse_credential(&credential).ok_or_else(|| {
+            refuse(
+                "Error parsing the X-Amz-Credential parameter; the Credential is mal-formed; \
+                 expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".",
+            )
+        })?;
+        let signed_at = parse_timestamp(&timestamp).ok_or_else(|| {
+            refuse("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"")
+        })?;
+        let signed_headers = parse_signed_headers(&signed_headers)
+            .ok_or_else(|| refuse("X-Amz-SignedHeaders is not valid, or lacks host"))?;
+        let expires_seconds = parse_expires(&expires)?;
+        let hoisted = hoisted(parameters)?;
+        let claim = Claim { access_key, scope, signed_headers, signature, timestamp, signed_at };
+        Ok(PresignedV4 { claim, expires_seconds, content_sha256, hoisted, has_token })
+    }
+}
+
+fn parse_expires(text: &str) -> Result<i64, Fault> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(refuse("X-Amz-Expires should be a number"));
+    }
+    // What is too long for the type is too long for a week.
+    match text.parse::<i64>() {
+        Ok(seconds) if seconds < 1 => Err(refuse("X-Amz-Expires must be positive")),
+        Ok(seconds) if seconds <= PRESIGN_SECONDS_MAX => Ok(seconds),
+        _ => Err(refuse(
+            "X-Amz-Expires must be less than a week (in seconds); that is, the given \
+             X-Amz-Expires must be less than 604800 seconds",
+        )),
+    }
+}
+
+fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
+    let mut hoisted = Vec::new();
+    for (name, value) in parameters.iter() {
+        let name = decoded(name)?.to_ascii_lowercase();
+        if name.starts_with("x-amz-") && !OWN.contains(&name.as_str()) {
+            hoisted.push((name, decoded(value)?.into_owned()));
+        }
+    }
+    Ok(hoisted)
+}
+
+fn required(parameters: &Parameters, name: &'static str) -> Result<String, Fault> {
+    optional(parameters, name)?.filter(|value| !value.is_empty()).ok_or_else(|| {
+        refuse(
+            "Query-string authentication version 4 requires the X-Amz-Algorithm, \
+             X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and \
+             X-Amz-Expires parameters.",
+        )
+    })
+}
+
+fn optional(parameters: &Parameters, name: &'static str) -> Result<Option<String>, Fault> {
+    let mut values = parameters.values(name);
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(refuse("A parameter of the signature is given more than once."));
+    }
+    first.map(|value| decoded(value).map(std::borrow::Cow::into_owned)).transpose()
+}
+
+fn refuse(why: &'static str) -> Fault {
+    Fault::because(Code::AuthorizationQueryParametersError, why)
+}

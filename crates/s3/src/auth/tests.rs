@@ -1,0 +1,4 @@
+mod refusals;
+mod round_trip;
+pub(crate) mod sent;
+mod vectors;

@@ -1,0 +1,134 @@
+//! The signatures that AWS publishes with its documentation.
+
+use super::sent::{DAY, KEY, Sent, terms_at};
+use crate::Code;
+use crate::auth::{AuthKind, PayloadMode};
+
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+fn authorization(signed_headers: &str, signature: &str) -> String {
+    format!(
+        "AWS4-HMAC-SHA256 Credential={KEY}/20130524/us-east-1/s3/aws4_request,\
+         SignedHeaders={signed_headers},Signature={signature}"
+    )
+}
+
+#[track_caller]
+fn check(sent: &Sent, signed_headers: &str, signature: &str) {
+    let good = sent.clone().with("authorization", &authorization(signed_headers, signature));
+    let verified = good.verify().unwrap();
+    assert_eq!(verified.access_key(), Some(KEY));
+    assert_eq!(verified.kind(), AuthKind::Header);
+    let last = if signature.ends_with('0') { "1" } else { "0" };
+    let bad = format!("{}{last}", &signature[..63]);
+    let bad = sent.clone().with("authorization", &authorization(signed_headers, &bad));
+    assert_eq!(bad.verify().unwrap_err().code, Code::SignatureDoesNotMatch);
+}
+
+fn get(target: &str) -> Sent {
+    Sent::new(
+        "GET",
+        target,
+        &[
+            ("host", "examplebucket.s3.amazonaws.com"),
+            ("x-amz-content-sha256", EMPTY),
+            ("x-amz-date", "20130524T000000Z"),
+        ],
+    )
+}
+
+#[test]
+fn s3_a1_get_object_of_the_documentation() {
+    check(
+        &get("/test.txt").with("range", "bytes=0-9"),
+        "host;range;x-amz-content-sha256;x-amz-date",
+        "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+    );
+}
+
+#[test]
+fn s3_a1_put_object_of_the_documentation() {
+    let sent = Sent::new(
+        "PUT",
+        "/test$file.text",
+        &[
+            ("date", "Fri, 24 May 2013 00:00:00 GMT"),
+            ("host", "examplebucket.s3.amazonaws.com"),
+            (
+                "x-amz-content-sha256",
+                "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072",
+            ),
+            ("x-amz-date", "20130524T000000Z"),
+            ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+        ],
+    );
+    check(
+        &sent,
+        "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
+        "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+    );
+}
+
+#[test]
+fn s3_a6_subresource_and_listing_of_the_documentation() {
+    check(
+        &get("/?lifecycle"),
+        "host;x-amz-content-sha256;x-amz-date",
+        "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
+    );
+    for target in ["/?max-keys=2&prefix=J", "/?prefix=J&max-keys=2", "/?prefix=%4A&max-keys=2"] {
+        check(
+            &get(target),
+            "host;x-amz-content-sha256;x-amz-date",
+            "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+        );
+    }
+}
+
+#[test]
+fn s3_a8_presigned_get_of_the_documentation() {
+    let sent = Sent::new(
+        "GET",
+        "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F\
+         20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&\
+         X-Amz-Expires=86400&X-Amz-SignedHeaders=host&X-Amz-Signature=\
+         aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404",
+        &[("host", "examplebucket.s3.amazonaws.com")],
+    );
+    for seconds in [DAY - 900, DAY, DAY + 86_400] {
+        let verified = sent.verify_on(&terms_at(seconds)).unwrap();
+        assert_eq!(verified.kind(), AuthKind::Query);
+        assert_eq!(verified.payload(), PayloadMode::Unsigned);
+    }
+    for (seconds, message) in
+        [(DAY - 901, "Request is not yet valid"), (DAY + 86_401, "Request has expired")]
+    {
+        let fault = sent.verify_on(&terms_at(seconds)).unwrap_err();
+        assert_eq!((fault.code, fault.message.as_ref()), (Code::AccessDenied, message));
+    }
+    let fault = sent.tampered("d404", "d405").verify().unwrap_err();
+    assert_eq!(fault.code, Code::SignatureDoesNotMatch);
+}
+
+#[test]
+fn s3_a12_sigv2_query_of_the_documentation() {
+    let mut sent = Sent::new(
+        "GET",
+        "/photos/puppy.jpg?AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Expires=1175139620&\
+         Signature=NpgCjnDzrM%2BWFzoENXmpNDUsSn8%3D",
+        &[("host", "johnsmith.s3.amazonaws.com")],
+    );
+    sent.host_bucket = Some("johnsmith".to_owned());
+    let terms = terms_at(1_175_139_620);
+    assert_eq!(sent.verify_on(&terms).unwrap().access_key(), Some(KEY));
+
+    let late = sent.verify_on(&terms_at(1_175_139_621)).unwrap_err();
+    assert_eq!((late.code, late.extra[0].0), (Code::AccessDenied, "Expires"));
+    let off = crate::auth::Terms { sigv2_presign: false, ..terms };
+    assert_eq!(sent.verify_on(&off).unwrap_err().code, Code::InvalidRequest);
+
+    let mut by_path = sent.clone();
+    by_path.host_bucket = None;
+    by_path.path = "/johnsmith/photos/puppy.jpg".to_owned();
+    by_path.verify_on(&terms).unwrap();
+}

@@ -1,0 +1,128 @@
+//! Request targets in the one spelling that signatures are computed over.
+//!
+//! Whatever a client chose to escape, each byte here is either unreserved and itself, or `%XX`
+//! in upper case: decoded once and encoded once. Nothing is normalised.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use crate::{Code, Fault};
+
+/// A query string may have this many parameters.
+const PARAMETERS_MAX: usize = 256;
+
+/// The canonical spelling of a raw path: each byte escaped once, slashes kept as they are.
+///
+/// Fault: `InvalidURI` when a `%` is not followed by two hex digits.
+pub(super) fn canonical_path(raw: &str) -> Result<String, Fault> {
+    if raw.is_empty() {
+        return Ok("/".to_owned());
+    }
+    respell(raw, true)
+}
+
+/// The parameters of a query, in canonical spelling, in the order in which they arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Parameters {
+    parameters: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Reads a raw query. Faults: `InvalidURI` for broken escapes or more than 256 parameters.
+    pub(super) fn parse(raw: &str) -> Result<Parameters, Fault> {
+        let mut parameters = Vec::new();
+        for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+            if parameters.len() == PARAMETERS_MAX {
+                let why = "The query has too many parameters.";
+                return Err(Fault::because(Code::InvalidURI, why));
+            }
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            parameters.push((respell(name, false)?, respell(value, false)?));
+        }
+        Ok(Parameters { parameters })
+    }
+
+    /// Names and values, still escaped.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The values of a parameter, still escaped. Names are compared without regard to case.
+    pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.iter()
+            .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    }
+
+    /// Whether a parameter is there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.values(name).next().is_some()
+    }
+
+    /// The canonical query of SigV4: sorted by name, then value; the signature itself is left out.
+    pub(super) fn canonical(&self) -> String {
+        let mut sorted: Vec<_> =
+            self.iter().filter(|(name, _)| *name != "X-Amz-Signature").collect();
+        sorted.sort_unstable();
+        let mut out = String::new();
+        for (name, value) in sorted {
+            if !out.is_empty() {
+                out.push('&');
+            }
+            out.push_str(name);
+            out.push('=');
+            out.push_str(value);
+        }
+        out
+    }
+}
+
+/// Decodes an escaped value. Fault: `InvalidURI` when it is not UTF-8.
+pub(super) fn decoded(escaped: &str) -> Result<Cow<'_, str>, Fault> {
+    percent_decode_str(escaped)
+        .decode_utf8()
+        .map_err(|_| Fault::because(Code::InvalidURI, "The query does not decode to UTF-8 text."))
+}
+
+/// A `+` is a space in a query, and a plus in a path.
+fn respell(raw: &str, path: bool) -> Result<String, Fault> {
+    let mut out = String::with_capacity(raw.len());
+    let mut bytes = raw.bytes();
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'%' => escaped_byte(&mut bytes).ok_or_else(|| {
+                Fault::because(
+                    Code::InvalidURI,
+                    "A % in the URI is not followed by two hex digits.",
+                )
+            })?,
+            b'+' if !path => b' ',
+            // A slash that is escaped is one byte of a key like any other: it is no different.
+            _ => byte,
+        };
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            b'/' if path => out.push('/'),
+            _ => {
+                out.push('%');
+                out.push(hex_digit(byte >> 4));
+                out.push(hex_digit(byte & 0xf));
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn escaped_byte(bytes: &mut std::str::Bytes<'_>) -> Option<u8> {
+    let high = char::from(bytes.next()?).to_digit(16)?;
+    let low = char::from(bytes.next()?).to_digit(16)?;
+    u8::try_from(high << 4 | low).ok()
+}
+
+/// The digit of a value below 16.
+fn hex_digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).map_or('0', |digit| digit.to_ascii_uppercase())
+}
