@@ -44,7 +44,7 @@ pub struct RetryLimits {
 impl Default for RetryLimits {
     fn default() -> RetryLimits {
         RetryLimits {
-            attempts_max: 6,
+            attempts_max: 10,
             backoff_first: Duration::from_millis(50),
             backoff_max: Duration::from_secs(2),
             deadline: Duration::from_secs(10),

@@ -238,7 +238,7 @@ pub fn open(block: BlockRef, range: Range<u32>, bytes: Bytes) -> Result<Vec<Byte
     }
     let span = span(block.length, range.clone());
     let expected = span.bytes.end - span.bytes.start;
-    if u64::try_from(bytes.len()).is_ok_and(|found| found != expected) {
+    if bytes.len() as u64 != expected {
         return corrupt(format!("{} bytes came instead of {expected}", bytes.len()));
     }
     let mut rest = bytes;

@@ -218,7 +218,9 @@ async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client()
     drop(free);
     let endpoint = Some(format!("http://127.0.0.1:{}", gate.port));
     let store = BucketBlocks::connect(BucketOptions { endpoint, ..options(service) });
-    let limits = RetryLimits { deadline: Duration::from_secs(3), ..RetryLimits::default() };
+    let within = Duration::from_secs(1);
+    let limits =
+        RetryLimits { deadline: within, listing_deadline: within, ..RetryLimits::default() };
     let store = Retrying::new(store.expect("good options"), limits, 1);
     let (id, session) = (block(1).id(), block(1).id().session());
 
@@ -239,7 +241,7 @@ async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client()
     ] {
         check(&error, BlockErrorKind::Unavailable, "cannot be reached");
     }
-    assert!(begun.elapsed() < 6 * (limits.deadline + Duration::from_millis(200)));
+    assert!(begun.elapsed() < 6 * (within + Duration::from_millis(200)));
 
     let waiting = store.get(id, 0..9);
     let (_running, found) = tokio::join!(gate.open(), waiting);

@@ -51,7 +51,7 @@ impl Files {
                 None => Ok(()),
             }
         });
-        opened.map_err(|error| files.failed("opening it", error))?;
+        opened.map_err(|error| files.failed("opening the blocks", error))?;
         Ok(files)
     }
 
@@ -77,25 +77,24 @@ impl Files {
 
     /// `NotFound` if a folder or the unfinished file was removed meanwhile.
     fn try_put(&self, id: BlockId, bytes: &[u8]) -> io::Result<Put> {
-        let path = self.path(id);
-        let group = self.make_group(id)?;
+        let group = self.group(id);
+        let path = group.join(id.to_string());
+        // First, because it fails where the folder vanished: nothing is made in its place.
         let temporary = self.write_temporary(bytes)?;
-        let linked = fs::hard_link(&temporary, &path);
+        let linked = self.make_group(id, &group).and_then(|()| fs::hard_link(&temporary, &path));
         // What cannot be removed now is removed by the next opening.
         let _ = fs::remove_file(&temporary);
         match linked {
-            Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 if fs::read(&path)? != bytes {
                     return Ok(Put::Taken);
                 }
             }
-            Err(error) => {
-                if error.kind() == ErrorKind::NotFound {
-                    self.durable().remove(&group);
-                }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.durable().remove(&group);
                 return Err(error);
             }
+            linked => linked?,
         }
         // Also for a name that was there: its writer may not have come to this line yet.
         sync_folder(&group)?;
@@ -123,22 +122,21 @@ impl Files {
         Ok(path)
     }
 
-    /// The folder of a block's group, durable in its parents.
-    fn make_group(&self, id: BlockId) -> io::Result<PathBuf> {
-        let session = self.root.join(id.session().to_string());
-        let group = session.join(place::group(id));
+    /// Makes the folder of a block's group, durable in its parents.
+    fn make_group(&self, id: BlockId, group: &Path) -> io::Result<()> {
         let mut durable = self.durable();
-        if !durable.contains(&group) {
+        if !durable.contains(group) {
+            let session = self.session(id.session());
             existing_is_fine(fs::create_dir(&session))?;
-            existing_is_fine(fs::create_dir(&group))?;
+            existing_is_fine(fs::create_dir(group))?;
             sync_folder(&self.root)?;
             sync_folder(&session)?;
             if durable.len() >= DURABLE_FOLDERS_MAX {
                 durable.clear();
             }
-            durable.insert(group.clone());
+            durable.insert(group.to_owned());
         }
-        Ok(group)
+        Ok(())
     }
 
     pub(super) fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
@@ -188,12 +186,11 @@ impl Files {
     /// Removes the folders that a delete left empty. A folder that is not empty stays, which is
     /// the usual outcome and no failure.
     fn prune(&self, id: BlockId) {
-        let session = self.root.join(id.session().to_string());
-        let group = session.join(place::group(id));
+        let group = self.group(id);
         let mut durable = self.durable();
         if fs::remove_dir(&group).is_ok() {
             durable.remove(&group);
-            let _ = fs::remove_dir(&session);
+            let _ = fs::remove_dir(self.session(id.session()));
         }
     }
 
@@ -220,7 +217,7 @@ impl Files {
             return Err(BlockError::because(BlockErrorKind::Refused, doing, error));
         }
         self.present(&doing)?;
-        let folder = self.root.join(session.to_string());
+        let folder = self.session(session);
         let mut groups = Vec::new();
         for name in names(&folder).map_err(|error| self.failed(&doing, error))? {
             match name.to_str() {
@@ -281,9 +278,17 @@ impl Files {
         match probed {
             Ok(_) => Ok(()),
             // A process that opened the folder just now removed the probe.
-            Err(error) if error.kind() == ErrorKind::NotFound => self.present("probing it"),
-            Err(error) => Err(self.failed("probing it", error)),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.present("writing a probe"),
+            Err(error) => Err(self.failed("writing a probe", error)),
         }
+    }
+
+    fn session(&self, session: Nonce) -> PathBuf {
+        self.root.join(session.to_string())
+    }
+
+    fn group(&self, id: BlockId) -> PathBuf {
+        self.session(id.session()).join(place::group(id))
     }
 
     fn path(&self, id: BlockId) -> PathBuf {

@@ -107,10 +107,10 @@ async fn every_verb_is_repeated() {
 #[tokio::test(start_paused = true)]
 async fn attempts_are_limited_and_the_last_error_is_told() {
     let store = store(&[GONE; 50]);
-    let error = store.put(&block()).await.expect_err("six attempts fail");
+    let error = store.put(&block()).await.expect_err("ten attempts fail");
     assert_eq!(error.kind(), BlockErrorKind::Unavailable);
     assert!(error.to_string().contains("failing on purpose"), "{error}");
-    check_calls(&store, 6, 5);
+    check_calls(&store, 10, 9);
 }
 
 #[tokio::test(start_paused = true)]

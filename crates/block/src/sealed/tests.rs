@@ -219,4 +219,24 @@ proptest! {
         let error = open(block.reference(), asked, Bytes::from(bytes)).expect_err("changed");
         prop_assert_eq!(error.kind(), BlockErrorKind::Corrupt);
     }
+
+    /// Whatever a record and a store may say, the answer is an error or verified content.
+    #[test]
+    fn nothing_makes_it_panic(
+        length in prop_oneof![any::<u32>(), 0..200_000_u32],
+        start in prop_oneof![any::<u32>(), 0..200_000_u32],
+        end in prop_oneof![any::<u32>(), 0..200_000_u32],
+        crc32c in any::<u32>(),
+        noise in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let block = BlockRef { id: id(9), length, crc32c };
+        let size = span(length, start..end).bytes;
+        let size = usize::try_from(size.end - size.start).unwrap().min(200_000);
+        let fitting: Vec<u8> = noise.iter().copied().chain([0]).cycle().take(size).collect();
+        for bytes in [noise, fitting] {
+            if let Ok(pieces) = open(block, start..end, Bytes::from(bytes)) {
+                prop_assert!(pieces.is_empty() && start == end, "noise has no checksums");
+            }
+        }
+    }
 }
