@@ -1,1 +1,280 @@
+use http::{HeaderMap, HeaderValue, Method, header::ALLOW};
+use proptest::prelude::*;
 
+use super::{Demand, Operation, Permission, Scope, Stub, Support, TABLE, Target, route};
+use crate::policy::{Decision, Policy, evaluate};
+use crate::request::{Fields, Query};
+use crate::{Code, Fault};
+
+fn domains() -> Vec<String> {
+    vec!["s3.example".to_owned(), "eu.s3.example".to_owned()]
+}
+
+fn target(scope: Scope) -> Target {
+    let path = match scope {
+        Scope::Service => "/",
+        Scope::Bucket => "/bucket",
+        Scope::Object => "/bucket/key",
+    };
+    Target::parse(None, path, &[]).expect("a legal path")
+}
+
+fn headers(list: &[(&'static str, &'static str)]) -> HeaderMap {
+    list.iter()
+        .map(|&(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+        .collect()
+}
+
+fn routed(
+    method: &str,
+    path: &str,
+    query: &str,
+    list: &[(&'static str, &'static str)],
+) -> Result<Operation, Fault> {
+    let target = Target::parse(None, path, &[])?;
+    let headers = headers(list);
+    let method = Method::from_bytes(method.as_bytes()).expect("a method");
+    route(&method, &target, &Query::parse(query)?, Fields::new(&headers, &[]))
+}
+
+#[track_caller]
+fn check(method: &str, path: &str, query: &str, expected: Operation) {
+    assert_eq!(routed(method, path, query, &[]), Ok(expected), "{method} {path}?{query}");
+}
+
+#[track_caller]
+fn refuse(method: &str, path: &str, query: &str, expected: Code) {
+    let fault = routed(method, path, query, &[]).expect_err("must be refused");
+    assert_eq!(fault.code, expected, "{method} {path}?{query}");
+}
+
+#[test]
+fn s3_b4_path_style_and_virtual_hosts() {
+    let show = |host: Option<&str>, path: &str| match Target::parse(host, path, &domains())
+        .expect("a target")
+    {
+        Target::Service => String::from("*"),
+        Target::Bucket(bucket) => bucket.to_string(),
+        Target::Object(bucket, key) => format!("{bucket} {key}"),
+    };
+    for host in [
+        None,
+        Some("s3.example"),
+        Some("S3.Example:9000"),
+        Some("s3.example."),
+        Some("other.example"),
+        Some("127.0.0.1:9000"),
+        Some("[::1]:9000"),
+        Some("[::1]"),
+        Some("xs3.example"),
+        Some(""),
+    ] {
+        assert_eq!(show(host, "/"), "*", "{host:?}");
+        assert_eq!(show(host, "//"), "*");
+        assert_eq!(show(host, ""), "*");
+        assert_eq!(show(host, "/bucket"), "bucket");
+        assert_eq!(show(host, "/bucket/"), "bucket");
+        assert_eq!(show(host, "/bucket//"), "bucket /");
+        assert_eq!(show(host, "/bucket/a/b%2Fc"), "bucket a/b/c");
+    }
+    assert_eq!(show(Some("bucket.s3.example"), "/"), "bucket");
+    assert_eq!(show(Some("Bucket.s3.example:80"), "/k"), "bucket k");
+    assert_eq!(show(Some("my.dotted.name.s3.example"), "/a//b"), "my.dotted.name a//b");
+    assert_eq!(show(Some("bucket.eu.s3.example:9000"), "/bucket/k"), "bucket bucket/k");
+    assert_eq!(show(Some("eu.s3.example"), "/bucket/k"), "bucket k");
+    assert_eq!(show(Some("bucket.s3.example"), "//"), "bucket /");
+    let fault = Target::parse(Some("a_b.s3.example"), "/", &domains()).expect_err("no bucket");
+    assert_eq!(fault.code, Code::InvalidBucketName);
+    assert_eq!(Target::parse(None, "*", &[]).expect_err("no path").code, Code::InvalidURI);
+}
+
+#[test]
+fn s3_b3_every_row_of_the_table_is_reached_or_refused() {
+    for row in TABLE {
+        let copies = matches!(row.operation, Operation::CopyObject | Operation::UploadPartCopy);
+        let query = match row.selector {
+            "list-type" => "list-type=2".to_owned(),
+            selector => selector.to_owned(),
+        };
+        let path = match row.scope {
+            Scope::Service => "/",
+            Scope::Bucket => "/bucket",
+            Scope::Object => "/bucket/key",
+        };
+        let list: &[_] = if copies { &[("x-amz-copy-source", "b/k")] } else { &[] };
+        let found = routed(row.method, path, &query, list);
+        if row.operation.support() == Support::Refused {
+            assert_eq!(found.expect_err("refused").code, Code::NotImplemented, "{row:?}");
+        } else {
+            assert_eq!(found, Ok(row.operation));
+        }
+    }
+}
+
+#[test]
+fn s3_b3_nothing_falls_through() {
+    for query in ["newthing", "newthing=", "newthing=1", "ACL", "versionsx", "Tagging"] {
+        refuse("PUT", "/bucket", query, Code::NotImplemented);
+        refuse("PUT", "/bucket/key", query, Code::NotImplemented);
+        refuse("GET", "/bucket", query, Code::NotImplemented);
+        refuse("DELETE", "/bucket", query, Code::NotImplemented);
+        refuse("DELETE", "/bucket/key", query, Code::NotImplemented);
+        refuse("GET", "/", query, Code::NotImplemented);
+    }
+    refuse("GET", "/bucket/key", "newthing", Code::NotImplemented);
+    refuse("GET", "/bucket/key", "torrent", Code::NotImplemented);
+    refuse("GET", "/bucket/key", "uploads=1", Code::MethodNotAllowed);
+    refuse("PUT", "/bucket/key", "renameObject", Code::NotImplemented);
+    refuse("PUT", "/bucket/key", "partNumber=1", Code::InvalidArgument);
+    refuse("GET", "/bucket", "list-type=3", Code::InvalidArgument);
+    refuse("GET", "/bucket", "acl&policy", Code::InvalidArgument);
+    refuse("OPTIONS", "/bucket/key", "", Code::AccessForbidden);
+}
+
+#[test]
+fn s3_b4_harmless_parameters_are_ignored() {
+    check("GET", "/", "x-id=ListBuckets", Operation::ListBuckets);
+    check("PUT", "/bucket/key", "x-id=PutObject", Operation::PutObject);
+    check("GET", "/bucket", "list-type=2&prefix=&metadata=true", Operation::ListObjectsV2);
+    check("GET", "/bucket", "location=", Operation::GetBucketLocation);
+    check("GET", "/bucket/", "location", Operation::GetBucketLocation);
+    check("GET", "/bucket/key", "v=7", Operation::GetObject);
+    check("PUT", "/bucket/key", "uploadId=u&partNumber=1", Operation::UploadPart);
+    let signed = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=0&response-content-type=a";
+    check("GET", "/bucket/key", signed, Operation::GetObject);
+    check("GET", "/bucket/key", "AWSAccessKeyId=a&Signature=b&Expires=1", Operation::GetObject);
+}
+
+#[test]
+fn s3_b3_wrong_method_names_the_right_ones() {
+    let fault = routed("PATCH", "/bucket", "tagging", &[]).expect_err("no such method");
+    assert_eq!(fault.code, Code::MethodNotAllowed);
+    let allow =
+        fault.headers.iter().find(|(name, _)| name == ALLOW).map(|(_, value)| value.as_bytes());
+    assert_eq!(allow, Some(b"GET, PUT, DELETE".as_slice()));
+    refuse("POST", "/bucket/key", "", Code::MethodNotAllowed);
+    refuse("PUT", "/", "", Code::MethodNotAllowed);
+}
+
+#[test]
+fn s3_b3_a_hoisted_copy_source_is_a_copy() {
+    let headers = HeaderMap::new();
+    let hoisted = [("x-amz-copy-source".to_owned(), "b/k".to_owned())];
+    let operation = route(
+        &Method::PUT,
+        &target(Scope::Object),
+        &Query::parse("X-Amz-Copy-Source=b%2Fk").unwrap(),
+        Fields::new(&headers, &hoisted),
+    );
+    assert_eq!(operation, Ok(Operation::CopyObject));
+}
+
+fn demand(
+    operation: Operation,
+    query: &str,
+    list: &[(&'static str, &'static str)],
+) -> Vec<Permission> {
+    let headers = headers(list);
+    let target = target(operation.scope());
+    let query = Query::parse(query).unwrap();
+    match operation.demand(&target, &query, Fields::new(&headers, &[])).expect("a demand") {
+        Demand::All(all) => all,
+        Demand::EachKey => Vec::new(),
+    }
+}
+
+fn pairs(permissions: &[Permission]) -> Vec<(&str, &str)> {
+    permissions.iter().map(|one| (one.action, one.resource.as_str())).collect()
+}
+
+#[test]
+fn s3_s9_every_operation_demands_something() {
+    for &operation in Operation::ALL {
+        let all = demand(operation, "", &[("x-amz-copy-source", "src/from")]);
+        assert_eq!(all.is_empty(), operation == Operation::DeleteObjects, "{operation:?}");
+        for permission in all {
+            assert!(permission.action.contains(':'));
+            assert!(!permission.resource.is_empty());
+        }
+    }
+}
+
+#[test]
+fn s3_s9_secondary_resources_are_demanded() {
+    let copy = demand(
+        Operation::CopyObject,
+        "",
+        &[("x-amz-copy-source", "/src/fr%20om?versionId=null"), ("x-amz-tagging", "a=b")],
+    );
+    let expected = [
+        ("s3:PutObject", "bucket/key"),
+        ("s3:GetObjectVersion", "src/fr om"),
+        ("s3:PutObjectTagging", "bucket/key"),
+    ];
+    assert_eq!(pairs(&copy), expected);
+    let part = demand(Operation::UploadPartCopy, "", &[("x-amz-copy-source", "src/from")]);
+    assert_eq!(pairs(&part), [("s3:PutObject", "bucket/key"), ("s3:GetObject", "src/from")]);
+    let versioned = demand(Operation::HeadObject, "versionId=1", &[]);
+    assert_eq!(pairs(&versioned), [("s3:GetObjectVersion", "bucket/key")]);
+    let tagged = demand(Operation::PutObject, "", &[("x-amz-tagging", "a=b")]);
+    assert_eq!(tagged.len(), 2);
+    let list = demand(Operation::ListObjectsV2, "prefix=a%2F", &[]);
+    assert_eq!(list[0].context.prefix.as_deref(), Some("a/"));
+    assert_eq!(pairs(&demand(Operation::ListBuckets, "", &[])), [("s3:ListAllMyBuckets", "*")]);
+}
+
+#[test]
+fn s3_s9_denying_any_row_alone_denies_the_request() {
+    let everything = Policy::canned("readwrite").expect("canned");
+    for &operation in Operation::ALL {
+        let list = [("x-amz-copy-source", "src/from"), ("x-amz-tagging", "a=b")];
+        let all = demand(operation, "", &list);
+        let allowed = |policies: &[Policy]| {
+            all.iter().all(|permission| evaluate(policies, permission).is_allowed())
+        };
+        if operation != Operation::CreateSession {
+            assert!(allowed(&[everything.clone()]), "{operation:?}");
+        }
+        for denied in &all {
+            let deny = Policy::parse(&format!(
+                r#"{{"Statement":{{"Effect":"Deny","Action":"{}","Resource":"arn:aws:s3:::{}"}}}}"#,
+                denied.action, denied.resource
+            ))
+            .expect("a policy");
+            assert!(!allowed(&[everything.clone(), deny]), "{operation:?} {denied:?}");
+        }
+    }
+    assert_eq!(evaluate(&[], &demand(Operation::GetObject, "", &[])[0]), Decision::Unspecified);
+}
+
+#[test]
+fn s3_b6_absent_configurations_answer_their_codes() {
+    for &operation in Operation::ALL {
+        assert_eq!(operation.stub().is_some(), operation.support() == Support::Stubbed);
+    }
+    let code = |operation: Operation| match operation.stub() {
+        Some(Stub::Absent(code)) => code.as_str(),
+        _ => "",
+    };
+    assert_eq!(code(Operation::GetBucketPolicy), "NoSuchBucketPolicy");
+    assert_eq!(code(Operation::GetBucketCors), "NoSuchCORSConfiguration");
+    assert_eq!(code(Operation::GetBucketWebsite), "NoSuchWebsiteConfiguration");
+    assert_eq!(
+        code(Operation::GetBucketEncryption),
+        "ServerSideEncryptionConfigurationNotFoundError"
+    );
+    let versioning = Operation::GetBucketVersioning.stub().and_then(Stub::to_xml);
+    let expected = "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                    </VersioningConfiguration>";
+    assert!(versioning.expect("a document").ends_with(expected));
+}
+
+proptest! {
+    #[test]
+    fn s3_s16_routing_never_panics(
+        method in "[A-Z]{1,8}", path in any::<String>(), query in any::<String>(),
+    ) {
+        let _ = routed(&method, &path, &query, &[]);
+        let _ = routed(&method, &format!("/bucket/{path}"), &query, &[("x-amz-copy-source", "%")]);
+    }
+}

@@ -16,9 +16,6 @@ mod token;
 mod unserved;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 pub use bucket::{CreateBucket, parse_acl};
 pub use checksum::{ChecksumAlgorithm, ChecksumType};
 pub use delete::{DeleteObject, DeleteObjects, Deletion};

@@ -10,9 +10,6 @@ mod list;
 mod multipart;
 mod object;
 
-#[cfg(test)]
-mod tests;
-
 pub use bucket::{AccessControlPolicy, BucketEntry, ListBucketsOutput, LocationConstraint};
 pub use delete::{DeleteError, DeleteObjectsOutput, Deleted};
 pub use list::{
