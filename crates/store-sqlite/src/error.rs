@@ -1,0 +1,113 @@
+//! What SQLite's errors mean for a caller.
+
+use std::fmt;
+use std::sync::Arc;
+
+use store::{StoreError, StoreErrorKind};
+
+use crate::script::Failure;
+
+/// Primary result codes of SQLite.
+mod code {
+    pub(super) const BUSY: i32 = 5;
+    pub(super) const CORRUPT: i32 = 11;
+    pub(super) const NOTADB: i32 = 26;
+}
+
+/// The primary code behind an error of SQLite's own.
+fn primary_code(error: &sqlx::Error) -> Option<i32> {
+    let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
+    // Extended codes keep the primary one in their lowest byte.
+    Some(code & 0xff)
+}
+
+/// Whether another connection was in the way.
+pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(code::BUSY)
+}
+
+/// What an error means if nothing can have been committed.
+pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
+    let unreadable = matches!(
+        error,
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound
+    );
+    match primary_code(error) {
+        Some(code::CORRUPT | code::NOTADB) => StoreErrorKind::Corrupt,
+        _ if unreadable => StoreErrorKind::Corrupt,
+        _ => StoreErrorKind::Unavailable,
+    }
+}
+
+/// What a failure means in a script of `statements` whose last one is COMMIT.
+///
+/// Before COMMIT began, nothing can have been committed. If COMMIT was refused as busy, SQLite
+/// left the transaction as it was, and a ROLLBACK that then succeeds has ended it. Any other error
+/// of COMMIT may come from an fsync: this process forgets the transaction, but its frames may be
+/// whole in the log, and a process that recovers the file after a crash would believe them. That
+/// is settled only by a later commit, which writes over them.
+pub(crate) fn kind_of_commit(
+    failure: &Failure,
+    statements: usize,
+    rolled_back: bool,
+) -> StoreErrorKind {
+    let began = failure.done + 1 >= statements;
+    if !began || (is_busy(&failure.error) && rolled_back) {
+        kind(&failure.error)
+    } else {
+        StoreErrorKind::Unknown
+    }
+}
+
+/// An error for everyone whose plans were in one transaction.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    kind: StoreErrorKind,
+    error: Arc<dyn std::error::Error + Send + Sync>,
+}
+
+impl Shared {
+    pub(crate) fn new(kind: StoreErrorKind, error: sqlx::Error) -> Shared {
+        Shared { kind, error: Arc::new(error) }
+    }
+
+    /// This caller's own copy.
+    pub(crate) fn to_error(&self, doing: String) -> StoreError {
+        StoreError::because(self.kind, doing, ByAll(Arc::clone(&self.error)))
+    }
+}
+
+impl From<StoreError> for Shared {
+    fn from(error: StoreError) -> Shared {
+        Shared { kind: error.kind(), error: Arc::new(error) }
+    }
+}
+
+/// A cause that several errors have in common.
+#[derive(Debug)]
+struct ByAll(Arc<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for ByAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for ByAll {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// An error of a call that committed nothing.
+pub(crate) fn while_doing(doing: &str) -> impl Fn(sqlx::Error) -> StoreError + '_ {
+    move |error| StoreError::because(kind(&error), doing, error)
+}
+
+/// What every call says after `close`.
+pub(crate) fn closed() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "calling a store that is closed")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+use sqlx::error::{DatabaseError, ErrorKind};
+use store::StoreErrorKind::{Corrupt, Unavailable, Unknown};
+
+use super::{code, kind_of_commit};
+use crate::script::Failure;
+
+/// An error as SQLite's, by its code.
+#[derive(Debug)]
+struct Coded(i32);
+
+impl fmt::Display for Coded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Coded {}
+
+impl DatabaseError for Coded {
+    fn message(&self) -> &'static str {
+        "planted"
+    }
+
+    fn code(&self) -> Option<Cow<'_, str>> {
+        Some(self.0.to_string().into())
+    }
+
+    fn as_error(&self) -> &(dyn Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn as_error_mut(&mut self) -> &mut (dyn Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn into_error(self: Box<Self>) -> Box<dyn Error + Send + Sync + 'static> {
+        self
+    }
+
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Other
+    }
+}
+
+/// SQLite's code for an I/O error of fsync.
+const IOERR_FSYNC: i32 = 0x040a;
+/// SQLite's code for a full disk.
+const FULL: i32 = 13;
+/// SQLite's code for a busy file, in one of its extended forms.
+const BUSY_SNAPSHOT: i32 = 0x0205;
+
+#[track_caller]
+fn check(done: usize, code: i32, rolled_back: bool, expected: store::StoreErrorKind) {
+    let failure = Failure { done, error: sqlx::Error::Database(Box::new(Coded(code))) };
+    assert_eq!(kind_of_commit(&failure, 4, rolled_back), expected);
+}
+
+#[test]
+fn nothing_is_committed_before_commit_begins() {
+    for done in 0..3 {
+        check(done, FULL, true, Unavailable);
+        check(done, IOERR_FSYNC, false, Unavailable);
+        check(done, code::BUSY, true, Unavailable);
+        check(done, code::CORRUPT, true, Corrupt);
+    }
+}
+
+#[test]
+fn a_busy_commit_that_rolls_back_is_definite() {
+    check(3, code::BUSY, true, Unavailable);
+    check(3, BUSY_SNAPSHOT, true, Unavailable);
+    check(3, code::BUSY, false, Unknown);
+}
+
+#[test]
+fn any_other_error_of_commit_is_unknown() {
+    check(3, IOERR_FSYNC, true, Unknown);
+    check(3, IOERR_FSYNC, false, Unknown);
+    check(3, FULL, false, Unknown);
+    check(3, code::CORRUPT, true, Unknown);
+    let crashed = Failure { done: 3, error: sqlx::Error::WorkerCrashed };
+    assert_eq!(kind_of_commit(&crashed, 4, false), Unknown);
+}

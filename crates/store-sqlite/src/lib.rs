@@ -1,0 +1,159 @@
+//! The metadata store in one SQLite file.
+//!
+//! One connection writes, in one task, for the life of the store; a few others read. Calls of
+//! [`MetaStore::commit`] that wait at the same moment become one transaction, so that they share
+//! one fsync. The transaction fetches every guarded record at once, decides the plans in memory,
+//! in order, over what it fetched, and writes the net effect at once: since `BEGIN IMMEDIATE` holds
+//! the file's only write lock from before the first fetch, that is exact, whoever else has the
+//! file open.
+//!
+//! The driver hands each call to the connection's own thread, and that journey costs more than a
+//! statement does. Hence a [`script::Script`]: several statements that travel together. A commit
+//! is two scripts, a read is one.
+//!
+//! This crate knows keys, values and integers. It does not know what they mean.
+
+mod batch;
+mod error;
+mod open;
+mod read;
+mod script;
+mod writer;
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Durability, Found, Key, Limits, MetaStore, Page, Plan, Read, Space, StoreError, StoreErrorKind,
+    TallyPage, Verdict,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::read::Readers;
+use crate::writer::{Job, Writer};
+
+/// What one call may carry. The statements are built for no more.
+pub(crate) const LIMITS: Limits = Limits {
+    key_bytes: 1_100 + Key::PREFIX_BYTES,
+    value_bytes: 1 << 20,
+    plan_items: 4_096,
+    plan_bytes: 4 << 20,
+    batch_plans: 256,
+    batch_items: 16_384,
+    batch_bytes: 16 << 20,
+    reads: 4_096,
+    range_records: 10_000,
+};
+
+/// Calls of `commit` that may wait for the writer; more of them wait for a place.
+const JOBS_WAITING: usize = 1_024;
+
+/// How to open a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// Refuse to open the file while another process has it open exclusively, and keep others from
+    /// doing so. A gateway asks for this; commands that change a few records beside it do not.
+    pub exclusive: bool,
+}
+
+/// A metadata store in a SQLite file.
+///
+/// Dropped without [`MetaStore::close`], it still finishes the commits that it has accepted, as
+/// long as the runtime lives.
+#[derive(Debug)]
+pub struct SqliteStore {
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    writer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    readers: Readers,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`, making it if there is none. The folder must exist, on a disk of
+    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock`.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unavailable`] if the folder cannot be written to, if the file is open
+    /// exclusively elsewhere, or if SQLite does not offer what durability needs;
+    /// [`StoreErrorKind::Corrupt`] if the file is not a store, or one of a newer format.
+    pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
+        let lock = open::lock(path, options)?;
+        let writer = Writer::open(path, lock).await?;
+        let (jobs, queue) = mpsc::channel(JOBS_WAITING);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the writer lives as long as the store; close joins it"
+        )]
+        let task = tokio::spawn(writer.run(queue));
+        Ok(SqliteStore {
+            jobs: Mutex::new(Some(jobs)),
+            writer: tokio::sync::Mutex::new(Some(task)),
+            readers: Readers::new(path),
+        })
+    }
+
+    fn jobs(&self) -> Option<mpsc::Sender<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl MetaStore for SqliteStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Strict
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        LIMITS.check_read(reads)?;
+        self.readers.read(reads).await
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        LIMITS.check_commit(plans)?;
+        let jobs = self.jobs().ok_or_else(error::closed)?;
+        let (job, answer) = Job::new(plans);
+        jobs.send(job).await.map_err(|_| error::closed())?;
+        drop(jobs);
+        // The writer goes on whether or not anybody waits here. It is gone without an answer only
+        // if its runtime is.
+        answer.await.unwrap_or_else(|_| {
+            let doing = format!("committing {} plans: the writer is gone", plans.len());
+            Err(StoreError::new(StoreErrorKind::Unknown, doing))
+        })
+    }
+
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        self.readers.walk(space, resume, limit).await
+    }
+
+    async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError> {
+        self.readers.walk_tallies(space, resume, limit).await
+    }
+
+    async fn close(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.readers.close().await;
+        let writer = self.writer.lock().await.take();
+        if let Some(writer) = writer
+            && let Err(error) = writer.await
+        {
+            tracing::error!(%error, "the writer of the metadata store ended badly");
+        }
+    }
+}

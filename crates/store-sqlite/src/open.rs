@@ -1,0 +1,188 @@
+//! Opening the file: whose it is, what it is, and whether it keeps what it promises.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions};
+use store::{StoreError, StoreErrorKind};
+
+use crate::SqliteOptions;
+use crate::error::while_doing;
+
+/// The format that this crate writes, and the only one that it reads.
+const FORMAT: i64 = 1;
+
+/// The first release of SQLite without the bug by which a checkpoint beside a commit could lose
+/// pages (introduced in 3.7.0).
+const SQLITE_VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
+
+/// How long a statement waits for another connection's lock before it fails.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Rows that a connection's thread may be ahead of the task that takes them.
+const ROWS_AHEAD: usize = 1_024;
+
+/// Prepared scripts that a connection keeps.
+const SCRIPTS_CACHED: usize = 256;
+
+/// Pages in the log at which a commit also moves them into the file: 16 MiB.
+const CHECKPOINT_PAGES: u32 = 4_096;
+
+/// Bytes of the log at which the writer waits for readers in order to begin it anew.
+pub(crate) const WAL_BYTES_MAX: u64 = 64 << 20;
+
+const SCHEMA: &str = "
+    BEGIN IMMEDIATE;
+    CREATE TABLE IF NOT EXISTS ashlar_store (
+        id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL) STRICT;
+    INSERT INTO ashlar_store VALUES (1, 1) ON CONFLICT DO NOTHING;
+    CREATE TABLE IF NOT EXISTS record (
+        key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS tally (
+        key BLOB PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    COMMIT";
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// Opens the lock file beside the store, and takes the lock if it is to be exclusive. The lock
+/// lasts as long as the returned file is open, and ends with the process, however that ends.
+pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreError> {
+    let name = beside(path, ".lock");
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&name);
+    let file = opened.map_err(|error| {
+        let doing = format!("opening {}: its folder must exist and be writable", path.display());
+        StoreError::because(StoreErrorKind::Unavailable, doing, error)
+    })?;
+    if options.exclusive {
+        file.try_lock().map_err(|error| {
+            let doing = format!("opening {}", path.display());
+            match error {
+                TryLockError::WouldBlock => StoreError::new(
+                    StoreErrorKind::Unavailable,
+                    format!("{doing}: another process serves it already"),
+                ),
+                TryLockError::Error(error) => {
+                    StoreError::because(StoreErrorKind::Unavailable, doing, error)
+                }
+            }
+        })?;
+    }
+    Ok(file)
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .busy_timeout(BUSY_TIMEOUT)
+        .statement_cache_capacity(SCRIPTS_CACHED)
+        .row_buffer_size(ROWS_AHEAD)
+        .disable_statement_logging()
+}
+
+/// Opens the connection that writes; makes the store if the file is new.
+pub(crate) async fn writer(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let doing = format!("opening {}", path.display());
+    let failed = while_doing(&doing);
+    let options = options(path).create_if_missing(true);
+    let mut connection = options.connect().await.map_err(&failed)?;
+    let version: String = ask(&mut connection, "SELECT sqlite_version()").await.map_err(&failed)?;
+    if !is_recent(&version) {
+        let (major, minor, bugfix) = SQLITE_VERSION_MIN;
+        let needed = format!("{doing}: SQLite {version} is older than {major}.{minor}.{bugfix}");
+        return Err(StoreError::new(StoreErrorKind::Unavailable, needed));
+    }
+    // Nothing is changed in a file before it is known to be ours, or empty.
+    let is_new = check_format(&mut connection, &doing).await?;
+    make_durable(&mut connection, &doing).await?;
+    if is_new {
+        let made = sqlx::raw_sql(SCHEMA).execute(&mut connection).await;
+        made.map_err(&failed)?;
+        check_format(&mut connection, &doing).await?;
+    }
+    Ok(connection)
+}
+
+/// Opens a connection that only reads, of a store that the writer has open.
+pub(crate) async fn reader(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let options = options(path).read_only(true).pragma("cache_size", "-16384");
+    options.connect().await.map_err(while_doing("opening a connection to read"))
+}
+
+async fn ask<T>(connection: &mut SqliteConnection, text: &str) -> Result<T, sqlx::Error>
+where
+    T: for<'r> sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite> + Send + Unpin,
+{
+    sqlx::query_scalar(AssertSqlSafe(text)).fetch_one(connection).await
+}
+
+fn is_recent(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    (next(), next(), next()) >= SQLITE_VERSION_MIN
+}
+
+/// Whether the file is empty still. Refuses what is neither empty nor a store of this format.
+async fn check_format(connection: &mut SqliteConnection, doing: &str) -> Result<bool, StoreError> {
+    let failed = while_doing(doing);
+    let refuse = |why: String| StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: {why}"));
+    let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema")
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(&failed)?;
+    if tables.is_empty() {
+        return Ok(true);
+    }
+    if !tables.iter().any(|table| table == "ashlar_store") {
+        return Err(refuse("it is a database, but not a store of Ashlar".into()));
+    }
+    let format: i64 =
+        ask(connection, "SELECT max(format) FROM ashlar_store").await.map_err(&failed)?;
+    if format != FORMAT {
+        let why = format!("it has format {format}, and this version reads format {FORMAT} only");
+        return Err(refuse(why));
+    }
+    Ok(false)
+}
+
+/// Sets what durability rests on, and believes only what SQLite then says.
+async fn make_durable(connection: &mut SqliteConnection, doing: &str) -> Result<(), StoreError> {
+    let failed = while_doing(doing);
+    let settings = format!(
+        "PRAGMA synchronous = FULL; PRAGMA mmap_size = 0; PRAGMA cache_size = -32768; \
+         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
+         PRAGMA journal_size_limit = {WAL_BYTES_MAX}"
+    );
+    let mode: String = ask(connection, "PRAGMA journal_mode = WAL").await.map_err(&failed)?;
+    let set = sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut *connection).await;
+    set.map_err(&failed)?;
+    let synchronous: i64 = ask(connection, "PRAGMA synchronous").await.map_err(&failed)?;
+    if mode != "wal" || synchronous != 2 {
+        let why =
+            format!("{doing}: journal_mode is {mode} and synchronous {synchronous}, not wal and 2");
+        return Err(StoreError::new(StoreErrorKind::Unavailable, why));
+    }
+    Ok(())
+}
+
+/// How long the log is now.
+pub(crate) fn wal_bytes(path: &Path) -> u64 {
+    beside(path, "-wal").metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// Moves the whole log into the file and cuts it, waiting a little for readers that are in it.
+pub(crate) async fn shorten_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    const WAIT_MS: u32 = 200;
+    let wait = format!("PRAGMA busy_timeout = {WAIT_MS}");
+    let usual = format!("PRAGMA busy_timeout = {}", BUSY_TIMEOUT.as_millis());
+    sqlx::raw_sql(AssertSqlSafe(wait)).execute(&mut *connection).await?;
+    let busy = ask::<i64>(connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    sqlx::raw_sql(AssertSqlSafe(usual)).execute(&mut *connection).await?;
+    if busy? == 0 { Ok(()) } else { Err(sqlx::Error::Protocol("readers hold the log".into())) }
+}

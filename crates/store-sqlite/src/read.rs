@@ -1,0 +1,365 @@
+//! The connections that read: each call one script, and so one snapshot and one journey.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Connection, Row};
+use store::{
+    Entry, Follow, Found, Key, Page, Read, Space, StoreError, StoreErrorKind, TallyKey, TallyPage,
+    Value,
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::LIMITS;
+use crate::error::{self, while_doing};
+use crate::open;
+use crate::script::{LENGTH_MAX, Parameter, Script};
+
+/// Connections that read; calls beyond wait for their turn.
+const READERS: usize = 3;
+const READERS_U32: u32 = 3;
+const _: () = assert!(READERS == READERS_U32 as usize, "one number in two types");
+
+const _: () = assert!(LIMITS.reads <= LENGTH_MAX, "each kind of question is one statement");
+
+/// The reading connections. They are opened when first needed, and again after a call that did
+/// not come to its end, because its caller went away or SQLite failed.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<SqliteConnection>>,
+    turns: Semaphore,
+}
+
+/// A turn of one caller. A connection that is not put back is closed.
+struct Turn<'a> {
+    readers: &'a Readers,
+    connection: SqliteConnection,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Turn<'_> {
+    async fn run(mut self, script: Script, doing: &str) -> Result<Vec<Vec<SqliteRow>>, StoreError> {
+        let answers = script.run(&mut self.connection).await;
+        let answers = answers.map_err(|failure| while_doing(doing)(failure.error))?;
+        let mut idle = self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(self.connection);
+        Ok(answers)
+    }
+}
+
+impl Readers {
+    pub(crate) fn new(path: &Path) -> Readers {
+        Readers {
+            path: path.to_owned(),
+            idle: Mutex::new(Vec::with_capacity(READERS)),
+            turns: Semaphore::new(READERS),
+        }
+    }
+
+    async fn turn(&self) -> Result<Turn<'_>, StoreError> {
+        let permit = self.turns.acquire().await.map_err(|_| error::closed())?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open::reader(&self.path).await?,
+        };
+        Ok(Turn { readers: self, connection, _permit: permit })
+    }
+
+    /// Answers every question from one snapshot.
+    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        let doing = "reading";
+        let questions = Questions::of(reads);
+        let turn = self.turn().await?;
+        if reads.is_empty() {
+            return turn.run(Script::default(), doing).await.map(|_| Vec::new());
+        }
+        let script = questions.script().map_err(while_doing(doing))?;
+        let answers = turn.run(script, doing).await?;
+        questions.answers(reads, answers).map_err(while_doing(doing))
+    }
+
+    pub(crate) async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let doing = "walking over records";
+        let rows = self.page("record", doing, space, resume.as_deref(), limit).await?;
+        let records: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((key_at(row, 0)?, value_at(row, 1)?))).collect();
+        let mut records = records.map_err(while_doing(doing))?;
+        let more = records.len() > LIMITS.page(limit);
+        let next = if more { records.pop() } else { None };
+        Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
+    }
+
+    pub(crate) async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError> {
+        let doing = "walking over tallies";
+        let rows = self.page("tally", doing, space, resume.as_deref(), limit).await?;
+        let tallies: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), integer(row, 1)?))).collect();
+        let mut tallies = tallies.map_err(while_doing(doing))?;
+        let more = tallies.len() > LIMITS.page(limit);
+        let next = if more { tallies.pop() } else { None };
+        Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+    }
+
+    /// The rows of a page, and the first one of the next.
+    async fn page(
+        &self,
+        table: &str,
+        doing: &str,
+        space: Space,
+        resume: Option<&[u8]>,
+        limit: u32,
+    ) -> Result<Vec<SqliteRow>, StoreError> {
+        if resume.is_some_and(|resume| resume.len() < Key::PREFIX_BYTES) {
+            return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk"));
+        }
+        let limit = i64::try_from(LIMITS.page(limit) + 1).unwrap_or(i64::MAX);
+        // Behind the last space comes what is longer than any key.
+        let after =
+            space.0.checked_add(1).map_or(vec![0xff; LIMITS.key_bytes + 1], |next| vec![next]);
+        let first = [space.0];
+        let mut script = Script::default();
+        let bounds = [
+            Parameter::Bytes(resume.unwrap_or(&first)),
+            Parameter::Bytes(&after),
+            Parameter::Integer(limit),
+        ];
+        let text = format!(
+            "SELECT key, value FROM {table} WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
+        );
+        script.statement(&text, &bounds).map_err(while_doing(doing))?;
+        let answers = self.turn().await?.run(script, doing).await?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Waits for the calls under way and closes every connection.
+    pub(crate) async fn close(&self) {
+        let Ok(turns) = self.turns.acquire_many(READERS_U32).await else { return };
+        self.turns.close();
+        drop(turns);
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        for connection in idle {
+            if let Err(error) = connection.close().await {
+                tracing::warn!(%error, "a connection to the metadata store did not close");
+            }
+        }
+    }
+}
+
+/// The questions of one read by the statement that answers them, each with its index.
+#[derive(Default)]
+struct Questions<'a> {
+    records: Vec<(usize, &'a Key)>,
+    followed: Vec<(usize, &'a Key, &'a Follow)>,
+    tallies: Vec<(usize, &'a TallyKey)>,
+    ranges: Vec<(usize, &'a Read)>,
+}
+
+impl<'a> Questions<'a> {
+    fn of(reads: &'a [Read]) -> Questions<'a> {
+        let mut questions = Questions::default();
+        for (index, read) in reads.iter().enumerate() {
+            match read {
+                Read::Record { key, follow: None } => questions.records.push((index, key)),
+                Read::Record { key, follow: Some(follow) } => {
+                    questions.followed.push((index, key, follow));
+                }
+                Read::Tally(key) => questions.tallies.push((index, key)),
+                Read::Range { .. } => questions.ranges.push((index, read)),
+            }
+        }
+        questions
+    }
+
+    /// One statement for all records, one for all that are followed, one for all tallies, and one
+    /// for each range; in one transaction, if there are several.
+    fn script(&self) -> Result<Script, sqlx::Error> {
+        let alone = self.lists() + self.ranges.len() == 1;
+        let mut script = Script::default();
+        if !alone {
+            script.statement("BEGIN", &[])?;
+        }
+        let mut records = self.records.iter().map(|(_, key)| [Parameter::Bytes(key.as_bytes())]);
+        script.list(RECORDS, true, &mut records)?;
+        let mut followed = self.followed.iter().map(|(_, key, follow)| {
+            [
+                Parameter::Bytes(key.as_bytes()),
+                Parameter::Bytes(&follow.prefix),
+                Parameter::Integer(follow.offset.into()),
+                Parameter::Integer(follow.length.into()),
+            ]
+        });
+        script.list(FOLLOWED, true, &mut followed)?;
+        let mut tallies = self.tallies.iter().map(|(_, key)| [Parameter::Bytes(key.0.as_bytes())]);
+        script.list(TALLIES, true, &mut tallies)?;
+        for (_, read) in &self.ranges {
+            if let Read::Range { start, end, limit, follow } = read {
+                add_range(&mut script, (start, end), *limit, follow.as_ref())?;
+            }
+        }
+        if !alone {
+            script.statement("COMMIT", &[])?;
+        }
+        Ok(script)
+    }
+
+    fn lists(&self) -> usize {
+        [self.records.len(), self.followed.len(), self.tallies.len()]
+            .into_iter()
+            .filter(|length| *length > 0)
+            .count()
+    }
+
+    /// Puts the answers in the order of the questions.
+    fn answers(
+        &self,
+        reads: &[Read],
+        answers: Vec<Vec<SqliteRow>>,
+    ) -> Result<Vec<Found>, sqlx::Error> {
+        let alone = self.lists() + self.ranges.len() == 1;
+        let mut answers = answers.into_iter().skip(usize::from(!alone));
+        let mut found: Vec<Found> = reads.iter().map(nothing).collect();
+        let mut put = |index: usize, answer: Found| {
+            if let Some(place) = found.get_mut(index) {
+                *place = answer;
+            }
+        };
+        if !self.records.is_empty() {
+            for row in answers.next().into_iter().flatten() {
+                let (index, key) = asked(&self.records, &row)?;
+                let entry = Entry { key: (*key).clone(), value: value_at(&row, 1)?, target: None };
+                put(*index, Found::Record(Some(entry)));
+            }
+        }
+        if !self.followed.is_empty() {
+            for row in answers.next().into_iter().flatten() {
+                let (index, key, _) = asked(&self.followed, &row)?;
+                let (value, target) = (value_at(&row, 1)?, target_at(&row, 2)?);
+                put(*index, Found::Record(Some(Entry { key: (*key).clone(), value, target })));
+            }
+        }
+        if !self.tallies.is_empty() {
+            for row in answers.next().into_iter().flatten() {
+                let (index, _) = asked(&self.tallies, &row)?;
+                put(*index, Found::Tally(integer(&row, 1)?));
+            }
+        }
+        for ((index, _), rows) in self.ranges.iter().zip(answers) {
+            let entries: Result<Vec<Entry>, sqlx::Error> = rows
+                .iter()
+                .map(|row| {
+                    let (key, value) = (key_at(row, 0)?, value_at(row, 1)?);
+                    Ok(Entry { key, value, target: target_at(row, 2)? })
+                })
+                .collect();
+            put(*index, Found::Range(entries?));
+        }
+        Ok(found)
+    }
+}
+
+/// The answer that stands when the file says nothing.
+fn nothing(read: &Read) -> Found {
+    match read {
+        Read::Record { .. } => Found::Record(None),
+        Read::Range { .. } => Found::Range(Vec::new()),
+        Read::Tally(_) => Found::Tally(0),
+    }
+}
+
+const RECORDS: (&str, &str) =
+    ("SELECT q.column1, r.value FROM (VALUES ", ") q CROSS JOIN record r ON r.key = q.column2");
+
+const TALLIES: (&str, &str) =
+    ("SELECT q.column1, t.value FROM (VALUES ", ") q CROSS JOIN tally t ON t.key = q.column2");
+
+// What `||` joins is text to SQLite, and its `substr` of an empty blob is NULL.
+const FOLLOWED: (&str, &str) = (
+    "SELECT q.column1, r.value, t.value FROM (VALUES ",
+    ") q CROSS JOIN record r ON r.key = q.column2 \
+     LEFT JOIN record t ON length(r.value) >= q.column4 + q.column5 AND t.key = \
+     CAST(q.column3 || coalesce(substr(r.value, q.column4 + 1, q.column5), x'') AS BLOB)",
+);
+
+fn add_range(
+    script: &mut Script,
+    (start, end): (&Key, &Key),
+    limit: u32,
+    follow: Option<&Follow>,
+) -> Result<(), sqlx::Error> {
+    let (start, end) = (Parameter::Bytes(start.as_bytes()), Parameter::Bytes(end.as_bytes()));
+    let limit = Parameter::Integer(limit.into());
+    let Some(follow) = follow else {
+        return script.statement(
+            "SELECT key, value, NULL FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+            &[start, end, limit],
+        );
+    };
+    script.statement(
+        "SELECT r.key, r.value, t.value FROM record r \
+         LEFT JOIN record t ON length(r.value) >= ? AND t.key = \
+         CAST(? || coalesce(substr(r.value, ?, ?), x'') AS BLOB) \
+         WHERE r.key >= ? AND r.key < ? ORDER BY r.key LIMIT ?",
+        &[
+            Parameter::Integer(i64::from(follow.offset) + i64::from(follow.length)),
+            Parameter::Bytes(&follow.prefix),
+            Parameter::Integer(i64::from(follow.offset) + 1),
+            Parameter::Integer(follow.length.into()),
+            start,
+            end,
+            limit,
+        ],
+    )
+}
+
+/// The question that a row answers, by the number in the row's first column.
+fn asked<'a, T>(questions: &'a [T], row: &SqliteRow) -> Result<&'a T, sqlx::Error> {
+    let number = usize::try_from(integer(row, 0)?).ok();
+    number.and_then(|number| questions.get(number)).ok_or(sqlx::Error::RowNotFound)
+}
+
+/// Puts an answer at the place that the row's first column numbers.
+pub(crate) fn place<T>(
+    places: &mut [Option<T>],
+    row: &SqliteRow,
+    answer: Result<T, sqlx::Error>,
+) -> Result<(), sqlx::Error> {
+    let number = usize::try_from(integer(row, 0)?).ok();
+    let place = number.and_then(|number| places.get_mut(number));
+    *place.ok_or(sqlx::Error::RowNotFound)? = Some(answer?);
+    Ok(())
+}
+
+pub(crate) fn integer(row: &SqliteRow, column: usize) -> Result<i64, sqlx::Error> {
+    row.try_get(column)
+}
+
+pub(crate) fn value_at(row: &SqliteRow, column: usize) -> Result<Value, sqlx::Error> {
+    row.try_get(column).map(Bytes::copy_from_slice)
+}
+
+fn target_at(row: &SqliteRow, column: usize) -> Result<Option<Value>, sqlx::Error> {
+    let bytes: Option<&[u8]> = row.try_get(column)?;
+    Ok(bytes.map(Bytes::copy_from_slice))
+}
+
+pub(crate) fn key_at(row: &SqliteRow, column: usize) -> Result<Key, sqlx::Error> {
+    let bytes: &[u8] = row.try_get(column)?;
+    if bytes.len() < Key::PREFIX_BYTES {
+        return Err(sqlx::Error::Decode("a key shorter than its space and partition".into()));
+    }
+    Ok(Key::from_bytes(Bytes::copy_from_slice(bytes)))
+}

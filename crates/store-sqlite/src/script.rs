@@ -1,0 +1,132 @@
+//! Statements that travel to a connection's thread together.
+//!
+//! The texts have few shapes, so that the connection finds them in its cache of prepared
+//! statements: a list of rows has one of the lengths of [`LENGTHS`], and the places that are left
+//! over are bound to NULL, which equals no key and is skipped by inserts.
+
+use futures::StreamExt;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{Arguments, AssertSqlSafe, Either, Executor};
+
+/// Lengths of lists of rows. Longer lists become several statements.
+const LENGTHS: [usize; 6] = [4, 16, 64, 256, 1_024, LENGTH_MAX];
+pub(crate) const LENGTH_MAX: usize = 4_096;
+
+/// Parameters of one row at most, and SQLite's limit on those of a statement.
+const ROW_PARAMETERS_MAX: usize = 4;
+const PARAMETERS_MAX: usize = 32_766;
+const _: () = assert!(LENGTH_MAX * ROW_PARAMETERS_MAX <= PARAMETERS_MAX, "a statement is too long");
+
+/// Longer texts are rare, and prepared anew each time rather than kept.
+const CACHED_TEXT_BYTES: usize = 16 << 10;
+
+/// A parameter of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parameter<'a> {
+    Bytes(&'a [u8]),
+    Integer(i64),
+    Null,
+}
+
+/// Statements and their arguments, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    text: String,
+    arguments: SqliteArguments,
+    statements: usize,
+}
+
+/// A script that did not reach its end.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// How many of its statements were carried out. The next one failed, and none after it ran.
+    pub(crate) done: usize,
+    /// Why it failed.
+    pub(crate) error: sqlx::Error,
+}
+
+impl Script {
+    /// How many statements there are.
+    pub(crate) fn statements(&self) -> usize {
+        self.statements
+    }
+
+    /// Adds one statement with its arguments.
+    pub(crate) fn statement(
+        &mut self,
+        text: &str,
+        arguments: &[Parameter<'_>],
+    ) -> Result<(), sqlx::Error> {
+        self.text.push_str(text);
+        self.text.push(';');
+        self.statements += 1;
+        arguments.iter().try_for_each(|argument| self.bind(*argument))
+    }
+
+    /// Adds a statement, or several, about a list of rows: `before`, the rows, `after`. The rows
+    /// have `N` parameters each, and are numbered from 0 in a column before these if `numbered`.
+    pub(crate) fn list<'a, const N: usize>(
+        &mut self,
+        (before, after): (&str, &str),
+        numbered: bool,
+        rows: &mut (impl ExactSizeIterator<Item = [Parameter<'a>; N]> + ?Sized),
+    ) -> Result<(), sqlx::Error> {
+        let mut number = 0_usize;
+        while rows.len() > 0 {
+            let length = LENGTHS.into_iter().find(|length| *length >= rows.len());
+            let length = length.unwrap_or(LENGTH_MAX);
+            self.text.push_str(before);
+            for place in 0..length {
+                self.text.push_str(if place == 0 { "(" } else { ",(" });
+                if numbered {
+                    self.text.push_str(&number.to_string());
+                    self.text.push(',');
+                }
+                number += 1;
+                self.text.push_str(&["?"; N].join(","));
+                self.text.push(')');
+                for parameter in rows.next().unwrap_or([Parameter::Null; N]) {
+                    self.bind(parameter)?;
+                }
+            }
+            self.text.push_str(after);
+            self.text.push(';');
+            self.statements += 1;
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, parameter: Parameter<'_>) -> Result<(), sqlx::Error> {
+        let bound = match parameter {
+            Parameter::Bytes(bytes) => self.arguments.add(bytes),
+            Parameter::Integer(integer) => self.arguments.add(integer),
+            Parameter::Null => self.arguments.add(None::<i64>),
+        };
+        bound.map_err(sqlx::Error::Encode)
+    }
+
+    /// Carries the statements out, one after the other, up to the first that fails. Answers with
+    /// the rows of each.
+    pub(crate) async fn run(
+        self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Vec<Vec<SqliteRow>>, Failure> {
+        let mut answers = Vec::with_capacity(self.statements);
+        let mut rows = Vec::new();
+        let keep = self.text.len() <= CACHED_TEXT_BYTES;
+        let query = sqlx::query_with(AssertSqlSafe(self.text), self.arguments).persistent(keep);
+        let mut steps = connection.fetch_many(query);
+        while let Some(step) = steps.next().await {
+            match step {
+                Ok(Either::Right(row)) => rows.push(row),
+                Ok(Either::Left(_done)) => answers.push(std::mem::take(&mut rows)),
+                Err(error) => return Err(Failure { done: answers.len(), error }),
+            }
+        }
+        // The driver ends the stream without an error when the connection's thread has died.
+        if answers.len() < self.statements {
+            return Err(Failure { done: answers.len(), error: sqlx::Error::WorkerCrashed });
+        }
+        Ok(answers)
+    }
+}

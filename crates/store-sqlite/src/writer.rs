@@ -1,0 +1,291 @@
+//! The one connection that writes, and the task that owns it.
+//!
+//! The task takes every call that waits, as far as one transaction may carry them, and commits
+//! them together. It never stops in the middle: callers wait on a channel, and one that goes away
+//! changes nothing. After an error the connection is rolled back, or closed and opened anew.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use sqlx::Connection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use store::{Key, Plan, StoreError, StoreErrorKind, Value, Verdict};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::LIMITS;
+use crate::batch::Batch;
+use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
+use crate::open::{self, WAL_BYTES_MAX};
+use crate::read::{integer, key_at, place, value_at};
+use crate::script::{Failure, Parameter, Script};
+
+/// A call of `commit` that waits for its verdicts.
+#[derive(Debug)]
+pub(crate) struct Job {
+    plans: Vec<Plan>,
+    answer: oneshot::Sender<Result<Vec<Verdict>, StoreError>>,
+}
+
+impl Job {
+    /// A job, and where its answer will come out.
+    pub(crate) fn new(
+        plans: &[Plan],
+    ) -> (Job, oneshot::Receiver<Result<Vec<Verdict>, StoreError>>) {
+        let (answer, receiver) = oneshot::channel();
+        (Job { plans: plans.to_vec(), answer }, receiver)
+    }
+
+    fn items(&self) -> usize {
+        self.plans.iter().map(Plan::items).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.plans.iter().map(Plan::bytes).sum()
+    }
+
+    fn answer(self, outcome: Result<Vec<Verdict>, &Shared>) {
+        let doing = || format!("committing {} plans", self.plans.len());
+        let outcome = outcome.map_err(|shared| shared.to_error(doing()));
+        // Whoever went away does not learn what happened; it happened all the same.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+/// The owner of the writing connection.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    path: PathBuf,
+    /// `None` after trouble, until the next job.
+    connection: Option<SqliteConnection>,
+    /// How long the log may be before the writer waits for readers to shorten it.
+    wal_bytes_allowed: u64,
+    /// Held for as long as the connection may write.
+    _lock: File,
+}
+
+impl Writer {
+    pub(crate) async fn open(path: &Path, lock: File) -> Result<Writer, StoreError> {
+        let connection = open::writer(path).await?;
+        Ok(Writer {
+            path: path.to_owned(),
+            connection: Some(connection),
+            wal_bytes_allowed: WAL_BYTES_MAX,
+            _lock: lock,
+        })
+    }
+
+    /// Commits what comes, until nobody can send any more.
+    pub(crate) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+        let mut left_over = None;
+        loop {
+            let first = match left_over.take() {
+                Some(job) => job,
+                None => match queue.recv().await {
+                    Some(job) => job,
+                    None => break,
+                },
+            };
+            let mut jobs = vec![first];
+            left_over = gather(&mut jobs, &mut queue);
+            match self.commit(&jobs).await {
+                Ok(mut verdicts) => {
+                    for job in jobs {
+                        let rest = verdicts.split_off(job.plans.len());
+                        job.answer(Ok(std::mem::replace(&mut verdicts, rest)));
+                    }
+                }
+                Err(shared) => jobs.into_iter().for_each(|job| job.answer(Err(&shared))),
+            }
+            self.keep_log_short().await;
+        }
+        self.drop_connection().await;
+    }
+
+    /// Decides the plans of all jobs, in order, in one transaction.
+    async fn commit(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, Shared> {
+        let plans = || jobs.iter().flat_map(|job| &job.plans);
+        let mut batch = Batch::of(plans());
+        let connection = self.connection().await?;
+        if let Err(failure) = fetch(connection, &mut batch).await {
+            // Either BEGIN was refused and there is no transaction, or there is one to end.
+            if !(failure.done == 0 && is_busy(&failure.error)) {
+                self.roll_back().await;
+            }
+            return Err(Shared::new(kind(&failure.error), failure.error));
+        }
+        let verdicts = plans().map(|plan| batch.decide(plan)).collect();
+        let script = match changes(&batch) {
+            Ok(script) => script,
+            Err(error) => {
+                self.roll_back().await;
+                return Err(Shared::new(StoreErrorKind::Unavailable, error));
+            }
+        };
+        let statements = script.statements();
+        if statements == 0 {
+            self.roll_back().await;
+            return Ok(verdicts);
+        }
+        let connection = self.connection().await?;
+        let Err(failure) = script.run(connection).await else { return Ok(verdicts) };
+        let rolled_back = self.roll_back().await;
+        let kind = kind_of_commit(&failure, statements, rolled_back);
+        if kind == StoreErrorKind::Unknown {
+            tracing::warn!(error = %failure.error, "the outcome of a commit is not known");
+            self.drop_connection().await;
+        }
+        Err(Shared::new(kind, failure.error))
+    }
+
+    /// The connection, opened anew if the last one had to be given up.
+    async fn connection(&mut self) -> Result<&mut SqliteConnection, Shared> {
+        if self.connection.is_none() {
+            self.connection = Some(open::writer(&self.path).await?);
+        }
+        self.connection.as_mut().ok_or_else(|| error::closed().into())
+    }
+
+    /// Ends a transaction that may be open; whether one was, and is over.
+    async fn roll_back(&mut self) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        let mut script = Script::default();
+        let rolled_back =
+            script.statement("ROLLBACK", &[]).is_ok() && script.run(connection).await.is_ok();
+        if !rolled_back {
+            // SQLite has ended it by itself, or the connection is broken: closing ends it too.
+            self.drop_connection().await;
+        }
+        rolled_back
+    }
+
+    async fn drop_connection(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(%error, "a connection to the metadata store did not close");
+        }
+    }
+
+    /// Shortens the log if SQLite's own checkpoints could not, because readers followed each other
+    /// without a gap. New readers do not delay this, only those that have already begun.
+    async fn keep_log_short(&mut self) {
+        let bytes = open::wal_bytes(&self.path);
+        if bytes <= self.wal_bytes_allowed {
+            return;
+        }
+        let Some(connection) = &mut self.connection else { return };
+        match open::shorten_wal(connection).await {
+            Ok(()) => {}
+            Err(error) => tracing::warn!(%error, bytes, "the write-ahead log stays long"),
+        }
+        // A reader that stays must not stop every commit; ask again when there is more to win.
+        self.wal_bytes_allowed = open::wal_bytes(&self.path) + WAL_BYTES_MAX;
+    }
+}
+
+/// Takes from the queue what still fits into one transaction. What does not is returned.
+fn gather(jobs: &mut Vec<Job>, queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
+    let mut items: usize = jobs.iter().map(Job::items).sum();
+    let mut bytes: usize = jobs.iter().map(Job::bytes).sum();
+    while let Ok(job) = queue.try_recv() {
+        items += job.items();
+        bytes += job.bytes();
+        if items > LIMITS.batch_items || bytes > LIMITS.batch_bytes {
+            return Some(job);
+        }
+        jobs.push(job);
+    }
+    None
+}
+
+/// Begins a transaction and fills the batch with what the file holds.
+async fn fetch(connection: &mut SqliteConnection, batch: &mut Batch) -> Result<(), Failure> {
+    let (script, records, tallies) =
+        questions(batch).map_err(|error| Failure { done: 0, error })?;
+    let mut answers = script.run(connection).await?.into_iter();
+    let unreadable = |error| Failure { done: 1, error };
+    // BEGIN answers with nothing, then come records, tallies and ranges.
+    answers.next();
+    let mut values: Vec<Option<Value>> = vec![None; batch.records().len()];
+    for row in answers.by_ref().take(records).flatten() {
+        place(&mut values, &row, value_at(&row, 1)).map_err(unreadable)?;
+    }
+    let mut numbers = vec![None; batch.tallies().len()];
+    for row in answers.by_ref().take(tallies).flatten() {
+        place(&mut numbers, &row, integer(&row, 1)).map_err(unreadable)?;
+    }
+    let keys: Result<Vec<Key>, _> =
+        answers.flatten().map(|row: SqliteRow| key_at(&row, 0)).collect();
+    batch.found(values, numbers, keys.map_err(unreadable)?);
+    Ok(())
+}
+
+/// The script that begins a transaction and asks for what the batch must know, and how many of its
+/// statements are about records and about tallies.
+fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
+    const RECORDS: (&str, &str) =
+        ("SELECT q.column1, r.value FROM (VALUES ", ") q CROSS JOIN record r ON r.key = q.column2");
+    const TALLIES: (&str, &str) =
+        ("SELECT q.column1, t.value FROM (VALUES ", ") q CROSS JOIN tally t ON t.key = q.column2");
+    let mut script = Script::default();
+    script.statement("BEGIN IMMEDIATE", &[])?;
+    script.list(
+        RECORDS,
+        true,
+        &mut batch.records().map(|key| [Parameter::Bytes(key.as_bytes())]),
+    )?;
+    let records = script.statements() - 1;
+    let mut tallies = batch.tallies().map(|key| [Parameter::Bytes(key.0.as_bytes())]);
+    script.list(TALLIES, true, &mut tallies)?;
+    let tallies = script.statements() - 1 - records;
+    for (start, end, limit) in batch.ranges() {
+        script.statement(
+            "SELECT key FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+            &[
+                Parameter::Bytes(start.as_bytes()),
+                Parameter::Bytes(end.as_bytes()),
+                Parameter::Integer(i64::try_from(limit).unwrap_or(i64::MAX)),
+            ],
+        )?;
+    }
+    Ok((script, records, tallies))
+}
+
+/// The script that writes what a batch has changed and commits; empty if it has changed nothing.
+fn changes(batch: &Batch) -> Result<Script, sqlx::Error> {
+    const PUT: (&str, &str) = (
+        "INSERT INTO record SELECT column1, column2 FROM (VALUES ",
+        ") WHERE column1 IS NOT NULL ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    );
+    const DELETE: (&str, &str) = ("DELETE FROM record WHERE key IN (VALUES ", ")");
+    const SET: (&str, &str) = (
+        "INSERT INTO tally SELECT column1, column2 FROM (VALUES ",
+        ") WHERE column1 IS NOT NULL ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    );
+    const CLEAR: (&str, &str) = ("DELETE FROM tally WHERE key IN (VALUES ", ")");
+    let mut script = Script::default();
+    let (mut puts, mut deletes) = (Vec::new(), Vec::new());
+    for (key, value) in batch.written_records() {
+        let key = Parameter::Bytes(key.as_bytes());
+        match value {
+            Some(value) => puts.push([key, Parameter::Bytes(value)]),
+            None => deletes.push([key]),
+        }
+    }
+    script.list(PUT, false, &mut puts.into_iter())?;
+    script.list(DELETE, false, &mut deletes.into_iter())?;
+    let (mut sets, mut clears) = (Vec::new(), Vec::new());
+    for (key, number) in batch.written_tallies() {
+        let key = Parameter::Bytes(key.0.as_bytes());
+        match number {
+            Some(number) => sets.push([key, Parameter::Integer(number)]),
+            None => clears.push([key]),
+        }
+    }
+    script.list(SET, false, &mut sets.into_iter())?;
+    script.list(CLEAR, false, &mut clears.into_iter())?;
+    if script.statements() > 0 {
+        script.statement("COMMIT", &[])?;
+    }
+    Ok(script)
+}
