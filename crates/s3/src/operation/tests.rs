@@ -233,7 +233,7 @@ fn s3_s9_denying_any_row_alone_denies_the_request() {
             all.iter().all(|permission| evaluate(policies, permission).is_allowed())
         };
         if operation != Operation::CreateSession {
-            assert!(allowed(&[everything.clone()]), "{operation:?}");
+            assert!(allowed(std::slice::from_ref(&everything)), "{operation:?}");
         }
         for denied in &all {
             let deny = Policy::parse(&format!(

@@ -132,7 +132,7 @@ impl ListPartsOutput {
                     super::etag(out, &part.etag);
                     out.number("Size", part.size);
                     if let Some(checksum) = &part.checksum {
-                        checksum.write(out);
+                        out.text(checksum.algorithm.element(), &checksum.value);
                     }
                 });
             }

@@ -35,7 +35,7 @@ fn s3_s12_blow_ups_are_refused() {
     refused(&format!("{}{}", "<R>".repeat(17), "</R>".repeat(17)));
     assert!(parse(&format!("{}{}", "<R>".repeat(16), "</R>".repeat(16))).is_ok());
     let attributes = |count: usize| {
-        let list: String = (0..count).map(|n| format!(" a{n}='x'")).collect();
+        let list = (0..count).map(|n| format!(" a{n}='x'")).collect::<Vec<_>>().concat();
         format!("<R{list}/>")
     };
     assert!(parse(&attributes(100)).is_ok());

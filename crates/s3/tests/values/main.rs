@@ -1,0 +1,38 @@
+//! The protocol's values from outside the crate: requests in, decisions and documents out.
+
+mod documents;
+mod reads;
+mod requests;
+mod writes;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use s3::request::{Arguments, Fields, Query};
+use s3::{Code, Fault};
+
+/// What a request says, kept for as long as it is looked at.
+struct Said {
+    query: Query,
+    headers: HeaderMap,
+    anonymous: bool,
+}
+
+impl Said {
+    fn new(query: &str, headers: &[(&str, &str)]) -> Said {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: HeaderName = name.parse().expect("a header name");
+            map.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a header value"));
+        }
+        Said { query: Query::parse(query).expect("a query"), headers: map, anonymous: false }
+    }
+
+    fn arguments(&self) -> Arguments<'_> {
+        let fields = Fields::new(&self.headers, &[]);
+        Arguments { query: &self.query, fields, anonymous: self.anonymous }
+    }
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Fault>, code: Code) {
+    assert_eq!(result.expect_err("must be refused").code, code);
+}

@@ -1,0 +1,289 @@
+//! Listings, multipart uploads, deletions and bucket requests.
+
+use proptest::prelude::*;
+use s3::conditions::WriteCondition;
+use s3::request::{
+    ChecksumAlgorithm, ChecksumType, CompleteMultipartUpload, CreateBucket, CreateMultipartUpload,
+    DeleteObject, DeleteObjects, ListBuckets, ListMultipartUploads, ListObjectVersions,
+    ListObjects, ListObjectsV2, ListParts, Token, UploadPart, UploadPartCopy, parse_acl,
+};
+use s3::tagging::{TagSet, Tagged};
+use s3::{Code, Fault, KeyPrefix};
+
+use crate::{Said, refused};
+
+fn v2(query: &str) -> Result<ListObjectsV2, Fault> {
+    ListObjectsV2::parse(&Said::new(query, &[]).arguments())
+}
+
+#[test]
+fn s3_l3_pages_are_clamped() {
+    let keys = |query: &str| v2(query).map(|list| list.max_keys).map_err(|fault| fault.code);
+    assert_eq!(keys(""), Ok(1000));
+    assert_eq!(keys("max-keys="), Ok(1000));
+    assert_eq!(keys("max-keys=0"), Ok(0));
+    assert_eq!(keys("max-keys=7"), Ok(7));
+    assert_eq!(keys("max-keys=2147483647"), Ok(1000));
+    for bad in ["-1", "x", "2147483648", "1.5", "%2B1", "0x1", "7&max-keys=8"] {
+        assert_eq!(keys(&format!("max-keys={bad}")), Err(Code::InvalidArgument), "{bad}");
+    }
+}
+
+#[test]
+fn s3_l2_l4_delimiters_and_encoding() {
+    let list =
+        v2("prefix=a%2Fb&delimiter=&start-after=a&fetch-owner=true&encoding-type=url").unwrap();
+    assert_eq!((list.prefix.as_str(), list.delimiter), ("a/b", None));
+    assert!(list.fetch_owner && list.url_encoded);
+    assert_eq!(list.start_after, Some(KeyPrefix::parse("a").unwrap()));
+    assert_eq!(v2("delimiter=a+b").unwrap().delimiter.as_deref(), Some("a b"));
+    refused(v2("encoding-type=base64"), Code::InvalidArgument);
+    refused(v2("prefix=%00"), Code::InvalidArgument);
+    refused(v2(&format!("prefix={}", "x".repeat(1025))), Code::KeyTooLongError);
+    let first = ListObjects::parse(&Said::new("marker=m&delimiter=%2F", &[]).arguments()).unwrap();
+    assert_eq!((first.marker.as_str(), first.delimiter.as_deref()), ("m", Some("/")));
+}
+
+#[test]
+fn s3_l7_tokens_hold_the_last_key() {
+    let token = Token::AfterKey(KeyPrefix::parse("a/é +").unwrap());
+    let query = format!("continuation-token={}", token.encode());
+    let list = v2(&query).expect("our own token");
+    assert_eq!(list.token, Some(token.clone()));
+    assert_eq!(list.token_text, Some(token.encode()));
+    assert_eq!(v2("continuation-token=").expect("an empty one").token, None);
+    refused(ListBuckets::parse(&Said::new(&query, &[]).arguments()), Code::InvalidArgument);
+    for foreign in ["x", "AAAA", "1ueGcxLPRx1Tr", "bm90LW91cnM"] {
+        refused(v2(&format!("continuation-token={foreign}")), Code::InvalidArgument);
+    }
+    // A change anywhere is noticed.
+    let text = token.encode();
+    for place in 0..text.len() {
+        let other = if text.as_bytes()[place] == b'A' { 'B' } else { 'A' };
+        let changed = format!("{}{other}{}", &text[..place], &text[place + 1..]);
+        refused(Token::decode(&changed), Code::InvalidArgument);
+    }
+}
+
+#[test]
+fn s3_l9_buckets_page() {
+    let parse = |query: &str| ListBuckets::parse(&Said::new(query, &[]).arguments());
+    let token = Token::AfterBucket("abc".to_owned()).encode();
+    let list = parse(&format!("prefix=a&max-buckets=5&continuation-token={token}")).unwrap();
+    assert_eq!((list.after.as_deref(), list.max_buckets), (Some("abc"), Some(5)));
+    refused(parse("max-buckets=0"), Code::InvalidArgument);
+    refused(parse("max-buckets=10001"), Code::InvalidArgument);
+}
+
+#[test]
+fn s3_l10_l11_markers() {
+    let versions = |query: &str| ListObjectVersions::parse(&Said::new(query, &[]).arguments());
+    assert!(versions("key-marker=a&version-id-marker=null").unwrap().version_marker.is_some());
+    refused(versions("version-id-marker=null"), Code::InvalidArgument);
+    let uploads = Said::new("key-marker=a&upload-id-marker=u&max-uploads=2", &[]);
+    let uploads = ListMultipartUploads::parse(&uploads.arguments()).unwrap();
+    assert_eq!(uploads.upload_marker.as_ref().map(s3::request::UploadId::as_str), Some("u"));
+    let parts = Said::new("uploadId=u&part-number-marker=3&max-parts=2000", &[]);
+    let parts = ListParts::parse(&parts.arguments()).unwrap();
+    assert_eq!((parts.part_marker, parts.max_parts), (3, 1000));
+    let empty = Said::new("uploadId=", &[]);
+    refused(ListParts::parse(&empty.arguments()), Code::NoSuchUpload);
+}
+
+#[test]
+fn s3_m1_parts_are_numbered_from_one() {
+    let parse = |query: &str| UploadPart::parse(&Said::new(query, &[]).arguments());
+    assert_eq!(parse("uploadId=u&partNumber=10000").unwrap().part.get(), 10_000);
+    for number in ["0", "10001", "", "x", "%2B1", "65537"] {
+        refused(parse(&format!("uploadId=u&partNumber={number}")), Code::InvalidArgument);
+    }
+    refused(parse("uploadId=%20&partNumber=1"), Code::NoSuchUpload);
+    let copy = Said::new(
+        "uploadId=u&partNumber=1",
+        &[("x-amz-copy-source", "bucket/k"), ("x-amz-copy-source-range", "bytes=0-")],
+    );
+    refused(UploadPartCopy::parse(&copy.arguments()), Code::InvalidArgument);
+}
+
+fn complete(body: &str) -> Result<CompleteMultipartUpload, Fault> {
+    let said = Said::new("uploadId=u", &[("x-amz-mp-object-size", "12"), ("if-none-match", "*")]);
+    CompleteMultipartUpload::parse(&said.arguments(), body.as_bytes())
+}
+
+#[test]
+fn s3_m2_complete_reads_its_parts() {
+    let request = complete(
+        "<CompleteMultipartUpload xmlns='http://s3.amazonaws.com/doc/2006-03-01/'>
+           <Part><ETag>&quot;aa&quot;</ETag><PartNumber>1</PartNumber></Part>
+           <Part><PartNumber> 7 </PartNumber><ETag>bb</ETag><ChecksumCRC32C>AAAAAA==</ChecksumCRC32C></Part>
+         </CompleteMultipartUpload>",
+    )
+    .expect("a request");
+    let parts: Vec<_> =
+        request.parts.iter().map(|part| (part.number.get(), part.etag.as_str())).collect();
+    assert_eq!(parts, [(1, "aa"), (7, "bb")]);
+    let sums = [(ChecksumAlgorithm::Crc32c, "AAAAAA==".to_owned())];
+    assert_eq!(request.parts[1].checksums, sums);
+    assert_eq!(request.object_size, Some(12));
+    assert_eq!(request.condition, WriteCondition::IfNoneMatchStar);
+}
+
+#[test]
+fn s3_m2_complete_refuses_disorder() {
+    let body = |numbers: &[&str]| {
+        let part = |number| format!("<Part><PartNumber>{number}</PartNumber><ETag>e</ETag></Part>");
+        let parts = numbers.iter().map(part).collect::<Vec<_>>().concat();
+        complete(&format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"))
+    };
+    assert!(body(&["1", "2", "10000"]).is_ok());
+    refused(body(&["2", "1"]), Code::InvalidPartOrder);
+    refused(body(&["1", "1"]), Code::InvalidPartOrder);
+    refused(body(&["0"]), Code::InvalidArgument);
+    refused(body(&["10001"]), Code::InvalidArgument);
+    refused(body(&[]), Code::MalformedXML);
+    refused(complete(""), Code::MalformedXML);
+    refused(
+        complete("<CompleteMultipartUpload><Part/></CompleteMultipartUpload>"),
+        Code::MalformedXML,
+    );
+}
+
+#[test]
+fn s3_m8_checksum_types_go_with_algorithms() {
+    use ChecksumAlgorithm::{Crc32, Crc64Nvme, Sha256};
+    use ChecksumType::{Composite, FullObject};
+
+    let parse = |algorithm: &str, kind: &str| {
+        let mut headers = Vec::new();
+        if !algorithm.is_empty() {
+            headers.push(("x-amz-checksum-algorithm", algorithm));
+        }
+        if !kind.is_empty() {
+            headers.push(("x-amz-checksum-type", kind));
+        }
+        CreateMultipartUpload::parse(&Said::new("uploads", &headers).arguments())
+            .map(|request| request.checksum)
+    };
+    assert_eq!(parse("", ""), Ok(None));
+    assert_eq!(parse("CRC32", ""), Ok(Some((Crc32, Composite))));
+    assert_eq!(parse("CRC32", "FULL_OBJECT"), Ok(Some((Crc32, FullObject))));
+    assert_eq!(parse("crc64nvme", ""), Ok(Some((Crc64Nvme, FullObject))));
+    assert_eq!(parse("SHA256", "COMPOSITE"), Ok(Some((Sha256, Composite))));
+    for (algorithm, kind) in [
+        ("SHA256", "FULL_OBJECT"),
+        ("CRC64NVME", "COMPOSITE"),
+        ("", "COMPOSITE"),
+        ("MD4", ""),
+        ("CRC32", "X"),
+    ] {
+        refused(parse(algorithm, kind), Code::InvalidRequest);
+    }
+}
+
+#[test]
+fn s3_e2_delete_objects_reads_its_list() {
+    let request = DeleteObjects::parse(
+        b"<Delete><Object><Key> a </Key><VersionId>null</VersionId><ETag>\"e\"</ETag></Object>\
+          <Object><Key>a//b</Key></Object><Object><Key>a//b</Key></Object><Quiet>true</Quiet></Delete>",
+    )
+    .expect("a request");
+    assert!(request.quiet);
+    let keys: Vec<_> = request.deletions.iter().map(|one| one.key.as_str()).collect();
+    assert_eq!(keys, [" a ", "a//b", "a//b"]);
+    assert!(
+        matches!(&request.deletions[0].condition, WriteCondition::IfMatch(list) if list.matches("e"))
+    );
+    let many = |count: usize| {
+        let objects = "<Object><Key>k</Key></Object>".repeat(count);
+        DeleteObjects::parse(format!("<Delete>{objects}</Delete>").as_bytes())
+    };
+    assert_eq!(many(1000).expect("as many as allowed").deletions.len(), 1000);
+    refused(many(1001), Code::MalformedXML);
+    refused(many(0), Code::MalformedXML);
+    refused(DeleteObjects::parse(b""), Code::MalformedXML);
+    refused(DeleteObjects::parse(b"<Delete><Object/></Delete>"), Code::MalformedXML);
+    refused(DeleteObjects::parse(&vec![b' '; (4 << 20) + 1]), Code::MaxMessageLengthExceeded);
+    let sized = b"<Delete><Object><Key>k</Key><Size>1</Size></Object></Delete>";
+    refused(DeleteObjects::parse(sized), Code::NotImplemented);
+}
+
+#[test]
+fn s3_c6_delete_takes_if_match_only() {
+    let parse = |headers: &[(&str, &str)]| DeleteObject::parse(&Said::new("", headers).arguments());
+    assert!(matches!(parse(&[("if-match", "*")]).unwrap().condition, WriteCondition::IfMatch(_)));
+    refused(parse(&[("if-none-match", "*")]), Code::NotImplemented);
+    refused(parse(&[("x-amz-if-match-size", "1")]), Code::NotImplemented);
+}
+
+#[test]
+fn s3_b1_location_must_be_ours() {
+    let parse = |body: &str| {
+        CreateBucket::parse(&Said::new("", &[]).arguments(), body.as_bytes(), "eu-north-1")
+    };
+    let located = |region: &str| {
+        parse(&format!(
+            "<CreateBucketConfiguration><LocationConstraint>{region}</LocationConstraint>\
+             </CreateBucketConfiguration>"
+        ))
+    };
+    assert!(parse("").is_ok());
+    assert!(parse("<CreateBucketConfiguration/>").is_ok());
+    assert!(located("eu-north-1").is_ok());
+    assert!(located("").is_ok());
+    refused(located("mars"), Code::InvalidLocationConstraint);
+    refused(parse("<x/>"), Code::MalformedXML);
+    refused(
+        parse("<CreateBucketConfiguration><Tags/></CreateBucketConfiguration>"),
+        Code::NotImplemented,
+    );
+    let locked = Said::new("", &[("x-amz-bucket-object-lock-enabled", "true")]);
+    refused(CreateBucket::parse(&locked.arguments(), b"", "r"), Code::NotImplemented);
+}
+
+#[test]
+fn s3_b6_only_the_private_list_is_accepted() {
+    let header = |value: &str| parse_acl(&Said::new("", &[("x-amz-acl", value)]).arguments(), b"");
+    assert_eq!(header("private"), Ok(()));
+    refused(header("public-read"), Code::NotImplemented);
+    let body = |grants: &str| {
+        let xml = format!(
+            "<AccessControlPolicy><AccessControlList>{grants}</AccessControlList></AccessControlPolicy>"
+        );
+        parse_acl(&Said::new("", &[]).arguments(), xml.as_bytes())
+    };
+    let owner = "<Grant><Grantee><ID>o</ID></Grantee><Permission>FULL_CONTROL</Permission></Grant>";
+    assert_eq!(body(owner), Ok(()));
+    refused(body(&owner.repeat(2)), Code::NotImplemented);
+    refused(body(&owner.replace("FULL_CONTROL", "READ")), Code::NotImplemented);
+    refused(body(&owner.replace("ID>", "URI>")), Code::NotImplemented);
+    refused(parse_acl(&Said::new("", &[]).arguments(), b""), Code::MalformedXML);
+}
+
+proptest! {
+    #[test]
+    fn s3_l7_tokens_survive_the_trip(key in "[^\0]{0,100}", prefix: bool) {
+        let place = KeyPrefix::parse(&key).unwrap();
+        let token = if prefix { Token::AfterPrefix(place) } else { Token::AfterKey(place) };
+        prop_assert_eq!(Token::decode(&token.encode()), Ok(token));
+    }
+
+    #[test]
+    fn s3_s16_requests_never_panic(value in any::<String>(), body in any::<Vec<u8>>()) {
+        let _ = Token::decode(&value);
+        let _ = TagSet::parse_header(&value);
+        let _ = TagSet::parse_xml(&body, Tagged::Bucket);
+        let _ = DeleteObjects::parse(&body);
+        let _ = complete(&value);
+        let _ = s3::request::Query::parse(&value);
+        if let Ok(header) = http::HeaderValue::from_bytes(&body) {
+            let mut said = Said::new("", &[]);
+            for name in ["x-amz-copy-source", "range", "if-match", "x-amz-meta-a", "x-amz-tagging"] {
+                said.headers.insert(name, header.clone());
+            }
+            let arguments = said.arguments();
+            let _ = s3::request::GetObject::parse(&arguments);
+            let _ = s3::request::PutObject::parse(&arguments);
+            let _ = s3::request::CopyObject::parse(&arguments);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Metadata, tags, write conditions, and the requests that carry them.
+
+use s3::conditions::WriteCondition;
+use s3::request::{CopyObject, Directive, PutObject};
+use s3::tagging::{TagSet, Tagged};
+use s3::{BucketName, Code, Fault, ObjectKey};
+
+use crate::{Said, refused};
+
+fn put(headers: &[(&str, &str)]) -> Result<PutObject, Fault> {
+    PutObject::parse(&Said::new("", headers).arguments())
+}
+
+#[test]
+fn s3_u20_content_headers_and_metadata_are_kept() {
+    let request = put(&[
+        ("content-type", "text/csv"),
+        ("cache-control", "no-cache"),
+        ("content-disposition", "inline"),
+        ("content-language", "en"),
+        ("expires", "whenever"),
+        ("x-amz-meta-b", "2"),
+        ("X-Amz-Meta-A", "1"),
+        ("x-amz-meta-a", "é"),
+        ("x-minio-internal-thing", "evil"),
+        ("x-amz-internal", "evil"),
+    ])
+    .expect("a request");
+    let expected = [
+        ("content-type", "text/csv"),
+        ("cache-control", "no-cache"),
+        ("content-disposition", "inline"),
+        ("content-language", "en"),
+        ("expires", "whenever"),
+        ("x-amz-meta-a", "1,é"),
+        ("x-amz-meta-b", "2"),
+    ];
+    let headers = request.metadata.headers();
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(headers, expected);
+}
+
+#[test]
+fn s3_u20_metadata_is_limited() {
+    let fits = "x".repeat(2047);
+    assert!(put(&[("x-amz-meta-a", &fits)]).is_ok());
+    refused(put(&[("x-amz-meta-a", &fits), ("x-amz-meta-b", "")]), Code::MetadataTooLarge);
+    refused(put(&[("x-amz-meta-", "x")]), Code::InvalidArgument);
+}
+
+#[test]
+fn s3_u11_framing_is_no_encoding() {
+    let encoding =
+        |value: &str| put(&[("content-encoding", value)]).unwrap().metadata.content_encoding;
+    assert_eq!(encoding("aws-chunked"), None);
+    assert_eq!(encoding("aws-chunked,gzip").as_deref(), Some("gzip"));
+    assert_eq!(encoding("br, AWS-Chunked, gzip").as_deref(), Some("br,gzip"));
+    assert_eq!(encoding("br, gzip").as_deref(), Some("br, gzip"));
+}
+
+#[test]
+fn s3_s11_what_is_not_served_is_refused() {
+    for (name, value) in [
+        ("x-amz-server-side-encryption", "AES256"),
+        ("x-amz-server-side-encryption-customer-key", "k"),
+        ("x-amz-server-side-encryption-new-thing", "k"),
+        ("x-amz-storage-class", "GLACIER"),
+        ("x-amz-acl", "public-read"),
+        ("x-amz-grant-read", "id=1"),
+        ("x-amz-write-offset-bytes", "0"),
+        ("x-amz-website-redirect-location", "/x"),
+        ("if-none-match", "\"tag\""),
+        ("if-unmodified-since", "x"),
+    ] {
+        refused(put(&[(name, value)]), Code::NotImplemented);
+    }
+    refused(put(&[("x-amz-object-lock-mode", "GOVERNANCE")]), Code::InvalidRequest);
+    refused(put(&[("x-amz-acl", "mine")]), Code::InvalidArgument);
+    for (name, value) in [
+        ("x-amz-acl", "private"),
+        ("x-amz-acl", "bucket-owner-full-control"),
+        ("x-amz-storage-class", "STANDARD"),
+        ("x-amz-request-payer", "requester"),
+    ] {
+        assert!(put(&[(name, value)]).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn s3_c1_c2_write_conditions() {
+    let condition = |headers: &[(&str, &str)]| put(headers).expect("a request").condition;
+    let absent = condition(&[("if-none-match", "*")]);
+    assert_eq!(absent, WriteCondition::IfNoneMatchStar);
+    assert_eq!(absent.check(None), Ok(()));
+    refused(absent.check(Some("tag")), Code::PreconditionFailed);
+    let matching = condition(&[("if-match", "\"tag\"")]);
+    assert_eq!(matching.check(Some("tag")), Ok(()));
+    refused(matching.check(Some("other")), Code::PreconditionFailed);
+    refused(matching.check(None), Code::NoSuchKey);
+    assert_eq!(condition(&[]).check(None), Ok(()));
+    refused(put(&[("if-match", "\"a\""), ("if-none-match", "*")]), Code::NotImplemented);
+}
+
+#[test]
+fn s3_b9_tags_have_limits() {
+    let many =
+        |count: usize| (0..count).map(|n| (format!("k{n}"), String::new())).collect::<Vec<_>>();
+    assert!(TagSet::new(many(10), Tagged::Object).is_ok());
+    refused(TagSet::new(many(11), Tagged::Object), Code::BadRequest);
+    assert!(TagSet::new(many(50), Tagged::Bucket).is_ok());
+    refused(TagSet::new(many(51), Tagged::Bucket), Code::InvalidTag);
+    let one = |key: &str, value: &str| {
+        TagSet::new(vec![(key.to_owned(), value.to_owned())], Tagged::Object)
+    };
+    assert!(one(&"é".repeat(128), &"é".repeat(256)).is_ok());
+    assert!(one("a b+-=._:/@1", "").is_ok());
+    refused(one(&"x".repeat(129), ""), Code::InvalidTag);
+    refused(one("x", &"x".repeat(257)), Code::InvalidTag);
+    refused(one("", "x"), Code::InvalidTag);
+    refused(one("a<b", ""), Code::InvalidTag);
+    refused(one("a", "b\n"), Code::InvalidTag);
+    refused(one("aws:x", ""), Code::InvalidTag);
+    refused(TagSet::parse_header("a=1&a=2"), Code::InvalidTag);
+    refused(TagSet::parse_header("a=%ff"), Code::InvalidArgument);
+}
+
+#[test]
+fn s3_b9_tags_from_header_and_document_agree() {
+    let header = TagSet::parse_header("k%201=v+1&k2").expect("tags");
+    assert_eq!(header.as_slice()[0], ("k 1".to_owned(), "v 1".to_owned()));
+    assert_eq!(TagSet::parse_xml(header.to_xml().as_bytes(), Tagged::Object), Ok(header));
+    let empty = TagSet::parse_xml(b"<Tagging><TagSet/></Tagging>", Tagged::Bucket);
+    assert!(empty.expect("no tags").is_empty());
+    for bad in ["<Tagging/>", "<Tagging><TagSet><Tag><Key>a</Key></Tag></TagSet></Tagging>", "<T/>"]
+    {
+        refused(TagSet::parse_xml(bad.as_bytes(), Tagged::Object), Code::MalformedXML);
+    }
+}
+
+fn copy(headers: &[(&str, &str)]) -> Result<CopyObject, Fault> {
+    let mut all = vec![("x-amz-copy-source", "bucket/key")];
+    all.extend_from_slice(headers);
+    CopyObject::parse(&Said::new("", &all).arguments())
+}
+
+#[test]
+fn s3_n13_a_copy_to_itself_must_change_something() {
+    let bucket = BucketName::parse("bucket").unwrap();
+    let key = ObjectKey::parse("key").unwrap();
+    let check =
+        |headers: &[(&str, &str)]| copy(headers).unwrap().check_not_to_itself(&bucket, &key);
+    refused(check(&[]), Code::InvalidRequest);
+    refused(check(&[("x-amz-metadata-directive", "COPY")]), Code::InvalidRequest);
+    assert_eq!(check(&[("x-amz-metadata-directive", "REPLACE")]), Ok(()));
+    let other = ObjectKey::parse("other").unwrap();
+    assert_eq!(copy(&[]).unwrap().check_not_to_itself(&bucket, &other), Ok(()));
+}
+
+#[test]
+fn s3_n13_replace_with_nothing_clears() {
+    // Without the directive the request's own metadata counts for nothing.
+    assert_eq!(copy(&[("x-amz-meta-a", "1")]).unwrap().metadata, Directive::Copy);
+    let replaced = copy(&[("x-amz-metadata-directive", "REPLACE")]).unwrap();
+    assert_eq!(replaced.metadata, Directive::Replace(s3::Metadata::default()));
+    assert_eq!(replaced.tags, Directive::Copy);
+    let tagged = copy(&[("x-amz-tagging-directive", "REPLACE"), ("x-amz-tagging", "a=b")]).unwrap();
+    assert!(matches!(tagged.tags, Directive::Replace(tags) if tags.len() == 1));
+    refused(copy(&[("x-amz-metadata-directive", "MERGE")]), Code::InvalidArgument);
+    refused(copy(&[("x-amz-copy-source", "again/key")]), Code::InvalidArgument);
+}
