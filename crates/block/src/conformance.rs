@@ -99,9 +99,9 @@ async fn list(store: &dyn BlockStore, session: Nonce) -> Vec<(BlockId, u64)> {
     loop {
         let page = store.list(session, resume).await.expect("a session can be listed");
         blocks.extend(page.blocks);
+        assert!(blocks.is_sorted_by(|a, b| a.0 < b.0), "ascending, and nothing twice");
         resume = page.resume;
         if resume.is_none() {
-            assert!(blocks.is_sorted_by(|a, b| a.0 < b.0), "ascending, and nothing twice");
             return blocks;
         }
     }
@@ -309,9 +309,9 @@ pub async fn a_listing_names_every_block_once(store: &dyn BlockStore) {
     assert_eq!(list(store, session(5)).await, expected);
 }
 
-/// A listing of more blocks than any store gives on one page.
+/// A listing of one block more than S3 gives on a page, and then some pages in a folder.
 pub async fn a_long_listing_is_complete(store: &dyn BlockStore) {
-    let blocks: Vec<_> = (0..1_200).map(|n| small(session(1), n * 7)).collect();
+    let blocks: Vec<_> = (0..1_001).map(|n| small(session(1), n * 7)).collect();
     stream::iter(&blocks).for_each_concurrent(16, |block| put(store, block)).await;
     let found = list(store, session(1)).await;
     let expected: Vec<_> =
