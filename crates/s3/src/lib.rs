@@ -5,6 +5,7 @@
 //! into types that cannot hold anything illegal, and nothing it sends can cause a panic.
 
 pub mod auth;
+pub mod body;
 pub mod conditions;
 mod fault;
 pub mod metadata;

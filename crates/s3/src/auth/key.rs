@@ -54,10 +54,6 @@ impl Mac {
         let well_formed = Choice::from(u8::from(lower && decoded));
         (well_formed & self.0.ct_eq(&claimed)).into()
     }
-
-    pub(crate) fn to_hex(&self) -> String {
-        hex::encode(self.0)
-    }
 }
 
 /// HMAC-SHA-1, as SigV2 has it.

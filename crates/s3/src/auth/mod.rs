@@ -12,7 +12,7 @@ mod key;
 mod payload;
 mod presigned;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod uri;
 mod v2;
 mod verify;
@@ -22,7 +22,7 @@ use http::{HeaderMap, Method};
 use crate::{Code, Fault};
 
 pub use header::HeaderSignature;
-pub(crate) use key::{Mac, SigningKey};
+pub(crate) use key::SigningKey;
 pub use payload::PayloadMode;
 pub use presigned::PresignedV4;
 use uri::Parameters;

@@ -1,0 +1,243 @@
+//! The chunked framing of AWS: `size[;chunk-signature=…]`, content, and so on; then a trailer.
+//!
+//! A state says what must come next, so a byte that does not belong there is refused at once.
+
+use bytes::Bytes;
+
+use super::chain::Chain;
+use super::line::Line;
+use super::{CHUNK_HEADER_BYTES_MAX, SIGNED_CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_LINES_MAX};
+use crate::{Code, Fault};
+
+/// The size of a chunk has at most this many hex digits.
+const SIZE_DIGITS_MAX: usize = 16;
+
+const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
+
+/// A body in chunks, as far as it has arrived.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    next: Next,
+    line: Line,
+    /// Present if and only if chunks are signed.
+    chain: Option<Chain>,
+    /// Whether a trailer follows the last chunk.
+    has_trailer: bool,
+    /// Names that the trailer must have, no more and no fewer.
+    announced: Vec<String>,
+    /// Whether a chunk was so small that it must have been the last with content.
+    was_small: bool,
+    trailer: Trailer,
+}
+
+/// What must come next.
+#[derive(Debug)]
+enum Next {
+    Header,
+    Content {
+        left: u64,
+        signature: Option<String>,
+    },
+    ContentEnd,
+    Trailer,
+    /// The line end that closes a body without a trailer.
+    Close,
+    End,
+}
+
+#[derive(Debug, Default)]
+struct Trailer {
+    fields: Vec<(String, String)>,
+    signature: Option<String>,
+    bytes: usize,
+    lines: usize,
+}
+
+impl Chunks {
+    pub(super) fn new(chain: Option<Chain>, has_trailer: bool, announced: &[String]) -> Chunks {
+        Chunks {
+            next: Next::Header,
+            line: Line::default(),
+            chain,
+            has_trailer,
+            announced: announced.to_vec(),
+            was_small: false,
+            trailer: Trailer::default(),
+        }
+    }
+
+    /// Moves on through `input` to the next content in it, perhaps empty; `None` at its end.
+    pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, Fault> {
+        if input.is_empty() {
+            return Ok(None);
+        }
+        match &mut self.next {
+            Next::Header => {
+                let line = self.line.take(input, CHUNK_HEADER_BYTES_MAX).map_err(|_| broken())?;
+                if let Some(line) = line {
+                    self.next = self.after_header(&line)?;
+                }
+            }
+            Next::Content { left, signature } => {
+                let take = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                let content = input.split_to(take);
+                *left -= content.len() as u64;
+                if let Some(chain) = &mut self.chain {
+                    chain.update(&content);
+                }
+                if *left == 0 {
+                    if let Some(chain) = &mut self.chain {
+                        chain.check_chunk(signature.as_deref().unwrap_or_default())?;
+                    }
+                    self.next = Next::ContentEnd;
+                }
+                return Ok(Some(content));
+            }
+            Next::ContentEnd => {
+                if self.take_line_end(input)? {
+                    self.next = Next::Header;
+                }
+            }
+            Next::Trailer => self.take_trailer(input)?,
+            Next::Close => {
+                if self.take_line_end(input)? {
+                    self.next = Next::End;
+                }
+            }
+            Next::End if self.has_trailer => {
+                return Err(malformed("Bytes follow the trailer."));
+            }
+            Next::End => return Err(broken()),
+        }
+        Ok(Some(Bytes::new()))
+    }
+
+    /// Bytes of content that the current chunk still promises.
+    pub(super) fn announced(&self) -> u64 {
+        match self.next {
+            Next::Content { left, .. } => left,
+            _ => 0,
+        }
+    }
+
+    /// The trailer of a body that is whole. Fault: `IncompleteBody` when it is not.
+    pub(super) fn finish(self) -> Result<Vec<(String, String)>, Fault> {
+        match self.next {
+            Next::End => Ok(self.trailer.fields),
+            _ => Err(Code::IncompleteBody.into()),
+        }
+    }
+
+    fn after_header(&mut self, line: &[u8]) -> Result<Next, Fault> {
+        let (size, signature) = parse_header(line, self.chain.is_some()).ok_or_else(broken)?;
+        if size == 0 {
+            if let Some(chain) = &mut self.chain {
+                chain.check_chunk(signature.as_deref().unwrap_or_default())?;
+            }
+            return Ok(if self.has_trailer { Next::Trailer } else { Next::Close });
+        }
+        if self.chain.is_some() && self.was_small {
+            return Err(Code::InvalidChunkSizeError.into());
+        }
+        self.was_small = size < SIGNED_CHUNK_BYTES_MIN;
+        Ok(Next::Content { left: size, signature })
+    }
+
+    fn take_line_end(&mut self, input: &mut Bytes) -> Result<bool, Fault> {
+        match self.line.take(input, b"\r\n".len()) {
+            Ok(Some(line)) if line.is_empty() => Ok(true),
+            Ok(None) => Ok(false),
+            Ok(Some(_)) | Err(_) => Err(broken()),
+        }
+    }
+
+    fn take_trailer(&mut self, input: &mut Bytes) -> Result<(), Fault> {
+        let left = TRAILER_BYTES_MAX.saturating_sub(self.trailer.bytes);
+        let line = self.line.take(input, left).map_err(|_| malformed("It is too long."))?;
+        let Some(line) = line else { return Ok(()) };
+        self.trailer.bytes += line.len() + b"\r\n".len();
+        // Some clients end a line with LF, and then once more with CR LF.
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        if line.is_empty() {
+            self.check_trailer()?;
+            self.next = Next::End;
+            return Ok(());
+        }
+        self.trailer.lines += 1;
+        if self.trailer.lines > TRAILER_LINES_MAX {
+            return Err(malformed("It has too many lines."));
+        }
+        self.trailer.add(line, self.chain.is_some())
+    }
+
+    /// The trailer has exactly the names announced, and is signed if the chunks are.
+    fn check_trailer(&mut self) -> Result<(), Fault> {
+        let Trailer { fields, signature, .. } = &self.trailer;
+        let mut sent: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        let mut announced: Vec<&str> = self.announced.iter().map(String::as_str).collect();
+        sent.sort_unstable();
+        announced.sort_unstable();
+        if sent != announced {
+            return Err(malformed("Its names are not those in x-amz-trailer."));
+        }
+        let Some(chain) = &mut self.chain else { return Ok(()) };
+        let Some(signature) = signature else { return Err(malformed("It has no signature.")) };
+        let mut signed = String::new();
+        for (name, value) in fields {
+            signed.push_str(name);
+            signed.push(':');
+            signed.push_str(value);
+            signed.push('\n');
+        }
+        chain.check_trailer(&signed, signature)
+    }
+}
+
+impl Trailer {
+    fn add(&mut self, line: &[u8], is_signed: bool) -> Result<(), Fault> {
+        let line = std::str::from_utf8(line).map_err(|_| malformed("It is not UTF-8 text."))?;
+        let (name, value) =
+            line.split_once(':').ok_or_else(|| malformed("A line lacks a colon."))?;
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        {
+            return Err(malformed("A name in it is not one."));
+        }
+        if value.chars().any(char::is_control) {
+            return Err(malformed("A value in it has control characters."));
+        }
+        if self.signature.is_some() {
+            return Err(malformed("A line follows its signature."));
+        }
+        if name == TRAILER_SIGNATURE && is_signed {
+            self.signature = Some(value.to_owned());
+        } else {
+            self.fields.push((name, value.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Splits a chunk's header into size and signature.
+fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (size, signature) = if is_signed {
+        let (size, extension) = line.split_once(';')?;
+        (size, Some(extension.strip_prefix("chunk-signature=")?.to_owned()))
+    } else {
+        (line, None)
+    };
+    let digits = size.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !digits || size.is_empty() || size.len() > SIZE_DIGITS_MAX {
+        return None;
+    }
+    Some((u64::from_str_radix(size, 16).ok()?, signature))
+}
+
+fn broken() -> Fault {
+    Fault::because(Code::IncompleteBody, "The body's chunks are not well-formed.")
+}
+
+fn malformed(why: &'static str) -> Fault {
+    Fault::because(Code::MalformedTrailerError, format!("The trailer is malformed. {why}"))
+}
