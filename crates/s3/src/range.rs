@@ -111,7 +111,7 @@ impl Span {
     /// The last byte.
     pub const fn last(&self) -> u64 {
         // A span is never empty, and ends within the object.
-        self.first + (self.length - 1)
+        self.first + self.length.saturating_sub(1)
     }
 
     /// The value of `Content-Range`.

@@ -7,13 +7,26 @@ use super::{Operation, Row, Scope, Support, TABLE, Target};
 use crate::request::{Fields, Query};
 use crate::{Code, Fault};
 
-/// Parameters that sign a request; `auth` reads them.
-const SIGNING: [&str; 3] = ["AWSAccessKeyId", "Signature", "Expires"];
+/// Parameters that sign a request, in lower case; `auth` reads them.
+const SIGNING: [&str; 11] = [
+    "awsaccesskeyid",
+    "signature",
+    "expires",
+    "x-amz-algorithm",
+    "x-amz-content-sha256",
+    "x-amz-credential",
+    "x-amz-date",
+    "x-amz-expires",
+    "x-amz-security-token",
+    "x-amz-signature",
+    "x-amz-signedheaders",
+];
 
 /// Decides which operation a request is.
 ///
-/// Ignored are `x-id`, parameters that sign the request, and those that begin with `x-`, which
-/// S3 leaves to the client's own use. Any other parameter must belong to the operation.
+/// Ignored are `x-id`, parameters that sign the request or stand for a header, and others that
+/// begin with `x-`, which S3 leaves to the client's own use. Any other parameter must belong to
+/// the operation.
 ///
 /// Faults: `NotImplemented` for an operation or parameter that is unknown or not served;
 /// `MethodNotAllowed` with `Allow`; `InvalidArgument` when two parameters select different
@@ -42,7 +55,7 @@ pub fn route(
     for parameter in query.iter() {
         let name = parameter.name.as_str();
         if name != selector
-            && !is_ignored(name)
+            && !is_ignored(name, fields)
             && !parameters(operation).contains(&name)
             && !may_carry_more(operation, name, &parameter.value)
         {
@@ -107,9 +120,14 @@ fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Ope
     }
 }
 
-fn is_ignored(name: &str) -> bool {
-    // `get` rather than slicing: the name may begin with any characters.
-    name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-")) || SIGNING.contains(&name)
+/// An `x-amz-*` parameter counts only where a presigned URL carries it in a header's place; one
+/// that nobody will read must not look as if it had an effect.
+fn is_ignored(name: &str, fields: Fields<'_>) -> bool {
+    let name = name.to_ascii_lowercase();
+    if SIGNING.contains(&name.as_str()) {
+        return true;
+    }
+    if name.starts_with("x-amz-") { fields.has(&name) } else { name.starts_with("x-") }
 }
 
 /// What an operation may be given besides its selector.
@@ -180,6 +198,7 @@ fn may_carry_more(operation: Operation, name: &str, value: &str) -> bool {
         && !value.is_empty()
         && !TABLE.iter().any(|row| row.selector == name)
         && !name.starts_with("response-")
+        && !name.to_ascii_lowercase().starts_with("x-amz-")
 }
 
 fn refused(what: &str) -> Fault {

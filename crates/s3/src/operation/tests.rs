@@ -146,6 +146,15 @@ fn s3_b4_harmless_parameters_are_ignored() {
 }
 
 #[test]
+fn s3_b3_an_amz_parameter_without_effect_is_refused() {
+    for query in ["x-amz-copy-source=b%2Fk", "X-Amz-Acl=public-read", "x-amz-tagging=a"] {
+        refuse("PUT", "/bucket/key", query, Code::NotImplemented);
+        refuse("GET", "/bucket/key", query, Code::NotImplemented);
+    }
+    check("PUT", "/bucket/key", "X-Amz-Content-Sha256=UNSIGNED-PAYLOAD", Operation::PutObject);
+}
+
+#[test]
 fn s3_b3_wrong_method_names_the_right_ones() {
     let fault = routed("PATCH", "/bucket", "tagging", &[]).expect_err("no such method");
     assert_eq!(fault.code, Code::MethodNotAllowed);

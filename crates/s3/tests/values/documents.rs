@@ -24,18 +24,19 @@ const ODD: &str = "a/<b>&\"c\" +%2F\u{1}é\r";
 /// A line per element, so that a change can be read in review; an empty element stays whole.
 fn lines(document: &str) -> String {
     let mut out = String::new();
-    let mut opened = "";
+    let mut opened = String::new();
     for line in document.replace("><", ">\n<").lines() {
         let closes = line.strip_prefix("</").and_then(|rest| rest.strip_suffix('>'));
         if closes.is_none_or(|name| name != opened) && !out.is_empty() {
             out.push('\n');
         }
         out.push_str(line);
-        opened = "";
-        if closes.is_none() && !line.contains("</") {
-            let name = line.trim_start_matches('<').split([' ', '>']).next().unwrap_or_default();
-            opened = document.find(name).map_or("", |at| &document[at..at + name.len()]);
-        }
+        opened = match line.strip_prefix('<') {
+            Some(tag) if closes.is_none() && !line.contains("</") => {
+                tag.split([' ', '>']).next().unwrap_or_default().to_owned()
+            }
+            _ => String::new(),
+        };
     }
     out + "\n"
 }
