@@ -336,6 +336,7 @@ pub async fn a_listing_bears_changes_between_its_pages(store: &dyn BlockStore) {
     while resume.is_some() {
         let page = store.list(session(1), resume).await.expect("the listing goes on");
         found.extend(page.blocks);
+        assert!(found.is_sorted_by(|a, b| a.0 < b.0), "ascending, and nothing twice");
         resume = page.resume;
     }
     let found: Vec<_> = found.iter().map(|(id, _)| id.counter()).filter(|n| n % 10 == 0).collect();
