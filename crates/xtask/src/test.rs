@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::certificate::Certificate;
 use crate::child::{Child, Stop, tail};
@@ -44,6 +44,9 @@ pub(crate) struct Options {
     /// suite blames the right side.
     #[arg(long)]
     reference: bool,
+    /// Run the client suites against this program instead of a build of this checkout.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "reference")]
+    gateway: Option<PathBuf>,
 }
 
 /// One run: what it needs and what it has found so far.
@@ -89,6 +92,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
         steps: Vec::new(),
     };
     let outcome = run.everything();
+    if outcome.is_ok() && run.steps.is_empty() {
+        bail!("no step has a name with {}", options.only.join(" or "));
+    }
     let passed = outcome.is_ok() && run.report(began.elapsed());
     if options.keep {
         eprintln!("kept {}", folder.keep().display());
@@ -98,7 +104,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
 
 impl Run<'_> {
     fn everything(&mut self) -> Result<()> {
-        if !self.options.reference {
+        if !self.options.reference && self.options.gateway.is_none() {
             self.checks()?;
         }
         if self.steps.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
@@ -106,7 +112,8 @@ impl Run<'_> {
             return Ok(());
         }
         let wanted = clients::wanted(self);
-        let rust = !self.options.reference && self.wants("rust");
+        let built = !self.options.reference && self.options.gateway.is_none();
+        let rust = built && self.wants("rust");
         if wanted.is_empty() && !rust {
             return Ok(());
         }
@@ -187,7 +194,7 @@ impl Run<'_> {
             .env("ASHLAR_TEST_S3_ACCESS_KEY", ACCESS_KEY)
             .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
             .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
-            .env("ASHLAR_BIN", self.workspace.gateway("debug"));
+            .env("ASHLAR_BIN", self.gateway());
         let mut finding = self.watch(command, "rust")?;
         let log = std::fs::read_to_string(self.log("rust")).unwrap_or_default();
         finding.summary = summary::cargo_lines(&log);
@@ -205,6 +212,11 @@ impl Run<'_> {
             finding.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
         }
         Ok(finding)
+    }
+
+    /// The gateway under test.
+    fn gateway(&self) -> PathBuf {
+        self.options.gateway.clone().unwrap_or_else(|| self.workspace.gateway("debug"))
     }
 
     fn log(&self, name: &str) -> PathBuf {

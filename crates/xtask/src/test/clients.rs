@@ -149,7 +149,7 @@ fn start(
         Subject::Folder => Blocks::Folder,
         Subject::Bucket => Blocks::Bucket(&minio.endpoint, if cell.tls { "https" } else { "http" }),
     };
-    Server::gateway(&run.workspace.gateway("debug"), folder, blocks, certificate, run.stop)
+    Server::gateway(&run.gateway(), folder, blocks, certificate, run.stop)
 }
 
 /// A server must end in good order when asked to.
