@@ -138,11 +138,14 @@ impl Run<'_> {
         let cargo = |words: &'static [&'static str]| {
             move |run: &Run<'_>| {
                 let mut command = run.workspace.cargo();
-                command.args(words).env("RUSTDOCFLAGS", "-D warnings");
+                command
+                    .args(words)
+                    .env("RUSTDOCFLAGS", "-D warnings")
+                    .env("CARGO_TERM_COLOR", "never");
                 run.watch(command, words[0])
             }
         };
-        self.wanted_step("fmt", cargo(&["fmt", "--all", "--check"]))?;
+        self.wanted_step("fmt", cargo(&["fmt", "--all", "--check", "--", "--color=never"]))?;
         self.wanted_step("tidy", |run| {
             let report = tidy::check(run.workspace)?;
             Ok(Finding {
