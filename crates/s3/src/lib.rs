@@ -6,7 +6,9 @@
 
 pub mod auth;
 pub mod body;
+pub mod checksum;
 pub mod conditions;
+pub mod etag;
 mod fault;
 pub mod metadata;
 pub mod name;

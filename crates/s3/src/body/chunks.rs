@@ -156,8 +156,6 @@ impl Chunks {
         let line = self.line.take(input, left).map_err(|_| malformed("It is too long."))?;
         let Some(line) = line else { return Ok(()) };
         self.trailer.bytes += line.len() + b"\r\n".len();
-        // Some clients end a line with LF, and then once more with CR LF.
-        let line = line.strip_suffix(b"\n").unwrap_or(&line);
         if line.is_empty() {
             self.check_trailer()?;
             self.next = Next::End;
@@ -167,6 +165,8 @@ impl Chunks {
         if self.trailer.lines > TRAILER_LINES_MAX {
             return Err(malformed("It has too many lines."));
         }
+        // Some clients end a line with LF, and then once more with CR LF.
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
         self.trailer.add(line, self.chain.is_some())
     }
 

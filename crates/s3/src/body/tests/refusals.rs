@@ -79,6 +79,7 @@ fn s3_u12_trailer_syntax() {
     {
         check(&framed, "x-amz-checksum-crc32:AAAAAA==", line, Code::MalformedTrailerError);
     }
+    check(&framed, "==\r\n\r\n", "==\r\n\n\r\n", Code::MalformedTrailerError);
     check(&framed, "==\r\n\r\n", "==\r\n\r\n0", Code::MalformedTrailerError);
     let signed = Framed::signed(&[5], true);
     let late = "x-amz-trailer-signature:0\r\nx-amz-checksum-crc32c:";

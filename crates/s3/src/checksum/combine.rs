@@ -1,0 +1,65 @@
+//! The checksum of a whole from the checksums of its parts; nothing is read again.
+
+use crc_fast::CrcAlgorithm;
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256};
+
+use super::sum_bytes;
+use crate::request::ChecksumAlgorithm;
+
+/// A piece of a whole: its checksum and its length.
+#[derive(Clone, Copy, Debug)]
+pub struct Combined<'a> {
+    /// The checksum, big-endian.
+    pub sum: &'a [u8],
+    /// Bytes of content.
+    pub length: u64,
+}
+
+/// The CRC of pieces strung together in this order; that of nothing, if there are none.
+///
+/// `None` for SHA-1 and SHA-256, which cannot be combined, and when a sum has the wrong length.
+pub fn combine<'a>(
+    algorithm: ChecksumAlgorithm,
+    pieces: impl IntoIterator<Item = Combined<'a>>,
+) -> Option<Vec<u8>> {
+    let engine = crc(algorithm)?;
+    let bytes = sum_bytes(algorithm);
+    // The CRC of nothing is zero, for all three.
+    let mut whole = 0;
+    for piece in pieces {
+        if piece.sum.len() != bytes {
+            return None;
+        }
+        let sum = piece.sum.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        // Nothing added leaves the whole as it is; the engine is not asked about that.
+        if piece.length > 0 {
+            whole = crc_fast::checksum_combine(engine, whole, sum, piece.length);
+        }
+    }
+    Some(whole.to_be_bytes().iter().skip(8 - bytes).copied().collect())
+}
+
+/// The checksum of the parts' checksums. On the wire a `-` and the number of parts follow it.
+pub fn composite<'a>(
+    algorithm: ChecksumAlgorithm,
+    sums: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<u8> {
+    let joined: Vec<u8> = sums.into_iter().flatten().copied().collect();
+    match algorithm {
+        ChecksumAlgorithm::Sha1 => Sha1::digest(joined).to_vec(),
+        ChecksumAlgorithm::Sha256 => Sha256::digest(joined).to_vec(),
+        ChecksumAlgorithm::Crc32 => crc_fast::crc32_iso_hdlc(&joined).to_be_bytes().to_vec(),
+        ChecksumAlgorithm::Crc32c => crc_fast::crc32_iscsi(&joined).to_be_bytes().to_vec(),
+        ChecksumAlgorithm::Crc64Nvme => crc_fast::crc64_nvme(&joined).to_be_bytes().to_vec(),
+    }
+}
+
+fn crc(algorithm: ChecksumAlgorithm) -> Option<CrcAlgorithm> {
+    match algorithm {
+        ChecksumAlgorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
+        ChecksumAlgorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
+        ChecksumAlgorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => None,
+    }
+}

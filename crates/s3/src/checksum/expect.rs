@@ -1,0 +1,285 @@
+//! What a request says about the bytes of its body, and whether it is true.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+
+use super::{Digests, decode_sum};
+use crate::auth::{PayloadMode, Verified};
+use crate::body::Trailers;
+use crate::request::ChecksumAlgorithm;
+use crate::{Code, Fault, Operation};
+
+const PREFIX: &str = "x-amz-checksum-";
+
+/// Headers with the prefix that hold no checksum.
+const SETTINGS: [&str; 3] =
+    ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
+
+/// Checksums that S3 has and we do not.
+const UNSERVED: [&str; 5] = ["sha512", "md5", "xxhash64", "xxhash3", "xxhash128"];
+
+/// Everything that a request says about the bytes of its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    content_md5: Option<[u8; 16]>,
+    content_sha256: Option<[u8; 32]>,
+    checksum: Sent,
+}
+
+/// The one checksum that a request may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sent {
+    Nothing,
+    /// Its algorithm alone, in a presigned URL: nothing to compare with.
+    Algorithm(ChecksumAlgorithm),
+    Header(ChecksumAlgorithm, Vec<u8>),
+    /// In a presigned URL. Some SDKs put the checksum of an empty body there, whatever follows.
+    Hoisted(ChecksumAlgorithm, Vec<u8>),
+    /// After the body.
+    Trailer(ChecksumAlgorithm),
+}
+
+impl Expectation {
+    /// Reads `Content-MD5`, `x-amz-checksum-*`, `x-amz-sdk-checksum-algorithm` and
+    /// `x-amz-trailer`, and the body's hash from the payload mode.
+    ///
+    /// In CompleteMultipartUpload a checksum is that of the object, not of the request's body: it
+    /// is left alone.
+    ///
+    /// Faults: `InvalidDigest` for a Content-MD5 that is none; `InvalidRequest` for a checksum
+    /// that is none, of an unknown algorithm, or not alone; `NotImplemented` for an algorithm
+    /// that S3 knows and we do not.
+    pub fn parse(
+        operation: Operation,
+        verified: &Verified,
+        headers: &HeaderMap,
+    ) -> Result<Expectation, Fault> {
+        let content_sha256 = match verified.payload() {
+            PayloadMode::Hashed(hash) => Some(hash),
+            _ => None,
+        };
+        let checksum = if operation == Operation::CompleteMultipartUpload {
+            Sent::Nothing
+        } else {
+            sent(headers, verified.hoisted())?
+        };
+        let content_md5 = content_md5(headers, verified.hoisted())?;
+        Ok(Expectation { content_md5, content_sha256, checksum })
+    }
+
+    /// The algorithm of the checksum that the request sends, or wants.
+    pub fn algorithm(&self) -> Option<ChecksumAlgorithm> {
+        match &self.checksum {
+            Sent::Nothing => None,
+            Sent::Algorithm(algorithm)
+            | Sent::Header(algorithm, _)
+            | Sent::Hoisted(algorithm, _)
+            | Sent::Trailer(algorithm) => Some(*algorithm),
+        }
+    }
+
+    pub(super) fn content_md5(&self) -> Option<[u8; 16]> {
+        self.content_md5
+    }
+
+    pub(super) fn content_sha256(&self) -> Option<[u8; 32]> {
+        self.content_sha256
+    }
+
+    /// Compares with what was computed of the body, and with what came after it.
+    ///
+    /// Faults: `XAmzContentSHA256Mismatch`; `BadDigest`; `InvalidRequest` for a trailer that
+    /// holds no checksum; `InternalError` when the digests are not of this body, or not those
+    /// that were asked for.
+    pub fn verify(&self, digests: &Digests, trailers: &Trailers) -> Result<(), Fault> {
+        if digests.bytes() != trailers.content_bytes() {
+            return Err(Code::InternalError.into());
+        }
+        if let Some(expected) = &self.content_sha256 {
+            check_content_sha256(expected, digests)?;
+        }
+        if let Some(expected) = &self.content_md5 {
+            let computed = digests.md5().ok_or(Code::InternalError)?;
+            if computed != *expected {
+                let why = "The Content-MD5 you specified did not match what we received.";
+                return Err(bad_digest(why, expected, &computed));
+            }
+        }
+        match &self.checksum {
+            Sent::Nothing | Sent::Algorithm(_) => Ok(()),
+            Sent::Header(algorithm, expected) => check_sum(*algorithm, expected, digests),
+            Sent::Hoisted(algorithm, expected) => {
+                let of_nothing = super::BodyHasher::new(self, false, None).finish();
+                if of_nothing.sum(*algorithm) == Some(expected) {
+                    return Ok(());
+                }
+                check_sum(*algorithm, expected, digests)
+            }
+            Sent::Trailer(algorithm) => {
+                let name = algorithm.header();
+                let text = trailers.get(name).ok_or(Code::MalformedTrailerError)?;
+                let expected = decode_sum(*algorithm, text).ok_or_else(|| {
+                    refuse(format!("Value for {name} trailing header is invalid."))
+                })?;
+                check_sum(*algorithm, &expected, digests)
+            }
+        }
+    }
+}
+
+fn check_content_sha256(expected: &[u8; 32], digests: &Digests) -> Result<(), Fault> {
+    let computed = digests.sum(ChecksumAlgorithm::Sha256).ok_or(Code::InternalError)?;
+    if computed == expected.as_slice() {
+        return Ok(());
+    }
+    Err(Fault::because(
+        Code::XAmzContentSHA256Mismatch,
+        "The provided 'x-amz-content-sha256' header does not match what was computed.",
+    )
+    .with("ClientComputedContentSHA256", hex::encode(expected))
+    .with("S3ComputedContentSHA256", hex::encode(computed)))
+}
+
+fn check_sum(
+    algorithm: ChecksumAlgorithm,
+    expected: &[u8],
+    digests: &Digests,
+) -> Result<(), Fault> {
+    let computed = digests.sum(algorithm).ok_or(Code::InternalError)?;
+    if computed == expected {
+        return Ok(());
+    }
+    let name = algorithm.as_str();
+    let why = format!("The {name} you specified did not match the calculated checksum.");
+    Err(bad_digest(why, expected, computed))
+}
+
+fn bad_digest(why: impl Into<String>, expected: &[u8], computed: &[u8]) -> Fault {
+    Fault::because(Code::BadDigest, why.into())
+        .with("ExpectedDigest", STANDARD.encode(expected))
+        .with("CalculatedDigest", STANDARD.encode(computed))
+}
+
+fn content_md5(
+    headers: &HeaderMap,
+    hoisted: &[(String, String)],
+) -> Result<Option<[u8; 16]>, Fault> {
+    let mut values = texts(headers, "content-md5")?;
+    // A SigV2 URL may carry it, as it may any header that it signs.
+    values.extend(
+        hoisted.iter().filter(|(name, _)| name == "content-md5").map(|(_, text)| text.as_str()),
+    );
+    let Some(first) = values.first() else { return Ok(None) };
+    let decoded = STANDARD.decode(first).ok().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+    match decoded {
+        Some(md5) if values.iter().all(|value| value == first) => Ok(Some(md5)),
+        _ => Err(Code::InvalidDigest.into()),
+    }
+}
+
+fn sent(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<Sent, Fault> {
+    let mut found = Vec::new();
+    for name in headers.keys().map(http::HeaderName::as_str) {
+        if let Some(algorithm) = algorithm_of(name)? {
+            for text in texts(headers, name)? {
+                found.push(Sent::Header(algorithm, parse(algorithm, text)?));
+            }
+        }
+    }
+    for (name, text) in hoisted {
+        if let Some(algorithm) = algorithm_of(name)? {
+            found.push(Sent::Hoisted(algorithm, parse(algorithm, text)?));
+        }
+    }
+    for name in texts(headers, "x-amz-trailer")?.iter().flat_map(|text| text.split(',')) {
+        let name = name.trim().to_ascii_lowercase();
+        if !name.is_empty() {
+            let algorithm = algorithm_of(&name)?.ok_or_else(|| {
+                refuse("The value specified in the x-amz-trailer header is not supported")
+            })?;
+            found.push(Sent::Trailer(algorithm));
+        }
+    }
+    if found.len() > 1 {
+        return Err(refuse(
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+        ));
+    }
+    let sent = found.pop().unwrap_or(Sent::Nothing);
+    settle(sent, named(headers, hoisted)?)
+}
+
+/// Holds what was sent against the algorithm that the SDK says it used.
+fn settle(sent: Sent, named: Option<(ChecksumAlgorithm, bool)>) -> Result<Sent, Fault> {
+    match (sent, named) {
+        (sent, None) => Ok(sent),
+        (Sent::Nothing, Some((algorithm, true))) => Ok(Sent::Algorithm(algorithm)),
+        (Sent::Nothing, Some((_, false))) => Err(refuse(
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or \
+             x-amz-trailer headers were found.",
+        )),
+        (sent, Some((named, _))) => match &sent {
+            Sent::Header(algorithm, _)
+            | Sent::Hoisted(algorithm, _)
+            | Sent::Trailer(algorithm)
+            | Sent::Algorithm(algorithm)
+                if *algorithm != named =>
+            {
+                Err(refuse("Value for x-amz-sdk-checksum-algorithm header is invalid."))
+            }
+            _ => Ok(sent),
+        },
+    }
+}
+
+/// What `x-amz-sdk-checksum-algorithm` names, and whether it is part of a presigned URL.
+fn named(
+    headers: &HeaderMap,
+    hoisted: &[(String, String)],
+) -> Result<Option<(ChecksumAlgorithm, bool)>, Fault> {
+    const NAME: &str = "x-amz-sdk-checksum-algorithm";
+    let in_header = texts(headers, NAME)?.into_iter().next().map(|text| (text, false));
+    let in_query =
+        hoisted.iter().find(|(name, _)| name == NAME).map(|(_, text)| (text.as_str(), true));
+    let Some((text, hoisted)) = in_header.or(in_query) else { return Ok(None) };
+    if UNSERVED.iter().any(|name| name.eq_ignore_ascii_case(text)) {
+        return Err(unserved());
+    }
+    Ok(Some((ChecksumAlgorithm::parse(text)?, hoisted)))
+}
+
+/// The algorithm whose checksum a header of this name holds; `None` if it holds none.
+fn algorithm_of(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
+    let Some(suffix) = name.strip_prefix(PREFIX) else { return Ok(None) };
+    if SETTINGS.contains(&name) {
+        return Ok(None);
+    }
+    if UNSERVED.contains(&suffix) {
+        return Err(unserved());
+    }
+    let known = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.header() == name);
+    known.map(Some).ok_or_else(|| refuse(format!("The checksum header {name} is not known.")))
+}
+
+fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Result<Vec<u8>, Fault> {
+    decode_sum(algorithm, text)
+        .ok_or_else(|| refuse(format!("Value for {} header is invalid.", algorithm.header())))
+}
+
+/// All values of a header, as text.
+fn texts<'a>(headers: &'a HeaderMap, name: &str) -> Result<Vec<&'a str>, Fault> {
+    let values = headers.get_all(name).into_iter();
+    let values = values.map(|value| std::str::from_utf8(value.as_bytes()).map(str::trim));
+    values
+        .collect::<Result<_, _>>()
+        .map_err(|_| refuse(format!("Value for {name} header is invalid.")))
+}
+
+fn unserved() -> Fault {
+    Fault::because(Code::NotImplemented, "The checksum algorithm is not implemented.")
+}
+
+fn refuse(why: impl Into<String>) -> Fault {
+    Fault::because(Code::InvalidRequest, why.into())
+}

@@ -1,0 +1,114 @@
+//! All that is computed of a body, in one pass over it.
+
+use crc_fast::CrcAlgorithm;
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256};
+
+use super::{Expectation, Md5};
+use crate::request::ChecksumAlgorithm;
+
+/// Computes digests of a body as it arrives.
+///
+/// Its speed is that of MD5, and of SHA-256 where asked for: some 300 to 500 MB/s together on one
+/// core. Whoever shares a thread with others hands it at most 256 KiB at a time.
+#[derive(Clone, Debug)]
+pub struct BodyHasher {
+    bytes: u64,
+    md5: Option<Md5>,
+    crc32: Option<crc_fast::Digest>,
+    crc32c: Option<crc_fast::Digest>,
+    crc64: crc_fast::Digest,
+    sha1: Option<Sha1>,
+    sha256: Option<Sha256>,
+}
+
+/// What was computed of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digests {
+    bytes: u64,
+    md5: Option<[u8; 16]>,
+    sums: Vec<(ChecksumAlgorithm, Vec<u8>)>,
+}
+
+impl BodyHasher {
+    /// Computes what the expectation needs, MD5 if an ETag is made of it, and one checksum more
+    /// if something other than the request wants it.
+    pub fn new(
+        expectation: &Expectation,
+        md5: bool,
+        also: Option<ChecksumAlgorithm>,
+    ) -> BodyHasher {
+        let asked = expectation.algorithm();
+        let wants = |algorithm| asked == Some(algorithm) || also == Some(algorithm);
+        let crc = |algorithm, engine| wants(algorithm).then(|| crc_fast::Digest::new(engine));
+        let sha256 = wants(ChecksumAlgorithm::Sha256) || expectation.content_sha256().is_some();
+        BodyHasher {
+            bytes: 0,
+            md5: (md5 || expectation.content_md5().is_some()).then(Md5::new),
+            crc32: crc(ChecksumAlgorithm::Crc32, CrcAlgorithm::Crc32IsoHdlc),
+            crc32c: crc(ChecksumAlgorithm::Crc32c, CrcAlgorithm::Crc32Iscsi),
+            crc64: crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme),
+            sha1: wants(ChecksumAlgorithm::Sha1).then(Sha1::new),
+            sha256: sha256.then(Sha256::new),
+        }
+    }
+
+    /// Takes the next bytes of content.
+    pub fn update(&mut self, content: &[u8]) {
+        self.bytes = self.bytes.saturating_add(content.len() as u64);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(content);
+        }
+        for crc in [&mut self.crc32, &mut self.crc32c].into_iter().flatten() {
+            crc.update(content);
+        }
+        self.crc64.update(content);
+        if let Some(sha1) = &mut self.sha1 {
+            sha1.update(content);
+        }
+        if let Some(sha256) = &mut self.sha256 {
+            sha256.update(content);
+        }
+    }
+
+    /// The digests of all that was taken.
+    pub fn finish(self) -> Digests {
+        let mut sums =
+            vec![(ChecksumAlgorithm::Crc64Nvme, self.crc64.finalize().to_be_bytes().to_vec())];
+        let mut keep = |algorithm, sum: Option<Vec<u8>>| {
+            sums.extend(sum.map(|sum| (algorithm, sum)));
+        };
+        keep(ChecksumAlgorithm::Crc32, self.crc32.as_ref().map(four_bytes));
+        keep(ChecksumAlgorithm::Crc32c, self.crc32c.as_ref().map(four_bytes));
+        keep(ChecksumAlgorithm::Sha1, self.sha1.map(|sha1| sha1.finalize().to_vec()));
+        keep(ChecksumAlgorithm::Sha256, self.sha256.map(|sha256| sha256.finalize().to_vec()));
+        Digests { bytes: self.bytes, md5: self.md5.map(Md5::finish), sums }
+    }
+}
+
+/// A 32-bit CRC, which its engine keeps in the lower half of 64 bits.
+fn four_bytes(crc: &crc_fast::Digest) -> Vec<u8> {
+    crc.finalize().to_be_bytes().iter().skip(4).copied().collect()
+}
+
+impl Digests {
+    /// How many bytes of content there were.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The MD5, if it was computed.
+    pub fn md5(&self) -> Option<[u8; 16]> {
+        self.md5
+    }
+
+    /// A checksum, if it was computed: big-endian bytes, as they are encoded on the wire.
+    pub fn sum(&self, algorithm: ChecksumAlgorithm) -> Option<&[u8]> {
+        self.sums.iter().find(|(other, _)| *other == algorithm).map(|(_, sum)| sum.as_slice())
+    }
+
+    /// All checksums that were computed; CRC-64 always is, and comes first.
+    pub fn sums(&self) -> impl Iterator<Item = (ChecksumAlgorithm, &[u8])> {
+        self.sums.iter().map(|(algorithm, sum)| (*algorithm, sum.as_slice()))
+    }
+}

@@ -1,0 +1,38 @@
+//! Checksums: computed in one pass over a body, compared with what the client sent, combined.
+//!
+//! Whatever a request says about the bytes of its body is an [`Expectation`]; it says what a
+//! [`BodyHasher`] must compute, and whether the body kept its word. A CRC-64 is computed of every
+//! body, asked for or not.
+//!
+//! How bytes arrive, and in what portions, is the caller's business.
+
+mod combine;
+mod expect;
+mod hasher;
+mod md5;
+#[cfg(test)]
+mod tests;
+
+pub use combine::{Combined, combine, composite};
+pub use expect::Expectation;
+pub use hasher::{BodyHasher, Digests};
+pub(crate) use md5::Md5;
+
+use crate::request::ChecksumAlgorithm;
+
+/// How many bytes a checksum has.
+pub const fn sum_bytes(algorithm: ChecksumAlgorithm) -> usize {
+    match algorithm {
+        ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => 4,
+        ChecksumAlgorithm::Crc64Nvme => 8,
+        ChecksumAlgorithm::Sha1 => 20,
+        ChecksumAlgorithm::Sha256 => 32,
+    }
+}
+
+/// Decodes a checksum from base64; `None` if it has not as many bytes as the algorithm's have.
+pub fn decode_sum(algorithm: ChecksumAlgorithm, text: &str) -> Option<Vec<u8>> {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+    (bytes.len() == sum_bytes(algorithm)).then_some(bytes)
+}

@@ -1,0 +1,277 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::Version;
+use proptest::prelude::*;
+
+use super::{BodyHasher, Combined, Digests, Expectation, combine, composite, decode_sum};
+use crate::auth::tests::sent::Sent;
+use crate::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
+use crate::request::ChecksumAlgorithm;
+use crate::{Code, Fault, Operation};
+
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+fn digests(content: &[u8], algorithm: ChecksumAlgorithm) -> Digests {
+    let anonymous = put(&[]);
+    let expectation = expect(Operation::PutObject, &anonymous).unwrap();
+    let mut hasher = BodyHasher::new(&expectation, true, Some(algorithm));
+    for piece in content.chunks(3) {
+        hasher.update(piece);
+    }
+    hasher.finish()
+}
+
+fn encoded(content: &[u8], algorithm: ChecksumAlgorithm) -> String {
+    STANDARD.encode(digests(content, algorithm).sum(algorithm).unwrap())
+}
+
+/// An anonymous PUT; who signs makes no difference here.
+fn put(headers: &[(&str, &str)]) -> Sent {
+    Sent::new("PUT", "/b/k", &[&[("host", "localhost")], headers].concat())
+}
+
+fn expect(operation: Operation, sent: &Sent) -> Result<Expectation, Fault> {
+    Expectation::parse(operation, &sent.verify()?, &sent.headers)
+}
+
+/// Receives a plain body, as a gateway does.
+fn receive(sent: &Sent, content: &[u8]) -> Result<Digests, Fault> {
+    let length = content.len().to_string();
+    let sent = sent.clone().with("content-length", &length);
+    receive_wire(&sent, content)
+}
+
+fn receive_wire(sent: &Sent, wire: &[u8]) -> Result<Digests, Fault> {
+    let verified = sent.verify()?;
+    let expectation = Expectation::parse(Operation::PutObject, &verified, &sent.headers)?;
+    let head = BodyHead::parse(Version::HTTP_11, &sent.headers)?;
+    let mut decoder = BodyDecoder::new(&verified, &head, UPLOAD_BYTES_MAX)?;
+    let mut hasher = BodyHasher::new(&expectation, true, None);
+    let mut content = Vec::new();
+    decoder.push(Bytes::copy_from_slice(wire), &mut content)?;
+    for slice in content {
+        hasher.update(&slice);
+    }
+    let (trailers, digests) = (decoder.finish()?, hasher.finish());
+    expectation.verify(&digests, &trailers)?;
+    Ok(digests)
+}
+
+#[track_caller]
+fn check(outcome: Result<impl std::fmt::Debug, Fault>, code: Code) -> Fault {
+    let fault = outcome.unwrap_err();
+    assert_eq!(fault.code, code, "{fault}");
+    fault
+}
+
+#[test]
+fn s3_u23_algorithms_have_their_known_values() {
+    use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+    for (algorithm, check) in [
+        (Crc32, "cbf43926"),
+        (Crc32c, "e3069283"),
+        (Crc64Nvme, "ae8b14860a799888"),
+        (Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
+        (Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+    ] {
+        let digests = digests(b"123456789", algorithm);
+        assert_eq!(hex::encode(digests.sum(algorithm).unwrap()), check, "{algorithm:?}");
+        assert!(digests.sum(Crc64Nvme).is_some(), "always computed");
+        assert_eq!(digests.sums().count(), if algorithm == Crc64Nvme { 1 } else { 2 });
+        assert_eq!(hex::encode(digests.md5().unwrap()), "25f9e794323b453885f5181f1b624d0b");
+        assert_eq!(digests.bytes(), 9);
+    }
+    // The trailer of AWS's documentation is that of its body.
+    assert_eq!(encoded(&[b'a'; 66_560], Crc32c), "sOO8/Q==");
+}
+
+#[test]
+fn s3_u13_content_md5_is_sixteen_bytes_and_right() {
+    let md5 = STANDARD.encode(digests(b"Welcome", ChecksumAlgorithm::Sha1).md5().unwrap());
+    receive(&put(&[("content-md5", &md5)]), b"Welcome").unwrap();
+    let fault = check(receive(&put(&[("content-md5", &md5)]), b"welcome"), Code::BadDigest);
+    assert_eq!(fault.extra[0], ("ExpectedDigest", md5.clone()));
+    assert_eq!(fault.extra[1].0, "CalculatedDigest");
+    for bad in ["", "AAAA", "é", &md5[..23], &format!("{md5}="), "YWJjZGVmZ2hpamtsbW5vcHE="] {
+        check(receive(&put(&[("content-md5", bad)]), b""), Code::InvalidDigest);
+    }
+    let twice = put(&[("content-md5", &md5), ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==")]);
+    check(receive(&twice, b"Welcome"), Code::InvalidDigest);
+}
+
+#[test]
+fn s3_u14_body_is_held_against_its_hash() {
+    let sent = put(&[("x-amz-content-sha256", EMPTY)]);
+    receive(&sent, b"").unwrap();
+    let fault = check(receive(&sent, b"a"), Code::XAmzContentSHA256Mismatch);
+    assert_eq!(fault.extra[0], ("ClientComputedContentSHA256", EMPTY.to_owned()));
+    assert_eq!(fault.extra[1].0, "S3ComputedContentSHA256");
+    receive(&sent.signed(), b"").unwrap();
+}
+
+#[test]
+fn s3_u15_every_checksum_sent_is_verified() {
+    for algorithm in ChecksumAlgorithm::ALL {
+        let (name, good) = (algorithm.header(), encoded(b"Welcome", algorithm));
+        let digests = receive(&put(&[(name, &good)]), b"Welcome").unwrap();
+        assert!(digests.sum(algorithm).is_some());
+        check(receive(&put(&[(name, &good)]), b"welcome"), Code::BadDigest);
+        for bad in ["", "x", "AAAAAAAA", &good[1..], &format!("{good}-2")] {
+            check(receive(&put(&[(name, bad)]), b"Welcome"), Code::InvalidRequest);
+        }
+        let also = put(&[(name, &good), ("x-amz-sdk-checksum-algorithm", algorithm.as_str())]);
+        receive(&also, b"Welcome").unwrap();
+        let twice = put(&[(name, &good), (name, &good)]);
+        check(receive(&twice, b"Welcome"), Code::InvalidRequest);
+    }
+}
+
+#[test]
+fn s3_u15_one_algorithm_and_one_that_is_known() {
+    let crc = ("x-amz-checksum-crc32", "AAAAAA==");
+    for (headers, code) in [
+        (&[crc, ("x-amz-checksum-crc32c", "AAAAAA==")][..], Code::InvalidRequest),
+        (&[crc, ("x-amz-sdk-checksum-algorithm", "SHA256")], Code::InvalidRequest),
+        (&[crc, ("x-amz-sdk-checksum-algorithm", "CRC")], Code::InvalidRequest),
+        (&[("x-amz-sdk-checksum-algorithm", "CRC32")], Code::InvalidRequest),
+        (&[("x-amz-sdk-checksum-algorithm", "XXHASH64")], Code::NotImplemented),
+        (&[("x-amz-checksum-adler32", "AAAAAA==")], Code::InvalidRequest),
+        (&[("x-amz-checksum-sha512", "AAAAAA==")], Code::NotImplemented),
+        (&[("x-amz-trailer", "x-amz-meta-a")], Code::InvalidRequest),
+        (&[crc, ("x-amz-trailer", "x-amz-checksum-crc32")], Code::InvalidRequest),
+        (&[("x-amz-trailer", "x-amz-checksum-crc32, x-amz-checksum-sha1")], Code::InvalidRequest),
+    ] {
+        check(expect(Operation::PutObject, &put(headers)), code);
+    }
+    let settings = put(&[
+        ("x-amz-checksum-algorithm", "SHA256"),
+        ("x-amz-checksum-mode", "ENABLED"),
+        ("x-amz-checksum-type", "COMPOSITE"),
+    ]);
+    assert_eq!(expect(Operation::PutObject, &settings).unwrap().algorithm(), None);
+}
+
+#[test]
+fn s3_d4_a_trailing_checksum_is_verified() {
+    let good = encoded(b"Welcome", ChecksumAlgorithm::Crc32);
+    let sent = put(&[
+        ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+        ("x-amz-decoded-content-length", "7"),
+        ("x-amz-trailer", "X-Amz-Checksum-CRC32"),
+        ("x-amz-sdk-checksum-algorithm", "CRC32"),
+        ("transfer-encoding", "chunked"),
+    ]);
+    let wire = |sum: &str| format!("7\r\nWelcome\r\n0\r\nx-amz-checksum-crc32:{sum}\r\n\r\n");
+    receive_wire(&sent, wire(&good).as_bytes()).unwrap();
+    check(receive_wire(&sent, wire("AAAAAA==").as_bytes()), Code::BadDigest);
+    for bad in ["", "AAAA", "x", "AAAAAAAAAAA="] {
+        check(receive_wire(&sent, wire(bad).as_bytes()), Code::InvalidRequest);
+    }
+}
+
+#[test]
+fn s3_u25_a_presigned_checksum_of_nothing_is_ignored() {
+    let presigned = |query: &str| {
+        Sent::new("PUT", &format!("/b/k?{query}"), &[("host", "localhost")]).presigned(60)
+    };
+    let nothing = "x-amz-checksum-crc32=AAAAAA%3D%3D&x-amz-sdk-checksum-algorithm=CRC32";
+    let sent = presigned(nothing);
+    receive(&sent, b"Welcome").unwrap();
+    receive(&sent, b"").unwrap();
+    let good = encoded(b"Welcome", ChecksumAlgorithm::Crc32).replace('=', "%3D");
+    let good = good.replace('+', "%2B").replace('/', "%2F");
+    let sent = presigned(&format!("x-amz-checksum-crc32={good}"));
+    receive(&sent, b"Welcome").unwrap();
+    check(receive(&sent, b"welcome"), Code::BadDigest);
+    check(receive(&sent, b""), Code::BadDigest);
+    let sent = presigned("x-amz-sdk-checksum-algorithm=CRC32C");
+    let digests = receive(&sent, b"Welcome").unwrap();
+    assert!(digests.sum(ChecksumAlgorithm::Crc32c).is_some());
+    // In a header it is a promise like any other.
+    let sent = put(&[("x-amz-checksum-crc32", "AAAAAA==")]);
+    check(receive(&sent, b"Welcome"), Code::BadDigest);
+}
+
+#[test]
+fn s3_m2_the_checksum_of_a_completion_is_not_of_its_document() {
+    let sent = put(&[("x-amz-checksum-crc32", "AAAAAA=="), ("content-md5", "x")]);
+    check(expect(Operation::CompleteMultipartUpload, &sent), Code::InvalidDigest);
+    let sent = put(&[("x-amz-checksum-sha256", "not-a-sum-2")]);
+    let expectation = expect(Operation::CompleteMultipartUpload, &sent).unwrap();
+    assert_eq!(expectation.algorithm(), None);
+}
+
+#[test]
+fn digests_of_another_body_are_refused() {
+    let sent = put(&[("content-length", "1")]);
+    let verified = sent.verify().unwrap();
+    let head = BodyHead::parse(Version::HTTP_11, &sent.headers).unwrap();
+    let mut decoder = BodyDecoder::new(&verified, &head, 1).unwrap();
+    decoder.push(Bytes::from_static(b"a"), &mut Vec::new()).unwrap();
+    let expectation = expect(Operation::PutObject, &sent).unwrap();
+    let forgotten = BodyHasher::new(&expectation, true, None).finish();
+    check(expectation.verify(&forgotten, &decoder.finish().unwrap()), Code::InternalError);
+}
+
+#[test]
+fn s3_u23_composite_is_the_checksum_of_checksums() {
+    for algorithm in ChecksumAlgorithm::ALL {
+        let parts = [digests(b"Wel", algorithm), digests(b"come", algorithm)];
+        let sums = || parts.iter().map(|part| part.sum(algorithm).unwrap());
+        let joined: Vec<u8> = sums().flatten().copied().collect();
+        let expected = digests(&joined, algorithm);
+        assert_eq!(Some(composite(algorithm, sums()).as_slice()), expected.sum(algorithm));
+    }
+}
+
+#[test]
+fn s3_u23_only_crcs_of_the_right_length_combine() {
+    let piece = |sum| Combined { sum, length: 1 };
+    assert_eq!(combine(ChecksumAlgorithm::Sha256, [piece(&[0; 32])]), None);
+    assert_eq!(combine(ChecksumAlgorithm::Sha1, []), None);
+    assert_eq!(combine(ChecksumAlgorithm::Crc32, [piece(&[0; 8])]), None);
+    assert_eq!(combine(ChecksumAlgorithm::Crc64Nvme, [piece(&[0; 4])]), None);
+    assert_eq!(combine(ChecksumAlgorithm::Crc32, []), Some(vec![0; 4]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn s3_u23_crcs_of_parts_combine_to_that_of_the_whole(
+        parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..6)
+    ) {
+        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme};
+        for algorithm in [Crc32, Crc32c, Crc64Nvme] {
+            let computed: Vec<Digests> = parts.iter().map(|part| digests(part, algorithm)).collect();
+            let pieces = computed.iter().map(|part| Combined {
+                sum: part.sum(algorithm).unwrap(),
+                length: part.bytes(),
+            });
+            let whole = digests(&parts.concat(), algorithm);
+            let combined = combine(algorithm, pieces);
+            prop_assert_eq!(combined.as_deref(), whole.sum(algorithm));
+        }
+    }
+
+    #[test]
+    fn s3_s16_no_checksum_headers_panic(
+        name in "(x-amz-checksum-[a-z0-9]{0,9}|x-amz-sdk-checksum-algorithm|x-amz-trailer|content-md5)",
+        value in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..40),
+            "[A-Za-z0-9+/=]{0,44}".prop_map(String::into_bytes),
+        ],
+    ) {
+        let mut sent = put(&[]);
+        if let Ok(value) = http::HeaderValue::from_bytes(&value) {
+            sent.headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+        }
+        drop(receive(&sent, b"Welcome"));
+        for algorithm in ChecksumAlgorithm::ALL {
+            let text = String::from_utf8_lossy(&value);
+            let sum = decode_sum(algorithm, &text);
+            prop_assert!(sum.is_none_or(|sum| STANDARD.encode(sum) == text));
+        }
+    }
+}
