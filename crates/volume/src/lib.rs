@@ -1,8 +1,44 @@
 //! The file system as a service: what the views of a volume share.
+//!
+//! Operations of the namespace are run against a metadata store, bodies are cut into blocks and
+//! read back, and what lost its name is deleted once nobody can be reading it. Every change is one
+//! plan, committed together with others; its outcome is known or it is said that it is not.
+//!
+//! Nothing here knows S3 or FUSE, and no view sees a record's key, a plan or a block.
 
+mod clock;
+mod commit;
 pub mod content;
+mod epoch;
 mod error;
+mod facade;
+mod hints;
+mod inos;
+mod lanes;
+mod meters;
+mod run;
+mod session;
 mod tasks;
+mod volume;
 
+pub use clock::{Clock, SetClock, SystemClock};
+pub use commit::{COMMIT_DEADLINE, QUEUE_PLANS_MAX};
+pub use content::{ContentStream, ContentWriter, StagedContent};
+pub use epoch::ReaderGuard;
 pub use error::VolumeError;
+pub use facade::{
+    BucketStat, Complete, CompletePart, Completed, Deleted, Finished, NewObject, NewUpload,
+    OBJECT_BYTES_MAX, Object, Owner, PART_BYTES_MIN, PartStat, PartsPage, Published, UploadId,
+    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of,
+};
+pub use hints::{HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX};
+pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
+pub use lanes::LANES_MAX;
+pub use meters::{Counters, Trips, measured};
+pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
+pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
 pub use tasks::Tasks;
+pub use volume::{
+    BUDGET_BYTES_DEFAULT, CHECK_DEADLINE, CLOSE_PATIENCE, Health, INLINE_BYTES_DEFAULT,
+    META_READ_DEADLINE, Volume, VolumeOptions,
+};

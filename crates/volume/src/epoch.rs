@@ -1,0 +1,102 @@
+//! Which epochs this process still reads in.
+//!
+//! Whoever may hold the name of a block pins the epoch that it began in, by a [`ReaderGuard`].
+//! The reaper moves the volume's epoch on and deletes only when every session has *passed* it: when
+//! nobody there holds an older one. The epoch that counts here is the last one that this process
+//! has seen, which may lag; that delays a deletion and never permits one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The readers of this process, by epoch.
+#[derive(Debug)]
+pub(crate) struct Epochs {
+    readers: Mutex<Readers>,
+    /// Told when [`Epochs::passed`] has grown.
+    pub(crate) moved: Notify,
+}
+
+#[derive(Debug)]
+struct Readers {
+    current: u64,
+    alive: BTreeMap<u64, u64>,
+}
+
+impl Readers {
+    fn passed(&self) -> u64 {
+        self.alive.first_key_value().map_or(self.current, |(oldest, _)| *oldest)
+    }
+}
+
+/// Pins the epoch that its reader began in, until it is dropped.
+#[derive(Debug)]
+pub struct ReaderGuard {
+    epochs: Arc<Epochs>,
+    epoch: u64,
+}
+
+impl Epochs {
+    /// Nobody reads yet.
+    pub(crate) fn new(current: u64) -> Arc<Epochs> {
+        let readers = Mutex::new(Readers { current, alive: BTreeMap::new() });
+        Arc::new(Epochs { readers, moved: Notify::new() })
+    }
+
+    /// Both fields agree between any two statements, so a panic elsewhere leaves them usable.
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pins the current epoch.
+    pub(crate) fn pin(self: &Arc<Self>) -> ReaderGuard {
+        let mut readers = self.readers();
+        let epoch = readers.current;
+        *readers.alive.entry(epoch).or_default() += 1;
+        ReaderGuard { epochs: Arc::clone(self), epoch }
+    }
+
+    /// Takes note of the volume's epoch.
+    pub(crate) fn observe(&self, epoch: u64) {
+        let mut readers = self.readers();
+        let before = readers.passed();
+        readers.current = readers.current.max(epoch);
+        if readers.passed() > before {
+            self.moved.notify_one();
+        }
+    }
+
+    /// The newest epoch such that nobody here reads in an older one.
+    pub(crate) fn passed(&self) -> u64 {
+        self.readers().passed()
+    }
+}
+
+impl Clone for ReaderGuard {
+    /// Pins the same epoch once more: for what goes on where the reader left off.
+    fn clone(&self) -> ReaderGuard {
+        let mut readers = self.epochs.readers();
+        *readers.alive.entry(self.epoch).or_default() += 1;
+        ReaderGuard { epochs: Arc::clone(&self.epochs), epoch: self.epoch }
+    }
+}
+
+impl Drop for ReaderGuard {
+    fn drop(&mut self) {
+        let mut readers = self.epochs.readers();
+        let before = readers.passed();
+        if let Some(count) = readers.alive.get_mut(&self.epoch) {
+            *count -= 1;
+            if *count == 0 {
+                readers.alive.remove(&self.epoch);
+            }
+        }
+        if readers.passed() > before {
+            self.epochs.moved.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

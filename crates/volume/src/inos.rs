@@ -1,0 +1,173 @@
+//! Inode numbers, leased in chunks.
+//!
+//! A chunk is taken from the volume's record in one commit and handed out from memory; the next
+//! one is taken before it runs dry. What a session does not use is lost: there are enough numbers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use record::{Counter, Ino, key};
+use store::{Guard, Plan, Read, Write};
+use tracing::debug;
+
+use crate::Tasks;
+use crate::VolumeError;
+use crate::commit::{Committer, Outcome};
+use crate::epoch::Epochs;
+use crate::meters;
+use crate::session::value;
+
+/// Numbers taken from the volume at once.
+pub const LEASE_INOS: u64 = 65_536;
+
+/// The next chunk is taken when so few are left.
+const LEASE_LOW: u64 = LEASE_INOS / 4;
+
+/// Numbers that one operation may take.
+pub const INOS_PER_OPERATION_MAX: usize = 16_384;
+
+const _: () = assert!(INOS_PER_OPERATION_MAX as u64 <= LEASE_INOS, "one chunk is enough");
+
+/// How often a chunk is tried for while others take chunks too.
+const TRIES: u32 = 32;
+
+/// The numbers that this session may hand out.
+#[derive(Debug)]
+pub(crate) struct Inos {
+    committer: Arc<Committer>,
+    epochs: Arc<Epochs>,
+    store: Arc<dyn store::MetaStore>,
+    tasks: Tasks,
+    left: Mutex<Left>,
+    /// Held while a chunk is being taken.
+    taking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Left {
+    next: u64,
+    end: u64,
+    /// The chunk behind this one, if it was taken already.
+    spare: Option<(u64, u64)>,
+}
+
+impl Left {
+    fn count(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// `n` numbers, if they are there. The rest of a chunk that is too short is lost.
+    fn take(&mut self, n: u64) -> Option<std::ops::Range<u64>> {
+        if self.count() < n {
+            let (next, end) = self.spare.take()?;
+            *self = Left { next, end, spare: None };
+        }
+        if self.count() < n {
+            return None;
+        }
+        let first = self.next;
+        self.next += n;
+        Some(first..self.next)
+    }
+}
+
+impl Inos {
+    /// No numbers yet.
+    pub(crate) fn new(
+        committer: Arc<Committer>,
+        epochs: Arc<Epochs>,
+        store: Arc<dyn store::MetaStore>,
+        tasks: Tasks,
+    ) -> Arc<Inos> {
+        let taking = tokio::sync::Mutex::new(());
+        Arc::new(Inos { committer, epochs, store, tasks, left: Mutex::default(), taking })
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `n` numbers that nobody had before.
+    pub(crate) async fn fresh(self: &Arc<Self>, n: usize) -> Result<Vec<Ino>, VolumeError> {
+        if n > INOS_PER_OPERATION_MAX {
+            let many = format!("{n} inode numbers are more than {INOS_PER_OPERATION_MAX}");
+            return Err(VolumeError::Unavailable(many));
+        }
+        let n = n as u64;
+        loop {
+            let (taken, low) = {
+                let mut left = self.left();
+                let taken = left.take(n);
+                (taken, left.count() < LEASE_LOW && left.spare.is_none())
+            };
+            match taken {
+                Some(range) => {
+                    if low {
+                        self.prefetch();
+                    }
+                    return Ok(range.map(Ino).collect());
+                }
+                None => self.refill(n).await?,
+            }
+        }
+    }
+
+    /// Takes the next chunk in the background, unless somebody does already.
+    fn prefetch(self: &Arc<Self>) {
+        if self.taking.try_lock().is_err() {
+            return;
+        }
+        let inos = Arc::clone(self);
+        drop(self.tasks.spawn("lease inode numbers", async move {
+            if let Err(error) = inos.refill(LEASE_LOW).await {
+                debug!(%error, "inode numbers could not be taken ahead");
+            }
+        }));
+    }
+
+    /// Takes a chunk, unless `enough` numbers came meanwhile.
+    async fn refill(&self, enough: u64) -> Result<(), VolumeError> {
+        let _taking = self.taking.lock().await;
+        {
+            let left = self.left();
+            if left.spare.is_some() || left.count() >= enough {
+                return Ok(());
+            }
+        }
+        let chunk = self.lease().await?;
+        self.left().spare = Some(chunk);
+        Ok(())
+    }
+
+    async fn lease(&self) -> Result<(u64, u64), VolumeError> {
+        let at = key::lease();
+        let mut known = None;
+        for _ in 0..TRIES {
+            let record = match known.take() {
+                Some(record) => record,
+                None => {
+                    meters::charge_read();
+                    let found =
+                        self.store.read(&[Read::Record { key: at.clone(), follow: None }]).await?;
+                    let missing = || VolumeError::Corrupt("the lease record is missing".into());
+                    value(found.first()).ok_or_else(missing)?
+                }
+            };
+            let Counter(first) = Counter::decode(&at, &record)
+                .map_err(|error| VolumeError::Corrupt(format!("the lease record: {error}")))?;
+            let end = first.checked_add(LEASE_INOS);
+            let end = end.ok_or_else(|| VolumeError::Corrupt("no inode numbers left".into()))?;
+            let plan = Plan {
+                guards: vec![Guard::Equals(at.clone(), record)],
+                writes: vec![Write::Put(at.clone(), Counter(end).encode(&at))],
+            };
+            match self.committer.commit(plan, self.epochs.pin(), None).await.0 {
+                Outcome::Committed => return Ok((first, end)),
+                // Somebody else took this chunk, and the refusal says where the next begins.
+                Outcome::Refused { found, .. } => known = found,
+                Outcome::Aborted(_) => {}
+                Outcome::Failed(error) => return Err(error),
+            }
+        }
+        Err(namespace::FsError::Contended.into())
+    }
+}

@@ -1,0 +1,337 @@
+//! The volume: one file system, opened by one session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BLOCK_BYTES_DEFAULT, BlockStore};
+use record::{Ino, Timestamp, VolumeRecord};
+use store::{MetaStore, Read};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::clock::{Clock, SystemClock};
+use crate::commit::{Committer, Desk};
+use crate::content::{BlockIds, ByteBudget, Deadlines, Reading, Staging, Traffic};
+use crate::epoch::{Epochs, ReaderGuard};
+use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
+use crate::inos::Inos;
+use crate::lanes::Lanes;
+use crate::meters::{Counters, Meters};
+use crate::session::{self, BEAT_INTERVAL, Heart, Others, SESSION_SILENCE, Session};
+use crate::{Tasks, VolumeError};
+
+/// How long an operation waits for one read of metadata.
+pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long [`Volume::check`] waits for each store.
+pub const CHECK_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long [`Volume::close`] waits for what is under way.
+pub const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes up to which a body is kept in its record, unless told otherwise.
+pub const INLINE_BYTES_DEFAULT: u32 = 4 << 10;
+
+/// Bytes that bodies on their way in may hold in memory, unless told otherwise.
+pub const BUDGET_BYTES_DEFAULT: u64 = 64 << 20;
+
+/// How a volume is opened.
+#[derive(Clone, Debug)]
+pub struct VolumeOptions {
+    /// Content bytes of a full block; counts when the volume is made, and never after.
+    pub block_bytes: u32,
+    /// Up to how many bytes a body is kept in its record.
+    pub inline_bytes_max: u32,
+    /// Bytes that bodies on their way in may hold in memory.
+    pub write_budget_bytes: u64,
+    /// Bytes that bodies on their way out may hold in memory.
+    pub read_budget_bytes: u64,
+    /// Bytes of remembered records.
+    pub hint_bytes: u64,
+    /// Whether this is the only process that uses the store: other sessions are then left over
+    /// from processes that are gone, and are ended at once.
+    pub sole: bool,
+    /// Where the session runs, for people: host and process.
+    pub place: String,
+    /// Batches of plans that may be under way at the same time.
+    pub commits_in_flight: usize,
+    /// How often the session shows that it lives.
+    pub beat_interval: Duration,
+    /// How long another session may be silent before it is ended.
+    pub session_silence: Duration,
+    /// How long the byte path waits.
+    pub deadlines: Deadlines,
+    /// Whether the reaper and the sweeper run by themselves.
+    pub collect: bool,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for VolumeOptions {
+    fn default() -> VolumeOptions {
+        VolumeOptions {
+            block_bytes: BLOCK_BYTES_DEFAULT,
+            inline_bytes_max: INLINE_BYTES_DEFAULT,
+            write_budget_bytes: BUDGET_BYTES_DEFAULT,
+            read_budget_bytes: BUDGET_BYTES_DEFAULT,
+            hint_bytes: HINT_BYTES_DEFAULT,
+            sole: false,
+            place: String::new(),
+            commits_in_flight: 1,
+            beat_interval: BEAT_INTERVAL,
+            session_silence: SESSION_SILENCE,
+            deadlines: Deadlines::default(),
+            collect: true,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// A file system over a metadata store and a place for blocks, opened by this process.
+///
+/// Dropping it without [`Volume::close`] is as if the process had been killed: what was
+/// acknowledged stands, and the next session clears up.
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) store: Arc<dyn MetaStore>,
+    pub(crate) blocks: Arc<dyn BlockStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) record: VolumeRecord,
+    pub(crate) session: Arc<Session>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) hints: Arc<HintMemory>,
+    pub(crate) inos: Arc<Inos>,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) staging: Arc<Staging>,
+    pub(crate) streams: Arc<Reading>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) tasks: Tasks,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) traffic: Arc<Traffic>,
+    /// Told when something lost its name.
+    pub(crate) orphaned: Arc<Notify>,
+    /// Cancelled when the volume closes.
+    pub(crate) closing: CancellationToken,
+    /// Cancelled when nothing may go on any more.
+    gone: CancellationToken,
+    heart: tokio::sync::Mutex<Option<tokio::task::JoinHandle<Heart>>>,
+}
+
+/// Whether what stands behind a volume can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The metadata store, and why not.
+    pub store: Result<(), String>,
+    /// The blocks, and why not.
+    pub blocks: Result<(), String>,
+    /// Whether the session still counts.
+    pub session: Result<(), String>,
+}
+
+impl Health {
+    /// Whether requests can be served.
+    pub fn is_ready(&self) -> bool {
+        self.store.is_ok() && self.blocks.is_ok() && self.session.is_ok()
+    }
+}
+
+impl Volume {
+    /// Opens the volume in `store`, or makes one if there is none, and begins a session.
+    ///
+    /// # Errors
+    /// With a sentence for the operator, if the store cannot be reached or read, or if a newer
+    /// release made the volume.
+    pub async fn open(
+        options: VolumeOptions,
+        store: Arc<dyn MetaStore>,
+        blocks: Arc<dyn BlockStore>,
+    ) -> Result<Arc<Volume>, VolumeError> {
+        let now = options.clock.now();
+        let started = session::start(&*store, options.block_bytes, &options.place, now).await?;
+        let nonce = started.nonce;
+        let session = Arc::new(Session::new(nonce));
+        let (tasks, meters) = (Tasks::new(), Arc::new(Meters::default()));
+        let hints = Arc::new(HintMemory::new(options.hint_bytes));
+        let epochs = Epochs::new(started.epoch);
+        let (closing, gone) = (CancellationToken::new(), CancellationToken::new());
+        let desk = Desk {
+            store: Arc::clone(&store),
+            limits: store.limits(),
+            session: Arc::clone(&session),
+            lanes: Lanes::new(nonce),
+            hints: Arc::clone(&hints),
+            meters: Arc::clone(&meters),
+            tasks: tasks.clone(),
+            closing: closing.clone(),
+            gone: gone.clone(),
+        };
+        let committer = Arc::new(Committer::new(desk, options.commits_in_flight));
+        let inos = Inos::new(
+            Arc::clone(&committer),
+            Arc::clone(&epochs),
+            Arc::clone(&store),
+            tasks.clone(),
+        );
+        let traffic = Arc::new(Traffic::default());
+        let staging = Arc::new(Staging {
+            blocks: Arc::clone(&blocks),
+            ids: BlockIds::new(nonce),
+            budget: ByteBudget::new(options.write_budget_bytes),
+            tasks: tasks.clone(),
+            block_bytes: started.volume.block_bytes,
+            inline_bytes_max: options.inline_bytes_max,
+            deadlines: options.deadlines,
+            traffic: Arc::clone(&traffic),
+        });
+        let streams = Arc::new(Reading {
+            blocks: Arc::clone(&blocks),
+            budget: ByteBudget::new(options.read_budget_bytes),
+            tasks: tasks.clone(),
+            deadlines: options.deadlines,
+            traffic: Arc::clone(&traffic),
+        });
+        let heart = Heart {
+            store: Arc::clone(&store),
+            session: Arc::clone(&session),
+            epochs: Arc::clone(&epochs),
+            interval: options.beat_interval,
+            silence: options.session_silence,
+            beat: started.beat,
+            doubts: Vec::new(),
+            others: Others::default(),
+        };
+        if options.sole {
+            heart.end_others().await?;
+        }
+        let heart = tasks.spawn("heartbeat", heart.run(closing.clone()));
+        let volume = Arc::new(Volume {
+            store,
+            blocks,
+            clock: options.clock,
+            record: started.volume,
+            session,
+            committer,
+            hints,
+            inos,
+            epochs,
+            staging,
+            streams,
+            deadlines: options.deadlines,
+            tasks,
+            meters,
+            traffic,
+            orphaned: Arc::default(),
+            closing,
+            gone,
+            heart: tokio::sync::Mutex::new(Some(heart)),
+        });
+        Ok(volume)
+    }
+
+    /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and ends the session: nothing
+    /// that comes later is served. The stores stay open; they are the caller's.
+    pub async fn close(&self) {
+        let heart = self.heart.lock().await.take();
+        let Some(heart) = heart else { return };
+        self.closing.cancel();
+        let heart = heart.await;
+        let running = self.tasks.close_and_wait(CLOSE_PATIENCE).await;
+        if running > 0 {
+            warn!(running, "closing although tasks are still running");
+        }
+        if let Ok(heart) = heart
+            && !self.session.is_fenced()
+        {
+            let ended = session::end(&*self.store, &self.session, heart, self.committer.lanes());
+            match ended.await {
+                Ok(()) => info!(session = %self.session.nonce, "session closed"),
+                Err(error) => warn!(%error, "the session could not be closed; it will be ended"),
+            }
+        }
+        self.session.ended.cancel();
+        self.gone.cancel();
+    }
+
+    /// The volume's time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The volume's own record.
+    pub fn record(&self) -> &VolumeRecord {
+        &self.record
+    }
+
+    /// Pins the epoch of what is read from here on, until the guard is dropped.
+    pub(crate) fn reading(&self) -> ReaderGuard {
+        self.epochs.pin()
+    }
+
+    /// `n` inode numbers that nobody had before; usually without a round trip.
+    pub(crate) async fn fresh_inos(&self, n: usize) -> Result<Vec<Ino>, VolumeError> {
+        self.inos.fresh(n).await
+    }
+
+    /// Tells the reaper that something lost its name.
+    pub(crate) fn wake_reaper(&self) {
+        self.orphaned.notify_one();
+    }
+
+    /// Whether the stores answer, within [`CHECK_DEADLINE`].
+    pub async fn check(&self) -> Health {
+        let volume = [Read::Record { key: record::key::volume(), follow: None }];
+        let store = async {
+            match tokio::time::timeout(CHECK_DEADLINE, self.store.read(&volume)).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_late) => Err("no answer in time".to_owned()),
+            }
+        };
+        let blocks = async {
+            match tokio::time::timeout(CHECK_DEADLINE, self.blocks.probe()).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_late) => Err("no answer in time".to_owned()),
+            }
+        };
+        let (store, blocks) = futures::join!(store, blocks);
+        let session = if self.session.ended.is_cancelled() {
+            Err("the session has ended".to_owned())
+        } else {
+            Ok(())
+        };
+        Health { store, blocks, session }
+    }
+
+    /// What the volume did since it was opened.
+    pub fn counters(&self) -> Counters {
+        let (meters, traffic) = (&self.meters, &self.traffic);
+        Counters {
+            meta_reads: meters.reads.get(),
+            meta_commits: meters.commits.get(),
+            plans: meters.plans.get(),
+            refused: meters.refused.get(),
+            in_doubt: meters.in_doubt.get(),
+            unresolved: meters.unresolved.get(),
+            block_puts: traffic.puts.get(),
+            block_put_bytes: traffic.put_bytes.get(),
+            block_gets: traffic.gets.get(),
+            block_got_bytes: traffic.got_bytes.get(),
+            blocks_abandoned: traffic.abandoned.get(),
+            files_reaped: meters.files_reaped.get(),
+            blocks_reaped: meters.blocks_reaped.get(),
+            bytes_reaped: meters.bytes_reaped.get(),
+            blocks_swept: meters.blocks_swept.get(),
+            panics: self.tasks.panics(),
+        }
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.closing.cancel();
+        self.session.ended.cancel();
+        self.gone.cancel();
+    }
+}
