@@ -1,4 +1,10 @@
-use super::{MasterKey, SealError, Secret};
+use record::{PolicyRecord, User};
+use s3::operation::{Context, Permission};
+
+use super::{
+    Access, Identity, MasterKey, SealError, Secret, check_access_key, check_policy_name,
+    check_secret,
+};
 
 fn master(byte: u8) -> MasterKey {
     MasterKey::new([byte; MasterKey::BYTES])
@@ -51,4 +57,108 @@ fn a_master_key_is_read_from_hexadecimal_and_base64() {
 fn secrets_are_never_printed() {
     let printed = format!("{:?} {:?}", Secret::new("s3cret"), master(0xab));
     assert!(!printed.contains("s3cret") && !printed.contains("abab"), "{printed}");
+}
+
+fn access() -> Access {
+    Access::new(Identity::root("root", Secret::new("rootsecret")), master(7))
+}
+
+fn user(access_key: &str, policies: &[&str]) -> (String, User) {
+    let secret = Secret::new(format!("secret of {access_key}"));
+    let user = User {
+        sealed_secret: master(7).seal(access_key, &secret, [1; MasterKey::NONCE_BYTES]),
+        enabled: true,
+        uid: 1000,
+        gid: 100,
+        policies: policies.iter().map(|&name| name.to_owned()).collect(),
+    };
+    (access_key.to_owned(), user)
+}
+
+fn permission(action: &'static str, resource: &str) -> Permission {
+    Permission { action, resource: resource.to_owned(), context: Context::default() }
+}
+
+fn policy(name: &str, statements: &str) -> (String, PolicyRecord) {
+    let document = format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#);
+    (name.to_owned(), PolicyRecord(document))
+}
+
+#[test]
+fn nobody_may_do_anything_and_root_may_do_everything() {
+    let access = access();
+    let root = access.lookup("root").expect("root is always known");
+    let write = permission("s3:PutObject", "b/k");
+    assert!(access.authorise(Some(&root), &write));
+    assert!(!access.authorise(None, &write));
+    assert!(access.lookup("anna").is_none());
+}
+
+#[test]
+fn a_user_may_do_what_its_policies_say_and_a_deny_wins() {
+    let access = access();
+    let narrow = policy(
+        "narrow",
+        r#"{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/*"},
+           {"Effect":"Deny","Action":"s3:DeleteObject","Resource":"arn:aws:s3:::b/keep/*"}"#,
+    );
+    let users = vec![user("anna", &["narrow", "readwrite"]), user("bert", &["readonly"])];
+    assert_eq!(access.replace(users, vec![narrow]), Vec::new());
+    let anna = access.lookup("anna").expect("anna was added");
+    assert_eq!(anna.secret.expose(), "secret of anna");
+    assert!(access.authorise(Some(&anna), &permission("s3:DeleteObject", "b/other")));
+    assert!(!access.authorise(Some(&anna), &permission("s3:DeleteObject", "b/keep/this")));
+    let bert = access.lookup("bert").expect("bert was added");
+    assert!(access.authorise(Some(&bert), &permission("s3:GetObject", "b/k")));
+    assert!(!access.authorise(Some(&bert), &permission("s3:PutObject", "b/k")));
+}
+
+#[test]
+fn a_user_without_policies_or_with_one_that_is_missing_may_do_nothing() {
+    let access = access();
+    let trouble = access.replace(vec![user("anna", &[]), user("bert", &["gone"])], Vec::new());
+    let anna = access.lookup("anna").expect("anna was added");
+    assert!(!access.authorise(Some(&anna), &permission("s3:GetObject", "b/k")));
+    assert!(access.lookup("bert").is_none());
+    let sentence = trouble.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(sentence, [r#"access key "bert": no usable policy "gone""#]);
+}
+
+#[test]
+fn what_cannot_be_used_is_reported_once_and_grants_nothing() {
+    let access = access();
+    let broken = ("broken".to_owned(), PolicyRecord("{".to_owned()));
+    let users = vec![user("anna", &["readwrite", "broken"])];
+    assert_eq!(access.replace(users.clone(), vec![broken.clone()]).len(), 2);
+    assert!(access.lookup("anna").is_none());
+    assert_eq!(access.replace(users, vec![broken]), Vec::new());
+}
+
+#[test]
+fn a_disabled_or_removed_user_is_nobody_and_root_cannot_be_shadowed() {
+    let access = access();
+    let mut anna = user("anna", &["readwrite"]);
+    access.replace(vec![anna.clone(), user("root", &[])], Vec::new());
+    assert!(access.lookup("anna").is_some());
+    assert!(access.lookup("root").expect("root is always known").root);
+    anna.1.enabled = false;
+    access.replace(vec![anna], Vec::new());
+    assert!(access.lookup("anna").is_none());
+}
+
+#[test]
+fn names_and_secrets_are_checked() {
+    for good in ["abc", "anna.b@example+1=x", &"k".repeat(128)] {
+        assert_eq!(check_access_key(good), Ok(()));
+    }
+    for bad in ["ab", "a/b", "a b c", "ännä", &"k".repeat(129)] {
+        assert!(check_access_key(bad).is_err(), "{bad:?}");
+    }
+    assert_eq!(check_policy_name("team-a.read_only"), Ok(()));
+    assert!(check_policy_name("").is_err());
+    assert_eq!(check_secret("12345678"), Ok(()));
+    for bad in ["1234567", "with space", "tab\tinside", &"x".repeat(129)] {
+        let sentence = check_secret(bad).expect_err(bad).to_string();
+        assert!(!sentence.contains(bad), "a secret's error must not repeat it");
+    }
 }

@@ -1,0 +1,59 @@
+//! What an access key, a secret and a policy may be called, and what is wrong with one that is not.
+
+/// Characters of an access key.
+const ACCESS_KEY_CHARS: std::ops::RangeInclusive<usize> = 3..=128;
+
+/// Characters of a secret: shorter ones are guessed.
+const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
+
+/// Characters of a policy's name.
+const POLICY_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
+
+/// A name or secret that cannot be taken, in a sentence for whoever chose it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NameError(String);
+
+/// Whether this can be an access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash would
+/// end it within a signature's scope.
+pub fn check_access_key(text: &str) -> Result<(), NameError> {
+    check("an access key", text, ACCESS_KEY_CHARS, "._-@+=")
+}
+
+/// Whether this can be a policy's name: 1 to 64 letters, digits, and `. _ -`.
+pub fn check_policy_name(text: &str) -> Result<(), NameError> {
+    check("a policy's name", text, POLICY_NAME_CHARS, "._-")
+}
+
+/// Whether this can be a secret: 8 to 128 printable ASCII characters without spaces. The sentence
+/// of the error does not repeat it.
+pub fn check_secret(text: &str) -> Result<(), NameError> {
+    let (shortest, longest) = (SECRET_CHARS.start(), SECRET_CHARS.end());
+    if !SECRET_CHARS.contains(&text.chars().count()) {
+        return Err(NameError(format!("a secret has {shortest} to {longest} characters")));
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let sentence = "a secret consists of printable ASCII characters without spaces";
+        return Err(NameError(sentence.to_owned()));
+    }
+    Ok(())
+}
+
+fn check(
+    what: &str,
+    text: &str,
+    chars: std::ops::RangeInclusive<usize>,
+    marks: &str,
+) -> Result<(), NameError> {
+    let (shortest, longest) = (chars.start(), chars.end());
+    if !chars.contains(&text.chars().count()) {
+        let sentence = format!("{what} has {shortest} to {longest} characters, not {text:?}");
+        return Err(NameError(sentence));
+    }
+    match text.chars().find(|&char| !char.is_ascii_alphanumeric() && !marks.contains(char)) {
+        None => Ok(()),
+        Some(char) => Err(NameError(format!(
+            "{what} consists of letters, digits and {marks}, without {char:?} as in {text:?}"
+        ))),
+    }
+}
