@@ -147,8 +147,11 @@ impl MetaStore for SqliteStore {
     }
 
     async fn close(&self) {
-        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.readers.close().await;
+        // The writer ends with its last sender. It closes its connection after the others, since
+        // only the last one out can move the log into the file, and readers may not.
+        drop(jobs);
         let writer = self.writer.lock().await.take();
         if let Some(writer) = writer
             && let Err(error) = writer.await

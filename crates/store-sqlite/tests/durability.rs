@@ -1,0 +1,138 @@
+//! What was acknowledged is there after `kill -9`, and nothing is there by halves.
+//!
+//! This program runs itself a second time as the victim, which commits in several tasks at once
+//! and prints the number of each commit when it is acknowledged. The first one kills it in the
+//! middle, reopens the file and looks.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use store::{Found, Guard, Key, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write};
+use store_sqlite::{SqliteOptions, SqliteStore};
+
+const ROUNDS: u64 = 5;
+const TASKS: u64 = 4;
+/// Acknowledged commits after which the victim dies; it goes on committing until then.
+const ACKNOWLEDGED: usize = 150;
+const VICTIM: &str = "--victim";
+
+fn key(partition: u64, number: u64) -> Key {
+    Key::new(Space(b'd'), partition, &number.to_be_bytes())
+}
+
+fn tally() -> TallyKey {
+    TallyKey(key(3, 0))
+}
+
+/// Both halves and the tally, or nothing.
+fn plan(number: u64) -> Plan {
+    let half = |partition| {
+        let value = Value::from(vec![number.to_le_bytes()[0]; 3_000]);
+        Write::Put(key(partition, number), value)
+    };
+    Plan {
+        guards: vec![Guard::Absent(key(1, number))],
+        writes: vec![half(1), half(2), Write::Add(tally(), 1)],
+    }
+}
+
+async fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, SqliteOptions { exclusive: true }).await.expect("a store")
+}
+
+async fn commit_until_killed(path: &Path, round: u64) {
+    let store = Arc::new(open(path).await);
+    let tasks = (0..TASKS).map(|task| {
+        let store = Arc::clone(&store);
+        async move {
+            for turn in 0..u64::from(u32::MAX) {
+                let number = (round << 48) | (task << 40) | turn;
+                let verdicts = store.commit(&[plan(number)]).await.expect("committed");
+                assert_eq!(verdicts, [Verdict::Committed]);
+                let mut out = std::io::stdout().lock();
+                writeln!(out, "{number}").and_then(|()| out.flush()).expect("somebody listens");
+            }
+        }
+    });
+    futures::future::join_all(tasks).await;
+}
+
+/// Numbers that a victim had acknowledged by the time it was dead.
+fn kill_in_the_middle(path: &Path, round: u64) -> Vec<u64> {
+    let mut victim = Command::new(std::env::current_exe().expect("this program"))
+        .args([VICTIM.as_ref(), path.as_os_str(), round.to_string().as_ref()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the victim starts");
+    let mut acknowledged = Vec::new();
+    let lines = BufReader::new(victim.stdout.take().expect("piped")).lines();
+    for line in lines {
+        let Ok(number) = line.expect("a line").parse() else { continue };
+        acknowledged.push(number);
+        if acknowledged.len() == ACKNOWLEDGED {
+            victim.kill().expect("it still runs");
+        }
+    }
+    assert!(!victim.wait().expect("it ended").success(), "it was killed");
+    assert!(acknowledged.len() >= ACKNOWLEDGED, "it was killed in the middle of its work");
+    acknowledged
+}
+
+async fn numbers(store: &SqliteStore, partition: u64) -> BTreeSet<u64> {
+    let mut numbers = BTreeSet::new();
+    let mut start = key(partition, 0);
+    loop {
+        let end = Key::new(Space(b'd'), partition + 1, b"");
+        let read = Read::Range { start, end, limit: 1_000, follow: None };
+        let found = store.read(&[read]).await.expect("read");
+        let [Found::Range(entries)] = &found[..] else { panic!("no range: {found:?}") };
+        for entry in entries {
+            let number = u64::from_be_bytes(entry.key.suffix().try_into().expect("a number"));
+            assert_eq!(entry.value, vec![number.to_le_bytes()[0]; 3_000], "torn bytes");
+            numbers.insert(number);
+        }
+        match entries.last() {
+            Some(last) if entries.len() == 1_000 => {
+                start = Key::from_bytes([last.key.as_bytes(), b"\0"].concat());
+            }
+            _ => return numbers,
+        }
+    }
+}
+
+async fn check(path: &Path, acknowledged: &[u64]) {
+    let store = open(path).await;
+    let (left, right) = (numbers(&store, 1).await, numbers(&store, 2).await);
+    assert_eq!(left, right, "half a plan");
+    let lost: Vec<_> = acknowledged.iter().filter(|number| !left.contains(number)).collect();
+    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    let counted = store.read(&[Read::Tally(tally())]).await.expect("read");
+    assert_eq!(counted, [Found::Tally(i64::try_from(left.len()).expect("few"))]);
+    println!("{} acknowledged, {} there, none torn", acknowledged.len(), left.len());
+    store.close().await;
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let [_, victim, path, round] = &arguments[..]
+        && victim == VICTIM
+    {
+        let round = round.to_str().and_then(|round| round.parse().ok()).expect("a round");
+        return runtime.block_on(commit_until_killed(path.as_ref(), round));
+    }
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = folder.path().join("meta.db");
+    let mut acknowledged = Vec::new();
+    for round in 0..ROUNDS {
+        acknowledged.extend(kill_in_the_middle(&path, round));
+        runtime.block_on(check(&path, &acknowledged));
+    }
+}

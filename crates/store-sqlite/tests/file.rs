@@ -1,0 +1,231 @@
+//! The file: whose it is, what it is, how long its log gets, and who may write beside whom.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as tests do")]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+use store::{
+    Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, StoreErrorKind, TallyKey, Value,
+    Verdict, Write,
+};
+use store_sqlite::{SqliteOptions, SqliteStore};
+use tempfile::TempDir;
+
+const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true };
+const BESIDE: SqliteOptions = SqliteOptions { exclusive: false };
+
+fn key(number: u64) -> Key {
+    Key::new(Space(b'd'), 1, &number.to_be_bytes())
+}
+
+fn put(number: u64, bytes: &[u8]) -> Plan {
+    let value = Value::copy_from_slice(bytes);
+    Plan { guards: Vec::new(), writes: vec![Write::Put(key(number), value)] }
+}
+
+async fn get(store: &SqliteStore, number: u64) -> Option<Value> {
+    let found = store.read(&[Read::Record { key: key(number), follow: None }]).await.unwrap();
+    match found.into_iter().next() {
+        Some(Found::Record(found)) => found.map(|entry| entry.value),
+        other => panic!("a record was asked for, not {other:?}"),
+    }
+}
+
+async fn foreign(path: &Path, statements: &'static str) {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+#[track_caller]
+fn check_refused(opened: Result<SqliteStore, StoreError>, kind: StoreErrorKind, sentence: &str) {
+    let error = opened.expect_err("refused");
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(sentence), "{error}");
+}
+
+#[tokio::test]
+async fn a_reopened_file_has_kept_everything() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("meta.db");
+    let tally = TallyKey(key(9));
+    for round in 0..3_u64 {
+        let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+        for earlier in 0..round {
+            assert_eq!(get(&store, earlier).await.as_deref(), Some(&b"kept"[..]));
+        }
+        let add = Plan { guards: vec![], writes: vec![Write::Add(tally.clone(), 5)] };
+        store.commit(&[put(round, b"kept"), add]).await.unwrap();
+        let found = store.read(&[Read::Tally(tally.clone())]).await.unwrap();
+        assert_eq!(found, [Found::Tally(5 * (1 + round.cast_signed()))]);
+        // The last round ends without a farewell.
+        if round < 2 {
+            store.close().await;
+        }
+        drop(store);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let store = SqliteStore::open(&path, BESIDE).await.unwrap();
+    assert_eq!(get(&store, 2).await.as_deref(), Some(&b"kept"[..]));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("meta.db");
+    SqliteStore::open(&path, EXCLUSIVE).await.unwrap().close().await;
+    foreign(&path, "UPDATE ashlar_store SET format = 2").await;
+    let before = std::fs::read(&path).unwrap();
+    let opened = SqliteStore::open(&path, EXCLUSIVE).await;
+    let sentence = "it has format 2, and this version reads format 1 only";
+    check_refused(opened, StoreErrorKind::Corrupt, sentence);
+    assert!(std::fs::read(&path).unwrap() == before, "the file was changed");
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let database = folder.path().join("other.db");
+    foreign(&database, "CREATE TABLE record (something TEXT)").await;
+    let text = folder.path().join("text.db");
+    std::fs::write(&text, "certainly no database, but long enough to have a header".repeat(99))
+        .unwrap();
+    for (path, sentence) in
+        [(&database, "not a store of Ashlar"), (&text, "file is not a database")]
+    {
+        let before = std::fs::read(path).unwrap();
+        let opened = SqliteStore::open(path, EXCLUSIVE).await;
+        check_refused(opened, StoreErrorKind::Corrupt, sentence);
+        assert!(std::fs::read(path).unwrap() == before, "{} was changed", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_to_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let sentence = "its folder must exist and be writable";
+    // Not even a privileged user makes files in the second one.
+    for path in [folder.path().join("missing/meta.db"), "/proc/meta.db".into()] {
+        let opened = SqliteStore::open(&path, EXCLUSIVE).await;
+        check_refused(opened, StoreErrorKind::Unavailable, sentence);
+    }
+}
+
+#[tokio::test]
+async fn one_file_is_served_once() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("meta.db");
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    let opened = SqliteStore::open(&path, EXCLUSIVE).await;
+    check_refused(opened, StoreErrorKind::Unavailable, "another process serves it already");
+    store.commit(&[put(1, b"still works")]).await.unwrap();
+    store.close().await;
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.expect("the lock is free again");
+    assert!(get(&store, 1).await.is_some());
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_writer_beside_the_first_loses_nothing() {
+    const EACH: u64 = 100;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("meta.db");
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    let beside = SqliteStore::open(&path, BESIDE).await.unwrap();
+    store.commit(&[put(0, &0_u64.to_be_bytes())]).await.unwrap();
+    let count = |store| async move {
+        let mut done = 0;
+        while done < EACH {
+            let seen = get(store, 0).await.unwrap();
+            let next = 1 + u64::from_be_bytes(seen[..].try_into().unwrap());
+            let mut plan = put(0, &next.to_be_bytes());
+            plan.guards.push(Guard::Equals(key(0), seen));
+            let verdicts = store.commit(&[plan]).await.unwrap();
+            done += u64::from(verdicts == [Verdict::Committed]);
+        }
+    };
+    futures::join!(count(&store), count(&beside));
+    for store in [&store, &beside] {
+        assert_eq!(get(store, 0).await.as_deref(), Some(&(2 * EACH).to_be_bytes()[..]));
+    }
+    beside.close().await;
+    store.close().await;
+}
+
+async fn lock_for_writing(path: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(path);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn a_lock_held_too_long_means_unavailable_and_no_more() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("meta.db");
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    store.commit(&[put(1, b"before")]).await.unwrap();
+    let connection = lock_for_writing(&path).await;
+    let error = store.commit(&[put(1, b"lost")]).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert_eq!(get(&store, 1).await.as_deref(), Some(&b"before"[..]), "reads do not wait");
+    connection.close().await.unwrap();
+    assert_eq!(store.commit(&[put(1, b"after")]).await.unwrap(), [Verdict::Committed]);
+    assert_eq!(get(&store, 1).await.as_deref(), Some(&b"after"[..]));
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_stays_bounded_while_readers_overlap() {
+    // Twice what the writer tolerates, and what one transaction may add before it looks.
+    const LOG_BYTES_MAX: u64 = (2 * 64 + 8) << 20;
+    const COMMITS: u64 = 64;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("meta.db");
+    let log = folder.path().join("meta.db-wal");
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    let written = AtomicBool::new(false);
+    let load = async {
+        let (mut longest, mut total) = (0, 0);
+        for turn in 0..COMMITS {
+            let bytes = vec![u8::try_from(turn).unwrap(); 32 << 10];
+            let plans: Vec<Plan> = (0..128).map(|number| put(number, &bytes)).collect();
+            store.commit(&plans).await.unwrap();
+            total += 128 * bytes.len() as u64;
+            longest = longest.max(log.metadata().unwrap().len());
+        }
+        written.store(true, Ordering::Relaxed);
+        assert!(total > LOG_BYTES_MAX, "too little was written to tell");
+        longest
+    };
+    // Of two foreign readers one is always in the middle, so that the log never rests unused.
+    let readers = async {
+        let options = SqliteConnectOptions::new().filename(&path);
+        let mut pair = [options.connect().await.unwrap(), options.connect().await.unwrap()];
+        while !written.load(Ordering::Relaxed) {
+            for reader in 0..2 {
+                let [left, right] = &mut pair;
+                let (comes, goes) = if reader == 0 { (left, right) } else { (right, left) };
+                let begin = "BEGIN; SELECT count(*) FROM record";
+                sqlx::raw_sql(begin).execute(comes).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                // Only the very first one has nothing to end.
+                let _ = sqlx::raw_sql("COMMIT").execute(goes).await;
+            }
+        }
+        for reader in pair {
+            reader.close().await.unwrap();
+        }
+    };
+    let (longest, ()) = futures::join!(load, readers);
+    println!("the log was {longest} bytes long at most");
+    assert!(longest <= LOG_BYTES_MAX, "the log grew to {longest} bytes");
+    store.close().await;
+    assert!(!log.exists(), "the last one out tidies up");
+}
