@@ -2,8 +2,183 @@
 //!
 //! The protocol itself is the business of `s3`, files and blocks that of `volume`; this crate says
 //! what one means to the other. It knows no socket, no TLS and no configuration file.
+//!
+//! Every request passes one function, [`Gateway::handle`]: it is parsed once, its signature is
+//! checked, what it demands is compared with what its sender may do, and only then is anything
+//! looked up for it.
 
 pub mod access;
+mod call;
 mod http;
+mod operations;
+mod receive;
+mod translate;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use ::http::request::Parts;
+use ::http::{Method, Request, Response};
+use s3::auth::{Credentials, RequestHead, Terms, Verified};
+use s3::operation::{Demand, route};
+use s3::request::{Fields, Query};
+use s3::{Code, Fault, Target};
+use volume::Volume;
 
 pub use crate::http::{Body, BoxError, RequestId, Served};
+use access::{Access, Identity};
+use call::{Answer, Call};
+
+/// What an operator decides about a gateway.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The region that requests are signed for.
+    pub region: String,
+    /// Names below which the first label of a host is a bucket, in lower case, without ports.
+    pub domains: Vec<String>,
+    /// Whether SigV2 presigned URLs of objects are accepted.
+    pub sigv2_presign: bool,
+    /// How long a body may bring less than [`BODY_BYTES_PER_SECOND_MIN`] before it is given up.
+    pub body_patience: Duration,
+}
+
+/// A body that is slower than this for [`Settings::body_patience`] is given up.
+pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            region: "us-east-1".to_owned(),
+            domains: Vec::new(),
+            sigv2_presign: true,
+            body_patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The S3 view of a volume.
+#[derive(Debug)]
+pub struct Gateway {
+    volume: Arc<Volume>,
+    access: Arc<Access>,
+    settings: Settings,
+}
+
+impl Gateway {
+    /// Shows a volume to whoever `access` lets.
+    pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
+        Arc::new(Gateway { volume, access, settings })
+    }
+
+    /// Answers a request. Whatever went wrong is an answer too, with its code and a document.
+    ///
+    /// A body that is not read to its end is dropped; closing the connection then is the caller's
+    /// business. The caller also sets the request's id on every answer.
+    pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let mut served = Served::default();
+        let outcome = self.serve(&head, body, &mut served).await;
+        let mut response = match outcome {
+            Ok(answer) => answer.into_response(),
+            Err(fault) => {
+                served.code = Some(fault.code.as_str());
+                refuse(&head, &fault)
+            }
+        };
+        if head.method == Method::HEAD || response.status() == ::http::StatusCode::NOT_MODIFIED {
+            *response.body_mut() = call::empty();
+        }
+        response.extensions_mut().insert(served);
+        response
+    }
+
+    /// An answer that says why a request was refused before it came here.
+    pub fn refusal(head: &Parts, fault: &Fault) -> Response<Body> {
+        refuse(head, fault)
+    }
+
+    async fn serve(&self, head: &Parts, body: Body, served: &mut Served) -> Result<Answer, Fault> {
+        let path = head.uri.path();
+        let raw_query = head.uri.query().unwrap_or_default();
+        let mut request = RequestHead {
+            method: &head.method,
+            path,
+            query: raw_query,
+            headers: &head.headers,
+            authority: head.uri.authority().map(::http::uri::Authority::as_str),
+            host_bucket: None,
+        };
+        let host = request.host()?.map(|host| String::from_utf8_lossy(host).into_owned());
+        let target = Target::parse(host.as_deref(), path, &self.settings.domains)?;
+        served.bucket = target.bucket().map(ToString::to_string);
+        // The host names the bucket exactly if the path alone would say something else.
+        let named_by_host = Target::parse(None, path, &[]).ok().as_ref() != Some(&target);
+        request.host_bucket = target.bucket().filter(|_| named_by_host).map(s3::BucketName::as_str);
+        let query = Query::parse(raw_query)?;
+        let (verified, identity) = self.authenticate(&request, &target, &query)?;
+
+        let fields = Fields::new(&head.headers, verified.hoisted());
+        let operation = route(&head.method, &target, &query, fields)?;
+        served.operation = operation.name();
+        if let Demand::All(permissions) = operation.demand(&target, &query, fields)? {
+            let identity = identity.as_deref();
+            let may = |permission| self.access.authorise(identity, permission);
+            if !permissions.iter().all(may) {
+                return Err(Code::AccessDenied.into());
+            }
+        }
+        let bytes_in = AtomicU64::new(0);
+        let call = Call {
+            gateway: self,
+            operation,
+            target: &target,
+            query: &query,
+            version: head.version,
+            headers: &head.headers,
+            hoisted: verified.hoisted(),
+            verified: &verified,
+            identity,
+            bytes_in: &bytes_in,
+        };
+        let answer = operations::carry_out(&call, body).await;
+        served.bytes_in = bytes_in.into_inner();
+        answer
+    }
+
+    /// Checks the proof that a request carries of who sent it.
+    fn authenticate(
+        &self,
+        request: &RequestHead<'_>,
+        target: &Target,
+        query: &Query,
+    ) -> Result<(Verified, Option<Arc<Identity>>), Fault> {
+        let credentials = Credentials::parse(request)?;
+        // Whether a body may come in chunks depends on the operation, and the operation on headers
+        // that only count once they are known to be signed. Until then the plain ones tell.
+        let unproven = Fields::new(request.headers, &[]);
+        let may_stream =
+            route(request.method, target, query, unproven).is_ok_and(s3::Operation::may_stream);
+        let terms = Terms {
+            region: &self.settings.region,
+            sigv2_presign: self.settings.sigv2_presign,
+            may_stream,
+            now: translate::time(self.volume.now()),
+        };
+        let identity = credentials.access_key().and_then(|key| self.access.lookup(key));
+        let secret = identity.as_ref().map(|identity| identity.secret.expose());
+        let verified = credentials.verify(secret, request, &terms)?;
+        Ok((verified, identity))
+    }
+}
+
+/// The answer that says why not.
+fn refuse(head: &Parts, fault: &Fault) -> Response<Body> {
+    let id = head.extensions.get::<RequestId>().map_or("", |id| id.0.as_str());
+    let document = fault.to_xml(head.uri.path(), id, id);
+    let mut answer = Answer::xml(fault.status(), document);
+    for (name, value) in &fault.headers {
+        answer.headers.insert(name.clone(), value.clone());
+    }
+    answer.into_response()
+}

@@ -35,8 +35,8 @@ pub use hints::{HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX};
 pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
 pub use lanes::LANES_MAX;
 pub use meters::{Counters, Trips, measured};
-pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
 pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
+pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
 pub use tasks::Tasks;
 pub use volume::{
     BUDGET_BYTES_DEFAULT, CHECK_DEADLINE, CLOSE_PATIENCE, Health, INLINE_BYTES_DEFAULT,

@@ -84,6 +84,11 @@ impl ContentWriter {
         }
     }
 
+    /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
+    pub fn in_blocks(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter { inline: None, ..ContentWriter::new(staging, size_hint) }
+    }
+
     /// Bytes that have arrived.
     pub fn size(&self) -> u64 {
         self.size

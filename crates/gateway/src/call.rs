@@ -1,0 +1,169 @@
+//! One request, once it is known who sent it and that they may.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, Full};
+use s3::request::{Arguments, Fields, Query};
+use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
+use time::OffsetDateTime;
+use volume::{Owner, Volume};
+
+use crate::access::Identity;
+use crate::http::Body;
+use crate::translate;
+use crate::{Gateway, Settings};
+
+/// What an operation knows of its request.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) operation: Operation,
+    pub(crate) target: &'a Target,
+    pub(crate) query: &'a Query,
+    pub(crate) version: http::Version,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) hoisted: &'a [(String, String)],
+    pub(crate) verified: &'a s3::auth::Verified,
+    pub(crate) identity: Option<Arc<Identity>>,
+    /// Content bytes that arrived.
+    pub(crate) bytes_in: &'a AtomicU64,
+}
+
+impl<'a> Call<'a> {
+    /// Counts content that arrived.
+    pub(crate) fn count_in(&self, bytes: u64) {
+        self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn volume(&self) -> &'a Volume {
+        &self.gateway.volume
+    }
+
+    pub(crate) fn settings(&self) -> &'a Settings {
+        &self.gateway.settings
+    }
+
+    /// The bucket. Operations are routed by their target, so that it is there where it must be.
+    pub(crate) fn bucket(&self) -> Result<&'a BucketName, Fault> {
+        self.target.bucket().ok_or(Code::InvalidRequest.into())
+    }
+
+    /// The bucket and the key.
+    pub(crate) fn object(&self) -> Result<(&'a BucketName, &'a ObjectKey), Fault> {
+        match self.target {
+            Target::Object(bucket, key) => Ok((bucket, key)),
+            Target::Bucket(_) | Target::Service => Err(Code::InvalidRequest.into()),
+        }
+    }
+
+    pub(crate) fn fields(&self) -> Fields<'a> {
+        Fields::new(self.headers, self.hoisted)
+    }
+
+    pub(crate) fn arguments(&self) -> Arguments<'a> {
+        let anonymous = self.identity.is_none();
+        Arguments { query: self.query, fields: self.fields(), anonymous }
+    }
+
+    /// Whom what this request makes belongs to.
+    pub(crate) fn owner(&self) -> Owner {
+        match &self.identity {
+            Some(identity) => Owner {
+                access_key: identity.access_key.clone(),
+                uid: identity.uid,
+                gid: identity.gid,
+            },
+            None => Owner { access_key: String::new(), uid: NOBODY, gid: NOBODY },
+        }
+    }
+}
+
+/// Refuses a version that cannot exist: no bucket keeps more than the current one.
+pub(crate) fn only_current(version: Option<&s3::VersionId>) -> Result<(), Fault> {
+    match version {
+        None | Some(s3::VersionId::Null) => Ok(()),
+        Some(s3::VersionId::Other(_)) => Err(Code::NoSuchVersion.into()),
+    }
+}
+
+/// The user and group of what nobody in particular makes.
+const NOBODY: u32 = 65_534;
+
+/// An answer under construction.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Body,
+}
+
+impl Answer {
+    /// An answer without a body.
+    pub(crate) fn empty(status: StatusCode) -> Answer {
+        Answer { status, headers: HeaderMap::new(), body: empty() }
+    }
+
+    /// A document.
+    pub(crate) fn xml(status: StatusCode, document: String) -> Answer {
+        let length = document.len() as u64;
+        let body = Full::from(document).map_err(|never| match never {}).boxed_unsync();
+        let mut answer = Answer { status, headers: HeaderMap::new(), body };
+        answer.set(http::header::CONTENT_TYPE, "application/xml");
+        answer.length(length);
+        answer
+    }
+
+    /// Sets a header. What cannot stand in one is left out: it came from a file, not from S3.
+    pub(crate) fn set(&mut self, name: HeaderName, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        } else if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            self.headers.insert(name, value);
+        }
+    }
+
+    /// Sets a header whose name is only known now.
+    pub(crate) fn set_named(&mut self, name: &str, value: &str) {
+        if let Ok(name) = HeaderName::try_from(name) {
+            self.set(name, value);
+        }
+    }
+
+    /// Says how long the body is.
+    pub(crate) fn length(&mut self, bytes: u64) {
+        self.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    }
+
+    /// The entity tag, with its quotes.
+    pub(crate) fn etag(&mut self, tag: &record::Tag) {
+        self.set(http::header::ETAG, &format!("\"{}\"", translate::etag(tag)));
+    }
+
+    /// The checksum of an object, and how it was made.
+    pub(crate) fn checksum(&mut self, sum: &record::Sum, parts: u32) {
+        let checksum = translate::checksum(sum, parts);
+        self.set_named(checksum.algorithm.header(), &checksum.value);
+        if let Some(kind) = checksum.kind {
+            self.set_named("x-amz-checksum-type", kind.as_str());
+        }
+    }
+
+    /// When the object last changed.
+    pub(crate) fn last_modified(&mut self, at: OffsetDateTime) {
+        self.set(http::header::LAST_MODIFIED, &s3::conditions::format_http_date(at));
+    }
+
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+/// No bytes.
+pub(crate) fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}

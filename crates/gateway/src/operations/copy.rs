@@ -1,0 +1,108 @@
+//! Copies by reference.
+
+use http::StatusCode;
+use s3::request::{CopyObject, Directive, PartNumber, UploadPartCopy};
+use s3::response::{CopyObjectOutput, CopyPartOutput};
+use s3::{Code, CopySource, Fault};
+use volume::{FsError, Object, VolumeError};
+
+use super::multipart::upload_id;
+use crate::call::{Answer, Call, only_current};
+use crate::translate::{self, checksum, etag, part_count, shown_sum, time, write_condition};
+
+/// How often a copy is begun again because its source changed under it.
+const SOURCE_TRIES: u32 = 4;
+
+/// The most bytes of one `CopyObject`, and of a part (S3's limits: 5 GiB).
+const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
+
+async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
+    only_current(source.version.as_ref())?;
+    let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
+    match call.volume().stat(bucket, key.as_bytes()).await {
+        Ok(object) => Ok(object),
+        Err(VolumeError::Fs(FsError::NoSuchKey)) => {
+            Err(Fault::new(Code::NoSuchKey).with("Key", key))
+        }
+        Err(error) => Err(translate::fault(error)),
+    }
+}
+
+pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
+    let request = CopyObject::parse(&call.arguments())?;
+    let (bucket, key) = call.object()?;
+    request.check_not_to_itself(bucket, key)?;
+    let mut tries = 0;
+    let (object, published) = loop {
+        tries += 1;
+        let object = source(call, &request.source).await?;
+        let (tag, changed) = (etag(object.tag()), time(object.changed()));
+        request.source_conditions.check_source(&tag, changed)?;
+        if object.size() > COPY_BYTES_MAX {
+            return Err(Fault::because(
+                Code::InvalidRequest,
+                "The specified copy source is larger than the maximum allowable size for a copy \
+                 source: 5368709120",
+            ));
+        }
+        let replace = match &request.metadata {
+            Directive::Copy => None,
+            Directive::Replace(metadata) => Some(translate::object_headers(metadata.clone(), &[])),
+        };
+        let tags = match &request.tags {
+            Directive::Copy => None,
+            Directive::Replace(tags) => Some(tags.as_slice().to_vec()),
+        };
+        let condition = write_condition(&request.condition);
+        let (bucket, key, owner) = (bucket.as_str(), key.as_str().as_bytes(), call.owner());
+        let copy = call.volume().copy(&object, bucket, key, replace, tags, condition, &owner);
+        match copy.await {
+            Ok(published) => break (object, published),
+            Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
+            Err(error) => return Err(super::write::refusal(error, &request.condition)),
+        }
+    };
+    let sum = shown_sum(&published.sums);
+    let output = CopyObjectOutput {
+        etag: etag(&published.tag),
+        last_modified: time(published.object_changed),
+        checksum: sum.map(|sum| checksum(sum, part_count(object.tag()))),
+    };
+    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+}
+
+pub(super) async fn part(call: &Call<'_>) -> Result<Answer, Fault> {
+    let request = UploadPartCopy::parse(&call.arguments())?;
+    let (bucket, key) = call.object()?;
+    let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
+    let id = upload_id(&request.upload)?;
+    let number = PartNumber::get(request.part);
+    let mut tries = 0;
+    let part = loop {
+        tries += 1;
+        let object = source(call, &request.source).await?;
+        let (tag, changed) = (etag(object.tag()), time(object.changed()));
+        request.source_conditions.check_source(&tag, changed)?;
+        let range = match request.range {
+            None => 0..object.size(),
+            Some(range) => {
+                let span = range.of_source(object.size())?;
+                span.first..span.first + span.length
+            }
+        };
+        if range.end - range.start > COPY_BYTES_MAX {
+            return Err(Code::EntityTooLarge.into());
+        }
+        match call.volume().copy_part(bucket, key, id, number, &object, range).await {
+            Ok(part) => break part.part,
+            Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
+            Err(error) => return Err(translate::fault(error)),
+        }
+    };
+    let output = CopyPartOutput {
+        etag: hex::encode(part.md5),
+        last_modified: time(part.arrived),
+        checksum: None,
+    };
+    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+}

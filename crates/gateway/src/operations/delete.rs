@@ -1,0 +1,91 @@
+//! Deletes.
+
+use http::StatusCode;
+use s3::conditions::{WriteCondition, failed};
+use s3::operation::Permission;
+use s3::request::{DeleteObject, DeleteObjects, Deletion};
+use s3::response::{DeleteError, DeleteObjectsOutput, Deleted};
+use s3::{Code, Fault};
+use volume::{FsError, TagMatch, VolumeError};
+
+use crate::call::{Answer, Call, only_current};
+use crate::http::Body;
+use crate::receive::document;
+use crate::translate;
+
+pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
+    let request = DeleteObject::parse(&call.arguments())?;
+    only_current(request.version.as_ref())?;
+    let (bucket, key) = call.object()?;
+    let condition = condition(&request.condition);
+    let keys = vec![(key.as_str().as_bytes().to_vec(), condition)];
+    let mut removed =
+        call.volume().delete(bucket.as_str(), keys).await.map_err(translate::fault)?;
+    match removed.pop() {
+        Some(Err(error)) => Err(refusal(error)),
+        Some(Ok(_)) | None => Ok(Answer::empty(StatusCode::NO_CONTENT)),
+    }
+}
+
+pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+    let document = document(call, body, s3::xml::Limits::LARGE.bytes).await?;
+    let request = DeleteObjects::parse(&document)?;
+    let bucket = call.bucket()?;
+    let mut output = DeleteObjectsOutput::default();
+    let mut allowed: Vec<&Deletion> = Vec::with_capacity(request.deletions.len());
+    let mut denied = 0;
+    for deletion in &request.deletions {
+        let permission = Permission::delete(bucket, &deletion.key, deletion.version.is_some());
+        let may = call.gateway.access.authorise(call.identity.as_deref(), &permission);
+        if !may {
+            denied += 1;
+            output.errors.push(error(deletion, Code::AccessDenied.into()));
+        } else if let Err(fault) = only_current(deletion.version.as_ref()) {
+            output.errors.push(error(deletion, fault));
+        } else {
+            allowed.push(deletion);
+        }
+    }
+    if call.identity.is_none() && denied == request.deletions.len() {
+        return Err(Code::AccessDenied.into());
+    }
+    let key = |deletion: &&Deletion| {
+        (deletion.key.as_str().as_bytes().to_vec(), condition(&deletion.condition))
+    };
+    let keys = allowed.iter().map(key).collect();
+    let removed = call.volume().delete(bucket.as_str(), keys).await.map_err(translate::fault)?;
+    for (deletion, removed) in allowed.into_iter().zip(removed) {
+        match removed {
+            Ok(_) if request.quiet => {}
+            Ok(_) => output.deleted.push(Deleted {
+                key: deletion.key.as_str().to_owned(),
+                version: deletion.version.as_ref().map(|version| version.as_str().to_owned()),
+                delete_marker: None,
+            }),
+            Err(why) => output.errors.push(error(deletion, refusal(why))),
+        }
+    }
+    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+}
+
+fn condition(condition: &WriteCondition) -> Option<TagMatch> {
+    match condition {
+        WriteCondition::IfMatch(list) => Some(translate::tag_match(list)),
+        WriteCondition::None | WriteCondition::IfNoneMatchStar => None,
+    }
+}
+
+fn refusal(error: VolumeError) -> Fault {
+    match error {
+        VolumeError::Fs(FsError::PreconditionFailed) => failed("If-Match"),
+        other => translate::fault(other),
+    }
+}
+
+fn error(deletion: &Deletion, fault: Fault) -> DeleteError {
+    DeleteError {
+        key: deletion.key.as_str().to_owned(),
+        version: deletion.version.as_ref().map(|version| version.as_str().to_owned()),
+        fault,
+    }
+}

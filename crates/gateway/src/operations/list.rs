@@ -1,0 +1,188 @@
+//! Listings of keys.
+
+use http::StatusCode;
+use record::Inode;
+use s3::request::{ListObjectVersions, ListObjects, ListObjectsV2, Token};
+use s3::response::{
+    ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, VersionEntry,
+};
+use s3::{Fault, KeyPrefix};
+use volume::{ListEntry, ListQuery, Listing};
+
+use crate::call::{Answer, Call};
+use crate::translate::{self, checksum, etag, owner_of, part_count, shown_sum, time};
+
+/// What a page is asked by, whichever the operation.
+struct Asked<'a> {
+    prefix: &'a KeyPrefix,
+    delimiter: Option<&'a str>,
+    after: Option<&'a str>,
+    limit: u32,
+    with_owner: bool,
+}
+
+/// A page: its objects, its common prefixes, and the last of both if more follows.
+struct Page {
+    contents: Vec<ObjectEntry>,
+    common_prefixes: Vec<String>,
+    last: Option<Last>,
+}
+
+/// The last entry of a page.
+struct Last {
+    text: String,
+    is_prefix: bool,
+}
+
+async fn page(call: &Call<'_>, asked: Asked<'_>) -> Result<Page, Fault> {
+    let query = ListQuery {
+        prefix: asked.prefix.as_str().as_bytes().to_vec(),
+        delimiter: asked.delimiter.map(|delimiter| delimiter.as_bytes().to_vec()),
+        after: asked.after.filter(|after| !after.is_empty()).map(|after| after.as_bytes().to_vec()),
+        limit: asked.limit as usize,
+    };
+    let bucket = call.bucket()?;
+    let Listing { entries, truncated } =
+        call.volume().list(bucket.as_str(), query).await.map_err(translate::fault)?;
+    let mut page = Page { contents: Vec::new(), common_prefixes: Vec::new(), last: None };
+    for entry in entries {
+        let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
+            Ok(text) => text,
+            // A name that a file program made; S3 has no way to say it.
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        };
+        match entry {
+            ListEntry::Object { key, inode } => {
+                let entry = object_entry(text(key), &inode, asked.with_owner);
+                page.last = Some(Last { text: entry.key.clone(), is_prefix: false });
+                page.contents.push(entry);
+            }
+            ListEntry::Prefix(prefix) => {
+                let prefix = text(prefix);
+                page.last = Some(Last { text: prefix.clone(), is_prefix: true });
+                page.common_prefixes.push(prefix);
+            }
+        }
+    }
+    page.last = page.last.filter(|_| truncated);
+    Ok(page)
+}
+
+fn object_entry(key: String, inode: &Inode, with_owner: bool) -> ObjectEntry {
+    let file = volume::file_of(inode);
+    ObjectEntry {
+        key,
+        last_modified: time(inode.attributes.changed),
+        etag: etag(&file.tag),
+        size: file.size,
+        checksum: shown_sum(&file.sums).map(|sum| checksum(sum, part_count(&file.tag))),
+        owner: with_owner.then(|| owner_of(inode)),
+    }
+}
+
+pub(super) async fn objects(call: &Call<'_>) -> Result<Answer, Fault> {
+    let request = ListObjects::parse(&call.arguments())?;
+    let asked = Asked {
+        prefix: &request.prefix,
+        delimiter: request.delimiter.as_deref(),
+        after: Some(request.marker.as_str()),
+        limit: request.max_keys,
+        with_owner: true,
+    };
+    let page = page(call, asked).await?;
+    let truncated = page.last.is_some();
+    let next_marker = page.last.filter(|_| request.delimiter.is_some()).map(|last| last.text);
+    let output = ListObjectsOutput {
+        name: call.bucket()?.to_string(),
+        prefix: request.prefix.to_string(),
+        marker: request.marker.to_string(),
+        delimiter: request.delimiter,
+        max_keys: request.max_keys,
+        url_encoded: request.url_encoded,
+        truncated,
+        next_marker,
+        contents: page.contents,
+        common_prefixes: page.common_prefixes,
+    };
+    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+}
+
+pub(super) async fn objects_v2(call: &Call<'_>) -> Result<Answer, Fault> {
+    let request = ListObjectsV2::parse(&call.arguments())?;
+    let after = match &request.token {
+        Some(Token::AfterKey(key) | Token::AfterPrefix(key)) => Some(key.as_str()),
+        Some(Token::AfterBucket(_)) | None => request.start_after.as_ref().map(KeyPrefix::as_str),
+    };
+    let asked = Asked {
+        prefix: &request.prefix,
+        delimiter: request.delimiter.as_deref(),
+        after,
+        limit: request.max_keys,
+        with_owner: request.fetch_owner,
+    };
+    let page = page(call, asked).await?;
+    let next_token = match page.last {
+        Some(Last { text, is_prefix: true }) => {
+            Some(Token::AfterPrefix(KeyPrefix::parse(&text)?).encode())
+        }
+        Some(Last { text, is_prefix: false }) => {
+            Some(Token::AfterKey(KeyPrefix::parse(&text)?).encode())
+        }
+        None => None,
+    };
+    let output = ListObjectsV2Output {
+        name: call.bucket()?.to_string(),
+        prefix: request.prefix.to_string(),
+        delimiter: request.delimiter,
+        max_keys: request.max_keys,
+        url_encoded: request.url_encoded,
+        token: request.token_text,
+        next_token,
+        start_after: request.start_after.map(|key| key.to_string()),
+        contents: page.contents,
+        common_prefixes: page.common_prefixes,
+    };
+    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+}
+
+/// The one version that an object has in a bucket without versions.
+const NULL_VERSION: &str = "null";
+
+pub(super) async fn versions(call: &Call<'_>) -> Result<Answer, Fault> {
+    let request = ListObjectVersions::parse(&call.arguments())?;
+    let asked = Asked {
+        prefix: &request.prefix,
+        delimiter: request.delimiter.as_deref(),
+        after: Some(request.key_marker.as_str()),
+        limit: request.max_keys,
+        with_owner: true,
+    };
+    let page = page(call, asked).await?;
+    let version = |object: ObjectEntry| VersionEntry {
+        key: object.key,
+        version: NULL_VERSION.to_owned(),
+        is_latest: true,
+        last_modified: object.last_modified,
+        content: Some((object.etag, object.size)),
+        owner: object.owner.unwrap_or_default(),
+    };
+    let is_version = page.last.as_ref().is_some_and(|last| !last.is_prefix);
+    let output = ListObjectVersionsOutput {
+        name: call.bucket()?.to_string(),
+        prefix: request.prefix.to_string(),
+        key_marker: request.key_marker.to_string(),
+        version_marker: request
+            .version_marker
+            .as_ref()
+            .map_or_else(String::new, |version| version.as_str().to_owned()),
+        delimiter: request.delimiter,
+        max_keys: request.max_keys,
+        url_encoded: request.url_encoded,
+        truncated: page.last.is_some(),
+        next_key_marker: page.last.map(|last| last.text),
+        next_version_marker: is_version.then(|| NULL_VERSION.to_owned()),
+        versions: page.contents.into_iter().map(version).collect(),
+        common_prefixes: page.common_prefixes,
+    };
+    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+}

@@ -1,0 +1,283 @@
+//! Reads of one object: its bytes, its headers, its attributes.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, TryStreamExt};
+use http::StatusCode;
+use http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use record::{PartRun, SumKind};
+use s3::conditions::{Verdict, failed};
+use s3::range::Span;
+use s3::request::{GetObject, GetObjectAttributes, ObjectAttribute};
+use s3::response::{GetObjectAttributesOutput, ObjectParts, PartEntry};
+use s3::{Code, Fault, VersionId};
+use volume::{FsError, Object, VolumeError};
+
+use crate::call::{Answer, Call, empty, only_current};
+use crate::http::{Body, BoxError};
+use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
+
+/// What an object without a Content-Type is, as S3 has it.
+const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
+
+/// Finds the object that the request names.
+pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result<Object, Fault> {
+    only_current(version)?;
+    let (bucket, key) = call.object()?;
+    match call.volume().stat(bucket.as_str(), key.as_str().as_bytes()).await {
+        Ok(object) => Ok(object),
+        Err(VolumeError::Fs(FsError::NoSuchKey)) => {
+            Err(Fault::new(Code::NoSuchKey).with("Key", key.as_str()))
+        }
+        Err(error) => Err(translate::fault(error)),
+    }
+}
+
+/// Answers `GetObject`, or `HeadObject`, which is the same without the bytes.
+pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fault> {
+    let request = GetObject::parse(&call.arguments())?;
+    let object = find(call, request.version.as_ref()).await?;
+    let (tag, changed) = (etag(object.tag()), time(object.changed()));
+    match request.conditions.decide(&tag, changed) {
+        Verdict::Proceed => {}
+        Verdict::Failed(condition) => return Err(failed(condition)),
+        Verdict::NotModified => {
+            let mut answer = Answer::empty(StatusCode::NOT_MODIFIED);
+            answer.etag(object.tag());
+            answer.last_modified(changed);
+            for (name, value) in translate::metadata(&object.file().object).headers() {
+                if matches!(name.as_str(), "cache-control" | "expires") {
+                    answer.set_named(&name, value);
+                }
+            }
+            return Ok(answer);
+        }
+    }
+
+    let wanted = Wanted::of(&request, &object, &tag)?;
+    let mut answer = Answer::empty(wanted.status());
+    describe(&mut answer, &object);
+    if request.checksum {
+        wanted.describe_checksum(call, &mut answer, &object).await?;
+    }
+    if let Wanted::Part { parts: Some(parts), .. } = &wanted {
+        answer.set_named("x-amz-mp-parts-count", &parts.to_string());
+    }
+    for (name, value) in &request.overrides {
+        answer.set_named(name, value);
+    }
+    if let Some(span) = wanted.span() {
+        answer.set(CONTENT_RANGE, &span.content_range());
+    }
+    let range = wanted.range(object.size());
+    answer.length(range.end - range.start);
+    if !head {
+        answer.body = stream(call, &object, range).await?;
+    }
+    Ok(answer)
+}
+
+/// Which bytes a request wants.
+#[derive(Debug)]
+enum Wanted {
+    Whole,
+    Range(Span),
+    Part {
+        /// Its place among the parts, from 0.
+        index: u32,
+        /// How many there are, if the object was made of parts.
+        parts: Option<u32>,
+        /// `None` for the one part of an empty object.
+        span: Option<Span>,
+    },
+}
+
+impl Wanted {
+    fn of(request: &GetObject, object: &Object, tag: &str) -> Result<Wanted, Fault> {
+        let size = object.size();
+        if let Some(part) = request.part {
+            let index = u32::from(part.get()) - 1;
+            let runs = &object.file().parts;
+            let parts = (!runs.is_empty()).then(|| count(runs));
+            let range = part_range(runs, index, size).ok_or(Code::InvalidPartNumber)?;
+            let length = range.end - range.start;
+            let span = (length > 0).then_some(Span { first: range.start, length, size });
+            return Ok(Wanted::Part { index, parts, span });
+        }
+        match request.range_for(tag, time(object.changed())) {
+            Some(range) => Ok(Wanted::Range(range.of(size)?)),
+            None => Ok(Wanted::Whole),
+        }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Wanted::Whole => StatusCode::OK,
+            Wanted::Range(_) | Wanted::Part { .. } => StatusCode::PARTIAL_CONTENT,
+        }
+    }
+
+    fn span(&self) -> Option<Span> {
+        match self {
+            Wanted::Whole => None,
+            Wanted::Range(span) => Some(*span),
+            Wanted::Part { span, .. } => *span,
+        }
+    }
+
+    fn range(&self, size: u64) -> Range<u64> {
+        match (self, self.span()) {
+            (_, Some(span)) => span.first..span.first + span.length,
+            (Wanted::Part { .. }, None) => 0..0,
+            (_, None) => 0..size,
+        }
+    }
+
+    /// Sends the checksum of what is sent: the object's, the part's, and none of a mere range.
+    async fn describe_checksum(
+        &self,
+        call: &Call<'_>,
+        answer: &mut Answer,
+        object: &Object,
+    ) -> Result<(), Fault> {
+        let whole = shown_sum(&object.file().sums);
+        match self {
+            Wanted::Range(_) => {}
+            Wanted::Part { index, parts: Some(_), .. } => {
+                let sums = call.volume().part_sums(object).await.map_err(translate::fault)?;
+                if let Some(sum) = sums.get(*index as usize) {
+                    answer.checksum(sum, 1);
+                    let kind = whole.map_or(sum.kind, |sum| sum.kind);
+                    let kind = translate::checksum_type(kind);
+                    answer.set_named("x-amz-checksum-type", kind.as_str());
+                }
+            }
+            Wanted::Whole | Wanted::Part { .. } => {
+                if let Some(sum) = whole {
+                    answer.checksum(sum, part_count(object.tag()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count(runs: &[PartRun]) -> u32 {
+    runs.iter().map(|run| run.count).sum()
+}
+
+/// The bytes of a part; an object that was not made of parts is its own one part.
+fn part_range(runs: &[PartRun], index: u32, size: u64) -> Option<Range<u64>> {
+    if runs.is_empty() {
+        return (index == 0).then_some(0..size);
+    }
+    let (mut start, mut left) = (0, index);
+    for run in runs {
+        if left < run.count {
+            let start = start + u64::from(left) * run.length;
+            return Some(start..start + run.length);
+        }
+        left -= run.count;
+        start += u64::from(run.count) * run.length;
+    }
+    None
+}
+
+/// The headers that every answer about an object carries.
+fn describe(answer: &mut Answer, object: &Object) {
+    answer.etag(object.tag());
+    answer.last_modified(time(object.changed()));
+    answer.set(ACCEPT_RANGES, "bytes");
+    answer.set(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
+    let kept = &object.file().object;
+    for (name, value) in translate::metadata(kept).headers() {
+        answer.set_named(&name, value);
+    }
+    if !kept.tags.is_empty() {
+        answer.set_named("x-amz-tagging-count", &kept.tags.len().to_string());
+    }
+}
+
+/// The bytes, once the first of them have passed their checksum: before that, an error can still
+/// be told; after it, the connection breaks.
+async fn stream(call: &Call<'_>, object: &Object, range: Range<u64>) -> Result<Body, Fault> {
+    if range.is_empty() {
+        return Ok(empty());
+    }
+    let mut bytes = call.volume().read(object, range);
+    let first = match bytes.next().await {
+        Some(first) => first.map_err(translate::fault)?,
+        None => return Err(Code::InternalError.into()),
+    };
+    let rest = bytes.map_err(|error| {
+        tracing::error!(%error, "an answer breaks off");
+        BoxError::from(error)
+    });
+    Ok(body(futures::stream::once(async { Ok(first) }).chain(rest)))
+}
+
+fn body(bytes: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Body {
+    StreamBody::new(bytes.map_ok(Frame::data)).boxed_unsync()
+}
+
+/// Answers `GetObjectAttributes`.
+pub(super) async fn attributes(call: &Call<'_>) -> Result<Answer, Fault> {
+    let request = GetObjectAttributes::parse(&call.arguments())?;
+    let object = find(call, request.version.as_ref()).await?;
+    let asked = |attribute| request.attributes.contains(&attribute);
+    let file = object.file();
+    let sum = shown_sum(&file.sums);
+    let parts = if asked(ObjectAttribute::ObjectParts) && !file.parts.is_empty() {
+        Some(object_parts(call, &request, &object).await?)
+    } else {
+        None
+    };
+    let output = GetObjectAttributesOutput {
+        etag: asked(ObjectAttribute::ETag).then(|| etag(object.tag())),
+        checksum: sum
+            .filter(|_| asked(ObjectAttribute::Checksum))
+            .map(|sum| checksum(sum, part_count(object.tag()))),
+        parts,
+        storage_class: asked(ObjectAttribute::StorageClass),
+        size: asked(ObjectAttribute::ObjectSize).then_some(object.size()),
+    };
+    let mut answer = Answer::xml(StatusCode::OK, output.to_xml());
+    answer.last_modified(time(object.changed()));
+    Ok(answer)
+}
+
+async fn object_parts(
+    call: &Call<'_>,
+    request: &GetObjectAttributes,
+    object: &Object,
+) -> Result<ObjectParts, Fault> {
+    let runs = &object.file().parts;
+    let total = count(runs);
+    let sums = call.volume().part_sums(object).await.map_err(translate::fault)?;
+    let first = request.part_marker.min(total);
+    let last = first.saturating_add(request.max_parts).min(total);
+    // Without checksums of the parts S3 tells how many there are and nothing of each.
+    let composite = sums.iter().any(|sum| sum.kind == SumKind::FullObject) && !sums.is_empty();
+    let mut parts = Vec::new();
+    for index in (first..last).filter(|_| composite) {
+        let Some(range) = part_range(runs, index, object.size()) else { break };
+        let sum = sums.get(index as usize);
+        parts.push(PartEntry {
+            number: index + 1,
+            last_modified: time(object.changed()),
+            etag: String::new(),
+            size: range.end - range.start,
+            checksum: sum.map(|sum| s3::response::Checksum { kind: None, ..checksum(sum, 1) }),
+        });
+    }
+    Ok(ObjectParts {
+        total,
+        part_marker: request.part_marker,
+        next_part_marker: (last < total).then_some(last),
+        max_parts: request.max_parts,
+        parts,
+    })
+}

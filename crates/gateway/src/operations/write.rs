@@ -1,0 +1,68 @@
+//! Writes of one object.
+
+use http::StatusCode;
+use s3::conditions::{WriteCondition, failed};
+use s3::request::PutObject;
+use s3::{Code, Fault};
+use volume::{FsError, NewObject, VolumeError};
+
+use crate::call::{Answer, Call};
+use crate::http::Body;
+use crate::receive::{self, Layout};
+use crate::translate::{self, condition_name, etag, shown_sum, write_condition};
+
+pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+    let request = PutObject::parse(&call.arguments())?;
+    let (bucket, key) = call.object()?;
+    let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
+    // What can be refused before the body is sent is; the commit decides again.
+    call.volume().remembered_bucket(bucket).await.map_err(translate::fault)?;
+    refuse_early(call, bucket, key, &request.condition).await?;
+
+    let received = receive::content(call, body, Layout::Any).await?;
+    let new = NewObject {
+        owner: call.owner(),
+        headers: translate::object_headers(request.metadata, request.tags.as_slice()),
+        tag: record::Tag::Md5(received.md5),
+        sums: received.sums,
+    };
+    let condition = write_condition(&request.condition);
+    let published = call.volume().put(bucket, key, received.staged, new, condition).await;
+    let published = published.map_err(|error| refusal(error, &request.condition))?;
+    let mut answer = Answer::empty(StatusCode::OK);
+    answer.etag(&published.tag);
+    if let Some(sum) = shown_sum(&published.sums) {
+        answer.checksum(sum, 1);
+    }
+    answer.length(0);
+    Ok(answer)
+}
+
+/// Refuses a write whose condition does not hold as things stand.
+pub(super) async fn refuse_early(
+    call: &Call<'_>,
+    bucket: &str,
+    key: &[u8],
+    condition: &WriteCondition,
+) -> Result<(), Fault> {
+    if *condition == WriteCondition::None {
+        return Ok(());
+    }
+    match call.volume().stat(bucket, key).await {
+        Ok(object) => condition.check(Some(&etag(object.tag()))),
+        Err(VolumeError::Fs(FsError::NoSuchKey)) => condition.check(None),
+        Err(error) => Err(translate::fault(error)),
+    }
+}
+
+/// What a write that did not happen answers.
+pub(super) fn refusal(error: VolumeError, condition: &WriteCondition) -> Fault {
+    match error {
+        VolumeError::Fs(FsError::PreconditionFailed) => failed(condition_name(condition)),
+        // Without a condition there is nothing that a client could decide anew.
+        VolumeError::Fs(FsError::Contended) if *condition == WriteCondition::None => {
+            Code::SlowDown.into()
+        }
+        other => translate::fault(other),
+    }
+}

@@ -1,0 +1,174 @@
+//! Bodies on their way in: decoded, hashed, checked, and laid down.
+//!
+//! A body is decoded and hashed as it arrives, in one pass, and cut into blocks meanwhile. Nothing
+//! of it is handed on before its length, its signature, its trailer and every checksum sent with
+//! it have been verified.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use record::{Sum, SumAlgorithm, SumKind};
+use s3::body::{BodyDecoder, BodyHead, Trailers, UPLOAD_BYTES_MAX};
+use s3::checksum::{BodyHasher, Digests, Expectation};
+use s3::request::ChecksumAlgorithm;
+use s3::{Code, Fault};
+use tokio::time::{Instant, timeout};
+use volume::StagedContent;
+
+use crate::BODY_BYTES_PER_SECOND_MIN;
+use crate::call::Call;
+use crate::http::Body;
+use crate::translate::{self, checksum_algorithm, sum_algorithm};
+
+/// Bytes that are hashed between two chances for other tasks.
+const HASH_STEP_BYTES: usize = 256 * 1024;
+
+/// Where the bytes of a body go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Layout {
+    /// Into a record when they are few.
+    Any,
+    /// Into blocks, always: a part, and the checksum that its upload wants of it.
+    Blocks(Option<SumAlgorithm>),
+}
+
+/// A body that is durable and has been verified.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) staged: StagedContent,
+    pub(crate) md5: [u8; 16],
+    pub(crate) sums: Vec<Sum>,
+}
+
+/// Receives the bytes of an object or part.
+pub(crate) async fn content(
+    call: &Call<'_>,
+    body: Body,
+    layout: Layout,
+) -> Result<Received, Fault> {
+    let head = BodyHead::parse(call.version, call.headers)?;
+    head.require_length()?;
+    let expectation = Expectation::parse(call.operation, call.verified, call.headers)?;
+    let mut decoder = BodyDecoder::new(call.verified, &head, UPLOAD_BYTES_MAX)?;
+    let (mut writer, also) = match layout {
+        Layout::Any => (call.volume().writer(decoder.expected()), None),
+        Layout::Blocks(also) => {
+            (call.volume().block_writer(decoder.expected()), also.map(checksum_algorithm))
+        }
+    };
+    let mut hasher = BodyHasher::new(&expectation, true, also);
+    let mut frames = Frames::new(body, call.settings().body_patience);
+    let mut pieces = Vec::new();
+    while let Some(frame) = frames.next().await? {
+        decoder.push(frame, &mut pieces)?;
+        for bytes in pieces.drain(..) {
+            for step in bytes.chunks(HASH_STEP_BYTES) {
+                hasher.update(step);
+                tokio::task::consume_budget().await;
+            }
+            writer.write(bytes).await.map_err(translate::fault)?;
+        }
+    }
+    let (digests, _) = verify(&expectation, hasher, decoder)?;
+    let staged = writer.finish().await.map_err(translate::fault)?;
+    call.count_in(staged.size());
+    let md5 = digests.md5().ok_or(Code::InternalError)?;
+    let asked = expectation.algorithm();
+    let kept = |algorithm: ChecksumAlgorithm| {
+        algorithm == ChecksumAlgorithm::Crc64Nvme
+            || Some(algorithm) == asked
+            || Some(algorithm) == also
+    };
+    let sums = digests.sums().filter(|(algorithm, _)| kept(*algorithm));
+    let sums = sums.map(|(algorithm, bytes)| Sum {
+        algorithm: sum_algorithm(algorithm),
+        kind: SumKind::FullObject,
+        bytes: bytes.to_vec(),
+    });
+    Ok(Received { staged, md5, sums: sums.collect() })
+}
+
+/// Receives a document of at most `bytes_max` bytes.
+pub(crate) async fn document(
+    call: &Call<'_>,
+    body: Body,
+    bytes_max: usize,
+) -> Result<Vec<u8>, Fault> {
+    let too_long = |fault: Fault| match fault.code {
+        Code::EntityTooLarge => Code::MaxMessageLengthExceeded.into(),
+        _ => fault,
+    };
+    let head = BodyHead::parse(call.version, call.headers)?;
+    let expectation = Expectation::parse(call.operation, call.verified, call.headers)?;
+    let decoder = BodyDecoder::new(call.verified, &head, bytes_max as u64);
+    let mut decoder = decoder.map_err(too_long)?;
+    let mut hasher = BodyHasher::new(&expectation, false, None);
+    let mut frames = Frames::new(body, call.settings().body_patience);
+    let (mut document, mut pieces) = (Vec::new(), Vec::new());
+    while let Some(frame) = frames.next().await? {
+        decoder.push(frame, &mut pieces).map_err(too_long)?;
+        for bytes in pieces.drain(..) {
+            hasher.update(&bytes);
+            document.extend_from_slice(&bytes);
+        }
+    }
+    verify(&expectation, hasher, decoder)?;
+    call.count_in(document.len() as u64);
+    Ok(document)
+}
+
+/// Proves a body whole, and its digests those that were promised.
+fn verify(
+    expectation: &Expectation,
+    hasher: BodyHasher,
+    decoder: BodyDecoder,
+) -> Result<(Digests, Trailers), Fault> {
+    let trailers = decoder.finish()?;
+    let digests = hasher.finish();
+    expectation.verify(&digests, &trailers)?;
+    Ok((digests, trailers))
+}
+
+/// A body's frames, as long as they do not come too slowly.
+#[derive(Debug)]
+struct Frames {
+    body: Body,
+    patience: Duration,
+    /// How long was waited for the client since the pace was last measured, and what came.
+    waited: Duration,
+    came: u64,
+}
+
+impl Frames {
+    fn new(body: Body, patience: Duration) -> Frames {
+        Frames { body, patience, waited: Duration::ZERO, came: 0 }
+    }
+
+    /// The next bytes, as they arrived.
+    ///
+    /// Faults: `RequestTimeout` for a body that is too slow; `IncompleteBody` for one that breaks
+    /// off. HTTP's own trailers are not S3's, and are ignored.
+    async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+        loop {
+            let began = Instant::now();
+            let frame = timeout(self.patience, self.body.frame()).await;
+            self.waited += began.elapsed();
+            let frame = frame.map_err(|_late| Code::RequestTimeout)?;
+            let frame = match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => frame,
+                Some(Err(_)) => return Err(Code::IncompleteBody.into()),
+            };
+            let Ok(bytes) = frame.into_data() else { continue };
+            self.came += bytes.len() as u64;
+            if self.waited >= self.patience {
+                if self.came < self.patience.as_secs() * BODY_BYTES_PER_SECOND_MIN {
+                    return Err(Code::RequestTimeout.into());
+                }
+                (self.waited, self.came) = (Duration::ZERO, 0);
+            }
+            return Ok(Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The file system as a service: what views call.
+//!
+//! Each method is one operation of the namespace, run against the store, with the blocks that it
+//! needs laid down before or read after. A view never sees a record's key, a plan or a block.
+
+mod access;
+mod bucket;
+mod copy;
+mod listing;
+mod multipart;
+mod object;
+
+pub use bucket::BucketStat;
+pub use multipart::{
+    Complete, CompletePart, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
+    PartStat, PartsPage, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
+};
+pub use object::{Deleted, NewObject, Object, Published, file_of};
+
+/// Whom a new file or bucket belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The access key that makes it.
+    pub access_key: String,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}

@@ -1,0 +1,83 @@
+//! Buckets.
+
+use namespace::{CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket};
+use record::{Bucket, Ino, Timestamp};
+
+use super::Owner;
+use crate::{Volume, VolumeError};
+
+/// A bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketStat {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub ino: Ino,
+    /// When it was made.
+    pub made: Timestamp,
+    /// Its settings.
+    pub bucket: Bucket,
+}
+
+impl From<FoundBucket> for BucketStat {
+    fn from(found: FoundBucket) -> BucketStat {
+        let name = String::from_utf8_lossy(&found.name).into_owned();
+        BucketStat { name, ino: found.ino, made: found.made, bucket: found.settings }
+    }
+}
+
+impl Volume {
+    /// Makes a bucket. [`namespace::FsError::BucketExists`] when the name is taken.
+    pub async fn create_bucket(&self, name: &str, owner: &Owner) -> Result<(), VolumeError> {
+        let [ino] = self.fresh().await?;
+        let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
+        let owner = (owner.uid, owner.gid);
+        self.run(&CreateBucket { name: name.as_bytes(), ino, settings: &settings, owner }).await
+    }
+
+    /// Removes an empty bucket, and the uploads that are open in it.
+    pub async fn delete_bucket(&self, name: &str) -> Result<(), VolumeError> {
+        self.run(&DeleteBucket { name: name.as_bytes() }).await?;
+        self.wake_reaper();
+        Ok(())
+    }
+
+    /// Finds a bucket, as it stands now.
+    pub async fn bucket(&self, name: &str) -> Result<BucketStat, VolumeError> {
+        Ok(self.run(&FindBucket { name: name.as_bytes() }).await?.into())
+    }
+
+    /// A bucket as last seen by this process, and as it stands now if it was not: enough to refuse
+    /// a request early, never to answer one.
+    pub async fn remembered_bucket(&self, name: &str) -> Result<BucketStat, VolumeError> {
+        let operation = FindBucket { name: name.as_bytes() };
+        match self.remembered(&operation) {
+            Some(found) => Ok(found.into()),
+            None => Ok(self.run(&operation).await?.into()),
+        }
+    }
+
+    /// Buckets in the order of their names.
+    pub async fn buckets(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<BucketStat>, VolumeError> {
+        let operation = ListBuckets {
+            prefix: prefix.as_bytes(),
+            after: after.map(str::as_bytes),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+        };
+        Ok(self.run(&operation).await?.into_iter().map(BucketStat::from).collect())
+    }
+
+    /// Replaces a bucket's tags; none removes them.
+    pub async fn set_bucket_tags(
+        &self,
+        name: &str,
+        tags: Vec<(String, String)>,
+    ) -> Result<(), VolumeError> {
+        self.run(&SetBucket { name: name.as_bytes(), tags: &tags }).await
+    }
+}

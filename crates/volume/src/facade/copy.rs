@@ -1,0 +1,159 @@
+//! Copies by reference, and what is staged ahead of a plan that would be too large.
+
+use std::collections::BTreeSet;
+
+use namespace::{Assumption, FsError, Path, Publish, Stage, Unstage, WriteCondition, lay_out};
+use record::{BlockId, Content, File, Ino, Mark, ObjectHeaders, Slice, key};
+use store::{Plan, Write};
+use tracing::warn;
+
+use super::object::new_file;
+use super::{Object, Owner, Published};
+use crate::{Volume, VolumeError};
+
+/// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
+const WRITES_WITH_PUBLISH: usize = 512;
+
+/// The most bytes of such writes.
+const BYTES_WITH_PUBLISH: usize = 512 * 1024;
+
+/// Writes that go with a publishing plan, and those that went ahead of it.
+#[derive(Debug)]
+pub(super) struct Staged {
+    ino: Ino,
+    ahead: Vec<Write>,
+    with: Vec<Write>,
+}
+
+impl Staged {
+    /// What the publishing plan must carry.
+    pub(super) fn writes(&self) -> &[Write] {
+        &self.with
+    }
+}
+
+impl Volume {
+    /// Writes ahead of the plan that publishes `ino` what would make that plan too large.
+    pub(super) async fn stage(
+        &self,
+        ino: Ino,
+        assumption: Option<&Assumption>,
+        writes: Vec<Write>,
+    ) -> Result<Staged, VolumeError> {
+        if chunks(&writes).len() <= 1 {
+            return Ok(Staged { ino, ahead: Vec::new(), with: writes });
+        }
+        let mark = Write::Delete(key::staged(self.env().session, ino));
+        let staged = Staged { ino, ahead: writes, with: vec![mark] };
+        for writes in chunks(&staged.ahead) {
+            if let Err(error) = self.run(&Stage { ino, assumption, writes }).await {
+                self.unstage(staged, &error).await;
+                return Err(error);
+            }
+        }
+        Ok(staged)
+    }
+
+    /// Takes back what was staged for a plan that was not committed. What cannot be taken back
+    /// now goes once the session has ended.
+    pub(super) async fn unstage(&self, staged: Staged, why: &VolumeError) {
+        if staged.ahead.is_empty() || matches!(why, VolumeError::Unknown(_)) {
+            return;
+        }
+        let chunks = chunks(&staged.ahead);
+        for (index, writes) in chunks.iter().enumerate() {
+            let last = index + 1 == chunks.len();
+            if let Err(error) = self.run(&Unstage { ino: staged.ino, writes, last }).await {
+                warn!(ino = staged.ino.0, %error, "staged records left to the sweeper");
+                return;
+            }
+        }
+    }
+
+    /// Makes an object of another one's bytes. No data moves: both name the same blocks.
+    ///
+    /// `replace` stands for the source's content headers and user metadata, `tags` for its tags.
+    /// [`FsError::SourceChanged`] when the source is another by now.
+    #[expect(clippy::too_many_arguments, reason = "each is a header of CopyObject")]
+    pub async fn copy(
+        &self,
+        source: &Object,
+        bucket: &str,
+        key: &[u8],
+        replace: Option<ObjectHeaders>,
+        tags: Option<Vec<(String, String)>>,
+        condition: WriteCondition,
+        owner: &Owner,
+    ) -> Result<Published, VolumeError> {
+        let path = Path::new(bucket.as_bytes(), key);
+        let inos = self.fresh_inos(1 + path.directories.len()).await?;
+        let ino = inos[0];
+        let (content, writes, assumption) = match &source.file.content {
+            inline @ Content::Inline(_) => (inline.clone(), Vec::new(), None),
+            Content::Slices(_) | Content::Pages(_) => {
+                let slices = self.slices(source).await?;
+                let shares = share(&slices, &[source.ino, ino]);
+                let (content, mut writes) = lay_out(ino, slices);
+                writes.extend(shares);
+                (content, writes, Some(unchanged(source)))
+            }
+        };
+        let kept = &source.file.object;
+        let mut object = replace.unwrap_or_else(|| kept.clone());
+        object.tags = tags.unwrap_or_else(|| kept.tags.clone());
+        let file = File { object, content, data_version: 1, links: 1, ..(*source.file).clone() };
+        let inode = new_file(owner, file);
+        let staged = self.stage(ino, assumption.as_ref(), writes).await?;
+        let operation = Publish {
+            path: &path,
+            ino,
+            fresh: &inos[1..],
+            inode: &inode,
+            condition: &condition,
+            overlap: self.overlap(bucket),
+            assumptions: assumption.as_slice(),
+            writes: staged.writes(),
+        };
+        let published = self.run(&operation).await;
+        self.settle(staged, published).await
+    }
+}
+
+/// That the source of a copy is still the file it was.
+pub(super) fn unchanged(source: &Object) -> Assumption {
+    Assumption {
+        key: key::inode(source.ino),
+        value: source.record.clone(),
+        otherwise: FsError::SourceChanged,
+    }
+}
+
+/// Records that these files own the blocks of these slices together.
+pub(super) fn share(slices: &[Slice], owners: &[Ino]) -> Vec<Write> {
+    let blocks: BTreeSet<BlockId> = slices.iter().map(|slice| slice.block).collect();
+    let records = blocks.iter().flat_map(|block| owners.iter().map(|owner| (*block, *owner)));
+    let put = |(block, owner)| {
+        let key = key::share(block, owner);
+        Write::Put(key.clone(), Mark.encode(&key))
+    };
+    records.map(put).collect()
+}
+
+/// Cuts writes into what one plan may carry.
+fn chunks(writes: &[Write]) -> Vec<&[Write]> {
+    let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (index, write) in writes.iter().enumerate() {
+        let size = Plan { guards: Vec::new(), writes: vec![write.clone()] }.bytes();
+        if index - start == WRITES_WITH_PUBLISH
+            || (index > start && bytes + size > BYTES_WITH_PUBLISH)
+        {
+            chunks.push(&writes[start..index]);
+            (start, bytes) = (index, 0);
+        }
+        bytes += size;
+    }
+    if start < writes.len() {
+        chunks.push(&writes[start..]);
+    }
+    chunks
+}

@@ -1,0 +1,580 @@
+//! Multipart uploads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use futures::StreamExt;
+use namespace::{
+    AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError, ListParts,
+    ListUploads, Path, Publish, PutPart, UploadName, UploadsAfter, WriteCondition, concatenate,
+    cut, end_upload, lay_out, part_runs,
+};
+use record::{
+    BlockId, Content, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums, Slice, Sum,
+    SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, key,
+};
+use store::Write;
+
+use super::copy::{share, unchanged};
+use super::object::new_file;
+use super::{Object, Owner, Published};
+use crate::content::StagedContent;
+use crate::{Volume, VolumeError};
+
+/// The least bytes of a part that is not the last (S3's limit).
+pub const PART_BYTES_MIN: u64 = 5 * 1024 * 1024;
+
+/// The most bytes of an object: 5 TiB (S3's limit).
+pub const OBJECT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024 * 1024;
+
+/// Records that one round trip of a listing of parts or uploads fetches.
+const RECORDS_AT_ONCE: u32 = 1_000;
+
+/// The id of an upload: when it was begun, so that ids sort by that, then 64 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UploadId(pub [u8; 16]);
+
+impl fmt::Display for UploadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Text that is not an upload's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an upload id")]
+pub struct UploadIdError;
+
+impl FromStr for UploadId {
+    type Err = UploadIdError;
+
+    fn from_str(text: &str) -> Result<UploadId, UploadIdError> {
+        // A block's id has the same 128 bits and the same text.
+        text.parse::<BlockId>().map(|id| UploadId(id.0)).map_err(|_| UploadIdError)
+    }
+}
+
+/// What an upload is begun with.
+#[derive(Clone, Debug)]
+pub struct NewUpload {
+    /// Whom the object will belong to.
+    pub owner: Owner,
+    /// What will be kept with it.
+    pub headers: ObjectHeaders,
+    /// Which checksum the client promised, and how the parts' sums combine.
+    pub checksum: Option<(SumAlgorithm, SumKind)>,
+}
+
+/// A part that has arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartStat {
+    /// Its number.
+    pub number: u16,
+    /// The part.
+    pub part: Part,
+}
+
+/// A page of an upload's parts.
+#[derive(Clone, Debug)]
+pub struct PartsPage {
+    /// The upload.
+    pub upload: Upload,
+    /// The last transmission of each part, in the order of their numbers.
+    pub parts: Vec<PartStat>,
+    /// Whether there are more.
+    pub truncated: bool,
+}
+
+/// A part as the client lists it when it completes an upload.
+#[derive(Clone, Debug)]
+pub struct CompletePart {
+    /// Its number.
+    pub number: u16,
+    /// Its entity tag.
+    pub tag: Tag,
+    /// Its checksums, as far as the client names them.
+    pub sums: Vec<(SumAlgorithm, Vec<u8>)>,
+}
+
+/// What a client asks of an upload's end.
+#[derive(Clone, Debug)]
+pub struct Complete<'a> {
+    /// The parts, as the client lists them.
+    pub parts: &'a [CompletePart],
+    /// How many bytes the client believes the object to have.
+    pub object_size: Option<u64>,
+    /// What must hold of the object that is replaced.
+    pub condition: WriteCondition,
+}
+
+/// What the view computed of the object from its parts.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The object's entity tag.
+    pub tag: Tag,
+    /// Its checksums.
+    pub sums: Vec<Sum>,
+    /// One checksum of each part, to be kept; or none at all.
+    pub part_sums: Vec<Sum>,
+}
+
+/// A completed upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The object's entity tag.
+    pub tag: Tag,
+    /// Its checksums.
+    pub sums: Vec<Sum>,
+    /// When it came to be.
+    pub changed: Timestamp,
+}
+
+/// Which uploads to list.
+#[derive(Clone, Debug)]
+pub struct UploadsQuery {
+    /// What their keys begin with.
+    pub prefix: Vec<u8>,
+    /// Keys that hold this behind the prefix are rolled up to there.
+    pub delimiter: Option<Vec<u8>>,
+    /// Only keys behind this one, or uploads of this one behind `id_after`.
+    pub key_after: Option<Vec<u8>>,
+    /// See `key_after`.
+    pub id_after: Option<UploadId>,
+    /// The most entries.
+    pub limit: usize,
+}
+
+/// An entry of a listing of uploads.
+#[derive(Clone, Debug)]
+pub enum UploadsEntry {
+    /// An open upload.
+    Upload {
+        /// Its object's key.
+        key: Vec<u8>,
+        /// Its id.
+        id: UploadId,
+        /// The upload.
+        upload: Box<Upload>,
+    },
+    /// What several keys have in common, up to and with the delimiter.
+    Prefix(Vec<u8>),
+}
+
+/// A page of a listing of uploads.
+#[derive(Clone, Debug)]
+pub struct UploadsPage {
+    /// Uploads and common prefixes, in order.
+    pub entries: Vec<UploadsEntry>,
+    /// Whether there is more.
+    pub truncated: bool,
+}
+
+fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
+    UploadName { bucket: bucket.as_bytes(), object: key, id: id.0 }
+}
+
+impl Volume {
+    /// Begins an upload.
+    pub async fn create_upload(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        new: NewUpload,
+    ) -> Result<UploadId, VolumeError> {
+        let [ino] = self.fresh().await?;
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.now().0.to_be_bytes());
+        getrandom::fill(&mut id[8..]).map_err(|error| {
+            VolumeError::Unavailable(format!("no random bits for an upload's id: {error}"))
+        })?;
+        let upload = Upload {
+            ino,
+            begun: Timestamp::default(),
+            uid: new.owner.uid,
+            gid: new.owner.gid,
+            initiator: new.owner.access_key,
+            checksum: new.checksum,
+            object: new.headers,
+            state: UploadState::Open,
+        };
+        let id = UploadId(id);
+        self.run(&CreateUpload { name: name(bucket, key, id), upload: &upload }).await?;
+        Ok(id)
+    }
+
+    /// An open upload, as last seen by this process, and as it stands now if it was not: enough to
+    /// refuse a part early.
+    pub async fn upload(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+    ) -> Result<Upload, VolumeError> {
+        let operation = FindUpload { name: name(bucket, key, id) };
+        let found = match self.remembered(&operation) {
+            Some(found) if found.upload.state == UploadState::Open => found,
+            _ => self.run(&operation).await?,
+        };
+        match found.upload.state {
+            UploadState::Open => Ok(found.upload),
+            UploadState::Done { .. } | UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
+        }
+    }
+
+    /// Lays a part down. A part sent twice counts as it was sent last.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of what UploadPart says")]
+    pub async fn put_part(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+        number: u16,
+        body: StagedContent,
+        md5: [u8; 16],
+        sums: Vec<Sum>,
+    ) -> Result<PartStat, VolumeError> {
+        let slices = match body.content() {
+            Content::Slices(slices) => slices.clone(),
+            Content::Inline(bytes) if bytes.is_empty() => Vec::new(),
+            Content::Inline(_) | Content::Pages(_) => {
+                unreachable!("the bytes of a part lie in blocks")
+            }
+        };
+        let [ino] = self.fresh().await?;
+        let arrived = Timestamp::default();
+        let part = Part { size: body.size(), arrived, md5, sums, shared: false, slices };
+        let operation = PutPart {
+            name: name(bucket, key, id),
+            number,
+            ino,
+            part: &part,
+            assumption: None,
+            writes: &[],
+        };
+        let part = self.run_publishing(&operation, body).await?;
+        Ok(PartStat { number, part })
+    }
+
+    /// Makes a part of another object's bytes. No data moves, but for bytes kept in records.
+    ///
+    /// The part's MD5 is the source's where all of a source with an MD5 is copied, and otherwise a
+    /// value that stands for the source and the range: nothing is read to hash it.
+    pub async fn copy_part(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+        number: u16,
+        source: &Object,
+        range: Range<u64>,
+    ) -> Result<PartStat, VolumeError> {
+        let whole = range == (0..source.size());
+        let md5 = part_md5(source.tag(), &range, whole);
+        let full = |sum: &Sum| whole && sum.kind == SumKind::FullObject;
+        let sums: Vec<Sum> = source.file().sums.iter().filter(|sum| full(sum)).cloned().collect();
+        if matches!(source.file().content, Content::Inline(_)) {
+            let mut writer = self.block_writer(Some(range.end - range.start));
+            let mut bytes = self.read(source, range);
+            while let Some(bytes) = bytes.next().await {
+                writer.write(bytes?).await?;
+            }
+            return self.put_part(bucket, key, id, number, writer.finish().await?, md5, sums).await;
+        }
+        let slices = cut(&self.slices(source).await?, range.start, range.end);
+        let [ino] = self.fresh().await?;
+        let (size, arrived) = (range.end - range.start, Timestamp::default());
+        let shares = share(&slices, &[source.ino, ino]);
+        let part = Part { size, arrived, md5, sums, shared: true, slices };
+        let assumption = unchanged(source);
+        let operation = PutPart {
+            name: name(bucket, key, id),
+            number,
+            ino,
+            part: &part,
+            assumption: Some((assumption.key, assumption.value)),
+            writes: &shares,
+        };
+        let part = self.run(&operation).await?;
+        Ok(PartStat { number, part })
+    }
+
+    /// The parts of an open upload behind `after`, as they were sent last.
+    pub async fn parts(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+        after: u16,
+        limit: usize,
+    ) -> Result<PartsPage, VolumeError> {
+        let (found, parts) = self.all_parts(bucket, key, id, after, limit).await?;
+        if found.upload.state != UploadState::Open {
+            return Err(FsError::NoSuchUpload.into());
+        }
+        let truncated = parts.len() > limit;
+        let stat = |(number, found): (u16, FoundPart)| PartStat { number, part: found.part };
+        let parts = parts.into_iter().take(limit).map(stat).collect();
+        Ok(PartsPage { upload: found.upload, parts, truncated })
+    }
+
+    /// The last transmission of each part behind `after`; more than `limit` of them if there are.
+    async fn all_parts(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+        after: u16,
+        limit: usize,
+    ) -> Result<(FoundUpload, BTreeMap<u16, FoundPart>), VolumeError> {
+        let mut parts: BTreeMap<u16, FoundPart> = BTreeMap::new();
+        let mut resume = None;
+        loop {
+            let name = name(bucket, key, id);
+            let operation = ListParts { name, after, resume, limit: RECORDS_AT_ONCE };
+            let page = self.run(&operation).await?;
+            resume = page.parts.last().map(|part| (part.number, part.ino));
+            for found in page.parts {
+                let last = parts.get(&found.number);
+                let order = |found: &FoundPart| (found.part.arrived, found.ino);
+                if last.is_none_or(|last| order(last) < order(&found)) {
+                    parts.insert(found.number, found);
+                }
+            }
+            // The last number of a page may have more transmissions on the next.
+            if !page.truncated || parts.len() > limit.saturating_add(1) {
+                return Ok((page.upload, parts));
+            }
+        }
+    }
+
+    /// Makes an object of an upload's parts. No data moves. A repeated call answers as the first.
+    ///
+    /// `finish` computes what is kept with the object from the upload and the parts it is made of;
+    /// an error of its own leaves the upload open.
+    pub async fn complete<E: From<VolumeError>>(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+        wanted: Complete<'_>,
+        finish: impl FnOnce(&Upload, &[FoundPart]) -> Result<Finished, E> + Send,
+    ) -> Result<Completed, E> {
+        let (found, parts) = self.all_parts(bucket, key, id, 0, usize::MAX).await?;
+        if let Some(completed) = completed(&found.upload.state)? {
+            return Ok(completed);
+        }
+        let used = choose(wanted.parts, &parts)?;
+        let finished = finish(&found.upload, &used)?;
+        Ok(self.bind_parts(bucket, key, id, &found, &used, finished, &wanted).await?)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what was found, chosen and computed")]
+    async fn bind_parts(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+        found: &FoundUpload,
+        used: &[FoundPart],
+        finished: Finished,
+        wanted: &Complete<'_>,
+    ) -> Result<Completed, VolumeError> {
+        let sizes = used.iter().map(|found| (found.part.size, found.part.slices.as_slice()));
+        let (size, slices) = concatenate(sizes);
+        if wanted.object_size.is_some_and(|expected| expected != size) || size > OBJECT_BYTES_MAX {
+            return Err(FsError::WrongSize.into());
+        }
+        let path = Path::new(bucket.as_bytes(), key);
+        let inos = self.fresh_inos(1 + path.directories.len()).await?;
+        let ino = inos[0];
+        let (content, mut writes) = lay_out(ino, slices);
+        writes.extend(part_sum_pages(ino, &finished.part_sums));
+        writes.extend(shares_of_parts(ino, used));
+        let owner =
+            Owner { access_key: String::new(), uid: found.upload.uid, gid: found.upload.gid };
+        let file = File {
+            size,
+            data_version: 1,
+            links: 1,
+            tag: finished.tag,
+            sums: finished.sums.clone(),
+            object: found.upload.object.clone(),
+            parts: part_runs(used.iter().map(|found| found.part.size)),
+            content,
+        };
+        let inode = new_file(&owner, file);
+        let assumption = Assumption {
+            key: found.key.clone(),
+            value: found.record.clone(),
+            otherwise: FsError::NoSuchUpload,
+        };
+        let staged = self.stage(ino, Some(&assumption), writes).await?;
+        let taken: BTreeSet<Ino> = used.iter().map(|found| found.ino).collect();
+        let state = UploadState::Done {
+            ino,
+            tag: finished.tag,
+            sums: finished.sums,
+            used: taken.into_iter().collect(),
+            at: self.now(),
+        };
+        let mut with = staged.writes().to_vec();
+        with.extend(end_upload(&found.key, &Upload { state, ..found.upload.clone() }));
+        let operation = Publish {
+            path: &path,
+            ino,
+            fresh: &inos[1..],
+            inode: &inode,
+            condition: &wanted.condition,
+            overlap: self.overlap(bucket),
+            assumptions: &[assumption],
+            writes: &with,
+        };
+        let published = self.run(&operation).await;
+        match self.settle(staged, published).await {
+            Ok(published) => {
+                self.wake_reaper();
+                let Published { object_changed: changed, tag, sums } = published;
+                Ok(Completed { tag, sums, changed })
+            }
+            Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
+                // Somebody else ended it meanwhile: if by completing it, that is our answer too.
+                let found = self.run(&FindUpload { name: name(bucket, key, id) }).await?;
+                completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives an upload up.
+    pub async fn abort(&self, bucket: &str, key: &[u8], id: UploadId) -> Result<(), VolumeError> {
+        self.run(&AbortUpload { name: name(bucket, key, id) }).await?;
+        self.wake_reaper();
+        Ok(())
+    }
+
+    /// A page of the open uploads of a bucket.
+    pub async fn uploads(
+        &self,
+        bucket: &str,
+        query: UploadsQuery,
+    ) -> Result<UploadsPage, VolumeError> {
+        let mut after = query.key_after.clone().map(|key| match query.id_after {
+            Some(id) => UploadsAfter::Upload(key, id.0),
+            None => UploadsAfter::Object(key),
+        });
+        let mut entries: Vec<UploadsEntry> = Vec::new();
+        loop {
+            let operation = ListUploads {
+                bucket: bucket.as_bytes(),
+                prefix: &query.prefix,
+                after: after.as_ref(),
+                limit: RECORDS_AT_ONCE,
+            };
+            let (uploads, more) = self.run(&operation).await?;
+            for listed in uploads {
+                after = Some(UploadsAfter::Upload(listed.object.clone(), listed.id));
+                if listed.upload.state != UploadState::Open {
+                    continue;
+                }
+                let entry = match rolled_up(&query, &listed.object) {
+                    Some(common) if query.key_after.as_deref() >= Some(&common[..]) => continue,
+                    Some(common) => match entries.last() {
+                        Some(UploadsEntry::Prefix(last)) if *last == common => continue,
+                        _ => UploadsEntry::Prefix(common),
+                    },
+                    None => UploadsEntry::Upload {
+                        key: listed.object,
+                        id: UploadId(listed.id),
+                        upload: Box::new(listed.upload),
+                    },
+                };
+                if entries.len() == query.limit {
+                    return Ok(UploadsPage { entries, truncated: true });
+                }
+                entries.push(entry);
+            }
+            if let Some(UploadsEntry::Prefix(common)) = entries.last() {
+                after = Some(UploadsAfter::Prefix(common.clone()));
+            }
+            if !more {
+                return Ok(UploadsPage { entries, truncated: false });
+            }
+        }
+    }
+}
+
+fn rolled_up(query: &UploadsQuery, key: &[u8]) -> Option<Vec<u8>> {
+    let delimiter = query.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty())?;
+    let rest = key.strip_prefix(&query.prefix[..])?;
+    let at = rest.windows(delimiter.len()).position(|window| window == delimiter)?;
+    Some(key[..query.prefix.len() + at + delimiter.len()].to_vec())
+}
+
+/// What a repeated Complete answers, if the upload was completed.
+fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
+    match state {
+        UploadState::Open => Ok(None),
+        UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
+        UploadState::Done { tag, sums, at, .. } => {
+            Ok(Some(Completed { tag: *tag, sums: sums.clone(), changed: *at }))
+        }
+    }
+}
+
+/// The parts that the client listed, if all are there as listed and may form an object.
+fn choose(
+    listed: &[CompletePart],
+    parts: &BTreeMap<u16, FoundPart>,
+) -> Result<Vec<FoundPart>, VolumeError> {
+    if listed.is_empty() {
+        return Err(FsError::InvalidPart.into());
+    }
+    if !listed.is_sorted_by(|a, b| a.number < b.number) {
+        return Err(FsError::InvalidPartOrder.into());
+    }
+    let mut used = Vec::with_capacity(listed.len());
+    for (index, listed_part) in listed.iter().enumerate() {
+        let found = parts.get(&listed_part.number).ok_or(FsError::InvalidPart)?;
+        if listed_part.tag != Tag::Md5(found.part.md5) {
+            return Err(FsError::InvalidPart.into());
+        }
+        for (algorithm, bytes) in &listed_part.sums {
+            let kept = found.part.sums.iter().find(|sum| sum.algorithm == *algorithm);
+            if kept.is_some_and(|sum| sum.bytes != *bytes) {
+                return Err(FsError::InvalidPart.into());
+            }
+        }
+        if index + 1 < listed.len() && found.part.size < PART_BYTES_MIN {
+            return Err(FsError::PartTooSmall.into());
+        }
+        used.push(found.clone());
+    }
+    Ok(used)
+}
+
+/// Makes the file an owner of the blocks of copied parts. The parts' own shares go with the upload.
+fn shares_of_parts(ino: Ino, used: &[FoundPart]) -> Vec<Write> {
+    let copied = used.iter().filter(|found| found.part.shared);
+    let slices: Vec<Slice> = copied.flat_map(|found| found.part.slices.iter().copied()).collect();
+    share(&slices, &[ino])
+}
+
+fn part_sum_pages(ino: Ino, sums: &[Sum]) -> Vec<Write> {
+    let page = |(page, sums): (u32, &[Sum])| {
+        let key = key::part_sums(ino, page);
+        Write::Put(key.clone(), PartSums { sums: sums.to_vec() }.encode(&key))
+    };
+    (0..).zip(sums.chunks(PART_SUMS_PAGE as usize)).map(page).collect()
+}
+
+/// The MD5 of a part that was copied by reference, or a value that stands for it.
+fn part_md5(tag: &Tag, range: &Range<u64>, whole: bool) -> [u8; 16] {
+    let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = tag;
+    if whole && matches!(tag, Tag::Md5(_)) {
+        return *bytes;
+    }
+    let mark = [range.start.to_be_bytes(), range.end.to_be_bytes()].concat();
+    std::array::from_fn(|index| bytes[index] ^ mark[index].rotate_left(3))
+}

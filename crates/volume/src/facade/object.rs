@@ -1,0 +1,409 @@
+//! Objects: finding, reading, publishing and removing them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt};
+use namespace::{
+    FILE_MODE, Found, Lookup, Path, Publish, Removal, Remove, Removed, SetTags, TagMatch,
+    WriteCondition, lay_out, pages_of,
+};
+use record::{
+    Attributes, Body, Content, File, Ino, Inode, MapPage, ObjectHeaders, PART_SUMS_PAGE, PartSums,
+    Slice, Sum, Tag, Timestamp, key,
+};
+use store::{Key, Read, Value};
+
+use super::Owner;
+use super::copy::Staged;
+use crate::content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
+use crate::{Volume, VolumeError};
+
+/// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// The bucket it is in.
+    pub bucket: Ino,
+    /// Its inode's number.
+    pub ino: Ino,
+    /// Its inode. A directory's for the object that stands for an empty directory somebody made.
+    pub inode: Inode,
+    pub(super) record: Value,
+    pub(super) file: Arc<File>,
+    /// Keeps what the object names from being reaped.
+    reading: Arc<crate::ReaderGuard>,
+}
+
+impl Object {
+    /// The file. An empty one for an empty directory.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.file.size
+    }
+
+    /// The entity tag.
+    pub fn tag(&self) -> &Tag {
+        &self.file.tag
+    }
+
+    /// When content or name binding last changed.
+    pub fn changed(&self) -> Timestamp {
+        self.inode.attributes.changed
+    }
+}
+
+/// The MD5 of nothing.
+const MD5_OF_NOTHING: [u8; 16] = [
+    0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8, 0x42, 0x7e,
+];
+
+/// The file that an empty directory is to S3: no bytes, and nothing kept with them.
+fn directory_object() -> File {
+    File {
+        size: 0,
+        data_version: 0,
+        links: 1,
+        tag: Tag::Md5(MD5_OF_NOTHING),
+        sums: Vec::new(),
+        object: ObjectHeaders::default(),
+        parts: Vec::new(),
+        content: Content::Inline(bytes::Bytes::new()),
+    }
+}
+
+/// The file that an inode is to S3; an empty one for an empty directory.
+pub fn file_of(inode: &Inode) -> File {
+    inode.file().cloned().unwrap_or_else(directory_object)
+}
+
+/// What is kept with a new object.
+#[derive(Clone, Debug)]
+pub struct NewObject {
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// Content headers, user metadata and tags.
+    pub headers: ObjectHeaders,
+    /// Its entity tag.
+    pub tag: Tag,
+    /// Its checksums.
+    pub sums: Vec<Sum>,
+}
+
+/// An object that exists now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// When it came to be: its Last-Modified.
+    pub object_changed: Timestamp,
+    /// Its entity tag.
+    pub tag: Tag,
+    /// Its checksums.
+    pub sums: Vec<Sum>,
+}
+
+/// A name that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// Whether it was there before.
+    pub existed: bool,
+}
+
+/// The most names that one plan removes: three guards and writes each, and a guard between any two
+/// when a directory goes with them.
+const REMOVALS_PER_PLAN: usize = 250;
+
+/// Directories that one call removes names from at a time.
+const DIRECTORIES_AT_ONCE: usize = 8;
+
+impl Volume {
+    /// Finds an object, as it stands now.
+    pub async fn stat(&self, bucket: &str, key: &[u8]) -> Result<Object, VolumeError> {
+        let reading = Arc::new(self.reading());
+        let path = Path::new(bucket.as_bytes(), key);
+        let Found { bucket, ino, inode, record } = self.run(&Lookup { path: &path }).await?;
+        let file = Arc::new(file_of(&inode));
+        Ok(Object { bucket, ino, inode, record, file, reading })
+    }
+
+    /// The bytes of an object in `range`, verified, in order.
+    pub fn read(&self, object: &Object, range: Range<u64>) -> ContentStream {
+        let range = range.start.min(object.size())..range.end.min(object.size());
+        let guard = Box::new(Arc::clone(&object.reading));
+        match &object.file.content {
+            Content::Inline(bytes) => ContentStream::inline(bytes, range, guard),
+            Content::Slices(slices) => {
+                let slices = Arc::new(RecordSlices(slices.clone()));
+                ContentStream::new(&self.streams, slices, range, guard)
+            }
+            Content::Pages(_) => {
+                let (ino, file) = (object.ino, Arc::clone(&object.file));
+                let pages = MapPages { store: Arc::clone(&self.store), ino, file };
+                ContentStream::new(&self.streams, Arc::new(pages), range, guard)
+            }
+        }
+    }
+
+    /// Begins the bytes of a new file or part. `size_hint` is how many are expected.
+    pub fn writer(&self, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter::new(&self.staging, size_hint)
+    }
+
+    /// As [`Volume::writer`], for bytes that must lie in blocks even when there are few of them.
+    pub fn block_writer(&self, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter::in_blocks(&self.staging, size_hint)
+    }
+
+    /// Makes an object of staged bytes, replacing the one of its name.
+    pub async fn put(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        body: StagedContent,
+        new: NewObject,
+        condition: WriteCondition,
+    ) -> Result<Published, VolumeError> {
+        let path = Path::new(bucket.as_bytes(), key);
+        let inos = self.fresh_inos(1 + path.directories.len()).await?;
+        let (content, pages) = match body.content() {
+            Content::Slices(slices) => lay_out(inos[0], slices.clone()),
+            inline => (inline.clone(), Vec::new()),
+        };
+        let file = File {
+            size: body.size(),
+            data_version: 1,
+            links: 1,
+            tag: new.tag,
+            sums: new.sums,
+            object: new.headers,
+            parts: Vec::new(),
+            content,
+        };
+        let inode = new_file(&new.owner, file);
+        let staged = self.stage(inos[0], None, pages).await?;
+        let operation = Publish {
+            path: &path,
+            ino: inos[0],
+            fresh: &inos[1..],
+            inode: &inode,
+            condition: &condition,
+            overlap: self.overlap(bucket),
+            assumptions: &[],
+            writes: staged.writes(),
+        };
+        let published = self.run_publishing(&operation, body).await;
+        self.settle(staged, published).await
+    }
+
+    /// What a published file answers, and what is left behind by the one it replaced.
+    pub(super) async fn settle(
+        &self,
+        staged: Staged,
+        published: Result<namespace::Published, VolumeError>,
+    ) -> Result<Published, VolumeError> {
+        let published = match published {
+            Ok(published) => published,
+            Err(error) => {
+                self.unstage(staged, &error).await;
+                return Err(error);
+            }
+        };
+        if published.replaced.is_some() {
+            self.wake_reaper();
+        }
+        let object_changed = published.inode.attributes.changed;
+        match published.inode.body {
+            Body::File(file) => Ok(Published { object_changed, tag: file.tag, sums: file.sums }),
+            Body::Directory { .. } | Body::Symlink { .. } => {
+                unreachable!("only files are published")
+            }
+        }
+    }
+
+    /// Removes names of a bucket, each if its condition holds. Answers in the order of `keys`.
+    pub async fn delete(
+        &self,
+        bucket: &str,
+        keys: Vec<(Vec<u8>, Option<TagMatch>)>,
+    ) -> Result<Vec<Result<Deleted, VolumeError>>, VolumeError> {
+        let mut directories: BTreeMap<Vec<Vec<u8>>, Vec<(usize, Removal)>> = BTreeMap::new();
+        let mut answers: Vec<Option<Result<Deleted, VolumeError>>> = Vec::new();
+        let mut first: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let mut repeated = Vec::new();
+        for (index, (key, condition)) in keys.into_iter().enumerate() {
+            answers.push(None);
+            let path = Path::new(bucket.as_bytes(), &key);
+            if let Some(first) = first.get(&key) {
+                repeated.push((index, *first));
+                continue;
+            }
+            first.insert(key, index);
+            let removal = Removal { name: path.name, condition };
+            directories.entry(path.directories).or_default().push((index, removal));
+        }
+        let groups: Vec<_> = directories.into_iter().collect();
+        let removed = futures::stream::iter(groups)
+            .map(|(directory, removals)| self.remove(bucket, directory, removals))
+            .buffer_unordered(DIRECTORIES_AT_ONCE)
+            .try_collect::<Vec<_>>()
+            .await?;
+        for (index, removed) in removed.into_iter().flatten() {
+            answers[index] = Some(match removed {
+                Ok(existed) => Ok(Deleted { existed }),
+                Err(error) => Err(error.into()),
+            });
+        }
+        for (index, first) in repeated {
+            answers[index] = Some(match &answers[first] {
+                Some(Err(VolumeError::Fs(error))) => Err(VolumeError::Fs(*error)),
+                _ => Ok(Deleted { existed: false }),
+            });
+        }
+        self.wake_reaper();
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    async fn remove(
+        &self,
+        bucket: &str,
+        directories: Vec<Vec<u8>>,
+        removals: Vec<(usize, Removal)>,
+    ) -> Result<Vec<(usize, Removed)>, VolumeError> {
+        let mut answers = Vec::with_capacity(removals.len());
+        for chunk in removals.chunks(REMOVALS_PER_PLAN) {
+            let removals: Vec<Removal> = chunk.iter().map(|(_, removal)| removal.clone()).collect();
+            let operation = Remove {
+                bucket: bucket.as_bytes(),
+                directories: &directories,
+                removals: &removals,
+            };
+            let removed = self.run(&operation).await?;
+            answers.extend(chunk.iter().map(|(index, _)| *index).zip(removed));
+        }
+        Ok(answers)
+    }
+
+    /// Replaces an object's tags; none removes them. Neither ETag nor Last-Modified changes.
+    pub async fn set_tags(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        tags: Vec<(String, String)>,
+    ) -> Result<(), VolumeError> {
+        let path = Path::new(bucket.as_bytes(), key);
+        self.run(&SetTags { path: &path, tags: &tags }).await
+    }
+
+    /// The checksums of the parts that an object was completed from; none if none were kept.
+    pub async fn part_sums(&self, object: &Object) -> Result<Vec<Sum>, VolumeError> {
+        let parts: u32 = object.file.parts.iter().map(|run| run.count).sum();
+        let pages = parts.div_ceil(PART_SUMS_PAGE);
+        let keys: Vec<Key> = (0..pages).map(|page| key::part_sums(object.ino, page)).collect();
+        let mut sums = Vec::new();
+        for (key, value) in keys.iter().zip(read_records(&*self.store, &keys).await?) {
+            let Some(value) = value else { break };
+            let page = PartSums::decode(key, &value).map_err(|e| corrupt(key, &e))?;
+            sums.extend(page.sums);
+        }
+        Ok(sums)
+    }
+}
+
+/// A new file's inode. Its times are set when it is published.
+pub(super) fn new_file(owner: &Owner, file: File) -> Inode {
+    let now = Timestamp::default();
+    let (uid, gid) = (owner.uid, owner.gid);
+    let attributes = Attributes { mode: FILE_MODE, uid, gid, changed: now, modified: now };
+    Inode { attributes, body: Body::File(Box::new(file)) }
+}
+
+/// Records by key, in one round trip.
+pub(super) async fn read_records(
+    store: &dyn store::MetaStore,
+    keys: &[Key],
+) -> Result<Vec<Option<Value>>, VolumeError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let record = |key: &Key| Read::Record { key: key.clone(), follow: None };
+    let reads: Vec<Read> = keys.iter().map(record).collect();
+    let found = store.read(&reads).await?;
+    let value = |found| match found {
+        store::Found::Record(entry) => entry.map(|entry: store::Entry| entry.value),
+        store::Found::Range(_) | store::Found::Tally(_) => None,
+    };
+    Ok(found.into_iter().map(value).collect())
+}
+
+pub(super) fn corrupt(key: &Key, error: &record::DecodeError) -> VolumeError {
+    VolumeError::Corrupt(format!("the record {key:?} cannot be read: {error}"))
+}
+
+/// A content map that lies in pages.
+#[derive(Debug)]
+struct MapPages {
+    store: Arc<dyn store::MetaStore>,
+    ino: Ino,
+    file: Arc<File>,
+}
+
+/// Pages that one round trip fetches.
+const PAGES_AT_ONCE: usize = 16;
+
+impl MapPages {
+    async fn load(&self, pages: Range<usize>) -> Result<Vec<Slice>, VolumeError> {
+        let page = |page: usize| key::map_page(self.ino, u32::try_from(page).unwrap_or(u32::MAX));
+        let keys: Vec<Key> = pages.map(page).collect();
+        let mut slices = Vec::new();
+        for keys in keys.chunks(PAGES_AT_ONCE) {
+            for (key, value) in keys.iter().zip(read_records(&*self.store, keys).await?) {
+                let missing = || VolumeError::Corrupt(format!("the record {key:?} is missing"));
+                let value = value.ok_or_else(missing)?;
+                slices.extend(MapPage::decode(key, &value).map_err(|e| corrupt(key, &e))?.0);
+            }
+        }
+        Ok(slices)
+    }
+}
+
+#[async_trait]
+impl SliceSource for MapPages {
+    async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, VolumeError> {
+        let Content::Pages(starts) = &self.file.content else { return Ok(Vec::new()) };
+        self.load(pages_of(starts, range.start, range.end)).await
+    }
+}
+
+impl Volume {
+    /// All slices of an object.
+    pub(super) async fn slices(&self, object: &Object) -> Result<Vec<Slice>, VolumeError> {
+        match &object.file.content {
+            Content::Inline(_) => Ok(Vec::new()),
+            Content::Slices(slices) => Ok(slices.clone()),
+            Content::Pages(starts) => {
+                let (ino, file) = (object.ino, Arc::clone(&object.file));
+                let pages = MapPages { store: Arc::clone(&self.store), ino, file };
+                pages.load(0..starts.len()).await
+            }
+        }
+    }
+
+    /// Some numbers for new inodes.
+    pub(super) async fn fresh<const N: usize>(&self) -> Result<[Ino; N], VolumeError> {
+        let inos = self.fresh_inos(N).await?;
+        Ok(std::array::from_fn(|index| inos[index]))
+    }
+
+    /// Whether keys of a bucket may overlap, as last seen.
+    pub(super) fn overlap(&self, bucket: &str) -> namespace::Overlap {
+        let operation = namespace::FindBucket { name: bucket.as_bytes() };
+        match self.remembered(&operation) {
+            Some(found) if found.settings.refuse_overlap => namespace::Overlap::Refuse,
+            _ => namespace::Overlap::Allow,
+        }
+    }
+}
