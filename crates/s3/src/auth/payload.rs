@@ -24,7 +24,7 @@ impl PayloadMode {
     /// operation takes streams; never by anything that could be unsigned and still believed.
     ///
     /// Faults: `InvalidRequest` for a value unknown, missing, or not allowed here;
-    /// `NotImplemented` for SigV4a streams.
+    /// `NotImplemented` for streams signed with `AWS4-ECDSA-P256-SHA256`.
     pub fn choose(
         content_sha256: Option<&str>,
         kind: AuthKind,

@@ -98,13 +98,13 @@ fn respell(raw: &str, path: bool) -> Result<String, Fault> {
                 )
             })?,
             b'+' if !path => b' ',
-            // A slash that is escaped is one byte of a key like any other: it is no different.
             _ => byte,
         };
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 out.push(char::from(byte));
             }
+            // Escaped or not: a key with a slash has one spelling here.
             b'/' if path => out.push('/'),
             _ => {
                 out.push('%');

@@ -34,7 +34,7 @@ pub const TRAILER_LINES_MAX: usize = 100;
 /// A signed chunk other than the last has at least this many bytes.
 pub const SIGNED_CHUNK_BYTES_MIN: u64 = 8192;
 
-/// The largest body of PutObject and UploadPart: 5 GiB of content.
+/// The largest body of `PutObject` and `UploadPart`: 5 GiB of content.
 pub const UPLOAD_BYTES_MAX: u64 = 5 << 30;
 
 /// What a request's head says about the length and the trailer of its body.
@@ -144,7 +144,13 @@ pub struct BodyDecoder {
 #[derive(Debug)]
 enum Framing {
     Plain,
-    Chunked(Chunks),
+    Chunked(Box<Chunks>),
+}
+
+impl Framing {
+    fn chunked(chain: Option<Chain>, has_trailer: bool, head: &BodyHead) -> Framing {
+        Framing::Chunked(Box::new(Chunks::new(chain, has_trailer, &head.trailers)))
+    }
 }
 
 impl BodyDecoder {
@@ -162,11 +168,9 @@ impl BodyDecoder {
             PayloadMode::SignedChunks { trailer } => {
                 // Without a seed there is no chain to check: the mode was not chosen by `verify`.
                 let seed = verified.seed().ok_or(Code::InternalError)?;
-                Framing::Chunked(Chunks::new(Some(Chain::new(seed)), trailer, &head.trailers))
+                Framing::chunked(Some(Chain::new(seed)), trailer, head)
             }
-            PayloadMode::UnsignedTrailer => {
-                Framing::Chunked(Chunks::new(None, true, &head.trailers))
-            }
+            PayloadMode::UnsignedTrailer => Framing::chunked(None, true, head),
         };
         let takes_trailer = matches!(
             mode,

@@ -38,13 +38,13 @@ fn check_decodes(framed: &Framed, content: &[u8]) -> Trailers {
 #[test]
 fn s3_u6_signed_chunks_of_the_documentation() {
     let framed = example(false);
-    check_decodes(&framed, &[b'a'; 66_560]);
+    check_decodes(&framed, &vec![b'a'; 66_560]);
 }
 
 #[test]
 fn s3_u7_signed_chunks_and_trailer_of_the_documentation() {
     let framed = example(true);
-    let trailers = check_decodes(&framed, &[b'a'; 66_560]);
+    let trailers = check_decodes(&framed, &vec![b'a'; 66_560]);
     assert_eq!(trailers.get("x-amz-checksum-crc32c"), Some(TRAILER_EXAMPLE));
     assert_eq!(trailers.content_bytes(), 66_560);
 }

@@ -44,7 +44,7 @@ impl Expectation {
     /// Reads `Content-MD5`, `x-amz-checksum-*`, `x-amz-sdk-checksum-algorithm` and
     /// `x-amz-trailer`, and the body's hash from the payload mode.
     ///
-    /// In CompleteMultipartUpload a checksum is that of the object, not of the request's body: it
+    /// In `CompleteMultipartUpload` a checksum is that of the object, not of the request's body: it
     /// is left alone.
     ///
     /// Faults: `InvalidDigest` for a Content-MD5 that is none; `InvalidRequest` for a checksum

@@ -83,7 +83,7 @@ fn s3_u23_algorithms_have_their_known_values() {
         assert_eq!(digests.bytes(), 9);
     }
     // The trailer of AWS's documentation is that of its body.
-    assert_eq!(encoded(&[b'a'; 66_560], Crc32c), "sOO8/Q==");
+    assert_eq!(encoded(&vec![b'a'; 66_560], Crc32c), "sOO8/Q==");
 }
 
 #[test]
@@ -168,6 +168,69 @@ fn s3_d4_a_trailing_checksum_is_verified() {
     for bad in ["", "AAAA", "x", "AAAAAAAAAAA="] {
         check(receive_wire(&sent, wire(bad).as_bytes()), Code::InvalidRequest);
     }
+}
+
+/// As boto3, the AWS CLI and the Go SDK frame their uploads over TLS.
+fn framed() -> (Vec<(&'static str, &'static str)>, String) {
+    let headers = vec![
+        ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+        ("x-amz-decoded-content-length", "7"),
+        ("x-amz-trailer", "x-amz-checksum-crc32"),
+        ("x-amz-sdk-checksum-algorithm", "CRC32"),
+        ("content-encoding", "aws-chunked"),
+        ("expect", "100-continue"),
+    ];
+    let sum = encoded(b"Welcome", ChecksumAlgorithm::Crc32);
+    (headers, format!("7\r\nWelcome\r\n0\r\nx-amz-checksum-crc32:{sum}\r\n\r\n"))
+}
+
+#[test]
+fn s3_u1_unsigned_trailer_without_content_length() {
+    let (mut headers, wire) = framed();
+    headers.push(("transfer-encoding", "chunked"));
+    let digests = receive_wire(&put(&headers).signed(), wire.as_bytes()).unwrap();
+    assert_eq!(digests.bytes(), 7);
+}
+
+#[test]
+fn s3_u2_unsigned_trailer_with_the_length_of_the_frames() {
+    let (mut headers, wire) = framed();
+    let length = wire.len().to_string();
+    headers.push(("content-length", &length));
+    let digests = receive_wire(&put(&headers).signed(), wire.as_bytes()).unwrap();
+    assert_eq!(digests.bytes(), 7);
+}
+
+#[test]
+fn s3_u3_unsigned_trailer_of_nobody_is_stored_without_its_frames() {
+    let (mut headers, wire) = framed();
+    headers.push(("transfer-encoding", "chunked"));
+    let digests = receive_wire(&put(&headers), wire.as_bytes()).unwrap();
+    assert_eq!(digests.bytes(), 7);
+    let wrong = wire.replace("Welcome", "welcome");
+    check(receive_wire(&put(&headers), wrong.as_bytes()), Code::BadDigest);
+}
+
+#[test]
+fn s3_u4_crc_and_signed_hash_are_both_verified() {
+    let crc = encoded(b"Welcome", ChecksumAlgorithm::Crc32);
+    let sha256 = hex::encode(
+        digests(b"Welcome", ChecksumAlgorithm::Sha256).sum(ChecksumAlgorithm::Sha256).unwrap(),
+    );
+    let signed = |crc: &str, sha256: &str| {
+        put(&[("x-amz-checksum-crc32", crc), ("x-amz-content-sha256", sha256)]).signed()
+    };
+    receive(&signed(&crc, &sha256), b"Welcome").unwrap();
+    check(receive(&signed("AAAAAA==", &sha256), b"Welcome"), Code::BadDigest);
+    check(receive(&signed(&crc, EMPTY), b"Welcome"), Code::XAmzContentSHA256Mismatch);
+}
+
+#[test]
+fn s3_u9_unsigned_payload_with_content_md5() {
+    let md5 = STANDARD.encode(digests(b"Welcome", ChecksumAlgorithm::Sha1).md5().unwrap());
+    let sent = put(&[("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), ("content-md5", &md5)]);
+    receive(&sent.clone().signed(), b"Welcome").unwrap();
+    check(receive(&sent.signed(), b"welcome"), Code::BadDigest);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What must not pass, and with which code it does not.
 
 use super::sent::{DAY, KEY, SECRET, Sent, terms, terms_at};
+use crate::auth::key::{DUMMY_SECRET, hmac_sha1};
 use crate::auth::{AuthKind, Credentials, PayloadMode, Terms};
 use crate::{Code, Fault};
 
@@ -185,7 +186,7 @@ fn s3_a6_two_proofs_or_doubled_parts_of_one_are_refused() {
         "x-amz-signature",
     ] {
         let mut doubled = query.clone();
-        doubled.query.push_str(&format!("&{name}=60"));
+        doubled.query.extend(["&", name, "=60"]);
         check(doubled.verify(), Code::AuthorizationQueryParametersError);
     }
     for name in ["host", "authorization", "x-amz-date", "x-amz-content-sha256"] {
@@ -338,6 +339,41 @@ fn s3_s3_the_exempt_header_cannot_redirect_a_presigned_put() {
 }
 
 #[test]
+fn s3_d8_only_uploads_stream() {
+    let terms = Terms { may_stream: false, ..terms() };
+    for value in ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"] {
+        let sent = put().without("x-amz-content-sha256").with("x-amz-content-sha256", value);
+        let sent = sent.signed();
+        sent.verify().unwrap();
+        check(sent.verify_on(&terms), Code::InvalidRequest);
+    }
+}
+
+#[test]
+fn s3_s1_every_kind_of_proof_is_refused_when_bad() {
+    let header = put().signed();
+    let query = plain("GET", "/b/k").presigned(60);
+    let query_v2 = v2("/b/k", &format!("GET\n\n\n{DAY}\n/b/k"));
+    for (sent, kind) in
+        [(header, AuthKind::Header), (query, AuthKind::Query), (query_v2, AuthKind::QueryV2)]
+    {
+        let head = sent.head();
+        let credentials = Credentials::parse(&head).unwrap();
+        assert_eq!(credentials.kind(), kind);
+        let outcome = |secret| credentials.verify(secret, &head, &terms());
+        assert_eq!(outcome(Some(SECRET)).unwrap().kind(), kind);
+        check(outcome(Some("")), Code::SignatureDoesNotMatch);
+        check(outcome(Some(&SECRET[1..])), Code::SignatureDoesNotMatch);
+        check(outcome(None), Code::InvalidAccessKeyId);
+    }
+    // The dummy that stands in for a missing secret opens nothing.
+    let sent = v2_by(DUMMY_SECRET, "/b/k", &format!("GET\n\n\n{DAY}\n/b/k"));
+    let head = sent.head();
+    let outcome = Credentials::parse(&head).unwrap().verify(None, &head, &terms());
+    check(outcome, Code::InvalidAccessKeyId);
+}
+
+#[test]
 fn s3_a10_session_tokens_of_nobody_are_refused() {
     let header = put().with("x-amz-security-token", "token").signed();
     check(header.verify(), Code::InvalidToken);
@@ -346,8 +382,12 @@ fn s3_a10_session_tokens_of_nobody_are_refused() {
 }
 
 fn v2(target: &str, string_to_sign: &str) -> Sent {
+    v2_by(SECRET, target, string_to_sign)
+}
+
+fn v2_by(secret: &str, target: &str, string_to_sign: &str) -> Sent {
     use base64::Engine as _;
-    let mac = crate::auth::key::hmac_sha1(SECRET.as_bytes(), string_to_sign.as_bytes());
+    let mac = hmac_sha1(secret.as_bytes(), string_to_sign.as_bytes());
     let mac = base64::engine::general_purpose::STANDARD.encode(mac);
     let mac = mac.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
     let separator = if target.contains('?') { '&' } else { '?' };

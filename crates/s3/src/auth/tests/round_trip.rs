@@ -103,7 +103,7 @@ fn places(sent: &Sent) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn s3_a1_signed_headers_are_accepted_and_each_changed_byte_refused(

@@ -151,7 +151,7 @@ impl Sent {
             }
             let value =
                 percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC);
-            self.query.push_str(&format!("{name}={value}"));
+            self.query.extend([name, "=", &value.to_string()]);
         }
         self
     }
