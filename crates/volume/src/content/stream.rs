@@ -239,7 +239,11 @@ async fn fetch(
     let permit = Arc::new(permit);
     let both = async {
         match fetch_once(reading, slice, &permit).await {
-            Err(error) if error.kind() != BlockErrorKind::Refused => {
+            // What a layer in between remembers may be wrong. A store that does not answer is
+            // asked again by the layer that counts such repetitions, not here.
+            Err(error)
+                if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::NotFound) =>
+            {
                 reading.traffic.second_gets.add(1);
                 warn!(block = %slice.block, %error, "a block is read once more");
                 fetch_once(reading, slice, &permit).await

@@ -108,7 +108,7 @@ async fn blocks_are_read_at_the_same_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_fails_once_is_tried_again() {
-    for fault in [Fault::Flip, Fault::Short, Fault::Missing, Fault::Before] {
+    for fault in [Fault::Flip, Fault::Short, Fault::Missing] {
         let bench = Bench::new(Faulty::default().get_fails(2, fault), BLOCK, 64 * MIB);
         let body = body(1, 5 * MIB);
         let content = bench.publish(&body).await;
@@ -116,6 +116,15 @@ async fn a_read_that_fails_once_is_tried_again() {
         assert_eq!((bench.faulty.fired(), bench.reading.traffic.second_gets.get()), (1, 1));
         bench.settle().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_is_not_asked_twice() {
+    let bench = Bench::new(Faulty::default().get_fails(0, Fault::Before), BLOCK, 64 * MIB);
+    let content = bench.publish(&body(1, MIB)).await;
+    let found = bench.read(&content, 0..MIB).await;
+    assert!(matches!(found, Err(VolumeError::Unavailable(_))), "{found:?}");
+    assert_eq!((bench.faulty.fired(), bench.faulty.gets.load(Ordering::SeqCst)), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
