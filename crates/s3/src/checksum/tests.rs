@@ -307,7 +307,8 @@ proptest! {
     ) {
         use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme};
         for algorithm in [Crc32, Crc32c, Crc64Nvme] {
-            let computed: Vec<Digests> = parts.iter().map(|part| digests(part, algorithm)).collect();
+            let computed = parts.iter().map(|part| digests(part, algorithm));
+            let computed: Vec<Digests> = computed.collect();
             let pieces = computed.iter().map(|part| Combined {
                 sum: part.sum(algorithm).unwrap(),
                 length: part.bytes(),
@@ -320,7 +321,8 @@ proptest! {
 
     #[test]
     fn s3_s16_no_checksum_headers_panic(
-        name in "(x-amz-checksum-[a-z0-9]{0,9}|x-amz-sdk-checksum-algorithm|x-amz-trailer|content-md5)",
+        name in "(x-amz-checksum-[a-z0-9]{0,9}|x-amz-sdk-checksum-algorithm|x-amz-trailer\
+                 |content-md5)",
         value in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..40),
             "[A-Za-z0-9+/=]{0,44}".prop_map(String::into_bytes),

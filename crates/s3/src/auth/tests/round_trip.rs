@@ -130,15 +130,19 @@ proptest! {
         path in "\\PC{0,30}",
         query in prop_oneof![
             "\\PC{0,60}",
-            "(X-Amz-(Algorithm|Credential|Date|Expires|SignedHeaders|Signature)=[\\PC%]{0,20}&){0,7}",
-            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=a/[0-9]{0,9}/us-east-1/s3/aws4_request\
+            "(X-Amz-(Algorithm|Credential|Date|Expires|SignedHeaders|Signature)=\
+             [\\PC%]{0,20}&){0,7}",
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256\
+             &X-Amz-Credential=a/[0-9]{0,9}/us-east-1/s3/aws4_request\
              &X-Amz-Date=[0-9]{8}T[0-9]{6}Z&X-Amz-Expires=[0-9-]{0,21}&X-Amz-SignedHeaders=host\
              &X-Amz-Signature=[0-9a-fé]{0,70}",
-            "(AWSAccessKeyId|Signature|Expires)=[\\PC%]{0,20}&Expires=[0-9-]{0,20}&Signature=[a-z=]{0,9}",
+            "(AWSAccessKeyId|Signature|Expires)=[\\PC%]{0,20}&Expires=[0-9-]{0,20}\
+             &Signature=[a-z=]{0,9}",
         ],
         authorization in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..80),
-            "AWS4-HMAC-SHA256 (Credential=[a-z/0-9]{0,30}|SignedHeaders=[a-z;]{0,9}|Signature=\\PC{0,9}|,){0,9}"
+            "AWS4-HMAC-SHA256 (Credential=[a-z/0-9]{0,30}|SignedHeaders=[a-z;]{0,9}\
+             |Signature=\\PC{0,9}|,){0,9}"
                 .prop_map(String::into_bytes),
         ],
         date in prop_oneof!["[0-9]{8}T[0-9]{6}Z", "\\PC{0,20}"],

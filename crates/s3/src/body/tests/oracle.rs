@@ -57,6 +57,11 @@ fn sizes() -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(1_usize..40, 0..5)
 }
 
+/// Bytes that mean something to the framing come more often.
+fn any_or_framing() -> impl Strategy<Value = u8> {
+    prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(b'0')]
+}
+
 fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
     proptest::collection::vec(any::<prop::sample::Index>(), 0..9)
 }
@@ -77,7 +82,7 @@ proptest! {
         sizes in sizes(),
         cuts in cuts(),
         edits in proptest::collection::vec(
-            (any::<prop::sample::Index>(), prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(b'0')], 0..3_u8),
+            (any::<prop::sample::Index>(), any_or_framing(), 0..3_u8),
             1..4,
         ),
     ) {
@@ -96,7 +101,11 @@ proptest! {
 
     #[test]
     fn s3_d3_no_changed_byte_of_a_signed_body_passes(
-        small in 1_usize..60, trailer: bool, place in any::<prop::sample::Index>(), bit in 0..8_u8, cuts in cuts()
+        small in 1_usize..60,
+        trailer: bool,
+        place in any::<prop::sample::Index>(),
+        bit in 0..8_u8,
+        cuts in cuts(),
     ) {
         let framed = Framed::signed(&[8192, small], trailer);
         prop_assert_eq!(decode(&framed, &framed.wire, &cuts), Some(framed.content.clone()));
@@ -109,8 +118,12 @@ proptest! {
     }
 
     #[test]
-    fn s3_s16_no_bytes_panic(wire in proptest::collection::vec(any::<u8>(), 0..200), cuts in cuts()) {
-        for framed in [Framed::signed(&[5], true), Framed::unsigned(&[5], false), Framed::plain(b"a")] {
+    fn s3_s16_no_bytes_panic(
+        wire in proptest::collection::vec(any_or_framing(), 0..200),
+        cuts in cuts(),
+    ) {
+        let (signed, unsigned) = (Framed::signed(&[5], true), Framed::unsigned(&[5], false));
+        for framed in [signed, unsigned, Framed::plain(b"a")] {
             drop(decode(&framed, &wire, &cuts));
         }
     }
