@@ -1,0 +1,113 @@
+//! The service without a view: operations run against stores that fail.
+
+mod commit;
+mod faulty;
+mod sessions;
+
+use std::sync::Arc;
+
+use block::{BlockStore, MemoryBlocks};
+use bytes::Bytes;
+use namespace::{CreateBucket, Found, Lookup, Overlap, Path, Publish, Published, WriteCondition};
+use record::{
+    Attributes, Body, Bucket, Content, File, Ino, Inode, Nonce, ObjectHeaders, Tag, Timestamp,
+};
+use store::MetaStore;
+
+use crate::content::{ContentWriter, StagedContent};
+use crate::{Volume, VolumeError, VolumeOptions};
+
+/// A volume that collects only when told to.
+async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {
+    let options = VolumeOptions {
+        collect: false,
+        inline_bytes_max: 16,
+        block_bytes: 65_536,
+        ..Default::default()
+    };
+    Volume::open(options, store, blocks).await.unwrap()
+}
+
+async fn make_bucket(volume: &Volume) -> Ino {
+    let ino = volume.fresh_inos(1).await.unwrap()[0];
+    let settings = Bucket::default();
+    let create = CreateBucket { name: b"b", ino, settings: &settings, owner: (0, 0) };
+    volume.run(&create).await.unwrap();
+    ino
+}
+
+fn file(size: u64, content: Content) -> Inode {
+    let now = Timestamp::default();
+    Inode {
+        attributes: Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now },
+        body: Body::File(Box::new(File {
+            size,
+            data_version: 1,
+            links: 1,
+            tag: Tag::Md5([7; 16]),
+            sums: Vec::new(),
+            object: ObjectHeaders::default(),
+            parts: Vec::new(),
+            content,
+        })),
+    }
+}
+
+async fn staged(volume: &Volume, bytes: usize) -> StagedContent {
+    let mut writer = ContentWriter::new(&volume.staging, Some(bytes as u64));
+    writer.write(Bytes::from(vec![5; bytes])).await.unwrap();
+    writer.finish().await.unwrap()
+}
+
+/// Publishes an object of so many bytes.
+async fn publish(volume: &Volume, key: &[u8], bytes: usize) -> Result<Published, VolumeError> {
+    let staged = staged(volume, bytes).await;
+    publish_staged(volume, key, staged, &WriteCondition::None).await
+}
+
+async fn publish_staged(
+    volume: &Volume,
+    key: &[u8],
+    staged: StagedContent,
+    condition: &WriteCondition,
+) -> Result<Published, VolumeError> {
+    let path = Path::new(b"b", key);
+    let inos = volume.fresh_inos(1 + path.directories.len()).await?;
+    let inode = file(staged.size(), staged.content().clone());
+    let operation = Publish {
+        path: &path,
+        ino: inos[0],
+        fresh: &inos[1..],
+        inode: &inode,
+        condition,
+        overlap: Overlap::Allow,
+        assumptions: &[],
+        writes: &[],
+    };
+    volume.run_publishing(&operation, staged).await
+}
+
+async fn lookup(volume: &Volume, key: &[u8]) -> Result<Found, VolumeError> {
+    volume.run(&Lookup { path: &Path::new(b"b", key) }).await
+}
+
+/// How many blocks there are, whoever wrote them.
+async fn count_blocks(blocks: &MemoryBlocks) -> usize {
+    let mut count = 0;
+    for session in blocks.sessions().await.unwrap() {
+        count += count_blocks_of(blocks, session).await;
+    }
+    count
+}
+
+async fn count_blocks_of(blocks: &MemoryBlocks, session: Nonce) -> usize {
+    let (mut count, mut resume) = (0, None);
+    loop {
+        let page = blocks.list(session, resume).await.unwrap();
+        count += page.blocks.len();
+        resume = page.resume;
+        if resume.is_none() {
+            return count;
+        }
+    }
+}

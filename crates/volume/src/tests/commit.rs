@@ -1,0 +1,198 @@
+//! What commits cost, and what becomes of them when the store fails.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use namespace::{FsError, Removal, Remove, WriteCondition};
+use record::key::{self, Count, space};
+use store::{Found, MetaStore, Read, Verdict};
+
+use super::faulty::{Fault, Faulty};
+use super::{count_blocks, lookup, make_bucket, open, publish, publish_staged, staged};
+use crate::{COMMIT_DEADLINE, Trips, VolumeError, measured};
+
+async fn objects(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
+    let tally = Read::Tally(key::tally(bucket, Count::Objects));
+    match store.read(&[tally]).await.unwrap()[..] {
+        [Found::Tally(count)] => count,
+        _ => panic!("a tally was asked for"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn remembered_parents_make_one_trip_of_each_operation() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"dir/first", 3).await.unwrap();
+    let (_, trips) = measured(publish(&volume, b"dir/second", 3)).await;
+    assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a new name beside a remembered one");
+    let (_, trips) = measured(publish(&volume, b"dir/second", 3)).await;
+    assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a remembered name");
+    let (found, trips) = measured(lookup(&volume, b"dir/second")).await;
+    assert_eq!(trips, Trips { reads: 1, commits: 0 }, "a lookup rests on facts");
+    found.unwrap();
+    let (missing, trips) = measured(lookup(&volume, b"dir/absent")).await;
+    assert_eq!(trips, Trips { reads: 1, commits: 0 });
+    assert!(matches!(missing, Err(VolumeError::Fs(FsError::NoSuchKey))));
+    let removals = [Removal { name: b"second".to_vec(), condition: None }];
+    let directories = [b"dir".to_vec()];
+    let remove = Remove { bucket: b"b", directories: &directories, removals: &removals };
+    let (removed, trips) = measured(volume.run(&remove)).await;
+    assert_eq!(removed.unwrap(), [Ok(true)]);
+    assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a remembered name with a sibling");
+    assert_eq!(volume.tasks.panics(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_that_wait_share_a_round_trip() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    let bucket = make_bucket(&volume).await;
+    let before = store.commits.load(Ordering::SeqCst);
+    let names: Vec<Vec<u8>> = (0..200).map(|n| format!("o{n}").into_bytes()).collect();
+    let all = names.iter().map(|name| publish(&volume, name, 3));
+    for published in futures::future::join_all(all).await {
+        published.unwrap();
+    }
+    let commits = store.commits.load(Ordering::SeqCst) - before;
+    assert!(commits <= 10, "200 plans took {commits} commits");
+    assert_eq!(objects(&*store, bucket).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_counts_once() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    store.inject(Some(space::INODE), Fault::LostAnswer);
+    publish(&volume, b"one", 100_000).await.unwrap();
+    assert_eq!(store.fired(), 1);
+    assert_eq!(objects(&*store, bucket).await, 1);
+    assert_eq!(volume.counters().in_doubt, 1);
+    lookup(&volume, b"one").await.unwrap();
+    volume.close().await;
+    assert_eq!(count_blocks(&blocks).await, 2, "its blocks stay");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_request_is_made_again() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    store.inject(Some(space::INODE), Fault::LostRequest);
+    publish(&volume, b"one", 100_000).await.unwrap();
+    assert_eq!(store.fired(), 1);
+    assert_eq!(objects(&*store, bucket).await, 1);
+    volume.close().await;
+    assert_eq!(count_blocks(&blocks).await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_original_never_commits_after_its_tombstone() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    for _ in 0..3 {
+        store.inject(Some(space::INODE), Fault::Delayed);
+    }
+    let error = publish(&volume, b"one", 100_000).await.unwrap_err();
+    assert!(matches!(error, VolumeError::Unavailable(_)), "{error}");
+    assert_eq!(store.fired(), 3);
+    let late = store.deliver().await;
+    assert_eq!(late.len(), 3);
+    for verdict in late.into_iter().flatten() {
+        assert!(matches!(verdict, Verdict::Refused { guard: 0, .. }), "{verdict:?}");
+    }
+    assert_eq!(objects(&*store, bucket).await, 0);
+    volume.close().await;
+    assert_eq!(count_blocks(&blocks).await, 0, "blocks of an aborted plan are deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_commit_failing_once_loses_nothing_and_doubles_nothing() {
+    for fault in [Fault::Unavailable, Fault::LostRequest, Fault::LostAnswer] {
+        for skip in 0..12 {
+            let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+            let volume = open(store.clone(), blocks.clone()).await;
+            let bucket = make_bucket(&volume).await;
+            for _ in 0..skip {
+                store.inject(None, Fault::Pass);
+            }
+            store.inject(None, fault);
+            for n in 0..12 {
+                publish(&volume, format!("d/{}", n % 4).as_bytes(), 70_000).await.unwrap();
+            }
+            assert_eq!(store.fired(), skip + 1);
+            assert_eq!(objects(&*store, bucket).await, 4, "{fault:?} after {skip}");
+            volume.close().await;
+            assert_eq!(count_blocks(&blocks).await, 24, "nothing published is deleted");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_publication_deletes_its_blocks() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"one", 3).await.unwrap();
+    let body = staged(&volume, 100_000).await;
+    let refused = publish_staged(&volume, b"one", body, &WriteCondition::IfAbsent).await;
+    assert!(matches!(refused, Err(VolumeError::Fs(FsError::PreconditionFailed))));
+    volume.close().await;
+    assert_eq!(count_blocks(&blocks).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_is_answered_at_the_deadline() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    store.inject(Some(space::INODE), Fault::Hang);
+    let begun = tokio::time::Instant::now();
+    let error = publish(&volume, b"one", 100_000).await.unwrap_err();
+    assert!(matches!(error, VolumeError::Unknown(_)), "{error}");
+    let took = begun.elapsed();
+    assert!(took >= COMMIT_DEADLINE && took < COMMIT_DEADLINE + Duration::from_secs(1), "{took:?}");
+    assert_eq!(store.fired(), 1);
+    assert_eq!(volume.counters().unresolved, 1);
+    // Others are served meanwhile, and the late answer settles the plan.
+    publish(&volume, b"two", 3).await.unwrap();
+    store.release();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(objects(&*store, bucket).await, 2);
+    volume.close().await;
+    assert_eq!(count_blocks(&blocks).await, 2, "blocks that a plan may name are kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_holds_its_epoch_until_it_is_settled() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    make_bucket(&volume).await;
+    store.inject(Some(space::INODE), Fault::Hang);
+    publish(&volume, b"one", 3).await.unwrap_err();
+    volume.epochs.observe(100);
+    assert!(volume.epochs.passed() < 100, "the plan may still be under way");
+    store.release();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(volume.epochs.passed(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_caller_stops_nothing() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    let body = staged(&volume, 100_000).await;
+    let publishing = publish_staged(&volume, b"one", body, &WriteCondition::None);
+    // Long enough to be in the queue, too short to be answered.
+    let early = tokio::time::timeout(Duration::from_micros(500), publishing).await;
+    assert!(early.is_err(), "the caller left before the answer");
+    volume.close().await;
+    assert_eq!(objects(&*store, bucket).await, 1);
+    assert_eq!(count_blocks(&blocks).await, 2);
+}

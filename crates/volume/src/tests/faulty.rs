@@ -1,0 +1,161 @@
+//! A store that fails as it is told.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Read, Space, StoreError,
+    StoreErrorKind, TallyPage, Verdict, Write,
+};
+use tokio::sync::Notify;
+
+/// What happens to a commit that the faults are aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nothing happens, and the caller is told so.
+    Unavailable,
+    /// Nothing happens, and the caller cannot know.
+    LostRequest,
+    /// It happens, and the caller cannot know.
+    LostAnswer,
+    /// The caller cannot know, and it is delivered when [`Faulty::deliver`] says so.
+    Delayed,
+    /// It happens, and no answer comes until [`Faulty::release`].
+    Hang,
+    /// No fault.
+    Pass,
+}
+
+/// A store in memory with faults in front.
+#[derive(Debug, Default)]
+pub(super) struct Faulty {
+    inner: MemoryStore,
+    faults: Mutex<VecDeque<(Option<Space>, Fault)>>,
+    delayed: Mutex<Vec<Vec<Plan>>>,
+    released: Notify,
+    pub(super) fired: AtomicU64,
+    pub(super) commits: AtomicU64,
+    pub(super) reads: AtomicU64,
+}
+
+impl Faulty {
+    pub(super) fn new() -> Arc<Faulty> {
+        Arc::new(Faulty::default())
+    }
+
+    /// The next commit that writes a record of this space, or any at all, fails like this.
+    pub(super) fn inject(&self, space: Option<Space>, fault: Fault) {
+        self.faults.lock().unwrap().push_back((space, fault));
+    }
+
+    pub(super) fn fired(&self) -> u64 {
+        self.fired.load(Ordering::SeqCst)
+    }
+
+    /// Delivers what was delayed; answers its verdicts.
+    pub(super) async fn deliver(&self) -> Vec<Vec<Verdict>> {
+        let delayed = std::mem::take(&mut *self.delayed.lock().unwrap());
+        let mut verdicts = Vec::new();
+        for plans in delayed {
+            verdicts.push(self.inner.commit(&plans).await.unwrap());
+        }
+        verdicts
+    }
+
+    pub(super) fn release(&self) {
+        self.released.notify_waiters();
+    }
+
+    fn next(&self, plans: &[Plan]) -> Fault {
+        let mut faults = self.faults.lock().unwrap();
+        let writes = |space: Space| {
+            plans.iter().flat_map(|plan| &plan.writes).any(
+                |write| matches!(write, Write::Put(key, _) | Write::Delete(key) if key.space() == space),
+            )
+        };
+        match faults.front() {
+            Some((space, fault)) if space.is_none_or(writes) => {
+                let fault = *fault;
+                faults.pop_front();
+                self.fired.fetch_add(1, Ordering::SeqCst);
+                fault
+            }
+            _ => Fault::Pass,
+        }
+    }
+}
+
+/// The record under a key.
+pub(super) async fn get(store: &dyn MetaStore, key: &Key) -> Option<store::Value> {
+    let found = store.read(&[Read::Record { key: key.clone(), follow: None }]).await.unwrap();
+    crate::session::value(found.first())
+}
+
+#[async_trait]
+impl MetaStore for Faulty {
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.inner.read(reads).await
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        // A round trip takes a while, so that others can gather behind it.
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        let unknown = || StoreError::new(StoreErrorKind::Unknown, "losing an answer");
+        match self.next(plans) {
+            Fault::Pass => self.inner.commit(plans).await,
+            Fault::Unavailable => {
+                Err(StoreError::new(StoreErrorKind::Unavailable, "refusing a connection"))
+            }
+            Fault::LostRequest => Err(unknown()),
+            Fault::LostAnswer => {
+                self.inner.commit(plans).await?;
+                Err(unknown())
+            }
+            Fault::Delayed => {
+                self.delayed.lock().unwrap().push(plans.to_vec());
+                Err(unknown())
+            }
+            Fault::Hang => {
+                let verdicts = self.inner.commit(plans).await;
+                self.released.notified().await;
+                verdicts
+            }
+        }
+    }
+
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        self.inner.walk(space, resume, limit).await
+    }
+
+    async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError> {
+        self.inner.walk_tallies(space, resume, limit).await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
