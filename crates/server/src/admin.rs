@@ -1,0 +1,127 @@
+//! The second listener: metrics and the detailed status, for operators.
+//!
+//! It has no authentication, which is why it is on the loopback unless told otherwise, and why
+//! nothing of it is on the S3 port.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen};
+use crate::edge::bind;
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+
+/// Connections at a time; a scraper and a person need two.
+const CONNECTIONS_MAX: usize = 16;
+
+/// How long a client may take over a request's head.
+const HEAD_WAIT: Duration = Duration::from_secs(5);
+
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Tells the state of everything behind the gateway, as JSON.
+pub(crate) type StatusOf = Arc<dyn Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync>;
+
+/// The listener's socket, or none if there shall be none.
+pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, Problem> {
+    match listen {
+        AdminListen::Off => Ok(None),
+        AdminListen::At(address) => bind(address).await.map(Some),
+        AdminListen::Default => match TcpListener::bind(ADMIN_LISTEN_DEFAULT).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                bind("127.0.0.1:0").await.map(Some)
+            }
+            Ok(socket) => Ok(Some(socket)),
+            Err(_) => bind(ADMIN_LISTEN_DEFAULT).await.map(Some),
+        },
+    }
+}
+
+/// Serves until `stop`.
+pub(crate) async fn serve(
+    socket: TcpListener,
+    metrics: Arc<Metrics>,
+    status: StatusOf,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) {
+    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            () = stop.cancelled() => return,
+        };
+        let (Ok((stream, _)), Ok(seat)) = (accepted, Arc::clone(&seats).try_acquire_owned()) else {
+            continue;
+        };
+        let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
+        let stop = stop.clone();
+        tasks.spawn(async move {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_WAIT)
+                .serve_connection(
+                    TokioIo::new(stream),
+                    service_fn(|request| {
+                        let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
+                        async move { Ok::<_, Infallible>(answer(&request, &metrics, &status).await) }
+                    }),
+                );
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "an administrative connection broke");
+                    }
+                }
+                () = stop.cancelled() => {}
+            }
+            drop(seat);
+        });
+    }
+}
+
+async fn answer(
+    request: &Request<Incoming>,
+    metrics: &Metrics,
+    status: &StatusOf,
+) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "use GET\n".to_owned());
+    }
+    match request.uri().path() {
+        "/metrics" => match metrics.text() {
+            Ok(lines) => text(StatusCode::OK, OPENMETRICS, lines),
+            Err(error) => {
+                tracing::error!(%error, "metrics cannot be written down");
+                let sorry = "metrics cannot be written down\n".to_owned();
+                text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", sorry)
+            }
+        },
+        "/status" => text(StatusCode::OK, "application/json", format!("{:#}\n", status().await)),
+        "/-/healthy" => text(StatusCode::OK, "text/plain", String::new()),
+        _ => text(StatusCode::NOT_FOUND, "text/plain", "try /metrics or /status\n".to_owned()),
+    }
+}
+
+fn text(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,111 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{check, policy, user};
+use crate::config::{Common, File, Serving, VolumeSettings};
+use crate::problem::Problem;
+use crate::{commands, logging, serve};
+
+/// Threads that may wait for disks at a time.
+const BLOCKING_THREADS_MAX: usize = 64;
+
+/// An S3 gateway over a namespace in a database, with blocks in a folder or a bucket.
+#[derive(Debug, Parser)]
+#[command(name = "ashlar", version, about, max_term_width = 100)]
+struct Cli {
+    /// A configuration file; flags and variables beat it
+    #[arg(long, value_name = "FILE", env = "ASHLAR_CONFIG", global = true)]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve S3
+    Serve(Box<Serving>),
+    /// Manage access keys
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Manage named policies
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
+    /// Exit 0 if the gateway on this machine is ready to serve
+    Health(Box<Serving>),
+    /// Print what the gateway on this machine says of itself
+    Status(Box<Serving>),
+    /// Check the configuration and print what is in force
+    CheckConfig(Box<Serving>),
+    /// Print the version
+    Version,
+}
+
+/// What a command has to say at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Well,
+    /// The command worked, and found something wrong.
+    Findings,
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(Outcome::Well) => ExitCode::SUCCESS,
+        Ok(Outcome::Findings) => ExitCode::from(3),
+        Err(problem) => {
+            // Not a log line: a person, or a service manager's journal, reads it as it is.
+            eprintln!("ashlar: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<Outcome, Problem> {
+    let file = cli.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    let volume = cli.common.settle(&file)?;
+    match cli.command {
+        Command::Serve(serving) => {
+            let serving = serving.settle(&file)?;
+            logging::start(&volume)?;
+            runtime()?.block_on(serve::serve(volume, serving))?;
+        }
+        Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
+        Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
+        Command::Health(serving) => {
+            runtime()?.block_on(check::health(serving.settle(&file)?))?;
+        }
+        Command::Status(serving) => {
+            runtime()?.block_on(check::status(serving.settle(&file)?))?;
+        }
+        Command::CheckConfig(serving) => check::config(&volume, &serving.settle(&file)?)?,
+        Command::Version => commands::say(format_args!("ashlar {}", env!("CARGO_PKG_VERSION"))),
+    }
+    Ok(Outcome::Well)
+}
+
+fn administer<F>(
+    volume: &VolumeSettings,
+    command: impl FnOnce(VolumeSettings) -> F,
+) -> Result<(), Problem>
+where
+    F: Future<Output = Result<(), Problem>>,
+{
+    runtime()?.block_on(command(volume.clone()))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Problem> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("ashlar")
+        .build()
+        .map_err(|error| Problem::new("start", error))
+}

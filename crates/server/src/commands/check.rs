@@ -1,0 +1,184 @@
+//! Asking a gateway on this machine, and looking at a configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::say;
+use crate::config::{
+    ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, TlsFiles, VolumeSettings, in_force,
+};
+use crate::problem::Problem;
+
+/// How long an answer may take.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// `ashlar health`.
+pub(crate) async fn health(settings: ServeSettings) -> Result<(), Problem> {
+    let address = reachable(&settings.listen);
+    let doing = || format!("find the gateway at {address} ready");
+    let remedy = "is it running, and at this address? --listen or ASHLAR_LISTEN names another";
+    let answer = tokio::time::timeout(ANSWER_WAIT, async {
+        let stream = TcpStream::connect(&address).await?;
+        match &settings.tls {
+            None => get(stream, "/-/ready").await,
+            Some(files) => get(trusting(files, stream).await?, "/-/ready").await,
+        }
+    });
+    let answer = answer
+        .await
+        .map_err(|_| Problem::new(doing(), "no answer in time").remedy(remedy))?
+        .map_err(|error| Problem::new(doing(), error).remedy(remedy))?;
+    match answer.status {
+        200 => Ok(()),
+        status => Err(Problem::new(doing(), format!("it answers {status}"))),
+    }
+}
+
+/// `ashlar status`.
+pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
+    let address = match settings.admin_listen {
+        AdminListen::Default => ADMIN_LISTEN_DEFAULT.to_owned(),
+        AdminListen::At(address) => reachable(&address),
+        AdminListen::Off => {
+            return Err(Problem::new("ask for the status", "--admin-listen is off"));
+        }
+    };
+    let doing = || format!("ask for the status at {address}");
+    let remedy = "is the gateway running, and with this --admin-listen? Its first lines say so";
+    let answer = tokio::time::timeout(ANSWER_WAIT, async {
+        get(TcpStream::connect(&address).await?, "/status").await
+    });
+    let answer = answer
+        .await
+        .map_err(|_| Problem::new(doing(), "no answer in time").remedy(remedy))?
+        .map_err(|error| Problem::new(doing(), error).remedy(remedy))?;
+    if answer.status != 200 {
+        return Err(Problem::new(doing(), format!("it answers {}", answer.status)));
+    }
+    say(format_args!("{}", answer.body.trim_end()));
+    Ok(())
+}
+
+/// `ashlar check-config`.
+pub(crate) fn config(volume: &VolumeSettings, serve: &ServeSettings) -> Result<(), Problem> {
+    let text = toml::to_string(&in_force(volume, serve))
+        .map_err(|error| Problem::new("print the configuration", error))?;
+    say(format_args!("{}", text.trim_end()));
+    Ok(())
+}
+
+/// Where a listener on every address is found from here.
+fn reachable(listen: &str) -> String {
+    match listen.rsplit_once(':') {
+        Some(("0.0.0.0" | "[::]" | "", port)) => format!("127.0.0.1:{port}"),
+        _ => listen.to_owned(),
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    body: String,
+}
+
+/// One GET over a connection of its own.
+async fn get<T>(mut stream: T, path: &str) -> std::io::Result<Answer>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    stream.flush().await?;
+    let mut bytes = Vec::new();
+    // A peer that ends TLS without saying so has still answered.
+    match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await {
+        Err(error) if bytes.is_empty() => return Err(error),
+        _ => {}
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let not_http = || std::io::Error::other("what answers there does not speak HTTP");
+    Ok(Answer { status: status.ok_or_else(not_http)?, body: body.to_owned() })
+}
+
+/// TLS with a server that has this very certificate, whatever name it is for.
+async fn trusting(
+    files: &TlsFiles,
+    stream: TcpStream,
+) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+    let certificate = CertificateDer::pem_file_iter(&files.cert)
+        .ok()
+        .and_then(|mut chain| chain.next()?.ok())
+        .ok_or_else(|| std::io::Error::other("the TLS certificate cannot be read"))?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = Arc::new(Pinned { certificate, provider: Arc::clone(&provider) });
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(std::io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").map_err(std::io::Error::other)?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// Accepts one certificate, the gateway's own, which is on this machine's disk.
+#[derive(Debug)]
+struct Pinned {
+    certificate: CertificateDer<'static>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if *end_entity == self.certificate {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(rustls::Error::General("it has another certificate than --tls-cert".to_owned()))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,14 @@
+//! Commands other than `serve`.
+
+pub(crate) mod accounts;
+pub(crate) mod check;
+pub(crate) mod policy;
+pub(crate) mod user;
+
+use std::fmt;
+use std::io::Write;
+
+/// Writes a line to standard output. A reader that went away, as `head` does, is no error.
+pub(crate) fn say(line: fmt::Arguments<'_>) {
+    let _gone = writeln!(std::io::stdout().lock(), "{line}");
+}

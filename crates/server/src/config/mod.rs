@@ -1,0 +1,230 @@
+//! Configuration: from flags, the environment and a file to what is in force.
+//!
+//! A flag beats the environment, the environment beats the file, the file beats the default. All
+//! three sources name the same options, declared once in `options`; what they say is checked
+//! once, here, and the rest of the program sees [`Settings`] alone. Secrets are not options.
+
+mod options;
+mod place;
+mod size;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub(crate) use options::{Common, File, Serving};
+pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace};
+pub(crate) use size::Size;
+
+use crate::problem::Problem;
+
+/// How log lines are written.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where metrics and the detailed status are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AdminListen {
+    /// Nobody chose: the default address, or another free port if that one is taken, so that a
+    /// second gateway on the machine starts without more ado.
+    Default,
+    /// Nowhere.
+    Off,
+    /// Here, or the start fails.
+    At(String),
+}
+
+/// Where metrics are served unless told otherwise.
+pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
+
+/// What every command that touches a volume needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VolumeSettings {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) meta: MetaPlace,
+    pub(crate) blocks: BlocksPlace,
+    pub(crate) master_key_file: PathBuf,
+    pub(crate) log: String,
+    pub(crate) log_format: LogFormat,
+}
+
+/// What `serve` needs to know besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServeSettings {
+    pub(crate) listen: String,
+    pub(crate) admin_listen: AdminListen,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) region: String,
+    pub(crate) domains: Vec<String>,
+    pub(crate) sigv2_presign: bool,
+    pub(crate) block_bytes: Size,
+    pub(crate) memory_budget: Size,
+    pub(crate) connections_max: u32,
+    pub(crate) requests_max: u32,
+    pub(crate) body_timeout_seconds: u64,
+    pub(crate) drain_timeout_seconds: u64,
+}
+
+/// The files of a certificate chain and its key, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl File {
+    /// Reads a configuration file. A field that nobody knows is an error, because whoever wrote it
+    /// meant something.
+    pub(crate) fn read(path: &Path) -> Result<File, Problem> {
+        let doing = || format!("read the configuration in {}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| Problem::new(doing(), error))?;
+        File::parse(&text).map_err(|wrong| {
+            Problem::new(doing(), wrong).remedy("config/default.toml lists every field")
+        })
+    }
+
+    /// Reads a configuration, or says in one line what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<File, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| {
+                text.as_bytes().iter().take(span.start).filter(|&&byte| byte == b'\n').count() + 1
+            });
+            format!("line {line}: {}", error.message().replace('\n', " "))
+        })
+    }
+}
+
+impl Common {
+    /// What is in force for commands that touch a volume.
+    pub(crate) fn settle(self, file: &File) -> Result<VolumeSettings, Problem> {
+        let common = self.or(Common::from_file(file));
+        let data_dir = common.data_dir.filter(|path| !path.as_os_str().is_empty());
+        let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("ashlar-data"));
+        let meta = match text(common.meta) {
+            Some(url) => MetaPlace::parse(&url)?,
+            None => MetaPlace::Sqlite(data_dir.join("meta.db")),
+        };
+        let blocks = match text(common.blocks) {
+            Some(url) => BlocksPlace::parse(&url)?,
+            None => BlocksPlace::Folder(data_dir.join("blocks")),
+        };
+        let master_key_file = common.master_key_file.filter(|path| !path.as_os_str().is_empty());
+        Ok(VolumeSettings {
+            meta,
+            blocks,
+            master_key_file: master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
+            log: text(common.log).unwrap_or_else(|| "info".to_owned()),
+            log_format: common.log_format.unwrap_or_default(),
+            data_dir,
+        })
+    }
+}
+
+impl Serving {
+    /// What is in force for `serve`.
+    pub(crate) fn settle(self, file: &File) -> Result<ServeSettings, Problem> {
+        let serving = self.or(Serving::from_file(file));
+        let present = |path: &PathBuf| !path.as_os_str().is_empty();
+        let (cert, key) = (serving.tls_cert.filter(present), serving.tls_key.filter(present));
+        let tls = match (cert, key) {
+            (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
+            (None, None) => None,
+            _ => {
+                let wrong = "of the certificate and its key only one is named";
+                return Err(Problem::new("serve TLS", wrong)
+                    .remedy("give both --tls-cert and --tls-key, or neither"));
+            }
+        };
+        let admin_listen = match text(serving.admin_listen).as_deref() {
+            None => AdminListen::Default,
+            Some("off") => AdminListen::Off,
+            Some(address) => AdminListen::At(address.to_owned()),
+        };
+        let domains = serving.domain.unwrap_or_default();
+        let settings = ServeSettings {
+            listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
+            admin_listen,
+            tls,
+            region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
+            domains: domains.into_iter().filter(|domain| !domain.is_empty()).collect(),
+            sigv2_presign: serving.sigv2_presign.unwrap_or(true),
+            block_bytes: serving.block_bytes.unwrap_or(Size::mebibytes(4)),
+            memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
+            connections_max: serving.connections_max.unwrap_or(4096),
+            requests_max: serving.requests_max.unwrap_or(512),
+            body_timeout_seconds: serving.body_timeout_seconds.unwrap_or(30),
+            drain_timeout_seconds: serving.drain_timeout_seconds.unwrap_or(30),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl ServeSettings {
+    fn check(&self) -> Result<(), Problem> {
+        let least = [
+            ("connections_max", u64::from(self.connections_max), 1),
+            ("requests_max", u64::from(self.requests_max), 1),
+            ("body_timeout_seconds", self.body_timeout_seconds, 1),
+            ("block_bytes", self.block_bytes.0, 64 << 10),
+            ("memory_budget", self.memory_budget.0, 4 * self.block_bytes.0),
+        ];
+        for (name, value, least) in least {
+            if value < least {
+                let wrong = format!("{value} is less than {least}");
+                return Err(Problem::new(format!("use the option {name}"), wrong));
+            }
+        }
+        if self.block_bytes.0 > 16 << 20 {
+            let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
+            return Err(Problem::new("use the option block_bytes", wrong));
+        }
+        Ok(())
+    }
+}
+
+/// What is in force, as a file that would bring it into force again.
+pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
+    File {
+        meta: Some(volume.meta.to_string()),
+        blocks: Some(volume.blocks.to_string()),
+        data_dir: Some(volume.data_dir.clone()),
+        master_key_file: Some(volume.master_key_file.clone()),
+        log: Some(volume.log.clone()),
+        log_format: Some(volume.log_format),
+        listen: Some(serve.listen.clone()),
+        admin_listen: match &serve.admin_listen {
+            AdminListen::Default => None,
+            AdminListen::Off => Some("off".to_owned()),
+            AdminListen::At(address) => Some(address.clone()),
+        },
+        tls_cert: serve.tls.as_ref().map(|tls| tls.cert.clone()),
+        tls_key: serve.tls.as_ref().map(|tls| tls.key.clone()),
+        region: Some(serve.region.clone()),
+        domain: Some(serve.domains.clone()),
+        sigv2_presign: Some(serve.sigv2_presign),
+        block_bytes: Some(serve.block_bytes),
+        memory_budget: Some(serve.memory_budget),
+        connections_max: Some(serve.connections_max),
+        requests_max: Some(serve.requests_max),
+        body_timeout_seconds: Some(serve.body_timeout_seconds),
+        drain_timeout_seconds: Some(serve.drain_timeout_seconds),
+    }
+}
+
+/// An empty text counts as unset, so that a variable can be emptied in a compose file.
+fn text(value: Option<String>) -> Option<String> {
+    value.filter(|text| !text.is_empty())
+}

@@ -1,0 +1,129 @@
+//! Every option, declared once: its flag, its variable, its field in the file.
+
+use std::path::PathBuf;
+
+use super::{LogFormat, Size};
+
+/// Declares groups of options for the command line, and one file that holds them all.
+macro_rules! options {
+    ($(
+        $(#[doc = $group_doc:literal])*
+        group $group:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $(#[arg($($arg:tt)*)])?
+                $name:ident: $type:ty = $variable:literal,
+            )*
+        }
+    )*) => {
+        $(
+            $(#[doc = $group_doc])*
+            #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+            pub(crate) struct $group {
+                $(
+                    $(#[doc = $doc])*
+                    #[arg(long, env = $variable, hide_env_values = true $(, $($arg)*)?)]
+                    pub(crate) $name: Option<$type>,
+                )*
+            }
+
+            impl $group {
+                /// What this says, and where it says nothing, what `weaker` says.
+                pub(crate) fn or(self, weaker: $group) -> $group {
+                    $group { $($name: self.$name.or(weaker.$name),)* }
+                }
+
+                /// What a file says about these options.
+                pub(crate) fn from_file(file: &File) -> $group {
+                    $group { $($name: file.$name.clone(),)* }
+                }
+            }
+        )*
+
+        /// The configuration file.
+        #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, serde::Serialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct File {
+            $($(
+                $(#[doc = $doc])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub(crate) $name: Option<$type>,
+            )*)*
+        }
+
+        /// Every option: its field in the file and its variable.
+        #[cfg(test)]
+        pub(crate) const ALL: &[(&str, &str)] = &[$($((stringify!($name), $variable),)*)*];
+    };
+}
+
+options! {
+    /// Where a volume lives, and how to speak about it.
+    group Common {
+        /// Where the metadata lives: sqlite:PATH or memory: [default: sqlite:DATA_DIR/meta.db]
+        #[arg(value_name = "URL", global = true)]
+        meta: String = "ASHLAR_META",
+        /// Where blocks live: file:PATH, memory:, or
+        /// s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION [default: file:DATA_DIR/blocks]
+        #[arg(value_name = "URL", global = true)]
+        blocks: String = "ASHLAR_BLOCKS",
+        /// What the gateway keeps on this machine [default: ashlar-data]
+        #[arg(value_name = "DIR", global = true)]
+        data_dir: PathBuf = "ASHLAR_DATA_DIR",
+        /// The key under which users' secrets rest; made at the first start
+        /// [default: DATA_DIR/master.key]
+        #[arg(value_name = "FILE", global = true)]
+        master_key_file: PathBuf = "ASHLAR_MASTER_KEY_FILE",
+        /// What is logged: error, warn, info, debug, trace, or filters such as info,access=debug
+        /// [default: info]
+        #[arg(value_name = "LEVEL", global = true)]
+        log: String = "ASHLAR_LOG",
+        /// How log lines are written [default: text]
+        #[arg(value_name = "FORMAT", global = true)]
+        log_format: LogFormat = "ASHLAR_LOG_FORMAT",
+    }
+
+    /// How the gateway serves.
+    group Serving {
+        /// The address of the S3 endpoint [default: 127.0.0.1:9700]
+        #[arg(value_name = "HOST:PORT")]
+        listen: String = "ASHLAR_LISTEN",
+        /// The address of metrics and status, or off [default: 127.0.0.1:9701, or any free port if
+        /// that one is taken]
+        #[arg(value_name = "HOST:PORT")]
+        admin_listen: String = "ASHLAR_ADMIN_LISTEN",
+        /// The certificate chain in PEM; with it, the S3 endpoint speaks TLS
+        #[arg(value_name = "FILE")]
+        tls_cert: PathBuf = "ASHLAR_TLS_CERT",
+        /// The certificate's private key in PEM
+        #[arg(value_name = "FILE")]
+        tls_key: PathBuf = "ASHLAR_TLS_KEY",
+        /// The region that signatures name [default: us-east-1]
+        #[arg(value_name = "NAME")]
+        region: String = "ASHLAR_REGION",
+        /// A domain below which buckets are host names; may be repeated
+        #[arg(value_name = "DOMAIN", value_delimiter = ',')]
+        domain: Vec<String> = "ASHLAR_DOMAIN",
+        /// Whether URLs presigned with signature version 2 are accepted [default: true]
+        #[arg(value_name = "BOOL")]
+        sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
+        /// The size of a block; fixed when a volume is made [default: 4MiB]
+        #[arg(value_name = "SIZE")]
+        block_bytes: Size = "ASHLAR_BLOCK_BYTES",
+        /// The most that bodies in flight may hold in memory [default: 128MiB]
+        #[arg(value_name = "SIZE")]
+        memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
+        /// Connections served at a time [default: 4096]
+        #[arg(value_name = "COUNT")]
+        connections_max: u32 = "ASHLAR_CONNECTIONS_MAX",
+        /// Requests served at a time [default: 512]
+        #[arg(value_name = "COUNT")]
+        requests_max: u32 = "ASHLAR_REQUESTS_MAX",
+        /// How long a body may stall before the request ends [default: 30]
+        #[arg(value_name = "SECONDS")]
+        body_timeout_seconds: u64 = "ASHLAR_BODY_TIMEOUT_SECONDS",
+        /// How long requests under way may take to finish after SIGTERM [default: 30]
+        #[arg(value_name = "SECONDS")]
+        drain_timeout_seconds: u64 = "ASHLAR_DRAIN_TIMEOUT_SECONDS",
+    }
+}

@@ -1,0 +1,162 @@
+use std::path::PathBuf;
+
+use super::options::ALL;
+use super::{
+    AdminListen, BlocksPlace, Common, File, LogFormat, MetaPlace, Serving, Size, in_force,
+};
+
+const DEFAULT: &str = include_str!("../../../../config/default.toml");
+
+fn file(text: &str) -> File {
+    File::parse(text).expect("a valid file")
+}
+
+#[test]
+fn the_default_file_says_exactly_the_defaults() {
+    let (nothing, default) = (File::default(), file(DEFAULT));
+    assert_ne!(default, nothing, "the file says something");
+    let common = |file| Common::default().settle(file).expect("defaults settle");
+    let serving = |file| Serving::default().settle(file).expect("defaults settle");
+    assert_eq!(common(&default), common(&nothing));
+    assert_eq!(serving(&default), serving(&nothing));
+}
+
+#[test]
+fn the_default_file_names_every_option_even_where_it_is_commented_out() {
+    for (name, _) in ALL {
+        let named = DEFAULT.lines().any(|line| {
+            let line = line.strip_prefix("# ").unwrap_or(line);
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(" = "))
+        });
+        assert!(named, "config/default.toml does not name {name}");
+    }
+}
+
+#[test]
+fn what_the_default_file_comments_out_is_valid_too() {
+    let uncommented: String = DEFAULT
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(field) if ALL.iter().any(|(name, _)| field.starts_with(&format!("{name} = "))) => {
+                format!("{field}\n")
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let file = file(&uncommented);
+    let volume = Common::default().settle(&file).expect("it settles");
+    assert_eq!(volume, Common::default().settle(&File::default()).expect("defaults settle"));
+    let serve = Serving::default().settle(&file).expect("it settles");
+    assert!(serve.tls.is_some());
+    assert_eq!(serve.admin_listen, AdminListen::At(super::ADMIN_LISTEN_DEFAULT.to_owned()));
+}
+
+#[test]
+fn every_option_has_a_variable_of_its_own_name() {
+    for (name, variable) in ALL {
+        assert_eq!(*variable, format!("ASHLAR_{}", name.to_uppercase()));
+    }
+}
+
+#[test]
+fn a_field_that_nobody_knows_is_refused_by_line_and_name() {
+    let wrong = File::parse("region = \"x\"\n\nlisten_address = \"y\"\n").expect_err("unknown");
+    assert!(wrong.starts_with("line 3: unknown field `listen_address`"), "{wrong}");
+    assert!(!wrong.contains('\n'));
+    assert!(File::parse("requests_max = \"many\"").is_err());
+}
+
+#[test]
+fn a_flag_beats_the_file_and_the_file_beats_the_default() {
+    let file = file("region = \"from-file\"\nlisten = \"1.2.3.4:5\"\nlog_format = \"json\"");
+    let flags = Serving { region: Some("from-flag".to_owned()), ..Serving::default() };
+    let serve = flags.settle(&file).expect("it settles");
+    assert_eq!((&*serve.region, &*serve.listen), ("from-flag", "1.2.3.4:5"));
+    assert_eq!(serve.requests_max, 512);
+    let volume = Common::default().settle(&file).expect("it settles");
+    assert_eq!(volume.log_format, LogFormat::Json);
+}
+
+#[test]
+fn places_below_the_data_directory_follow_it() {
+    let flags = Common { data_dir: Some(PathBuf::from("/srv/x")), ..Common::default() };
+    let volume = flags.settle(&File::default()).expect("it settles");
+    assert_eq!(volume.meta, MetaPlace::Sqlite(PathBuf::from("/srv/x/meta.db")));
+    assert_eq!(volume.blocks, BlocksPlace::Folder(PathBuf::from("/srv/x/blocks")));
+    assert_eq!(volume.master_key_file, PathBuf::from("/srv/x/master.key"));
+}
+
+#[test]
+fn what_is_in_force_brings_itself_into_force() {
+    let given = file(
+        "blocks = \"s3://b/p/q?endpoint=http://127.0.0.1:9000&region=eu\"\nblock_bytes = \"1MiB\"
+         tls_cert = \"c\"\ntls_key = \"k\"\nadmin_listen = \"off\"\ndomain = [\"a\", \"b\"]",
+    );
+    let settle = |file: &File| {
+        let volume = Common::default().settle(file).expect("it settles");
+        (volume, Serving::default().settle(file).expect("it settles"))
+    };
+    let (volume, serve) = settle(&given);
+    let printed = toml::to_string(&in_force(&volume, &serve)).expect("it is TOML");
+    assert_eq!(settle(&file(&printed)), (volume, serve));
+}
+
+#[test]
+fn urls_say_where_things_live() {
+    let path = |text: &str| Some(PathBuf::from(text));
+    let sqlite = |url| match MetaPlace::parse(url) {
+        Ok(MetaPlace::Sqlite(path)) => Some(path),
+        _ => None,
+    };
+    assert_eq!(sqlite("sqlite:a/b.db"), path("a/b.db"));
+    assert_eq!(sqlite("sqlite:///a/b.db"), path("/a/b.db"));
+    assert_eq!(MetaPlace::parse("memory:"), Ok(MetaPlace::Memory));
+    let BlocksPlace::Bucket(place) =
+        BlocksPlace::parse("s3://blocks/ash/lar/?endpoint=http://127.0.0.1:9000")
+            .expect("a bucket")
+    else {
+        panic!("a bucket")
+    };
+    assert_eq!((&*place.bucket, &*place.prefix), ("blocks", "ash/lar"));
+    assert_eq!(place.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
+    assert_eq!(place.region, "us-east-1");
+}
+
+#[test]
+fn places_that_this_release_does_not_have_are_refused_in_a_sentence() {
+    let sentence = |url| MetaPlace::parse(url).expect_err(url).to_string();
+    for scheme in ["postgres", "mysql", "redis", "etcd"] {
+        let sentence = sentence(&format!("{scheme}://host/db"));
+        assert!(sentence.contains(&format!("this release does not have {scheme}; --meta takes")));
+    }
+    assert!(sentence("sqlite:").contains("names no file"));
+    assert!(sentence("nonsense").contains("none that is known"));
+    let blocks = |url| BlocksPlace::parse(url).expect_err(url).to_string();
+    assert!(blocks("s3://key:secret@b/").contains("credentials do not belong in a URL"));
+    assert!(blocks("s3://b/?endpont=x").contains("\"endpont\" is not known"));
+    assert!(blocks("s3://b/?endpoint=host:9000").contains("neither http:// nor https://"));
+}
+
+#[test]
+fn limits_that_cannot_work_are_refused() {
+    for text in [
+        "requests_max = 0",
+        "connections_max = 0",
+        "memory_budget = \"8MiB\"",
+        "block_bytes = \"32MiB\"",
+        "block_bytes = \"1KiB\"",
+        "tls_cert = \"only.pem\"",
+    ] {
+        assert!(Serving::default().settle(&file(text)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn sizes_are_read_and_written_exactly() {
+    for (text, bytes) in [("4MiB", 4 << 20), ("1GiB", 1 << 30), ("1500B", 1500), ("0B", 0)] {
+        assert_eq!(text.parse(), Ok(Size(bytes)));
+        assert_eq!(Size(bytes).to_string(), text);
+    }
+    assert_eq!("20GB".parse(), Ok(Size(20_000_000_000)));
+    assert!("many".parse::<Size>().is_err());
+}

@@ -1,0 +1,181 @@
+//! The operator's own access key and the master key: given, or made once at random.
+//!
+//! There is no default password and no secret derived from another. What is made here is written
+//! to a file that only its owner can read, whole or not at all, and never replaced.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use gateway::access::{MasterKey, Secret, check_access_key, check_secret};
+
+use crate::config::VolumeSettings;
+use crate::environment::{first_secret, secret_file, variable};
+use crate::problem::Problem;
+
+/// Characters of a generated access key and secret.
+const ACCESS_KEY_CHARS: usize = 20;
+const SECRET_CHARS: usize = 40;
+
+/// The operator's own access key.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    pub(crate) user: String,
+    pub(crate) password: Secret,
+    /// Where they came from.
+    pub(crate) source: Source,
+}
+
+/// Where the operator's credentials came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The operator chose them.
+    Environment,
+    /// An earlier start made them, and they stand in this file.
+    File(PathBuf),
+    /// They were made just now, and stand in this file.
+    Made(PathBuf),
+}
+
+/// Makes the data directory, readable by its owner alone.
+pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| {
+        Problem::new(format!("make the data directory {}", path.display()), error)
+            .remedy("choose a folder that this user can write with --data-dir")
+    })
+}
+
+/// The operator's credentials: those given, those made earlier, or fresh ones.
+pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
+    let user = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
+    let password = first_secret(&["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD"])?;
+    let (user, password) = match (user, password) {
+        (Some(user), Some(password)) => (user.expose().to_owned(), password),
+        (None, None) => return kept_root(&data_dir.join("root-credentials")),
+        (user, _) => {
+            let (given, missing) = if user.is_some() {
+                ("ASHLAR_ROOT_USER", "ASHLAR_ROOT_PASSWORD")
+            } else {
+                ("ASHLAR_ROOT_PASSWORD", "ASHLAR_ROOT_USER")
+            };
+            let wrong = format!("{given} is set and {missing} is not");
+            return Err(Problem::new("use the root credentials", wrong)
+                .remedy("set both, or neither to have random ones made"));
+        }
+    };
+    let root = Root { user, password, source: Source::Environment };
+    check(&root).map_err(|wrong| Problem::new("use the root credentials", wrong))?;
+    Ok(root)
+}
+
+fn check(root: &Root) -> Result<(), String> {
+    check_access_key(&root.user).map_err(|error| error.to_string())?;
+    check_secret(root.password.expose()).map_err(|error| error.to_string())
+}
+
+/// Credentials made once. The file can be sourced by a shell.
+fn kept_root(path: &Path) -> Result<Root, Problem> {
+    let fresh = || {
+        let (user, password) = (random_text(ACCESS_KEY_CHARS)?, random_text(SECRET_CHARS)?);
+        Ok(format!("ASHLAR_ROOT_USER={user}\nASHLAR_ROOT_PASSWORD={password}\n"))
+    };
+    let (text, made) = keep(path, fresh)?;
+    let value = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::trim)
+    };
+    let source = if made { Source::Made(path.to_owned()) } else { Source::File(path.to_owned()) };
+    let found = value("ASHLAR_ROOT_USER").zip(value("ASHLAR_ROOT_PASSWORD"));
+    let root = found.map(|(user, password)| Root {
+        user: user.to_owned(),
+        password: Secret::new(password),
+        source,
+    });
+    root.filter(|root| check(root).is_ok()).ok_or_else(|| {
+        Problem::new(
+            format!("read the root credentials in {}", path.display()),
+            "they are not lines of ASHLAR_ROOT_USER=… and ASHLAR_ROOT_PASSWORD=…",
+        )
+        .remedy("restore the file, or remove it to have new credentials made")
+    })
+}
+
+/// The master key: from the environment, or from its file, which is made if there is none.
+pub(crate) fn master_key(settings: &VolumeSettings) -> Result<MasterKey, Problem> {
+    // Not `secret`: `ASHLAR_MASTER_KEY_FILE` is an option, and has been read.
+    let path = &settings.master_key_file;
+    let given = variable("ASHLAR_MASTER_KEY")?.map(Secret::new);
+    let (text, place) = match given {
+        Some(given) => (given, "ASHLAR_MASTER_KEY".to_owned()),
+        None => {
+            keep(path, || {
+                let mut bytes = [0; MasterKey::BYTES];
+                random(&mut bytes)?;
+                Ok(MasterKey::new(bytes).expose() + "\n")
+            })?;
+            (secret_file(path)?, path.display().to_string())
+        }
+    };
+    MasterKey::parse(text.expose())
+        .map_err(|error| Problem::new(format!("use the master key in {place}"), error))
+}
+
+/// Text of a file, or of a fresh one if there is none; and whether it was made. Two that make it
+/// at the same time end with the same.
+fn keep(
+    path: &Path,
+    fresh: impl FnOnce() -> Result<String, Problem>,
+) -> Result<(String, bool), Problem> {
+    let problem = |error: io::Error| {
+        Problem::new(format!("keep a secret in {}", path.display()), error)
+            .remedy("the file must be readable, and its folder writable, by this user")
+    };
+    match fs::read_to_string(path) {
+        Ok(text) => return Ok((text, false)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(problem(error)),
+    }
+    let text = fresh()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    // Such a file has the mode 0600 from its beginning.
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(problem)?;
+    file.write_all(text.as_bytes()).map_err(problem)?;
+    file.as_file().sync_all().map_err(problem)?;
+    match file.persist_noclobber(path) {
+        Ok(_) => {
+            let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(problem)?;
+            Ok((text, true))
+        }
+        Err(lost) if lost.error.kind() == io::ErrorKind::AlreadyExists => {
+            Ok((fs::read_to_string(path).map_err(problem)?, false))
+        }
+        Err(lost) => Err(problem(lost.error)),
+    }
+}
+
+/// Fills a buffer from the system's source of randomness.
+pub(crate) fn random(bytes: &mut [u8]) -> Result<(), Problem> {
+    getrandom::fill(bytes).map_err(|error| Problem::new("draw random bytes", error))
+}
+
+/// A fresh secret for a user.
+pub(crate) fn random_secret() -> Result<Secret, Problem> {
+    random_text(SECRET_CHARS).map(Secret::new)
+}
+
+/// Random letters and digits, which need no quotes in any shell, file or URL.
+fn random_text(chars: usize) -> Result<String, Problem> {
+    const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut text = String::with_capacity(chars);
+    while text.len() < chars {
+        let mut bytes = [0; 64];
+        random(&mut bytes)?;
+        // Bytes beyond the alphabet's end are drawn again, so that all characters are as likely.
+        let drawn = bytes.iter().filter_map(|&byte| ALPHABET.get(usize::from(byte & 63)));
+        text.extend(drawn.take(chars - text.len()).map(|&byte| char::from(byte)));
+    }
+    Ok(text)
+}

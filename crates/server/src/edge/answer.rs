@@ -1,0 +1,110 @@
+//! An answer's body on its way out, and what is noted when it has left.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use gateway::{Body, BoxError, Served};
+use http::StatusCode;
+use http_body::{Body as _, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use tracing::Span;
+use volume::Trips;
+
+use super::upload::Watch;
+use crate::metrics::{Metrics, RequestCost};
+
+/// What is known of a request when its answer begins. Noted once: when the answer's body has left,
+/// or has been given up.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) span: Span,
+    pub(crate) began: Instant,
+    pub(crate) status: StatusCode,
+    pub(crate) served: Served,
+    /// Round trips to the metadata store before the answer began.
+    pub(crate) trips: Trips,
+    pub(crate) upload: Arc<Watch>,
+    /// Held until the answer has left: a slow reader counts among the requests in flight.
+    pub(crate) _turn: Option<OwnedSemaphorePermit>,
+}
+
+/// An answer's body that closes its [`Account`] when it goes.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    body: Body,
+    account: Account,
+    first_byte: Option<Instant>,
+    bytes: u64,
+    failed: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn new(body: Body, account: Account) -> Outgoing {
+        Outgoing { body, account, first_byte: None, bytes: 0, failed: false }
+    }
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let _entered = this.account.span.enter();
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => {
+                this.first_byte.get_or_insert_with(Instant::now);
+                this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+            }
+            Some(Err(error)) => {
+                this.failed = true;
+                tracing::warn!(%error, "an answer's body ended early");
+            }
+            None => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        let account = &self.account;
+        let now = Instant::now();
+        let seconds = now.duration_since(account.began);
+        let first_byte = self.first_byte.unwrap_or(now).duration_since(account.began);
+        let received = account.upload.read();
+        let cost = RequestCost { seconds, first_byte, received, sent: self.bytes };
+        account.metrics.note(&account.served, account.status, cost);
+        let _entered = account.span.enter();
+        tracing::debug!(
+            target: "access",
+            op = account.served.operation,
+            bucket = account.served.bucket.as_deref().unwrap_or("-"),
+            status = account.status.as_u16(),
+            code = account.served.code.unwrap_or("-"),
+            reads = account.trips.reads,
+            commits = account.trips.commits,
+            bytes_in = received,
+            bytes_out = self.bytes,
+            first_byte_us = u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX),
+            duration_us = u64::try_from(seconds.as_micros()).unwrap_or(u64::MAX),
+            whole = !self.failed && self.body.is_end_stream(),
+        );
+    }
+}

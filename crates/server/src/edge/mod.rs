@@ -1,0 +1,263 @@
+//! The edge: what stands between sockets and the gateway, and the only code that names hyper.
+//!
+//! Every request gets an id before anything else happens to it, and every answer carries it. What
+//! can be decided without the body is decided before the body is read: health, admission. A panic
+//! below becomes a 500. What an operation means is not known here.
+
+mod answer;
+mod ids;
+mod listener;
+mod stall;
+mod upload;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use gateway::{Body, RequestId, Served};
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Incoming;
+use s3::{Code, Fault};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+pub(crate) use listener::{Listener, Seats, bind};
+
+use volume::Trips;
+
+use crate::metrics::Metrics;
+use answer::{Account, Outgoing};
+use ids::RequestIds;
+use upload::Watched;
+
+/// How long a request waits for its turn before it is told to slow down.
+const ADMISSION_WAIT: Duration = Duration::from_secs(1);
+
+/// How long an answer to `ready` holds, so that asking often costs the stores nothing.
+const READY_HOLDS: Duration = Duration::from_secs(1);
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
+const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
+
+/// What answers requests.
+pub(crate) trait Service: Send + Sync + 'static {
+    /// Answers a request. May panic.
+    fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
+
+    /// Whether requests can be served now.
+    fn ready(&self) -> impl Future<Output = bool> + Send;
+}
+
+/// Whether a request came through a connection that may be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// Yes.
+    Taken,
+    /// There are too many connections: it is told so, and goes.
+    None,
+}
+
+/// The edge of one gateway.
+#[derive(Debug)]
+pub(crate) struct Edge<S> {
+    service: S,
+    metrics: Arc<Metrics>,
+    ids: RequestIds,
+    requests: Arc<Semaphore>,
+    draining: AtomicBool,
+    ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
+}
+
+impl<S: Service> Edge<S> {
+    /// An edge that lets `requests_max` requests through at a time.
+    pub(crate) fn new(
+        service: S,
+        metrics: Arc<Metrics>,
+        requests_max: usize,
+        random: u64,
+    ) -> Edge<S> {
+        Edge {
+            service,
+            metrics,
+            ids: RequestIds::starting_at(random),
+            requests: Arc::new(Semaphore::new(requests_max)),
+            draining: AtomicBool::new(false),
+            ready: tokio::sync::Mutex::new(None),
+        }
+    }
+
+    /// From now on the gateway is not ready, so that no new clients are sent here.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Answers one request.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, seat: Seat) -> Response<Body> {
+        let id = self.ids.draw();
+        let span = tracing::info_span!("request", id = %id);
+        self.answer_as(request, seat, id, span.clone()).instrument(span).await
+    }
+
+    async fn answer_as(
+        &self,
+        request: Request<Incoming>,
+        seat: Seat,
+        id: String,
+        span: tracing::Span,
+    ) -> Response<Body> {
+        let began = Instant::now();
+        let (head, body) = request.into_parts();
+        let (body, upload) = Watched::new(body);
+        let (method, version) = (head.method.clone(), head.version);
+        let expects_continue = head.headers.contains_key(header::EXPECT);
+        let mut turn = None;
+        let mut response = if seat == Seat::None {
+            self.slow_down("connections", head.uri.path(), &id)
+        } else if let Some(check) = Health::asked(&head.method, head.uri.path()) {
+            self.health(check).await
+        } else {
+            let granted = Arc::clone(&self.requests).acquire_owned();
+            match tokio::time::timeout(ADMISSION_WAIT, granted).await {
+                Ok(Ok(granted)) => {
+                    turn = Some(granted);
+                    let mut request = Request::from_parts(head, body.boxed_unsync());
+                    request.extensions_mut().insert(RequestId(id.clone()));
+                    self.handle(request, &id).await
+                }
+                _ => self.slow_down("requests", head.uri.path(), &id),
+            }
+        };
+        let closes = seat == Seat::None || !upload.read_to_end(expects_continue).await;
+        if closes && version < Version::HTTP_2 {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        let account = Account {
+            metrics: Arc::clone(&self.metrics),
+            span,
+            began,
+            status: response.status(),
+            served: response.extensions_mut().remove::<Served>().unwrap_or_default(),
+            trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
+            upload,
+            _turn: turn,
+        };
+        finish(response, &method, &id, account)
+    }
+
+    /// The gateway's answer, or that of a gateway that broke down over it.
+    async fn handle(&self, request: Request<Body>, id: &str) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let handled = AssertUnwindSafe(self.service.handle(request)).catch_unwind().await;
+        handled.unwrap_or_else(|panic| {
+            self.metrics.panics.inc();
+            let message = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            tracing::error!(message, "a request ended in a panic");
+            fault(Code::InternalError, &path, id)
+        })
+    }
+
+    fn slow_down(&self, limit: &'static str, path: &str, id: &str) -> Response<Body> {
+        self.metrics.turn_away(limit);
+        let mut response = fault(Code::SlowDown, path, id);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        response
+    }
+
+    async fn health(&self, check: Health) -> Response<Body> {
+        let well = match check {
+            Health::Alive => true,
+            Health::Ready => !self.draining.load(Ordering::Relaxed) && self.ready().await,
+        };
+        let status = if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let mut response = Response::new(empty());
+        *response.status_mut() = status;
+        response.extensions_mut().insert(Served { operation: "Health", ..Served::default() });
+        response
+    }
+
+    /// Asks at most once a second, however many ask here.
+    async fn ready(&self) -> bool {
+        let mut known = self.ready.lock().await;
+        match *known {
+            Some((at, ready)) if at.elapsed() < READY_HOLDS => ready,
+            _ => {
+                let ready = self.service.ready().await;
+                *known = Some((Instant::now(), ready));
+                ready
+            }
+        }
+    }
+}
+
+/// A question about health, on paths that no bucket can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    /// Asks the process only: an outage behind it must not restart gateways.
+    Alive,
+    /// Asks whether requests can be served.
+    Ready,
+}
+
+impl Health {
+    fn asked(method: &Method, path: &str) -> Option<Health> {
+        if method != Method::GET && method != Method::HEAD {
+            return None;
+        }
+        match path {
+            "/-/healthy" | "/minio/health/live" => Some(Health::Alive),
+            "/-/ready" | "/minio/health/ready" | "/minio/health/cluster" => Some(Health::Ready),
+            _ => None,
+        }
+    }
+}
+
+/// Puts on an answer what every answer carries, and takes off what its method or status forbids.
+fn finish(response: Response<Body>, method: &Method, id: &str, account: Account) -> Response<Body> {
+    let (mut head, mut body) = response.into_parts();
+    let id = HeaderValue::from_str(id).unwrap_or(HeaderValue::from_static("-"));
+    head.headers.entry(HOST_ID).or_insert_with(|| id.clone());
+    head.headers.insert(REQUEST_ID, id);
+    head.headers.insert(header::SERVER, HeaderValue::from_static("Ashlar"));
+    if *method == Method::HEAD {
+        // The length that the body would have stays, as the gateway set it.
+        body = empty();
+    } else if matches!(head.status, StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT) {
+        head.headers.remove(header::CONTENT_LENGTH);
+        body = empty();
+    } else if let Some(bytes) = http_body::Body::size_hint(&body).exact() {
+        // One place decides the length: a body and a header that disagree would break framing.
+        head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    }
+    Response::from_parts(head, Outgoing::new(body, account).boxed_unsync())
+}
+
+/// An error document for what the gateway itself could not answer.
+fn fault(code: Code, path: &str, id: &str) -> Response<Body> {
+    let fault = Fault::new(code);
+    let document = fault.to_xml(path, id, id);
+    let body = Full::new(document.into()).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = fault.status();
+    let xml = HeaderValue::from_static("application/xml");
+    response.headers_mut().insert(header::CONTENT_TYPE, xml);
+    let served = Served { operation: "Unserved", code: Some(code.as_str()), ..Served::default() };
+    response.extensions_mut().insert(served);
+    response
+}
+
+fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}

@@ -1,0 +1,123 @@
+//! A request's body, watched: how much of it arrived, and what was left unread.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use gateway::BoxError;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+/// Bytes of an unread body that are read and thrown away so that the connection can go on, and so
+/// that an early answer does not reach the client as a reset.
+const DRAIN_BYTES_MAX: u64 = 1 << 20;
+
+/// How long that may take.
+const DRAIN_WAIT: Duration = Duration::from_secs(5);
+
+/// What is known of a body from outside while the gateway reads it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    read: AtomicU64,
+    touched: AtomicBool,
+    ended: AtomicBool,
+    /// The rest, once the gateway has let go of it.
+    rest: Mutex<Option<Incoming>>,
+}
+
+/// A body that reports to its [`Watch`], and hands over what is left of it when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    body: Option<Incoming>,
+    watch: Arc<Watch>,
+}
+
+impl Watched {
+    pub(crate) fn new(body: Incoming) -> (Watched, Arc<Watch>) {
+        let watch = Arc::new(Watch {
+            read: AtomicU64::new(0),
+            touched: AtomicBool::new(false),
+            ended: AtomicBool::new(body.is_end_stream()),
+            rest: Mutex::new(None),
+        });
+        (Watched { body: Some(body), watch: Arc::clone(&watch) }, watch)
+    }
+}
+
+impl Body for Watched {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        this.watch.touched.store(true, Ordering::Relaxed);
+        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            this.watch.read.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if frame.is_none() || body.is_end_stream() {
+            this.watch.ended.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        *self.watch.rest.lock().unwrap_or_else(PoisonError::into_inner) = self.body.take();
+    }
+}
+
+impl Watch {
+    /// Bytes read so far.
+    pub(crate) fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Whether the body was read to its end, now that the answer is known; reads what little is
+    /// left. A client that waits to be told to send its body is not told: reading would tell it.
+    pub(crate) async fn read_to_end(&self, expects_continue: bool) -> bool {
+        if self.ended.load(Ordering::Relaxed) {
+            return true;
+        }
+        if expects_continue && !self.touched.load(Ordering::Relaxed) {
+            return false;
+        }
+        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(rest) = rest else { return false };
+        if rest.size_hint().lower() > DRAIN_BYTES_MAX {
+            return false;
+        }
+        matches!(tokio::time::timeout(DRAIN_WAIT, drain(rest)).await, Ok(true))
+    }
+}
+
+/// Reads a body that is not longer than allowed; whether its end was reached.
+async fn drain(mut body: Incoming) -> bool {
+    let mut drained = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
+        drained += frame.data_ref().map_or(0, Bytes::len) as u64;
+        if drained > DRAIN_BYTES_MAX {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,120 @@
+//! From places to stores: the only code that names engines.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{
+    BlockCounters, BlockStore, BucketBlocks, BucketOptions, FolderBlocks, MemoryBlocks, Observed,
+    RetryLimits, Retrying,
+};
+use store::{MemoryStore, MetaStore};
+use store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::config::{BlocksPlace, BucketPlace, MetaPlace};
+use crate::environment::first_secret;
+use crate::problem::Problem;
+
+/// How long a start waits for the block store's first answer.
+const PROBE_WAIT: Duration = Duration::from_secs(15);
+
+/// Whether other processes may use the metadata store at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A gateway: alone, where the engine serves one host.
+    Serve,
+    /// A command beside a gateway.
+    Administer,
+}
+
+/// Opens the metadata store.
+pub(crate) async fn meta(place: &MetaPlace, purpose: Use) -> Result<Arc<dyn MetaStore>, Problem> {
+    match place {
+        MetaPlace::Memory => Ok(Arc::new(MemoryStore::new())),
+        MetaPlace::Sqlite(path) => {
+            let options = SqliteOptions { exclusive: purpose == Use::Serve };
+            let opened = SqliteStore::open(path, options).await;
+            let store = opened.map_err(|error| {
+                Problem::new(format!("open the metadata store {place}"), error)
+                    .remedy("--meta sqlite:PATH names a file in a folder that this user can write")
+            })?;
+            Ok(Arc::new(store))
+        }
+    }
+}
+
+/// A block store, and what it has been asked so far.
+pub(crate) struct Blocks {
+    pub(crate) store: Arc<dyn BlockStore>,
+    pub(crate) counters: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// Opens the block store and sees whether blocks can be read and written there.
+pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Problem> {
+    let doing = || format!("use the block store {place}");
+    let remedy = match place {
+        BlocksPlace::Bucket(_) => {
+            "the bucket must exist, its endpoint must answer, and the key in \
+             ASHLAR_BLOCKS_ACCESS_KEY must be allowed to read and write it"
+        }
+        _ => "--blocks file:PATH names a folder that this user can write",
+    };
+    let problem = |error: block::BlockError| Problem::new(doing(), error).remedy(remedy);
+    let blocks = match place {
+        BlocksPlace::Memory => layered(MemoryBlocks::new(), seed),
+        BlocksPlace::Folder(path) => {
+            layered(FolderBlocks::open(path).await.map_err(problem)?, seed)
+        }
+        BlocksPlace::Bucket(bucket) => {
+            let options = bucket_options(bucket)?;
+            layered(BucketBlocks::connect(options).map_err(problem)?, seed)
+        }
+    };
+    match tokio::time::timeout(PROBE_WAIT, blocks.store.probe()).await {
+        Ok(probed) => probed.map_err(problem)?,
+        Err(_) => {
+            let wrong = format!("no answer within {} seconds", PROBE_WAIT.as_secs());
+            return Err(Problem::new(doing(), wrong).remedy(remedy));
+        }
+    }
+    Ok(blocks)
+}
+
+/// Every place gets the same layers: requests are counted, and repeated when they fail.
+fn layered<B: BlockStore>(place: B, seed: u64) -> Blocks {
+    let store = Arc::new(Retrying::new(Observed::new(place), RetryLimits::default(), seed));
+    let counted = Arc::clone(&store);
+    Blocks { store, counters: Arc::new(move || (counted.inner().counters(), counted.retries())) }
+}
+
+fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
+    let missing = |name: &str| {
+        Problem::new(format!("use the bucket {:?}", place.bucket), format!("{name} is not set"))
+            .remedy(
+                "set ASHLAR_BLOCKS_ACCESS_KEY and ASHLAR_BLOCKS_SECRET_KEY, or the AWS variables",
+            )
+    };
+    let access_key = first_secret(&["ASHLAR_BLOCKS_ACCESS_KEY", "AWS_ACCESS_KEY_ID"])?
+        .ok_or_else(|| missing("ASHLAR_BLOCKS_ACCESS_KEY"))?;
+    let secret_key = first_secret(&["ASHLAR_BLOCKS_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"])?
+        .ok_or_else(|| missing("ASHLAR_BLOCKS_SECRET_KEY"))?;
+    Ok(BucketOptions {
+        endpoint: place.endpoint.clone(),
+        region: place.region.clone(),
+        prefix: place.prefix.clone(),
+        // AWS itself wants the bucket in the host name; whoever has an endpoint of its own may not
+        // have the names for that.
+        path_style: place.endpoint.is_some(),
+        ..BucketOptions::new(
+            &place.bucket,
+            access_key.expose(),
+            block::Secret::new(secret_key.expose()),
+        )
+    })
+}

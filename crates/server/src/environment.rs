@@ -1,0 +1,57 @@
+//! Secrets from the environment, or from files that it names.
+//!
+//! Options come through the command line's parser; this is for what must not stand on a command
+//! line or in a configuration file.
+
+use std::path::Path;
+
+use gateway::access::Secret;
+
+use crate::problem::Problem;
+
+/// The value of a variable; one that is empty counts as unset.
+pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks for secrets by name")]
+    match std::env::var(name) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(Problem::new(format!("read the variable {name}"), "it is not UTF-8"))
+        }
+    }
+}
+
+/// A secret from the variable `name`, or from the file that `name` with `_FILE` points to.
+pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
+    let file_name = format!("{name}_FILE");
+    match (variable(name)?, variable(&file_name)?) {
+        (Some(_), Some(_)) => {
+            let wrong = format!("both {name} and {file_name} are set");
+            Err(Problem::new(format!("read {name}"), wrong).remedy("set one of them"))
+        }
+        (Some(value), None) => Ok(Some(Secret::new(value))),
+        (None, Some(path)) => secret_file(Path::new(&path)).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The first of several variables that is set, each as [`secret`].
+pub(crate) fn first_secret(names: &[&str]) -> Result<Option<Secret>, Problem> {
+    for name in names {
+        if let Some(found) = secret(name)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// A secret from a file, without the white space around it.
+pub(crate) fn secret_file(path: &Path) -> Result<Secret, Problem> {
+    let doing = || format!("read the secret in {}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| Problem::new(doing(), error))?;
+    match text.trim() {
+        "" => Err(Problem::new(doing(), "the file is empty")),
+        text => Ok(Secret::new(text)),
+    }
+}

@@ -1,0 +1,20 @@
+//! The program `ashlar`: commands, configuration, listeners, telemetry, shutdown.
+//!
+//! This is the only crate that reads the environment and names engines. It wires the others
+//! together and knows what none of them does: sockets, TLS, signals, files of secrets.
+
+mod admin;
+mod cli;
+mod commands;
+mod config;
+mod credentials;
+mod edge;
+mod engines;
+mod environment;
+mod logging;
+mod metrics;
+mod problem;
+mod serve;
+mod tls;
+
+pub use cli::main;

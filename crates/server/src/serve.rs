@@ -1,0 +1,250 @@
+//! `ashlar serve`: the parts put together, in order, and taken apart again.
+//!
+//! Whatever can fail fails before the first request is answered. At the end, nothing new is
+//! accepted, what is under way finishes, then the volume ends its session.
+
+mod announce;
+mod observe;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gateway::access::{Access, Identity};
+use gateway::{Body, Gateway};
+use http::{Request, Response};
+use store::MetaStore;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use volume::{Volume, VolumeOptions};
+
+use crate::config::{MetaPlace, ServeSettings, VolumeSettings};
+use crate::edge::{Edge, Listener, Seats, Service, bind};
+use crate::engines::{self, Blocks, Use};
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+use crate::tls::{RELOAD_EVERY, Tls};
+use crate::{admin, credentials};
+
+/// How often access keys and policies are read again.
+const ACCESS_EVERY: Duration = Duration::from_secs(1);
+
+/// The exit status of a gateway that was told twice to stop.
+const EXIT_IMPATIENT: i32 = 130;
+
+/// Serves until told to stop.
+pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Result<(), Problem> {
+    let signals = Signals::catch()?;
+    credentials::make_data_dir(&volume.data_dir)?;
+    let tls = serve.tls.clone().map(Tls::load).transpose()?;
+    let socket = bind(&serve.listen).await?;
+    let admin = admin::socket(&serve.admin_listen).await?;
+    let root = credentials::root(&volume.data_dir)?;
+    let master = credentials::master_key(&volume)?;
+    let mut random = [0; 8];
+    credentials::random(&mut random)?;
+    let random = u64::from_ne_bytes(random);
+
+    let opened = open(&volume, &serve, random).await?;
+    let (shared, metrics) = (Arc::clone(&opened.volume), Arc::new(Metrics::new()));
+    observe::register(&metrics, &opened);
+    let identity = Identity::root(&root.user, root.password.clone());
+    let access = Arc::new(Access::new(identity, master));
+    refresh(&shared, &access).await.map_err(|error| Problem::new("read access keys", error))?;
+
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    tasks.spawn(keep_fresh(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
+    let settings = gateway::Settings {
+        region: serve.region.clone(),
+        domains: serve.domains.clone(),
+        sigv2_presign: serve.sigv2_presign,
+        body_patience: Duration::from_secs(serve.body_timeout_seconds),
+    };
+    let gateway = Gateway::new(Arc::clone(&shared), access, settings);
+    let service = S3 { gateway, volume: Arc::clone(&shared), well: AtomicBool::new(true) };
+    let requests_max = count(serve.requests_max);
+    let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), requests_max, random));
+    let listener = Listener {
+        socket,
+        tls: tls.clone(),
+        edge: Arc::clone(&edge),
+        seats: Seats::new(count(serve.connections_max)),
+        metrics: Arc::clone(&metrics),
+        patience: Duration::from_secs(serve.body_timeout_seconds),
+    };
+    announce::say(&volume, &serve, &root, &listener.socket, admin.as_ref());
+    if let Some(socket) = admin {
+        let status = observe::status(&volume, &opened);
+        tasks.spawn(admin::serve(socket, metrics, status, tasks.clone(), stop.clone()));
+    }
+    let drain = Duration::from_secs(serve.drain_timeout_seconds);
+    let accepting = stop.child_token();
+    tasks.spawn(signals.obey(tls, edge, accepting.clone(), stop.clone()));
+    if !listener.serve(accepting, drain).await {
+        tracing::warn!(seconds = drain.as_secs(), "stopping although requests are under way");
+    }
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+    shared.close().await;
+    opened.meta.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// What stands behind a gateway.
+#[derive(Debug)]
+struct Opened {
+    volume: Arc<Volume>,
+    meta: Arc<dyn MetaStore>,
+    blocks: Blocks,
+}
+
+async fn open(
+    settings: &VolumeSettings,
+    serve: &ServeSettings,
+    seed: u64,
+) -> Result<Opened, Problem> {
+    let meta = engines::meta(&settings.meta, Use::Serve).await?;
+    let blocks = engines::blocks(&settings.blocks, seed).await?;
+    let budget = serve.memory_budget.0;
+    let options = VolumeOptions {
+        block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
+        write_budget_bytes: budget / 2,
+        read_budget_bytes: budget / 2,
+        // Both engines that there are serve one process, which their own locks see to.
+        sole: matches!(settings.meta, MetaPlace::Sqlite(_) | MetaPlace::Memory),
+        place: place(),
+        ..VolumeOptions::default()
+    };
+    let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
+    let volume = opened
+        .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
+    Ok(Opened { volume, meta, blocks })
+}
+
+/// Where this process runs, for people who see its session.
+fn place() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}
+
+fn count(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX).min(tokio::sync::Semaphore::MAX_PERMITS)
+}
+
+async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeError> {
+    let (users, policies) = (volume.users().await?, volume.policies().await?);
+    for unusable in access.replace(users, policies) {
+        tracing::warn!(%unusable, "grants nothing");
+    }
+    Ok(())
+}
+
+/// Reads access keys again and again. While that fails, those known stay in force.
+async fn keep_fresh(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
+    let mut failing = false;
+    let mut ticks = tokio::time::interval(ACCESS_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = stop.cancelled() => return,
+        }
+        match refresh(&volume, &access).await {
+            Ok(()) => failing = false,
+            Err(_) if failing => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot read access keys; those known stay in force");
+                failing = true;
+            }
+        }
+    }
+}
+
+/// The gateway, as the edge sees it.
+#[derive(Debug)]
+struct S3 {
+    gateway: Arc<Gateway>,
+    volume: Arc<Volume>,
+    /// What was last found, so that a change is logged and a state is not.
+    well: AtomicBool,
+}
+
+impl Service for S3 {
+    async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let (mut response, trips) = volume::measured(self.gateway.handle(request)).await;
+        response.extensions_mut().insert(trips);
+        response
+    }
+
+    async fn ready(&self) -> bool {
+        let health = self.volume.check().await;
+        let ready = health.is_ready();
+        if self.well.swap(ready, Ordering::Relaxed) != ready {
+            if ready {
+                tracing::info!("ready again");
+            } else {
+                tracing::warn!(?health, "not ready");
+            }
+        }
+        ready
+    }
+}
+
+/// The signals that a gateway obeys.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals, Problem> {
+        let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
+        Ok(Signals {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+            hangup: catch(SignalKind::hangup())?,
+        })
+    }
+
+    /// Until all has stopped: the first request to stop is obeyed in good order, the second at
+    /// once. In between the certificate is kept fresh.
+    async fn obey<S: Service>(
+        mut self,
+        tls: Option<Tls>,
+        edge: Arc<Edge<S>>,
+        accepting: CancellationToken,
+        stop: CancellationToken,
+    ) {
+        let mut ticks = tokio::time::interval(RELOAD_EVERY);
+        loop {
+            let always = tokio::select! {
+                _ = self.terminate.recv() => { told(&*edge, &accepting); continue }
+                _ = self.interrupt.recv() => { told(&*edge, &accepting); continue }
+                () = stop.cancelled() => return,
+                _ = self.hangup.recv() => true,
+                _ = ticks.tick() => false,
+            };
+            match tls.as_ref().map(|tls| tls.reload(always)) {
+                Some(Ok(true)) => tracing::info!("the TLS certificate was read again"),
+                Some(Err(problem)) => {
+                    tracing::warn!(%problem, "the TLS certificate in use stays in use");
+                }
+                Some(Ok(false)) | None => {}
+            }
+        }
+    }
+}
+
+fn told<S: Service>(edge: &Edge<S>, accepting: &CancellationToken) {
+    if accepting.is_cancelled() {
+        tracing::warn!("told twice to stop: stopping at once");
+        std::process::exit(EXIT_IMPATIENT);
+    }
+    tracing::info!("told to stop: finishing what is under way");
+    edge.drain();
+    accepting.cancel();
+}

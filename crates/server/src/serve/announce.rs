@@ -1,0 +1,70 @@
+//! What a person sees first: where the gateway is, and how to reach it.
+
+use std::io::IsTerminal;
+
+use tokio::net::TcpListener;
+
+use crate::config::{LogFormat, ServeSettings, VolumeSettings};
+use crate::credentials::{Root, Source};
+
+/// Logs where the gateway listens. On a terminal, or when credentials were made, prints what to
+/// paste into clients; machines that read logs never see a secret.
+pub(super) fn say(
+    volume: &VolumeSettings,
+    serve: &ServeSettings,
+    root: &Root,
+    socket: &TcpListener,
+    admin: Option<&TcpListener>,
+) {
+    let address = |socket: &TcpListener| {
+        socket.local_addr().map_or_else(|_| "unknown".to_owned(), |address| address.to_string())
+    };
+    let scheme = if serve.tls.is_some() { "https" } else { "http" };
+    let endpoint = format!("{scheme}://{}", address(socket));
+    let admin =
+        admin.map_or_else(|| "off".to_owned(), |socket| format!("http://{}", address(socket)));
+    tracing::info!(
+        endpoint,
+        admin,
+        meta = %volume.meta,
+        blocks = %volume.blocks,
+        version = env!("CARGO_PKG_VERSION"),
+        "serving"
+    );
+    let made = matches!(root.source, Source::Made(_));
+    let wanted = made || std::io::stdout().is_terminal();
+    if volume.log_format == LogFormat::Text && wanted {
+        crate::commands::say(format_args!("{}", snippet(&endpoint, &serve.region, root)));
+    }
+}
+
+/// What to paste. Credentials that the operator chose stand for themselves as variables.
+fn snippet(endpoint: &str, region: &str, root: &Root) -> String {
+    let endpoint = endpoint.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+    let (user, password, origin, python) = match &root.source {
+        Source::Environment => (
+            "\"$ASHLAR_ROOT_USER\"".to_owned(),
+            "\"$ASHLAR_ROOT_PASSWORD\"".to_owned(),
+            String::new(),
+            ("os.environ[\"ASHLAR_ROOT_USER\"]".to_owned(), {
+                "os.environ[\"ASHLAR_ROOT_PASSWORD\"]".to_owned()
+            }),
+        ),
+        Source::File(path) | Source::Made(path) => {
+            let (user, password) = (root.user.clone(), root.password.expose().to_owned());
+            let python = (format!("\"{user}\""), format!("\"{password}\""));
+            let origin = format!("  The credentials are kept in {}.\n", path.display());
+            (user, password, origin, python)
+        }
+    };
+    let import =
+        if root.source == Source::Environment { "import os, boto3" } else { "import boto3" };
+    format!(
+        "\nAshlar serves S3 at {endpoint}\n{origin}\n  \
+         mc alias set ashlar {endpoint} {user} {password}\n\n  \
+         {import}\n  s3 = boto3.client(\n      \"s3\",\n      endpoint_url=\"{endpoint}\",\n      \
+         region_name=\"{region}\",\n      aws_access_key_id={},\n      aws_secret_access_key={},\n  \
+         )\n",
+        python.0, python.1
+    )
+}

@@ -1,0 +1,140 @@
+//! What operators see of a volume: its counters as metrics, its state as JSON.
+
+use std::fmt;
+use std::sync::Arc;
+
+use block::BlockCounters;
+use futures::FutureExt;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use serde_json::json;
+use tokio::time::Instant;
+use volume::{Health, Volume};
+
+use super::Opened;
+use crate::admin::StatusOf;
+use crate::config::VolumeSettings;
+use crate::metrics::Metrics;
+
+/// Adds what the volume and its block store count.
+pub(super) fn register(metrics: &Metrics, opened: &Opened) {
+    let counters = Arc::clone(&opened.blocks.counters);
+    metrics.collect_from(Behind { volume: Arc::clone(&opened.volume), blocks: counters });
+}
+
+struct Behind {
+    volume: Arc<Volume>,
+    blocks: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
+}
+
+impl fmt::Debug for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Behind")
+    }
+}
+
+impl Collector for Behind {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let seen = self.volume.counters();
+        let trips = [("read", seen.meta_reads), ("commit", seen.meta_commits)];
+        let what = "Round trips to the metadata store";
+        family(&mut encoder, "ashlar_store_round_trips", what, "verb", &trips)?;
+        let plans = [
+            ("sent", seen.plans),
+            ("refused", seen.refused),
+            ("in_doubt", seen.in_doubt),
+            ("unresolved", seen.unresolved),
+        ];
+        family(&mut encoder, "ashlar_volume_plans", "Plans, by fate", "fate", &plans)?;
+        let reclaimed = [
+            ("files_reaped", seen.files_reaped),
+            ("blocks_reaped", seen.blocks_reaped),
+            ("bytes_reaped", seen.bytes_reaped),
+            ("blocks_swept", seen.blocks_swept),
+            ("blocks_abandoned", seen.blocks_abandoned),
+        ];
+        let what = "What was deleted behind the scenes";
+        family(&mut encoder, "ashlar_volume_reclaimed", what, "what", &reclaimed)?;
+        let panics = [("task", seen.panics)];
+        family(&mut encoder, "ashlar_volume_panics", "Tasks that panicked", "what", &panics)?;
+
+        let (blocks, retries) = (self.blocks)();
+        let verbs = [
+            ("put", blocks.put),
+            ("get", blocks.get),
+            ("size", blocks.size),
+            ("delete", blocks.delete),
+            ("sessions", blocks.sessions),
+            ("list", blocks.list),
+            ("probe", blocks.probe),
+        ];
+        let requests = verbs.map(|(verb, count)| (verb, count.requests));
+        let what = "Requests to the block store";
+        family(&mut encoder, "ashlar_blocks_requests", what, "verb", &requests)?;
+        let failures = verbs.map(|(verb, count)| (verb, count.failures));
+        let what = "Requests to the block store that failed";
+        family(&mut encoder, "ashlar_blocks_failures", what, "verb", &failures)?;
+        let bytes = verbs.map(|(verb, count)| (verb, count.bytes));
+        let what = "Bytes to and from the block store";
+        family(&mut encoder, "ashlar_blocks_bytes", what, "verb", &bytes)?;
+        let what = "Requests to the block store that were repeated";
+        family(&mut encoder, "ashlar_blocks_retries", what, "why", &[("failed", retries)])
+    }
+}
+
+fn family(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    what: &str,
+    label: &str,
+    values: &[(&str, u64)],
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, what, None, MetricType::Counter)?;
+    for (of, value) in values {
+        ConstCounter::new(*value).encode(metric.encode_family(&[(label, *of)])?)?;
+    }
+    Ok(())
+}
+
+/// The detailed status.
+pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
+    let volume = Arc::clone(&opened.volume);
+    let (meta, blocks) = (settings.meta.to_string(), settings.blocks.to_string());
+    let durability = format!("{:?}", opened.meta.durability()).to_lowercase();
+    let began = Instant::now();
+    Arc::new(move || {
+        let (volume, meta, blocks) = (Arc::clone(&volume), meta.clone(), blocks.clone());
+        let durability = durability.clone();
+        let up = began.elapsed().as_secs();
+        async move {
+            let Health { store: store_health, blocks: block_health, session } =
+                volume.check().await;
+            let well = |health: Result<(), String>| health.err().unwrap_or_else(|| "ok".to_owned());
+            let (record, counters) = (volume.record(), volume.counters());
+            json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "uptime_seconds": up,
+                "volume": {
+                    "id": hex::encode(record.id),
+                    "format": record.format,
+                    "generation": record.generation,
+                    "block_bytes": record.block_bytes,
+                    "session": well(session),
+                },
+                "meta": { "place": meta, "state": well(store_health), "durability": durability },
+                "blocks": { "place": blocks, "state": well(block_health) },
+                "counters": {
+                    "meta_reads": counters.meta_reads,
+                    "meta_commits": counters.meta_commits,
+                    "plans": counters.plans,
+                    "refused": counters.refused,
+                    "block_puts": counters.block_puts,
+                    "block_gets": counters.block_gets,
+                },
+            })
+        }
+        .boxed()
+    })
+}

@@ -1,0 +1,122 @@
+//! TLS: a certificate that can be renewed while it is in use.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::config::TlsFiles;
+use crate::problem::Problem;
+
+/// How often the files are looked at for a change.
+pub(crate) const RELOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// The server's side of TLS.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    acceptor: TlsAcceptor,
+    certificate: Arc<Certificate>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("files", &self.certificate.files).finish_non_exhaustive()
+    }
+}
+
+/// The certificate in use, and where it came from.
+#[derive(Debug)]
+struct Certificate {
+    files: TlsFiles,
+    provider: Arc<CryptoProvider>,
+    current: RwLock<(Arc<CertifiedKey>, Changed)>,
+}
+
+/// When the files last changed, as far as the file system says.
+type Changed = (Option<SystemTime>, Option<SystemTime>);
+
+impl Tls {
+    /// Loads the files; TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1.
+    pub(crate) fn load(files: TlsFiles) -> Result<Tls, Problem> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let key = load(&files, &provider)?;
+        let changed = changed(&files);
+        let certificate = Arc::new(Certificate {
+            files,
+            provider: Arc::clone(&provider),
+            current: RwLock::new((Arc::new(key), changed)),
+        });
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Problem::new("serve TLS", error))?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&certificate) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
+    }
+
+    pub(crate) async fn accept<T>(&self, stream: T) -> std::io::Result<TlsStream<T>>
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.acceptor.accept(stream).await
+    }
+
+    /// Loads the files again if they changed, or in any case if `always`. What does not load
+    /// leaves the certificate in use as it is. Answers whether there is a new one.
+    pub(crate) fn reload(&self, always: bool) -> Result<bool, Problem> {
+        let certificate = &*self.certificate;
+        let changed = changed(&certificate.files);
+        let known = certificate.current.read().unwrap_or_else(PoisonError::into_inner).1;
+        if changed == known && !always {
+            return Ok(false);
+        }
+        let fresh = load(&certificate.files, &certificate.provider)?;
+        let mut current = certificate.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = (Arc::new(fresh), changed);
+        Ok(true)
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(&current.0))
+    }
+}
+
+fn changed(files: &TlsFiles) -> Changed {
+    let of = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
+    (of(&files.cert), of(&files.key))
+}
+
+fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Problem> {
+    let cert_doing = || format!("read the TLS certificate in {}", files.cert.display());
+    let key_doing = || format!("read the TLS key in {}", files.key.display());
+    let chain = CertificateDer::pem_file_iter(&files.cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| Problem::new(cert_doing(), error))?;
+    if chain.is_empty() {
+        return Err(Problem::new(cert_doing(), "there is no PEM certificate in it"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| Problem::new(key_doing(), error))?;
+    let key = provider
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| Problem::new(key_doing(), error))?;
+    let certified = CertifiedKey::new(chain, key);
+    certified.keys_match().map_err(|error| {
+        Problem::new(cert_doing(), error).remedy("--tls-key must name this certificate's own key")
+    })?;
+    Ok(certified)
+}
