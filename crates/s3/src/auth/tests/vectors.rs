@@ -2,7 +2,7 @@
 
 use super::sent::{DAY, KEY, Sent, terms_at};
 use crate::Code;
-use crate::auth::{AuthKind, PayloadMode};
+use crate::auth::{AuthKind, PayloadMode, Terms};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -124,11 +124,65 @@ fn s3_a12_sigv2_query_of_the_documentation() {
 
     let late = sent.verify_on(&terms_at(1_175_139_621)).unwrap_err();
     assert_eq!((late.code, late.extra[0].0), (Code::AccessDenied, "Expires"));
-    let off = crate::auth::Terms { sigv2_presign: false, ..terms };
+    let off = Terms { sigv2_presign: false, ..terms };
     assert_eq!(sent.verify_on(&off).unwrap_err().code, Code::InvalidRequest);
 
     let mut by_path = sent.clone();
     by_path.host_bucket = None;
     by_path.path = "/johnsmith/photos/puppy.jpg".to_owned();
     by_path.verify_on(&terms).unwrap();
+}
+
+/// URLs that boto3 1.43 with botocore 1.44.5 presigned, its clock set to the day of the examples.
+#[test]
+fn s3_a12_urls_that_boto3_presigned_for_us_east_1() {
+    let sent = |method, target: &str| {
+        let rest = "AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE";
+        let target = target.replace("KEY", rest);
+        Sent::new(method, &format!("{target}&Expires=1369357200"), &[("host", "localhost:9700")])
+    };
+    let get = sent(
+        "GET",
+        "/b/k%20%C3%A9%2B/x%20y?versionId=null&response-content-type=text%2Fplain%3B%20charset\
+         %3Dutf-8&response-content-disposition=attachment%3B%20filename%3D%22a%20b.txt%22&KEY\
+         &Signature=eeiDDLVwyhMzHoqqdca12LZNlrg%3D",
+    );
+    let put = sent(
+        "PUT",
+        "/b/k?KEY&Signature=6YIe%2Bj5DbtX1V6AVz4d5qc%2FyHmQ%3D&content-type=text%2Fplain\
+         &x-amz-meta-a=b%20c&x-amz-acl=private",
+    );
+    let part = sent(
+        "PUT",
+        "/b/k?uploadId=u%2F1&partNumber=3&KEY&Signature=9KSTxWKl6RPxI4L3q%2FrJtVLmEnU%3D",
+    );
+    let head = sent("HEAD", "/b/k?KEY&Signature=inD4rbyMHe52lXkUDxfd1CwEKG4%3D");
+    let delete = sent("DELETE", "/b/k?KEY&Signature=PILY6QFA64w%2B7b32VXguc4ZYHBE%3D");
+    for (sent, hoisted) in [(get, 0), (put, 3), (part, 0), (head, 0), (delete, 0)] {
+        let verified = sent.verify().unwrap();
+        assert_eq!(verified.kind(), AuthKind::QueryV2);
+        assert_eq!(verified.hoisted().len(), hoisted);
+        let late = sent.verify_on(&terms_at(1_369_357_201)).unwrap_err();
+        assert_eq!(late.code, Code::AccessDenied);
+        let other = sent.tampered("Expires=1369357200", "Expires=1369357201");
+        assert_eq!(other.verify().unwrap_err().code, Code::SignatureDoesNotMatch);
+    }
+}
+
+#[test]
+fn s3_a8_a_url_that_boto3_presigned_for_eu_central_1() {
+    let sent = Sent::new(
+        "GET",
+        "/b/k%20%C3%A9%2B/x%20y?versionId=null&response-content-type=text%2Fplain%3B%20charset\
+         %3Dutf-8&response-content-disposition=attachment%3B%20filename%3D%22a%20b.txt%22\
+         &X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20261121\
+         %2Feu-central-1%2Fs3%2Faws4_request&X-Amz-Date=20261121T122506Z&X-Amz-Expires=3600\
+         &X-Amz-SignedHeaders=host&X-Amz-Signature=\
+         1b410bc79e3e20e7bd25123cd8f59a5e5b15f5dd26d95c2e9e56dfe13bf10ecc",
+        &[("host", "localhost:9700")],
+    );
+    let terms = Terms { region: "eu-central-1", ..terms_at(1_795_263_906) };
+    assert_eq!(sent.verify_on(&terms).unwrap().kind(), AuthKind::Query);
+    let other = sent.tampered("a%20b.txt", "a%20c.txt").verify_on(&terms);
+    assert_eq!(other.unwrap_err().code, Code::SignatureDoesNotMatch);
 }
