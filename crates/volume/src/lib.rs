@@ -42,3 +42,6 @@ pub use volume::{
     BUDGET_BYTES_DEFAULT, CHECK_DEADLINE, CLOSE_PATIENCE, Health, INLINE_BYTES_DEFAULT,
     META_READ_DEADLINE, Volume, VolumeOptions,
 };
+
+#[cfg(test)]
+mod tests;
