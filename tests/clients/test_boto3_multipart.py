@@ -163,7 +163,7 @@ def test_list_uploads(s3, bucket):
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 
 
-def test_upload_part_copy(s3, bucket):
+def test_upload_part_copy(s3, server, bucket):
     content = part_bytes(1, 11 * MIB)
     s3.put_object(Bucket=bucket, Key="from ä", Body=content)
     source = {"Bucket": bucket, "Key": "from ä"}
@@ -178,7 +178,10 @@ def test_upload_part_copy(s3, bucket):
         s3, upload,
         [{"PartNumber": 1, "ETag": first["ETag"]}, second, {"PartNumber": 3, "ETag": third["ETag"]}],
     )
-    assert done["ETag"] == multipart_etag(pieces)
+    if server.is_ashlar():  # a range copied by reference is not read, so its tag is no MD5
+        assert done["ETag"].endswith('-3"')
+    else:
+        assert done["ETag"] == multipart_etag(pieces)
     s3.delete_object(Bucket=bucket, Key="from ä")
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"".join(pieces)
 

@@ -80,9 +80,9 @@ fn s3_l4_url_encoding_keeps_slashes_only() {
 }
 
 #[test]
-fn times_stand_in_whole_seconds_of_utc() {
+fn times_stand_in_milliseconds_of_utc() {
     let time = datetime!(2026-01-02 05:04:05.999 +2);
-    assert_eq!(format_time(time), "2026-01-02T03:04:05.000Z");
+    assert_eq!(format_time(time), "2026-01-02T03:04:05.999Z");
 }
 
 proptest! {

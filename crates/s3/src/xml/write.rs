@@ -16,17 +16,19 @@ pub fn url_encode(text: &str) -> String {
     utf8_percent_encode(text, URL_KEEP).to_string()
 }
 
-/// A time in answers: `2026-01-02T03:04:05.000Z`, in whole seconds as HTTP headers have them.
+/// A time in answers: `2026-01-02T03:04:05.006Z`. Headers have whole seconds; here clients that
+/// compare an object's time with a file's want to know more.
 pub fn format_time(time: OffsetDateTime) -> String {
     let time = time.to_offset(time::UtcOffset::UTC);
     format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.000Z",
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
         time.year(),
         u8::from(time.month()),
         time.day(),
         time.hour(),
         time.minute(),
-        time.second()
+        time.second(),
+        time.millisecond()
     )
 }
 
