@@ -16,6 +16,7 @@ mod hints;
 mod inos;
 mod lanes;
 mod meters;
+mod reaper;
 mod run;
 mod session;
 mod tasks;
@@ -36,6 +37,7 @@ pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
 pub use lanes::LANES_MAX;
 pub use meters::{Counters, Trips, measured};
 pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
+pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
 pub use tasks::Tasks;
 pub use volume::{

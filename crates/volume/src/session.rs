@@ -19,7 +19,7 @@ use tracing::error;
 
 pub(crate) use beat::{Heart, end, others};
 pub(crate) use observe::{Others, Seen, fence};
-pub(crate) use start::{Started, start};
+pub(crate) use start::start;
 
 /// How often a session shows that it lives.
 pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);

@@ -2,6 +2,7 @@
 
 mod commit;
 mod faulty;
+mod reaping;
 mod sessions;
 
 use std::sync::Arc;

@@ -18,6 +18,7 @@ use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
 use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::meters::{Counters, Meters};
+use crate::reaper::{self, ReaperMemory};
 use crate::session::{self, BEAT_INTERVAL, Heart, Others, SESSION_SILENCE, Session};
 use crate::{Tasks, VolumeError};
 
@@ -111,6 +112,8 @@ pub struct Volume {
     pub(crate) traffic: Arc<Traffic>,
     /// Told when something lost its name.
     pub(crate) orphaned: Arc<Notify>,
+    /// Held by the reaper's pass.
+    pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
     /// Cancelled when the volume closes.
     pub(crate) closing: CancellationToken,
     /// Cancelled when nothing may go on any more.
@@ -222,10 +225,15 @@ impl Volume {
             meters,
             traffic,
             orphaned: Arc::default(),
+            reaping: tokio::sync::Mutex::default(),
             closing,
             gone,
             heart: tokio::sync::Mutex::new(Some(heart)),
         });
+        if options.collect {
+            let reaping = reaper::reap_always(Arc::downgrade(&volume));
+            drop(volume.tasks.spawn("reaper", reaping));
+        }
         Ok(volume)
     }
 

@@ -1,0 +1,364 @@
+//! Deletes what records say is dead, once nobody can be reading it.
+//!
+//! Foreground plans never drop a reference: they leave an orphan. A pass collects orphans, moves
+//! the volume's epoch on, and waits until every session has let go of what it read before. Then it
+//! takes each orphan's references away and names its blocks as *pending* in the same plans, so that
+//! a crash at any point leaves a record of what is still to be deleted. Every step may be repeated,
+//! and two reapers at once do no harm: each step guards the orphan it is about.
+//!
+//! It knows nothing of blocks that no record names; those are the sweeper's.
+
+mod files;
+mod release;
+mod uploads;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use record::{BlockId, Counter, Ino, Orphan, Timestamp, key, key::space};
+use store::{Entry, Guard, Key, Plan, Read, Value, Write};
+use tracing::{debug, warn};
+
+use crate::commit::Outcome;
+use crate::session::{entries, others, value};
+use crate::{Volume, VolumeError};
+
+/// How often the reaper looks for what it was not told of.
+pub const REAP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long it waits after it was told, so that one pass takes what is deleted together.
+pub const REAP_DELAY: Duration = Duration::from_millis(500);
+
+/// For how long a completed upload answers again.
+pub const UPLOAD_RESULT_KEPT: Duration = Duration::from_hours(24);
+
+/// Orphans that one pass takes.
+const ORPHANS_PER_PASS: usize = 10_000;
+
+/// Orphans that one round trip reads.
+const ORPHANS_AT_ONCE: u32 = 1_000;
+
+/// Pending blocks that one round trip reads.
+const PENDING_AT_ONCE: u32 = 256;
+
+/// Blocks deleted at the same time.
+const DELETES_AT_ONCE: usize = 8;
+
+/// How often a pass asks whether every session has let go: at first, and at most.
+const PATIENCE_MIN: Duration = Duration::from_millis(10);
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
+
+/// Passes of one [`Volume::reap_now`].
+const PASSES_MAX: u32 = 1_000;
+
+/// How many of them in a row may do nothing although something is dead.
+const VAIN_PASSES_MAX: u32 = 8;
+
+/// What the reaper remembers between passes.
+#[derive(Debug, Default)]
+pub(crate) struct ReaperMemory {
+    /// Completed uploads, and until when they answer: there is no need to look earlier.
+    kept: HashMap<Ino, Timestamp>,
+}
+
+/// An orphan as collected.
+#[derive(Clone, Debug)]
+struct Dead {
+    ino: Ino,
+    key: Key,
+    value: Value,
+    orphan: Orphan,
+}
+
+impl Dead {
+    fn decode(entry: &Entry) -> Result<Dead, VolumeError> {
+        let orphan = Orphan::decode(&entry.key, &entry.value)
+            .map_err(|error| corrupt(&entry.key, &error))?;
+        let suffix = <[u8; 8]>::try_from(entry.key.suffix())
+            .map_err(|_| VolumeError::Corrupt(format!("no orphan's key: {:?}", entry.key)))?;
+        let ino = Ino(u64::from_be_bytes(suffix));
+        Ok(Dead { ino, key: entry.key.clone(), value: entry.value.clone(), orphan })
+    }
+
+    /// Guards that nobody took the orphan meanwhile.
+    fn guard(&self) -> Guard {
+        Guard::Equals(self.key.clone(), self.value.clone())
+    }
+}
+
+pub(crate) fn corrupt(key: &Key, error: &record::DecodeError) -> VolumeError {
+    VolumeError::Corrupt(format!("the record {key:?} cannot be read: {error}"))
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// Files, parts and uploads that are gone.
+    pub orphans: u64,
+    /// Blocks that are gone.
+    pub blocks: u64,
+}
+
+impl Volume {
+    /// Deletes what is dead, until nothing is. Waits for readers that hold on to it, on every
+    /// gateway; completed uploads that still answer stay.
+    pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
+        let (mut all, mut vain) = (Reaped::default(), 0);
+        for _ in 0..PASSES_MAX {
+            match self.reap_once().await? {
+                None => return Ok(all),
+                Some(pass) if pass == Reaped::default() => vain += 1,
+                Some(pass) => {
+                    all.orphans += pass.orphans;
+                    all.blocks += pass.blocks;
+                    vain = 0;
+                }
+            }
+            // Something changed under each of these passes, or it is beyond what a reaper knows.
+            if vain == VAIN_PASSES_MAX {
+                return Ok(all);
+            }
+        }
+        Err(VolumeError::Unavailable("things die faster than they are reaped".to_owned()))
+    }
+
+    /// One pass; `None` if nothing was dead.
+    async fn reap_once(&self) -> Result<Option<Reaped>, VolumeError> {
+        let mut memory = self.reaping.lock().await;
+        let epoch = self.read_epoch().await?;
+        let mut dead = self.collect().await?;
+        let buckets: HashSet<Ino> =
+            dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
+        let now = self.now();
+        memory.kept.retain(|_, until| *until > now);
+        dead.retain(|dead| {
+            !memory.kept.contains_key(&dead.ino)
+                || uploads::bucket_of(&dead.orphan).is_some_and(|ino| buckets.contains(&ino))
+        });
+        let fresh = |dead: &Dead| !matches!(dead.orphan, Orphan::Doomed { .. });
+        if dead.iter().any(fresh) {
+            let passed = self.advance_epoch(epoch).await?;
+            self.wait_for_readers(passed).await?;
+        }
+        let idle = dead.is_empty();
+        let mut reaped = Reaped::default();
+        reaped.orphans += self.reap_files(&dead).await?;
+        reaped.orphans += self.reap_uploads(&dead, &buckets, &mut memory.kept).await?;
+        reaped.orphans += self.reap_buckets(&dead).await?;
+        reaped.blocks = self.delete_pending().await?;
+        self.meters.files_reaped.add(reaped.orphans);
+        Ok(if idle && reaped.blocks == 0 { None } else { Some(reaped) })
+    }
+
+    /// The orphans, as many as one pass takes.
+    async fn collect(&self) -> Result<Vec<Dead>, VolumeError> {
+        let (mut start, end) = key::partition(space::ORPHAN, 0);
+        let limit = ORPHANS_AT_ONCE.min(self.store.limits().range_records);
+        let mut dead = Vec::new();
+        while dead.len() < ORPHANS_PER_PASS {
+            let page = self.read_range(start, end.clone(), limit).await?;
+            for entry in &page {
+                dead.push(Dead::decode(entry)?);
+            }
+            match page.last() {
+                Some(last) if page.len() >= limit as usize => start = after(&last.key),
+                _ => break,
+            }
+        }
+        Ok(dead)
+    }
+
+    pub(crate) async fn read_range(
+        &self,
+        start: Key,
+        end: Key,
+        limit: u32,
+    ) -> Result<Vec<Entry>, VolumeError> {
+        let read = Read::Range { start, end, limit, follow: None };
+        Ok(entries(self.store.read(&[read]).await?.into_iter().next()))
+    }
+
+    async fn read_epoch(&self) -> Result<(Counter, Value), VolumeError> {
+        let at = key::epoch();
+        let found = self.store.read(&[Read::Record { key: at.clone(), follow: None }]).await?;
+        let missing = || VolumeError::Corrupt("the epoch is missing".to_owned());
+        let record = value(found.first()).ok_or_else(missing)?;
+        let epoch = Counter::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
+        Ok((epoch, record))
+    }
+
+    /// Moves the epoch on. What was collected before this is what the new epoch's readers cannot
+    /// have seen, so an advance by somebody else does not do: it may have come earlier.
+    async fn advance_epoch(&self, seen: (Counter, Value)) -> Result<u64, VolumeError> {
+        let at = key::epoch();
+        let (mut epoch, mut record) = seen;
+        loop {
+            let next = Counter(epoch.0 + 1);
+            let plan = Plan {
+                guards: vec![Guard::Equals(at.clone(), record.clone())],
+                writes: vec![Write::Put(at.clone(), next.encode(&at))],
+            };
+            match self.commit_plan(plan).await {
+                Outcome::Committed => {
+                    self.epochs.observe(next.0);
+                    return Ok(next.0);
+                }
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Refused { .. } | Outcome::Aborted(_) => {
+                    (epoch, record) = self.read_epoch().await?;
+                }
+            }
+        }
+    }
+
+    /// Waits until nobody anywhere reads in an epoch before this one.
+    async fn wait_for_readers(&self, epoch: u64) -> Result<(), VolumeError> {
+        let mut pause = PATIENCE_MIN;
+        loop {
+            let own = self.epochs.passed() >= epoch;
+            if own {
+                let others = others(&*self.store, self.session.nonce).await?;
+                if others.iter().all(|session| session.passed() >= epoch) {
+                    return Ok(());
+                }
+            }
+            tokio::select! {
+                () = self.closing.cancelled() => return Err(closing()),
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(PATIENCE_MAX);
+        }
+    }
+
+    /// Commits a plan of the volume's own.
+    pub(crate) async fn commit_plan(&self, plan: Plan) -> Outcome {
+        self.committer.commit(plan, self.reading(), None).await.0
+    }
+
+    /// Ends a bucket once its uploads and its files are gone.
+    async fn reap_buckets(&self, dead: &[Dead]) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        for bucket in dead.iter().filter(|dead| dead.orphan == Orphan::Bucket) {
+            let (start, end) = key::uploads(bucket.ino);
+            let uploads = self.read_range(start, end, 100).await?;
+            if !uploads.is_empty() {
+                reaped += self.abort_uploads(uploads).await?;
+                continue;
+            }
+            let lives = |dead: &&Dead| match &dead.orphan {
+                Orphan::File { bucket: of } | Orphan::Doomed { bucket: of, .. } => {
+                    *of == bucket.ino
+                }
+                Orphan::Bucket | Orphan::Upload { .. } => false,
+            };
+            // Its files were reaped in this pass, so the next one finds it alone.
+            if dead.iter().any(|dead| lives(&dead)) || dead.len() >= ORPHANS_PER_PASS {
+                reaped += 1;
+                continue;
+            }
+            let plan = Plan {
+                guards: vec![bucket.guard()],
+                writes: vec![
+                    Write::Delete(bucket.key.clone()),
+                    Write::Clear(key::tally(bucket.ino, key::Count::Bytes)),
+                ],
+            };
+            reaped += progress(self.commit_plan(plan).await)?;
+        }
+        Ok(reaped)
+    }
+
+    /// Deletes pending blocks, then the records that name them. A block that cannot be deleted now
+    /// stays pending.
+    pub(crate) async fn delete_pending(&self) -> Result<u64, VolumeError> {
+        let (mut start, end) = key::partition(space::PENDING, 0);
+        let mut deleted = 0;
+        loop {
+            let page = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
+            let Some(last) = page.last() else { return Ok(deleted) };
+            start = after(&last.key);
+            let gone: Vec<Key> = stream::iter(page)
+                .map(|entry| self.delete_block_of(entry.key))
+                .buffer_unordered(DELETES_AT_ONCE)
+                .filter_map(std::future::ready)
+                .collect()
+                .await;
+            if gone.is_empty() {
+                continue;
+            }
+            deleted += gone.len() as u64;
+            self.meters.blocks_reaped.add(gone.len() as u64);
+            let writes = gone.into_iter().map(Write::Delete).collect();
+            progress(self.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
+        }
+    }
+
+    /// Deletes the block of a pending record; answers the record's key if it is gone.
+    async fn delete_block_of(&self, key: Key) -> Option<Key> {
+        let id = BlockId(key.suffix().try_into().ok()?);
+        let deleting = tokio::time::timeout(self.deadlines.block, self.blocks.delete(id));
+        match deleting.await {
+            Ok(Ok(())) => Some(key),
+            Ok(Err(error)) => {
+                warn!(block = %id, %error, "a dead block could not be deleted yet");
+                None
+            }
+            Err(_late) => {
+                warn!(block = %id, "a dead block could not be deleted in time");
+                None
+            }
+        }
+    }
+}
+
+/// Whether a step of the reaper happened. A refusal means that somebody else did it, or that the
+/// next pass must look again.
+fn progress(outcome: Outcome) -> Result<u64, VolumeError> {
+    match outcome {
+        Outcome::Committed => Ok(1),
+        Outcome::Refused { .. } | Outcome::Aborted(_) => Ok(0),
+        Outcome::Failed(error) => Err(error),
+    }
+}
+
+pub(crate) fn closing() -> VolumeError {
+    VolumeError::Unavailable("the volume is closing".to_owned())
+}
+
+/// The first key behind this one.
+pub(crate) fn after(key: &Key) -> Key {
+    Key::from_bytes([key.as_bytes(), &[0]].concat())
+}
+
+/// Reaps whenever something died, and now and then, for as long as the volume lives.
+pub(crate) async fn reap_always(volume: std::sync::Weak<Volume>) {
+    loop {
+        let Some(alive) = volume.upgrade() else { return };
+        let (closing, orphaned) = (alive.closing.clone(), Arc::clone(&alive.orphaned));
+        drop(alive);
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(REAP_INTERVAL) => {}
+            () = orphaned.notified() => tokio::time::sleep(REAP_DELAY).await,
+        }
+        let Some(alive) = volume.upgrade() else { return };
+        if alive.closing.is_cancelled() || alive.session.is_fenced() {
+            return;
+        }
+        match alive.reap_once().await {
+            Ok(None) => {}
+            // What is left was not to be reaped now; it is looked at again in a while.
+            Ok(Some(reaped)) if reaped == Reaped::default() => {}
+            Ok(Some(reaped)) => {
+                debug!(orphans = reaped.orphans, blocks = reaped.blocks, "reaped");
+                // What died meanwhile was announced, but maybe not what a pass left behind.
+                alive.orphaned.notify_one();
+            }
+            Err(error) if alive.closing.is_cancelled() => debug!(%error, "reaping ended"),
+            Err(error) => warn!(%error, "reaping failed; it is tried again"),
+        }
+    }
+}

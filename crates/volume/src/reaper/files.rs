@@ -1,0 +1,250 @@
+//! Reaping files.
+//!
+//! A file whose blocks fit one plan goes in that plan, together with its inode's record, which
+//! whoever would share its blocks guards. A larger one is *doomed* first: its inode's record moves
+//! into the orphan, so that nobody finds it any more, and its content map goes page by page.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use futures::stream;
+use record::{BlockId, Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
+use store::{Guard, Key, Plan, Read, Value, Write};
+use tracing::warn;
+
+use super::release::{Held, ITEMS_PER_BLOCK, Owners, blocks_of, let_go};
+use super::{Dead, closing, corrupt, progress};
+use crate::session::value;
+use crate::{Volume, VolumeError};
+
+/// Files whose records and owners are read together.
+const FILES_AT_ONCE: usize = 64;
+
+/// The most blocks that one plan lets go of.
+const BLOCKS_PER_PLAN: usize = 256;
+
+/// Pages of part checksums that one plan removes.
+const SUM_PAGES_MAX: u32 = 64;
+
+/// A file that is dead, with its inode.
+#[derive(Debug)]
+struct DeadFile<'a> {
+    dead: &'a Dead,
+    bucket: Ino,
+    record: Value,
+    file: File,
+}
+
+impl Volume {
+    /// Reaps dead files. Answers for how many something was done.
+    pub(super) async fn reap_files(&self, dead: &[Dead]) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        let files: Vec<&Dead> = dead
+            .iter()
+            .filter(|dead| matches!(dead.orphan, Orphan::File { .. } | Orphan::Doomed { .. }))
+            .collect();
+        for files in files.chunks(FILES_AT_ONCE) {
+            if self.closing.is_cancelled() {
+                return Err(closing());
+            }
+            let (small, large, gone) = self.load(files).await?;
+            for dead in gone {
+                // Its inode is gone already: another reaper was faster, or this is its last step.
+                let plan = Plan {
+                    guards: vec![dead.guard(), Guard::Absent(key::inode(dead.ino))],
+                    writes: vec![Write::Delete(dead.key.clone())],
+                };
+                reaped += progress(self.commit_plan(plan).await)?;
+            }
+            reaped += self.reap_small(small).await?;
+            for file in large {
+                reaped += self.reap_large(file).await?;
+            }
+        }
+        Ok(reaped)
+    }
+
+    /// Reads the inodes of dead files: those that go in one plan, those that do not, and orphans
+    /// without an inode.
+    #[expect(clippy::type_complexity, reason = "three lists of the same call")]
+    async fn load<'a>(
+        &self,
+        files: &[&'a Dead],
+    ) -> Result<(Vec<DeadFile<'a>>, Vec<DeadFile<'a>>, Vec<&'a Dead>), VolumeError> {
+        let inode = |dead: &&Dead| Read::Record { key: key::inode(dead.ino), follow: None };
+        let reads: Vec<Read> = files.iter().map(inode).collect();
+        let found = self.store.read(&reads).await?;
+        let (mut small, mut large, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+        for (dead, found) in files.iter().zip(&found) {
+            let at = key::inode(dead.ino);
+            let (bucket, record) = match (&dead.orphan, value(Some(found))) {
+                (Orphan::Doomed { bucket, inode }, _) => (*bucket, inode.clone()),
+                (Orphan::File { bucket }, Some(record)) => (*bucket, record),
+                _ => {
+                    gone.push(*dead);
+                    continue;
+                }
+            };
+            let inode = Inode::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
+            let Some(file) = inode.file().cloned() else {
+                warn!(ino = dead.ino.0, "an orphan is no file; it is left alone");
+                continue;
+            };
+            let file = DeadFile { dead, bucket, record, file };
+            if file.is_small(&self.store.limits()) { small.push(file) } else { large.push(file) }
+        }
+        Ok((small, large, gone))
+    }
+
+    /// Reaps files that go in one plan each.
+    async fn reap_small(&self, files: Vec<DeadFile<'_>>) -> Result<u64, VolumeError> {
+        let held: Vec<Held> = files.iter().flat_map(DeadFile::held).collect();
+        let owners = self.owners(&held).await?;
+        let plans: Vec<Plan> = files.iter().map(|file| file.end(&owners)).collect();
+        let outcomes: Vec<_> = stream::iter(plans)
+            .map(|plan| self.commit_plan(plan))
+            .buffer_unordered(FILES_AT_ONCE)
+            .collect()
+            .await;
+        outcomes.into_iter().map(progress).sum()
+    }
+
+    /// Reaps a file whose content map is too large for one plan. Answers 0 if somebody else is at
+    /// it, who then goes on.
+    async fn reap_large(&self, file: DeadFile<'_>) -> Result<u64, VolumeError> {
+        let (bucket, ino) = (file.bucket, file.dead.ino);
+        let doomed = Orphan::Doomed { bucket, inode: file.record.clone() };
+        let doomed = doomed.encode(&file.dead.key);
+        let guard = Guard::Equals(file.dead.key.clone(), doomed.clone());
+        if !matches!(file.dead.orphan, Orphan::Doomed { .. }) {
+            let inode = key::inode(ino);
+            let plan = Plan {
+                guards: vec![file.dead.guard(), Guard::Equals(inode.clone(), file.record.clone())],
+                writes: vec![
+                    Write::Delete(inode),
+                    Write::Put(file.dead.key.clone(), doomed.clone()),
+                ],
+            };
+            if progress(self.commit_plan(plan).await)? == 0 {
+                return Ok(0);
+            }
+        }
+        match &file.file.content {
+            Content::Inline(_) => {}
+            Content::Slices(slices) => {
+                self.release(&guard, ino, slices, None).await?;
+            }
+            Content::Pages(starts) => {
+                for page in 0..u32::try_from(starts.len()).unwrap_or(u32::MAX) {
+                    self.reap_page(&guard, key::map_page(ino, page), ino).await?;
+                }
+            }
+        }
+        let mut plan = Plan { guards: vec![guard], writes: file.last_writes() };
+        plan.writes.push(Write::Delete(file.dead.key.clone()));
+        progress(self.commit_plan(plan).await)
+    }
+
+    async fn reap_page(&self, guard: &Guard, page: Key, ino: Ino) -> Result<(), VolumeError> {
+        let found = self.store.read(&[Read::Record { key: page.clone(), follow: None }]).await?;
+        // An earlier pass came as far as this.
+        let Some(record) = value(found.first()) else { return Ok(()) };
+        let slices = MapPage::decode(&page, &record).map_err(|error| corrupt(&page, &error))?.0;
+        self.release(guard, ino, &slices, Some(Write::Delete(page))).await
+    }
+
+    /// Lets `owner` go of the blocks of slices under a guard; `last` happens with the last of them.
+    pub(super) async fn release(
+        &self,
+        guard: &Guard,
+        owner: Ino,
+        slices: &[Slice],
+        last: Option<Write>,
+    ) -> Result<(), VolumeError> {
+        let held: Vec<Held> =
+            blocks_of(slices).into_iter().map(|block| Held { block, owner }).collect();
+        let room = self.store.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
+        let chunks: Vec<&[Held]> = held.chunks(BLOCKS_PER_PLAN.min(room.max(1))).collect();
+        for (index, held) in chunks.iter().enumerate() {
+            if self.closing.is_cancelled() {
+                return Err(closing());
+            }
+            let owners = self.owners(held).await?;
+            let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
+            for held in *held {
+                if let Some(owners) = owners.get(held) {
+                    let_go(&mut plan, *held, owners);
+                }
+            }
+            if index + 1 == chunks.len() {
+                plan.writes.extend(last.clone());
+            }
+            if plan.writes.is_empty() {
+                continue;
+            }
+            if progress(self.commit_plan(plan).await)? == 0 {
+                return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
+            }
+        }
+        if chunks.is_empty()
+            && let Some(last) = last
+        {
+            let plan = Plan { guards: vec![guard.clone()], writes: vec![last] };
+            progress(self.commit_plan(plan).await)?;
+        }
+        Ok(())
+    }
+}
+
+impl DeadFile<'_> {
+    /// Whether the file goes in one plan.
+    fn is_small(&self, limits: &store::Limits) -> bool {
+        let blocks = match &self.file.content {
+            Content::Inline(_) => 0,
+            Content::Slices(slices) => slices.len(),
+            Content::Pages(_) => return false,
+        };
+        let items = blocks * ITEMS_PER_BLOCK + self.sum_pages() as usize + 16;
+        !matches!(self.dead.orphan, Orphan::Doomed { .. }) && items <= limits.plan_items
+    }
+
+    fn held(&self) -> Vec<Held> {
+        let blocks = match &self.file.content {
+            Content::Slices(slices) => blocks_of(slices),
+            Content::Inline(_) | Content::Pages(_) => std::collections::BTreeSet::<BlockId>::new(),
+        };
+        blocks.into_iter().map(|block| Held { block, owner: self.dead.ino }).collect()
+    }
+
+    fn sum_pages(&self) -> u32 {
+        let parts: u64 = self.file.parts.iter().map(|run| u64::from(run.count)).sum();
+        let pages = parts.div_ceil(u64::from(PART_SUMS_PAGE));
+        u32::try_from(pages).unwrap_or(u32::MAX).min(SUM_PAGES_MAX)
+    }
+
+    /// What goes last: checksums of parts, and the bytes that the bucket counts.
+    fn last_writes(&self) -> Vec<Write> {
+        let page = |page| Write::Delete(key::part_sums(self.dead.ino, page));
+        let mut writes: Vec<Write> = (0..self.sum_pages()).map(page).collect();
+        if let Ok(size @ 1..) = i64::try_from(self.file.size) {
+            writes.push(Write::Add(key::tally(self.bucket, key::Count::Bytes), -size));
+        }
+        writes
+    }
+
+    /// The one plan that ends a small file.
+    fn end(&self, owners: &BTreeMap<Held, Owners>) -> Plan {
+        let inode = key::inode(self.dead.ino);
+        let mut plan = Plan {
+            guards: vec![self.dead.guard(), Guard::Equals(inode.clone(), self.record.clone())],
+            writes: vec![Write::Delete(inode), Write::Delete(self.dead.key.clone())],
+        };
+        for held in self.held() {
+            if let Some(owners) = owners.get(&held) {
+                let_go(&mut plan, held, owners);
+            }
+        }
+        plan.writes.extend(self.last_writes());
+        plan
+    }
+}

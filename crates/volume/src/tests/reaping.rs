@@ -1,0 +1,298 @@
+//! What dies, when, and what stays.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use namespace::WriteCondition;
+use record::key::{self, Count, space};
+use record::{ObjectHeaders, Sum, Tag};
+use store::{Found, MetaStore, Page, Read, Space};
+
+use super::faulty::{Fault, Faulty};
+use super::{count_blocks, make_bucket, open, publish, staged};
+use crate::{
+    Complete, CompletePart, Finished, NewUpload, Owner, UPLOAD_RESULT_KEPT, UploadId, Volume,
+    VolumeError, VolumeOptions,
+};
+
+fn owner() -> Owner {
+    Owner { access_key: "root".to_owned(), uid: 0, gid: 0 }
+}
+
+pub(super) async fn records(store: &dyn MetaStore, space: Space) -> usize {
+    let (mut count, mut resume) = (0, None);
+    loop {
+        let Page { records, resume: next } = store.walk(space, resume, 1_000).await.unwrap();
+        count += records.len();
+        resume = next;
+        if resume.is_none() {
+            return count;
+        }
+    }
+}
+
+async fn bytes_of(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
+    let read = Read::Tally(key::tally(bucket, Count::Bytes));
+    match store.read(&[read]).await.unwrap()[..] {
+        [Found::Tally(bytes)] => bytes,
+        _ => panic!("a tally was asked for"),
+    }
+}
+
+async fn delete(volume: &Volume, name: &[u8]) {
+    let deleted = volume.delete("b", vec![(name.to_vec(), None)]).await.unwrap();
+    assert!(deleted[0].as_ref().unwrap().existed);
+}
+
+async fn copy(volume: &Volume, from: &[u8], to: &[u8]) {
+    let source = volume.stat("b", from).await.unwrap();
+    let none = WriteCondition::None;
+    volume.copy(&source, "b", to, None, None, none, &owner()).await.unwrap();
+}
+
+async fn read(volume: &Volume, name: &[u8]) -> Result<Vec<u8>, VolumeError> {
+    let object = volume.stat("b", name).await?;
+    let pieces: Vec<Bytes> = volume.read(&object, 0..object.size()).try_collect().await?;
+    Ok(pieces.concat())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_or_replaced_goes_with_its_blocks() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    publish(&volume, b"d/stays", 70_000).await.unwrap();
+    publish(&volume, b"d/replaced", 200_000).await.unwrap();
+    publish(&volume, b"d/replaced", 70_000).await.unwrap();
+    publish(&volume, b"d/deleted", 200_000).await.unwrap();
+    publish(&volume, b"inline", 5).await.unwrap();
+    delete(&volume, b"d/deleted").await;
+    delete(&volume, b"inline").await;
+    assert_eq!(records(&*store, space::ORPHAN).await, 3);
+    assert_eq!(count_blocks(&blocks).await, 2 + 4 + 2 + 4);
+    let reaped = volume.reap_now().await.unwrap();
+    assert_eq!((reaped.orphans, reaped.blocks), (3, 8));
+    assert_eq!(count_blocks(&blocks).await, 4);
+    assert_eq!(bytes_of(&*store, bucket).await, 140_000);
+    for space in [space::ORPHAN, space::PENDING, space::SHARE] {
+        assert_eq!(records(&*store, space).await, 0, "{space:?}");
+    }
+    assert_eq!(read(&volume, b"d/replaced").await.unwrap().len(), 70_000);
+    assert_eq!(volume.reap_now().await.unwrap().orphans, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_on_another_gateway_holds_the_reaper_back() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let reaping = open(store.clone(), blocks.clone()).await;
+    make_bucket(&reaping).await;
+    publish(&reaping, b"one", 200_000).await.unwrap();
+    let reader = open(store.clone(), blocks.clone()).await;
+    let object = reader.stat("b", b"one").await.unwrap();
+    delete(&reaping, b"one").await;
+    let early = tokio::time::timeout(Duration::from_mins(2), reaping.reap_now()).await;
+    assert!(early.is_err(), "the reader has not let go");
+    assert_eq!(count_blocks(&blocks).await, 4);
+    let stream = reader.read(&object, 0..object.size());
+    drop(object);
+    let early = tokio::time::timeout(Duration::from_mins(2), reaping.reap_now()).await;
+    assert!(early.is_err(), "its stream goes on");
+    let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert_eq!(pieces.concat(), vec![5; 200_000]);
+    let reaped = tokio::time::timeout(Duration::from_mins(2), reaping.reap_now()).await;
+    assert_eq!(reaped.unwrap().unwrap().blocks, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_block_goes_with_its_last_owner() {
+    for order in [[&b"a"[..], b"b", b"c"], [b"c", b"b", b"a"], [b"b", b"a", b"c"]] {
+        let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+        let volume = open(store.clone(), blocks.clone()).await;
+        make_bucket(&volume).await;
+        publish(&volume, b"a", 100_000).await.unwrap();
+        copy(&volume, b"a", b"b").await;
+        copy(&volume, b"b", b"c").await;
+        assert_eq!(records(&*store, space::SHARE).await, 6);
+        for (left, name) in order.iter().enumerate() {
+            delete(&volume, name).await;
+            volume.reap_now().await.unwrap();
+            let expected = if left == 2 { 0 } else { 2 };
+            assert_eq!(count_blocks(&blocks).await, expected, "{order:?} after {left}");
+            for name in &order[left + 1..] {
+                assert_eq!(read(&volume, name).await.unwrap(), vec![5; 100_000]);
+            }
+        }
+        assert_eq!(records(&*store, space::SHARE).await, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_that_die_together_leave_nothing() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let second = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    for n in 0..20 {
+        publish(&volume, format!("{n}").as_bytes(), 100_000).await.unwrap();
+        copy(&volume, format!("{n}").as_bytes(), format!("c{n}").as_bytes()).await;
+    }
+    for n in 0..20 {
+        delete(&volume, format!("{n}").as_bytes()).await;
+        delete(&second, format!("c{n}").as_bytes()).await;
+    }
+    let (one, two) = futures::join!(volume.reap_now(), second.reap_now());
+    one.unwrap();
+    two.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    for space in [space::ORPHAN, space::PENDING, space::SHARE] {
+        assert_eq!(records(&*store, space).await, 0, "{space:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_content_map_goes_page_by_page() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions { collect: false, block_bytes: 1, ..VolumeOptions::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let bucket = make_bucket(&volume).await;
+    put(&volume, b"large", 1_200).await;
+    assert_eq!(records(&*store, space::MAP).await, 3);
+    assert_eq!(count_blocks(&blocks).await, 1_200);
+    delete(&volume, b"large").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(bytes_of(&*store, bucket).await, 0);
+    for space in [space::ORPHAN, space::PENDING, space::MAP] {
+        assert_eq!(records(&*store, space).await, 0, "{space:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
+    let (mut fired, mut complete) = (0, 0);
+    for skip in 0..16 {
+        for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
+            let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+            let options =
+                VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
+            let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+            make_bucket(&volume).await;
+            // Contents of several pages, shared and not.
+            put(&volume, b"kept", 150_000).await;
+            copy(&volume, b"kept", b"copy").await;
+            put(&volume, b"gone", 150_000).await;
+            put(&volume, b"small", 9_000).await;
+            for name in [&b"copy"[..], b"gone", b"small"] {
+                delete(&volume, name).await;
+            }
+            for _ in 0..skip {
+                store.inject(None, Fault::Pass);
+            }
+            store.inject(None, fault);
+            let first = volume.reap_now().await;
+            if store.fired() > skip {
+                fired += 1
+            } else {
+                complete += 1
+            }
+            // Whatever became of it, another process finishes the work.
+            drop(first);
+            drop(volume);
+            let heir = open(store.clone(), blocks.clone()).await;
+            tokio::time::sleep(crate::SESSION_SILENCE * 2).await;
+            heir.reap_now().await.unwrap();
+            assert_eq!(count_blocks(&blocks).await, 586, "{fault:?} after {skip}");
+            assert_eq!(read(&heir, b"kept").await.unwrap(), vec![5; 150_000]);
+            assert_eq!(records(&*store, space::PENDING).await, 0);
+            assert_eq!(records(&*store, space::MAP).await, 2);
+        }
+    }
+    assert!(fired >= 30, "a pass has ten commits and more: {fired}");
+    assert!(complete > 0, "the last faults came after the end, so every step was reached");
+}
+
+async fn put(volume: &Volume, key: &[u8], bytes: usize) {
+    let mut writer = crate::ContentWriter::in_blocks(&volume.staging, None);
+    writer.write(Bytes::from(vec![5; bytes])).await.unwrap();
+    let body = writer.finish().await.unwrap();
+    let tag = Tag::Md5([1; 16]);
+    let (headers, sums) = (ObjectHeaders::default(), Vec::new());
+    let new = crate::NewObject { owner: owner(), headers, tag, sums };
+    volume.put("b", key, body, new, WriteCondition::None).await.unwrap();
+}
+
+async fn upload(volume: &Volume, key: &[u8]) -> UploadId {
+    let headers = ObjectHeaders::default();
+    let new = NewUpload { owner: owner(), headers, checksum: None };
+    volume.create_upload("b", key, new).await.unwrap()
+}
+
+async fn part(volume: &Volume, key: &[u8], id: UploadId, number: u16) {
+    let body = staged(volume, 100_000).await;
+    volume.put_part("b", key, id, number, body, [9; 16], Vec::new()).await.unwrap();
+}
+
+fn finished(tag: Tag) -> Finished {
+    Finished { tag, sums: Vec::<Sum>::new(), part_sums: Vec::new() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ended_upload_leaves_what_the_file_took_over() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let clock = Arc::new(crate::SetClock::new(record::Timestamp(1_000_000)));
+    let options = VolumeOptions {
+        collect: false,
+        block_bytes: 65_536,
+        clock: clock.clone(),
+        ..VolumeOptions::default()
+    };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    let id = upload(&volume, b"big").await;
+    // Sent twice: the first transmission loses its blocks.
+    part(&volume, b"big", id, 1).await;
+    part(&volume, b"big", id, 1).await;
+    let given_up = upload(&volume, b"big").await;
+    part(&volume, b"big", given_up, 1).await;
+    volume.abort("b", b"big", given_up).await.unwrap();
+    let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
+    let wanted = || Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+    let tag = Tag::Multipart([3; 16], 1);
+    let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(tag));
+    volume.complete("b", b"big", id, wanted(), finish).await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 6);
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 2);
+    assert_eq!(records(&*store, space::PART).await, 0);
+    assert_eq!(records(&*store, space::UPLOAD).await, 1, "the completed one still answers");
+    let again = volume.complete("b", b"big", id, wanted(), finish).await.unwrap();
+    assert_eq!(again.tag, tag);
+    assert_eq!(read(&volume, b"big").await.unwrap(), vec![5; 100_000]);
+    let later = i64::try_from(UPLOAD_RESULT_KEPT.as_micros()).unwrap() + 2_000_000;
+    clock.set(record::Timestamp(later));
+    volume.reap_now().await.unwrap();
+    assert_eq!(records(&*store, space::UPLOAD).await, 0);
+    assert_eq!(read(&volume, b"big").await.unwrap(), vec![5; 100_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_bucket_takes_its_uploads_along() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"one", 100_000).await.unwrap();
+    let id = upload(&volume, b"big").await;
+    part(&volume, b"big", id, 1).await;
+    delete(&volume, b"one").await;
+    volume.delete_bucket("b").await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    for space in [space::ORPHAN, space::UPLOAD, space::PART, space::BUCKET] {
+        assert_eq!(records(&*store, space).await, 0, "{space:?}");
+    }
+}
