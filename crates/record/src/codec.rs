@@ -15,8 +15,8 @@ pub enum DecodeError {
     /// The bytes do not match their CRC, or are too short to have one.
     #[error("its checksum does not match")]
     Checksum,
-    /// A newer release wrote the record.
-    #[error("its format is {0}, which this release does not know")]
+    /// A newer release wrote the record: its format, or one of its sections, is not known here.
+    #[error("its format or section is {0}, which this release does not know")]
     Format(u8),
     /// The bytes match their CRC, and still are not this record.
     #[error("its field `{0}` does not decode")]

@@ -337,7 +337,7 @@ impl ObjectHeaders {
             }
             section::USER => self.user = read_pairs(section)?,
             section::TAGS => self.tags = read_pairs(section)?,
-            _ => return Err(DecodeError::Field("section")),
+            _ => return Err(DecodeError::Format(tag)),
         }
         Ok(())
     }

@@ -1,0 +1,136 @@
+//! Every record and key against its golden file. Set `GOLDEN_BLESS=1` to write them anew.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use record::key::{self, Count, space};
+use record::{BlockId, Ino};
+use store::Key;
+
+use crate::samples::{self, BUCKET, INO, NONCE, Sample};
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[track_caller]
+fn check(name: &str, shown: &str) {
+    let path = folder().join(name);
+    if std::env::var_os("GOLDEN_BLESS").is_some() {
+        std::fs::write(&path, shown).expect("the golden folder is writable");
+    }
+    let expected = std::fs::read_to_string(&path).expect("a golden file");
+    assert_eq!(shown, expected, "{name} differs from its golden file");
+}
+
+/// Thirty-two bytes a line.
+fn hex(bytes: &[u8]) -> String {
+    let mut lines = String::new();
+    for line in bytes.chunks(32) {
+        lines.push_str("  ");
+        line.iter().for_each(|byte| write!(lines, "{byte:02x}").expect("a string takes all"));
+        lines.push('\n');
+    }
+    lines
+}
+
+/// Arrays of bytes on one line each.
+fn folded(fields: &str) -> String {
+    let mut lines = String::new();
+    let mut within = false;
+    for line in fields.lines() {
+        let number = line.trim().strip_suffix(',').filter(|n| n.parse::<u8>().is_ok());
+        let first = !within && number.is_some() && lines.trim_end().ends_with('[');
+        match number {
+            Some(number) if within || first => write!(lines, "{number} "),
+            _ => write!(lines, "{}{line}", if lines.is_empty() { "" } else { "\n" }),
+        }
+        .expect("a string takes all");
+        within = number.is_some() && (within || first);
+    }
+    lines
+}
+
+fn show(sample: &Sample) -> String {
+    let (key, value) = (hex(sample.key.as_bytes()), hex(&sample.value));
+    let fields = folded(&sample.fields);
+    format!("{:?}\n{fields}\n\nkey\n{key}value\n{value}", sample.key)
+}
+
+fn keys() -> Vec<(&'static str, Key)> {
+    let block = BlockId::new(NONCE, 0x0000_0102_0304_0506);
+    let (shares, shares_end) = key::shares(block);
+    let (tokens, tokens_end) = key::tokens(NONCE);
+    let (dentries, dentries_end) = key::dentries(BUCKET);
+    let (uploads, uploads_end) = key::uploads(BUCKET);
+    let (parts, parts_end) = key::parts(INO);
+    let (users, users_end) = key::partition(space::USER, 0);
+    vec![
+        ("volume", key::volume()),
+        ("lease", key::lease()),
+        ("epoch", key::epoch()),
+        ("inode", key::inode(INO)),
+        ("map_page", key::map_page(INO, 7)),
+        ("part_sums", key::part_sums(INO, 7)),
+        ("bucket", key::bucket(BUCKET)),
+        ("dentry of a file", key::dentry(BUCKET, b"name")),
+        ("dentry of a directory", key::dentry(BUCKET, b"name/")),
+        ("dentry of a marker", key::dentry(BUCKET, b"")),
+        ("dentries from", dentries),
+        ("dentries to", dentries_end),
+        ("orphan", key::orphan(INO)),
+        ("pending", key::pending(block)),
+        ("share", key::share(block, INO)),
+        ("shares from", shares),
+        ("shares to", shares_end),
+        ("upload", key::upload(BUCKET, b"a/b", [0x44; 16])),
+        ("uploads from", uploads),
+        ("uploads to", uploads_end),
+        ("part", key::part(INO, 2, Ino(9))),
+        ("parts from", parts),
+        ("parts to", parts_end),
+        ("staged", key::staged(NONCE, INO)),
+        ("session", key::session(NONCE)),
+        ("beat", key::beat(NONCE)),
+        ("fenced", key::fenced(NONCE)),
+        ("token", key::token(NONCE, 258)),
+        ("tokens from", tokens),
+        ("tokens to", tokens_end),
+        ("user", key::user("AKID")),
+        ("users from", users),
+        ("users to", users_end),
+        ("policy", key::policy("logs")),
+        ("tally of entries", key::tally(BUCKET, Count::Entries).0),
+        ("tally of modified", key::tally(BUCKET, Count::Modified).0),
+        ("tally of objects", key::tally(BUCKET, Count::Objects).0),
+        ("tally of bytes", key::tally(BUCKET, Count::Bytes).0),
+    ]
+}
+
+#[test]
+fn records_and_keys_keep_their_bytes() {
+    let show_key = |(name, key): (&str, Key)| format!("{name}: {key:?}\n{}", hex(key.as_bytes()));
+    check("keys.txt", &keys().into_iter().map(show_key).collect::<String>());
+    let mut checked = BTreeSet::from(["keys.txt".to_owned()]);
+    for sample in samples::all() {
+        let name = format!("{}.txt", sample.name);
+        check(&name, &show(&sample));
+        assert!(checked.insert(name), "two samples have one name");
+    }
+    let there = std::fs::read_dir(folder()).expect("the golden folder");
+    let there: BTreeSet<String> =
+        there.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(there, checked, "a golden file without its record");
+}
+
+#[test]
+fn every_space_has_a_key_and_a_letter_of_its_own() {
+    let listed: BTreeSet<u8> = space::ALL.iter().map(|space| space.0).collect();
+    assert_eq!(listed.len(), space::ALL.len(), "a letter stands for two spaces");
+    let mut used: BTreeSet<u8> = keys().iter().map(|(_, key)| key.space().0).collect();
+    assert!(used.remove(&space::TALLY.0) && !listed.contains(&space::TALLY.0));
+    assert_eq!(used, listed);
+    // What names blocks is walked, and what is walked is a space of records.
+    assert!(space::NAMING_BLOCKS.iter().all(|space| listed.contains(&space.0)));
+}

@@ -1,0 +1,52 @@
+//! One name for what all records can do.
+
+use std::fmt::Debug;
+
+use record::{
+    Beat, Bucket, Counter, DecodeError, Dentry, Inode, MapPage, Mark, Orphan, Part, PartSums,
+    PolicyRecord, Session, Token, Upload, User, VolumeRecord,
+};
+use store::{Key, Value};
+
+/// A record: something with bytes under a key.
+pub(crate) trait Record: Sized + Debug + PartialEq {
+    fn bytes(&self, key: &Key) -> Value;
+    fn from_bytes(key: &Key, value: &Value) -> Result<Self, DecodeError>;
+}
+
+macro_rules! records {
+    ($($name:ident)*) => {
+        $(
+            impl Record for $name {
+                fn bytes(&self, key: &Key) -> Value {
+                    self.encode(key)
+                }
+
+                fn from_bytes(key: &Key, value: &Value) -> Result<$name, DecodeError> {
+                    $name::decode(key, value)
+                }
+            }
+        )*
+
+        /// What each kind of record says of these bytes: its name, and why it refuses them.
+        pub(crate) fn verdicts(key: &Key, value: &Value) -> Vec<(&'static str, Option<DecodeError>)> {
+            vec![$((stringify!($name), $name::decode(key, value).err())),*]
+        }
+    };
+}
+
+records!(
+    Beat Bucket Counter Dentry Inode MapPage Mark Orphan Part PartSums PolicyRecord Session Token
+    Upload User VolumeRecord
+);
+
+/// The value whose bytes before the checksum are `body`, with the checksum that belongs to them.
+pub(crate) fn sealed(key: &Key, body: &[u8]) -> Value {
+    let sum = crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), body);
+    [body, &sum.to_be_bytes()].concat().into()
+}
+
+/// The bytes of a record before its checksum.
+pub(crate) fn body(value: &Value) -> &[u8] {
+    &value[..value.len() - 4]
+}

@@ -1,0 +1,384 @@
+//! Decoding undoes encoding, and refuses whatever was damaged, misplaced or newer.
+
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use record::{
+    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, File, Header,
+    Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
+    PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token, Upload,
+    UploadState, User, VolumeRecord, key,
+};
+use store::{Key, Value};
+
+use crate::kinds::{Record, body, sealed, verdicts};
+use crate::samples;
+
+/// Encodes, decodes, and encodes again.
+#[track_caller]
+fn returns<R: Record>(key: &Key, record: &R) {
+    let value = record.bytes(key);
+    let again = R::from_bytes(key, &value).expect("what was encoded decodes");
+    assert_eq!(again, *record);
+    assert_eq!(again.bytes(key), value, "one record has one form");
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "\\PC{0,12}"
+}
+
+fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
+    prop::collection::vec((text(), text()), 0..4)
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![any::<i64>().prop_map(Timestamp), Just(samples::NOW)]
+}
+
+fn algorithm() -> impl Strategy<Value = SumAlgorithm> {
+    prop::sample::select(vec![
+        SumAlgorithm::Crc32,
+        SumAlgorithm::Crc32c,
+        SumAlgorithm::Crc64Nvme,
+        SumAlgorithm::Sha1,
+        SumAlgorithm::Sha256,
+    ])
+}
+
+fn sum_kind() -> impl Strategy<Value = SumKind> {
+    prop::sample::select(vec![SumKind::FullObject, SumKind::Composite])
+}
+
+fn sums() -> impl Strategy<Value = Vec<Sum>> {
+    let sum = (algorithm(), sum_kind(), any::<[u8; 32]>()).prop_map(|(algorithm, kind, bytes)| {
+        Sum { algorithm, kind, bytes: bytes[..algorithm.length()].to_vec() }
+    });
+    prop::collection::vec(sum, 0..4)
+}
+
+fn tag() -> impl Strategy<Value = Tag> {
+    prop_oneof![
+        any::<[u8; 16]>().prop_map(Tag::Md5),
+        any::<([u8; 16], u16)>().prop_map(|(md5, parts)| Tag::Multipart(md5, parts)),
+        any::<([u8; 16], u32)>().prop_map(|(id, version)| Tag::Opaque(id, version)),
+    ]
+}
+
+fn slices() -> impl Strategy<Value = Vec<Slice>> {
+    let slice = (0..u64::MAX / 2, any::<[u8; 16]>(), any::<u32>(), any::<u32>(), 1..u32::MAX);
+    let slice = slice.prop_map(|(position, block, block_crc32c, offset, length)| {
+        let offset = offset.min(u32::MAX - length);
+        let block_length = offset + length;
+        Slice { position, block: BlockId(block), block_length, block_crc32c, offset, length }
+    });
+    prop::collection::vec(slice, 0..5)
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..200).prop_map(|b| Content::Inline(b.into())),
+        slices().prop_map(Content::Slices),
+        prop::collection::vec(any::<u64>(), 0..5).prop_map(Content::Pages),
+    ]
+}
+
+fn headers() -> impl Strategy<Value = ObjectHeaders> {
+    let all = vec![
+        Header::ContentType,
+        Header::CacheControl,
+        Header::ContentDisposition,
+        Header::ContentEncoding,
+        Header::ContentLanguage,
+        Header::Expires,
+        Header::WebsiteRedirect,
+        Header::StorageClass,
+    ];
+    let named = prop::sample::subsequence(all, 0..=8)
+        .prop_flat_map(|chosen| chosen.into_iter().map(|h| (Just(h), text())).collect::<Vec<_>>());
+    (named, pairs(), pairs()).prop_map(|(headers, user, tags)| ObjectHeaders {
+        headers,
+        user,
+        tags,
+    })
+}
+
+fn file() -> impl Strategy<Value = File> {
+    let part = (any::<u32>(), any::<u64>()).prop_map(|(count, length)| PartRun { count, length });
+    let parts = prop::collection::vec(part, 0..3);
+    let numbers = any::<(u64, u64, u32)>();
+    (numbers, tag(), sums(), headers(), parts, content()).prop_map(
+        |((size, data_version, links), tag, sums, object, parts, content)| File {
+            size,
+            data_version,
+            links,
+            tag,
+            sums,
+            object,
+            parts,
+            content,
+        },
+    )
+}
+
+fn inode() -> impl Strategy<Value = Inode> {
+    let body = prop_oneof![
+        any::<u64>().prop_map(|parent| Body::Directory { parent: Ino(parent) }),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(|target| Body::Symlink { target }),
+        file().prop_map(|file| Body::File(Box::new(file))),
+    ];
+    (any::<(u32, u32, u32)>(), instant(), instant(), body).prop_map(
+        |((mode, uid, gid), changed, modified, body)| Inode {
+            attributes: Attributes { mode, uid, gid, changed, modified },
+            body,
+        },
+    )
+}
+
+fn upload() -> impl Strategy<Value = Upload> {
+    let used = prop::collection::btree_set(any::<u64>().prop_map(Ino), 0..5);
+    let done =
+        (any::<u64>(), tag(), sums(), used, instant()).prop_map(|(ino, tag, sums, used, at)| {
+            UploadState::Done { ino: Ino(ino), tag, sums, used: used.into_iter().collect(), at }
+        });
+    let state = prop_oneof![Just(UploadState::Open), Just(UploadState::Aborted), done];
+    let checksum = prop::option::of((algorithm(), sum_kind()));
+    let numbers = any::<(u64, u32, u32)>();
+    (numbers, instant(), text(), checksum, headers(), state).prop_map(
+        |((ino, uid, gid), begun, initiator, checksum, object, state)| Upload {
+            ino: Ino(ino),
+            begun,
+            uid,
+            gid,
+            initiator,
+            checksum,
+            object,
+            state,
+        },
+    )
+}
+
+fn orphan() -> impl Strategy<Value = Orphan> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..60);
+    prop_oneof![
+        any::<u64>().prop_map(|bucket| Orphan::File { bucket: Ino(bucket) }),
+        (any::<u64>(), bytes())
+            .prop_map(|(b, inode)| Orphan::Doomed { bucket: Ino(b), inode: inode.into() }),
+        Just(Orphan::Bucket),
+        bytes().prop_map(|key| Orphan::Upload { key }),
+    ]
+}
+
+fn dentry() -> impl Strategy<Value = Dentry> {
+    let kinds = vec![Kind::Directory, Kind::File, Kind::Symlink, Kind::Special];
+    let origins = vec![Origin::Implied, Origin::Made];
+    (any::<u64>(), prop::sample::select(kinds), prop::sample::select(origins))
+        .prop_map(|(ino, kind, origin)| Dentry { ino: Ino(ino), kind, origin })
+}
+
+fn any_key() -> impl Strategy<Value = Key> {
+    (any::<u8>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..20))
+        .prop_map(|(space, partition, suffix)| Key::new(store::Space(space), partition, &suffix))
+}
+
+proptest! {
+    #[test]
+    fn inodes_return(key in any_key(), record in inode()) {
+        returns(&key, &record);
+    }
+
+    #[test]
+    fn uploads_return(key in any_key(), record in upload()) {
+        returns(&key, &record);
+    }
+
+    #[test]
+    fn parts_and_pages_return(
+        key in any_key(), numbers in any::<(u64, [u8; 16], bool)>(), arrived in instant(),
+        sums in sums(), slices in slices(),
+    ) {
+        let (size, md5, shared) = numbers;
+        returns(&key, &MapPage(slices.clone()));
+        returns(&key, &PartSums { sums: sums.clone() });
+        returns(&key, &Part { size, arrived, md5, sums, shared, slices });
+    }
+
+    #[test]
+    fn names_and_orphans_return(key in any_key(), dentry in dentry(), orphan in orphan()) {
+        returns(&key, &dentry);
+        returns(&key, &orphan);
+    }
+
+    #[test]
+    fn small_records_return(
+        key in any_key(), a in any::<u64>(), b in any::<u64>(), flags in any::<(bool, bool)>(),
+        ids in any::<([u8; 16], u32, u32)>(), at in instant(), one in text(), tags in pairs(),
+        policies in prop::collection::vec(text(), 0..4),
+        sealed_secret in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let (id, uid, gid) = ids;
+        let (refuse_overlap, opaque_tags) = flags;
+        returns(&key, &VolumeRecord { id, made: at, format: uid, generation: a, block_bytes: gid });
+        returns(&key, &Counter(a));
+        returns(&key, &Bucket { owner: one.clone(), refuse_overlap, opaque_tags, tags });
+        returns(&key, &Session { began: at, place: one.clone() });
+        returns(&key, &Beat { count: a, passed: b });
+        returns(&key, &Token { count: a, aborted: refuse_overlap });
+        returns(&key, &record::Mark);
+        returns(&key, &User { sealed_secret, enabled: opaque_tags, uid, gid, policies });
+        returns(&key, &PolicyRecord(one));
+    }
+
+    /// Bytes that carry the checksum that belongs to them reach the fields behind it.
+    #[test]
+    fn random_bytes_never_panic_a_decoder(
+        key in any_key(), bytes in prop::collection::vec(any::<u8>(), 0..120), format in 0_u8..3,
+    ) {
+        let mut body = bytes.clone();
+        body.insert(0, format);
+        let verdicts_of_noise = verdicts(&key, &bytes.into());
+        prop_assert!(verdicts_of_noise.iter().all(|(_, e)| *e == Some(DecodeError::Checksum)));
+        for (name, error) in verdicts(&key, &sealed(&key, &body)) {
+            let refused = matches!(error, Some(DecodeError::Format(f)) if f == format);
+            prop_assert!(format == 1 || refused, "{} said {:?}", name, error);
+        }
+    }
+
+    /// What is nearly a record, with a checksum that fits, is refused or decodes; no more.
+    #[test]
+    fn nearly_a_record_never_panics_a_decoder(
+        index in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(),
+        byte in any::<u8>(), insert in any::<bool>(),
+    ) {
+        let samples = samples::all();
+        let sample = index.get(&samples);
+        let mut body = body(&sample.value).to_vec();
+        let at = at.index(body.len());
+        if insert { body.insert(at, byte) } else { body[at] = byte }
+        verdicts(&sample.key, &sealed(&sample.key, &body));
+    }
+}
+
+fn refused<T: Debug>(result: &Result<T, DecodeError>) -> DecodeError {
+    *result.as_ref().expect_err("damaged bytes are refused")
+}
+
+#[test]
+fn samples_decode_to_what_they_were() {
+    for sample in samples::all() {
+        assert_eq!(
+            (sample.decode)(&sample.key, &sample.value),
+            Ok(sample.fields),
+            "{}",
+            sample.name
+        );
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_refused() {
+    for sample in samples::all() {
+        for bit in 0..sample.value.len() * 8 {
+            let mut bytes = sample.value.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let found = (sample.decode)(&sample.key, &Value::from(bytes));
+            assert_eq!(refused(&found), DecodeError::Checksum, "{} bit {bit}", sample.name);
+        }
+    }
+}
+
+#[test]
+fn a_cut_or_prolonged_record_is_refused() {
+    for sample in samples::all() {
+        for length in 0..sample.value.len() {
+            let found = (sample.decode)(&sample.key, &sample.value.slice(..length));
+            assert_eq!(refused(&found), DecodeError::Checksum, "{} cut {length}", sample.name);
+        }
+        for tail in [&[0_u8][..], &[0; 4], &sample.value] {
+            let longer = Value::from([&sample.value[..], tail].concat());
+            assert_eq!(refused(&(sample.decode)(&sample.key, &longer)), DecodeError::Checksum);
+        }
+    }
+}
+
+/// The checksum of a shorter body fits, and still the record is not whole.
+#[test]
+fn a_record_that_ends_early_is_refused_by_its_fields() {
+    for sample in samples::all() {
+        let whole = body(&sample.value);
+        for length in 1..whole.len() {
+            let found = (sample.decode)(&sample.key, &sealed(&sample.key, &whole[..length]));
+            // Lists and sections without a count may end where one of their items does.
+            assert!(found != Ok(sample.fields.clone()), "{} cut {length}", sample.name);
+        }
+        let longer = sealed(&sample.key, &[whole, &[0]].concat());
+        refused(&(sample.decode)(&sample.key, &longer));
+    }
+}
+
+#[test]
+fn a_record_under_a_foreign_key_is_refused() {
+    let samples = samples::all();
+    for sample in &samples {
+        for other in &samples {
+            if other.key != sample.key {
+                let found = (sample.decode)(&other.key, &sample.value);
+                assert_eq!(refused(&found), DecodeError::Checksum, "{}", sample.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    for sample in samples::all() {
+        for format in (0..=u8::MAX).filter(|format| *format != sample.value[0]) {
+            let mut newer = body(&sample.value).to_vec();
+            newer[0] = format;
+            let found = (sample.decode)(&sample.key, &sealed(&sample.key, &newer));
+            assert_eq!(refused(&found), DecodeError::Format(format), "{}", sample.name);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_section_is_refused_as_a_newer_format() {
+    let named = |name: &str| name.starts_with("inode-file") || name.starts_with("upload");
+    let mut tried = 0;
+    for sample in samples::all().into_iter().filter(|sample| named(sample.name)) {
+        for tag in 8..=u8::MAX {
+            let newer = [body(&sample.value), &[tag, 1, 0]].concat();
+            let found = (sample.decode)(&sample.key, &sealed(&sample.key, &newer));
+            assert_eq!(refused(&found), DecodeError::Format(tag), "{}", sample.name);
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 6 * 248);
+}
+
+#[test]
+fn a_slice_beyond_its_block_or_the_end_of_numbers_is_refused() {
+    let key = key::map_page(samples::INO, 0);
+    let good = samples::slice(0, 1);
+    returns(&key, &MapPage(vec![good]));
+    for bad in [
+        Slice { length: 0, ..good },
+        Slice { offset: good.block_length, ..good },
+        Slice { offset: u32::MAX, ..good },
+        Slice { position: u64::MAX, ..good },
+    ] {
+        let found = MapPage::decode(&key, &MapPage(vec![bad]).encode(&key));
+        assert!(matches!(refused(&found), DecodeError::Field(_)), "{bad:?}");
+    }
+}
+
+/// A count that the bytes behind it cannot hold costs no memory.
+#[test]
+fn a_huge_count_is_refused_at_once() {
+    let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    let key = key::map_page(samples::INO, 0);
+    let found = MapPage::decode(&key, &sealed(&key, &[&[1][..], &huge].concat()));
+    assert!(matches!(refused(&found), DecodeError::Field(_)));
+    let too_large = [&[1][..], &huge[..9], &[2]].concat();
+    let found = Counter::decode(&key, &sealed(&key, &too_large));
+    assert_eq!(refused(&found), DecodeError::Field("number"));
+}

@@ -1,0 +1,9 @@
+//! The bytes of every record and key: held to golden files, taken apart again, and damaged.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod golden;
+mod kinds;
+mod laws;
+mod order;
+mod samples;

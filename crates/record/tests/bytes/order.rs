@@ -1,0 +1,153 @@
+//! The order of keys, and what the ranges over them hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use record::key;
+use record::{BlockId, Ino, Nonce, Skey};
+use store::Key;
+
+/// Bytes of an object key, with the neighbours of `/` in byte order well represented.
+fn object_key() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![6 => prop::sample::select(b"/ab-.0".to_vec()), 1 => 1_u8..];
+    prop::collection::vec(byte, 1..12)
+}
+
+/// Directories by number, each a map from the bytes behind the parent in a dentry's key.
+type Tree = BTreeMap<u64, BTreeMap<Key, Option<u64>>>;
+
+fn plant(keys: &BTreeSet<Vec<u8>>) -> Tree {
+    let mut tree = Tree::from([(1, BTreeMap::new())]);
+    for object in keys {
+        let mut components: Vec<&[u8]> = object.split(|byte| *byte == b'/').collect();
+        let name = components.pop().unwrap();
+        let mut at = 1;
+        for directory in components {
+            let next = tree.len() as u64 + 1;
+            let slot = key::dentry(Ino(at), Skey::directory(directory).as_bytes());
+            let names = tree.get_mut(&at).unwrap();
+            at = names.entry(slot).or_insert(Some(next)).unwrap();
+            tree.entry(at).or_default();
+        }
+        let slot = key::dentry(Ino(at), Skey::file(name).as_bytes());
+        tree.get_mut(&at).unwrap().insert(slot, None);
+    }
+    tree
+}
+
+fn walk(tree: &Tree, at: u64, prefix: &[u8], found: &mut Vec<Vec<u8>>) {
+    for (slot, directory) in &tree[&at] {
+        let object = [prefix, slot.suffix()].concat();
+        match directory {
+            Some(directory) => walk(tree, *directory, &object, found),
+            None => found.push(object),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_depth_first_walk_of_dentries_is_the_order_of_object_keys(
+        keys in prop::collection::btree_set(object_key(), 0..40),
+    ) {
+        let mut found = Vec::new();
+        walk(&plant(&keys), 1, b"", &mut found);
+        prop_assert_eq!(found, keys.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn ranges_hold_their_own_and_nothing_else(
+        mine in any::<[u8; 16]>(), other in any::<[u8; 16]>(), owner in 0..u64::MAX,
+        lane in any::<u16>(), ino in 1..u64::MAX - 1, number in any::<u16>(),
+        object in object_key(),
+    ) {
+        let within = |(start, end): (Key, Key), key: &Key| start <= *key && *key < end;
+        let (block, owner) = (BlockId(mine), Ino(owner));
+        prop_assert!(within(key::shares(block), &key::share(block, owner)));
+        // Another session's block with the same end stands in the same partition.
+        let mut twin = other;
+        twin[8..].copy_from_slice(&mine[8..]);
+        for foreign in [BlockId(other), BlockId(twin)] {
+            prop_assert_eq!(
+                within(key::shares(block), &key::share(foreign, owner)),
+                foreign == block
+            );
+        }
+
+        let nonce = |bytes: [u8; 16]| Nonce(bytes[..10].try_into().unwrap());
+        let mut near = mine;
+        near[9] = near[9].wrapping_add(1);
+        prop_assert!(within(key::tokens(nonce(mine)), &key::token(nonce(mine), lane)));
+        prop_assert!(!within(key::tokens(nonce(mine)), &key::token(nonce(near), lane)));
+
+        let (here, next) = (Ino(ino), Ino(ino + 1));
+        for (range, of) in [
+            (key::dentries(here), key::dentry as fn(Ino, &[u8]) -> Key),
+            (key::uploads(here), |ino, object| key::upload(ino, object, [7; 16])),
+        ] {
+            prop_assert!(within(range.clone(), &of(here, &object)));
+            prop_assert!(!within(range.clone(), &of(next, &object)));
+            prop_assert!(!within(range, &of(Ino(ino - 1), &object)));
+        }
+        prop_assert!(within(key::dentries(here), &key::dentry(here, b"")));
+        prop_assert!(within(key::parts(here), &key::part(here, number, owner)));
+        prop_assert!(!within(key::parts(here), &key::part(next, number, owner)));
+        prop_assert!(!within(key::parts(here), &key::part(Ino(ino - 1), number, owner)));
+    }
+
+    #[test]
+    fn keys_sort_as_what_they_name(
+        a in (any::<u16>(), any::<u64>()), b in (any::<u16>(), any::<u64>()),
+        pages in any::<(u32, u32)>(), blocks in any::<([u8; 16], [u8; 16])>(),
+        uploads in ((object_key(), any::<[u8; 16]>()), (object_key(), any::<[u8; 16]>())),
+    ) {
+        let ino = Ino(5);
+        let part = |(number, part)| key::part(ino, number, Ino(part));
+        prop_assert_eq!(part(a).cmp(&part(b)), a.cmp(&b));
+        let (one, two) = pages;
+        prop_assert_eq!(key::map_page(ino, one).cmp(&key::map_page(ino, two)), one.cmp(&two));
+        prop_assert_eq!(key::part_sums(ino, one).cmp(&key::part_sums(ino, two)), one.cmp(&two));
+        prop_assert_eq!(key::inode(Ino(a.1)).cmp(&key::inode(Ino(b.1))), a.1.cmp(&b.1));
+        prop_assert_eq!(key::orphan(Ino(a.1)).cmp(&key::orphan(Ino(b.1))), a.1.cmp(&b.1));
+        let pending = [BlockId(blocks.0), BlockId(blocks.1)].map(key::pending);
+        prop_assert_eq!(pending[0].cmp(&pending[1]), blocks.0.cmp(&blocks.1));
+        let upload = |(object, id): &(Vec<u8>, [u8; 16])| key::upload(ino, object, *id);
+        prop_assert_eq!(upload(&uploads.0).cmp(&upload(&uploads.1)), uploads.0.cmp(&uploads.1));
+    }
+
+    #[test]
+    fn a_block_tells_its_session_and_counter(
+        nonce in any::<[u8; 10]>(), counter in 0..=BlockId::COUNTER_MAX,
+    ) {
+        let block = BlockId::new(Nonce(nonce), counter);
+        prop_assert_eq!((block.session(), block.counter()), (Nonce(nonce), counter));
+        prop_assert_eq!(block.to_string().parse(), Ok(block));
+        prop_assert_eq!(Nonce(nonce).to_string().parse(), Ok(Nonce(nonce)));
+        // Names in a listing of the bucket stand in the order in which a session wrote.
+        prop_assert!(counter == 0 || BlockId::new(Nonce(nonce), counter - 1).to_string()
+            < block.to_string());
+    }
+
+    #[test]
+    fn text_that_is_not_an_id_is_refused(text in "\\PC{0,40}") {
+        let lower = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        let id = text.len() == 32 && text.chars().all(lower);
+        prop_assert_eq!(text.parse::<BlockId>().is_ok(), id);
+    }
+}
+
+#[test]
+fn a_dentry_leads_to_its_inode() {
+    let slot = key::dentry(Ino(9), b"name");
+    let dentry = record::Dentry::file(Ino(0x1234_5678_9abc_def0));
+    let target = key::dentry_to_inode().target(&dentry.encode(&slot));
+    assert_eq!(target, Some(key::inode(dentry.ino)));
+}
+
+#[test]
+fn uppercase_digits_and_other_lengths_are_no_ids() {
+    assert!("A0a1a2a3a4a5a6a7a8a9".parse::<Nonce>().is_err());
+    assert!("a0a1a2a3a4a5a6a7a8a".parse::<Nonce>().is_err());
+    assert!("a0a1a2a3a4a5a6a7a8a9a".parse::<Nonce>().is_err());
+    assert!("a0a1a2a3a4a5a6a7a8ag".parse::<Nonce>().is_err());
+}

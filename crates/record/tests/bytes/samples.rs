@@ -1,0 +1,251 @@
+//! One of every record, with every field set to something that is not its neighbour's value.
+
+use bytes::Bytes;
+use record::{
+    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, Dentry, File, Header, Ino, Inode,
+    Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
+    PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token, Upload,
+    UploadState, User, VolumeRecord, key,
+};
+use store::{Key, Value};
+
+use crate::kinds::Record;
+
+/// 2026-01-02 03:04:05.678901 UTC.
+pub(crate) const NOW: Timestamp = Timestamp(1_767_323_045_678_901);
+pub(crate) const NONCE: Nonce = Nonce([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9]);
+pub(crate) const INO: Ino = Ino(0x0102_0304);
+pub(crate) const BUCKET: Ino = Ino(0x0400);
+
+/// A record, with what the golden files, the laws and the damage need of it.
+pub(crate) struct Sample {
+    pub(crate) name: &'static str,
+    pub(crate) key: Key,
+    pub(crate) value: Value,
+    pub(crate) fields: String,
+    pub(crate) decode: fn(&Key, &Value) -> Result<String, record::DecodeError>,
+}
+
+fn sample<R: Record>(name: &'static str, key: Key, record: &R) -> Sample {
+    let decode = |key: &Key, value: &Value| R::from_bytes(key, value).map(|r| format!("{r:#?}"));
+    Sample { name, value: record.bytes(&key), key, fields: format!("{record:#?}"), decode }
+}
+
+pub(crate) fn attributes() -> Attributes {
+    Attributes {
+        mode: 0o644,
+        uid: 1_000,
+        gid: 70_000,
+        changed: NOW,
+        modified: Timestamp(NOW.0 - 1_000_000),
+    }
+}
+
+pub(crate) fn slice(position: u64, counter: u64) -> Slice {
+    Slice {
+        position,
+        block: BlockId::new(NONCE, counter),
+        block_length: 4 << 20,
+        block_crc32c: 0xdead_beef,
+        offset: 4_096,
+        length: 65_536,
+    }
+}
+
+fn sum(algorithm: SumAlgorithm, kind: SumKind) -> Sum {
+    let bytes = (1..=algorithm.length()).map(|n| u8::try_from(n).unwrap()).collect();
+    Sum { algorithm, kind, bytes }
+}
+
+fn sums() -> Vec<Sum> {
+    vec![
+        sum(SumAlgorithm::Crc32, SumKind::FullObject),
+        sum(SumAlgorithm::Crc32c, SumKind::Composite),
+        sum(SumAlgorithm::Crc64Nvme, SumKind::FullObject),
+        sum(SumAlgorithm::Sha1, SumKind::Composite),
+        sum(SumAlgorithm::Sha256, SumKind::FullObject),
+    ]
+}
+
+fn text(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+}
+
+fn headers() -> ObjectHeaders {
+    let named = [
+        (Header::ContentType, "text/plain"),
+        (Header::CacheControl, "no-cache"),
+        (Header::ContentDisposition, "inline"),
+        (Header::ContentEncoding, "gzip"),
+        (Header::ContentLanguage, "de"),
+        (Header::Expires, "Thu, 01 Dec 1994 16:00:00 GMT"),
+        (Header::WebsiteRedirect, "/elsewhere"),
+        (Header::StorageClass, "STANDARD_IA"),
+    ];
+    ObjectHeaders {
+        headers: named.map(|(header, value)| (header, value.to_owned())).to_vec(),
+        user: text(&[("colour", "blue"), ("größe", "")]),
+        tags: text(&[("team", "a")]),
+    }
+}
+
+pub(crate) fn file(content: Content) -> File {
+    File {
+        size: 131_072,
+        data_version: 3,
+        links: 1,
+        tag: Tag::Md5([0x11; 16]),
+        sums: Vec::new(),
+        object: ObjectHeaders::default(),
+        parts: Vec::new(),
+        content,
+    }
+}
+
+fn inode(body: Body) -> Inode {
+    Inode { attributes: attributes(), body }
+}
+
+fn inodes() -> Vec<Sample> {
+    let at = key::inode(INO);
+    let full = File {
+        tag: Tag::Multipart([0x22; 16], 10_000),
+        sums: sums(),
+        object: headers(),
+        parts: vec![PartRun { count: 3, length: 5 << 20 }, PartRun { count: 1, length: 7 }],
+        ..file(Content::Pages(vec![0, 1 << 31, 1 << 40]))
+    };
+    let inline = File {
+        size: 5,
+        tag: Tag::Opaque([0x33; 16], 9),
+        ..file(Content::Inline(Bytes::from_static(b"hello")))
+    };
+    let slices = file(Content::Slices(vec![slice(0, 1), slice(65_536, 2)]));
+    let of = |name, body| sample(name, at.clone(), &inode(body));
+    vec![
+        of("inode-directory", Body::Directory { parent: BUCKET }),
+        of("inode-symlink", Body::Symlink { target: b"../elsewhere".to_vec() }),
+        of("inode-file-inline", Body::File(Box::new(inline))),
+        of("inode-file-slices", Body::File(Box::new(slices))),
+        of("inode-file-pages", Body::File(Box::new(full))),
+    ]
+}
+
+pub(crate) fn upload(state: UploadState) -> Upload {
+    Upload {
+        ino: INO,
+        begun: NOW,
+        uid: 1,
+        gid: 2,
+        initiator: "AKIDEXAMPLE".to_owned(),
+        checksum: Some((SumAlgorithm::Crc64Nvme, SumKind::FullObject)),
+        object: headers(),
+        state,
+    }
+}
+
+fn uploads() -> Vec<Sample> {
+    let at = key::upload(BUCKET, b"a/b", [0x44; 16]);
+    let done = UploadState::Done {
+        ino: Ino(77),
+        tag: Tag::Multipart([0x55; 16], 2),
+        sums: vec![sum(SumAlgorithm::Crc32, SumKind::Composite)],
+        used: vec![Ino(5), Ino(300), Ino(70_000)],
+        at: Timestamp(NOW.0 + 1),
+    };
+    let part = Part {
+        size: 131_072,
+        arrived: NOW,
+        md5: [0x66; 16],
+        sums: sums(),
+        shared: true,
+        slices: vec![slice(0, 1), slice(65_536, 2)],
+    };
+    vec![
+        sample("upload-open", at.clone(), &upload(UploadState::Open)),
+        sample("upload-done", at.clone(), &upload(done)),
+        sample("upload-aborted", at, &upload(UploadState::Aborted)),
+        sample("part", key::part(INO, 10_000, Ino(9)), &part),
+        sample("part-sums", key::part_sums(INO, 2), &PartSums { sums: sums() }),
+        sample("map-page", key::map_page(INO, 1), &MapPage(vec![slice(1 << 31, 3)])),
+    ]
+}
+
+fn names() -> Vec<Sample> {
+    let special = Dentry { ino: INO, kind: Kind::Special, origin: Origin::Made };
+    let symlink = Dentry { ino: INO, kind: Kind::Symlink, origin: Origin::Made };
+    let made = Dentry::directory(INO, Origin::Made);
+    let implied = Dentry::directory(INO, Origin::Implied);
+    vec![
+        sample("dentry-file", key::dentry(BUCKET, b"file"), &Dentry::file(INO)),
+        sample("dentry-made", key::dentry(BUCKET, b"made/"), &made),
+        sample("dentry-implied", key::dentry(BUCKET, b"implied/"), &implied),
+        sample("dentry-symlink", key::dentry(BUCKET, b"symlink"), &symlink),
+        sample("dentry-special", key::dentry(BUCKET, b"special"), &special),
+    ]
+}
+
+fn orphans() -> Vec<Sample> {
+    let at = key::orphan(INO);
+    let inode_key = key::inode(INO);
+    let inode = inode(Body::Symlink { target: b"x".to_vec() }).encode(&inode_key);
+    let upload = key::upload(BUCKET, b"a", [1; 16]).as_bytes().to_vec();
+    vec![
+        sample("orphan-file", at.clone(), &Orphan::File { bucket: BUCKET }),
+        sample("orphan-doomed", at.clone(), &Orphan::Doomed { bucket: BUCKET, inode }),
+        sample("orphan-bucket", at.clone(), &Orphan::Bucket),
+        sample("orphan-upload", at, &Orphan::Upload { key: upload }),
+    ]
+}
+
+fn sessions() -> Vec<Sample> {
+    let session = Session { began: NOW, place: "host 1, process 2".to_owned() };
+    let block = BlockId::new(NONCE, 7);
+    vec![
+        sample("session", key::session(NONCE), &session),
+        sample("beat", key::beat(NONCE), &Beat { count: 300, passed: 5 }),
+        sample("token", key::token(NONCE, 3), &Token { count: 300, aborted: false }),
+        sample("token-aborted", key::token(NONCE, 3), &Token { count: 300, aborted: true }),
+        sample("mark-staged", key::staged(NONCE, INO), &Mark),
+        sample("mark-fenced", key::fenced(NONCE), &Mark),
+        sample("mark-share", key::share(block, INO), &Mark),
+        sample("mark-pending", key::pending(block), &Mark),
+    ]
+}
+
+fn volume() -> Vec<Sample> {
+    let volume = VolumeRecord {
+        id: [0x77; 16],
+        made: NOW,
+        format: VolumeRecord::CURRENT,
+        generation: 2,
+        block_bytes: 4 << 20,
+    };
+    let bucket = Bucket {
+        owner: "root".to_owned(),
+        refuse_overlap: false,
+        opaque_tags: true,
+        tags: text(&[("stage", "test")]),
+    };
+    let user = User {
+        sealed_secret: vec![9, 8, 7],
+        enabled: true,
+        uid: 3,
+        gid: 4,
+        policies: vec!["readwrite".to_owned(), "logs".to_owned()],
+    };
+    let policy = PolicyRecord("{\"Statement\":[]}".to_owned());
+    vec![
+        sample("volume", key::volume(), &volume),
+        sample("lease", key::lease(), &Counter(2_048)),
+        sample("epoch", key::epoch(), &Counter(6)),
+        sample("bucket", key::bucket(BUCKET), &bucket),
+        sample("user", key::user("AKIDEXAMPLE"), &user),
+        sample("policy", key::policy("logs"), &policy),
+    ]
+}
+
+/// Every sample.
+pub(crate) fn all() -> Vec<Sample> {
+    [inodes(), uploads(), names(), orphans(), sessions(), volume()].into_iter().flatten().collect()
+}
