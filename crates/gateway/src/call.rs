@@ -100,9 +100,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// An answer without a body.
+    /// An answer without a body. It says so where a body could stand, because HTTP/1.1 closes the
+    /// connection after an answer to HEAD that says nothing of its length.
     pub(crate) fn empty(status: StatusCode) -> Answer {
-        Answer { status, headers: HeaderMap::new(), body: empty() }
+        let mut answer = Answer { status, headers: HeaderMap::new(), body: empty() };
+        if !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            answer.length(0);
+        }
+        answer
     }
 
     /// A document.

@@ -75,7 +75,6 @@ pub(super) async fn put_part(call: &Call<'_>, body: Body) -> Result<Answer, Faul
         let sum = checksum(sum, 1);
         answer.set_named(sum.algorithm.header(), &sum.value);
     }
-    answer.length(0);
     Ok(answer)
 }
 

@@ -34,7 +34,6 @@ pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fa
     if let Some(sum) = shown_sum(&published.sums) {
         answer.checksum(sum, 1);
     }
-    answer.length(0);
     Ok(answer)
 }
 
