@@ -66,14 +66,13 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), requests_max, random));
     let listener = Listener {
-        socket,
         tls: tls.clone(),
         edge: Arc::clone(&edge),
         seats: Seats::new(count(serve.connections_max)),
         metrics: Arc::clone(&metrics),
         patience: Duration::from_secs(serve.body_timeout_seconds),
     };
-    announce::say(&volume, &serve, &root, &listener.socket, admin.as_ref());
+    announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
         let status = observe::status(&volume, &opened);
         tasks.spawn(admin::serve(socket, metrics, status, tasks.clone(), stop.clone()));
@@ -81,7 +80,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
     tasks.spawn(signals.obey(tls, edge, accepting.clone(), stop.clone()));
-    if !listener.serve(accepting, drain).await {
+    if !listener.serve(socket, accepting, drain).await {
         tracing::warn!(seconds = drain.as_secs(), "stopping although requests are under way");
     }
     stop.cancel();

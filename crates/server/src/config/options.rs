@@ -1,5 +1,7 @@
 //! Every option, declared once: its flag, its variable, its field in the file.
 
+#![expect(clippy::doc_markdown, reason = "the texts are shown on terminals, as they are")]
+
 use std::path::PathBuf;
 
 use super::{LogFormat, Size};

@@ -124,14 +124,14 @@ fn urls_say_where_things_live() {
 
 #[test]
 fn places_that_this_release_does_not_have_are_refused_in_a_sentence() {
-    let sentence = |url| MetaPlace::parse(url).expect_err(url).to_string();
+    let sentence = |url: &str| MetaPlace::parse(url).expect_err(url).to_string();
     for scheme in ["postgres", "mysql", "redis", "etcd"] {
         let sentence = sentence(&format!("{scheme}://host/db"));
         assert!(sentence.contains(&format!("this release does not have {scheme}; --meta takes")));
     }
     assert!(sentence("sqlite:").contains("names no file"));
     assert!(sentence("nonsense").contains("none that is known"));
-    let blocks = |url| BlocksPlace::parse(url).expect_err(url).to_string();
+    let blocks = |url: &str| BlocksPlace::parse(url).expect_err(url).to_string();
     assert!(blocks("s3://key:secret@b/").contains("credentials do not belong in a URL"));
     assert!(blocks("s3://b/?endpont=x").contains("\"endpont\" is not known"));
     assert!(blocks("s3://b/?endpoint=host:9000").contains("neither http:// nor https://"));

@@ -88,10 +88,9 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
     })
 }
 
-/// The S3 endpoint's socket, and who answers there.
+/// Who answers at the S3 endpoint.
 #[derive(Debug)]
 pub(crate) struct Listener<S> {
-    pub(crate) socket: TcpListener,
     pub(crate) tls: Option<Tls>,
     pub(crate) edge: Arc<Edge<S>>,
     pub(crate) seats: Seats,
@@ -101,15 +100,20 @@ pub(crate) struct Listener<S> {
 }
 
 impl<S: Service> Listener<S> {
-    /// Serves until `stop`; then accepts nothing more and lets requests under way finish, for at
-    /// most `drain`. Answers whether all of them did.
-    pub(crate) async fn serve(self, stop: CancellationToken, drain: Duration) -> bool {
+    /// Serves at `socket` until `stop`; then closes it, so that the system refuses whoever comes
+    /// later, and lets requests under way finish, for at most `drain`. Answers whether all did.
+    pub(crate) async fn serve(
+        self,
+        socket: TcpListener,
+        stop: CancellationToken,
+        drain: Duration,
+    ) -> bool {
         let graceful = GracefulShutdown::new();
         let tasks = TaskTracker::new();
         let serving = Arc::new(self);
         loop {
             let accepted = tokio::select! {
-                accepted = serving.socket.accept() => accepted,
+                accepted = socket.accept() => accepted,
                 () = stop.cancelled() => break,
             };
             match accepted {
@@ -121,6 +125,7 @@ impl<S: Service> Listener<S> {
                 }
             }
         }
+        drop(socket);
         tasks.close();
         let finished = tokio::time::timeout(drain, async {
             graceful.shutdown().await;

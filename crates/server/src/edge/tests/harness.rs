@@ -1,0 +1,212 @@
+//! A listener with a service of the tests' own, and a client that says what it is told to say.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use gateway::{Body, Served};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::edge::{Edge, Listener, Seats, Service};
+use crate::metrics::Metrics;
+use crate::tls::Tls;
+
+/// Answers with the path, unless the path asks for something else.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) well: AtomicBool,
+    /// Told when `/wait` has begun.
+    pub(super) began: Notify,
+    /// Lets `/wait` end.
+    pub(super) go: Notify,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Shared(Arc<Script>);
+
+impl Service for Shared {
+    async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let mut response = Response::new(full(path.clone()));
+        match path.as_str() {
+            "/panic" => panic!("as asked"),
+            "/wait" => {
+                self.0.began.notify_one();
+                self.0.go.notified().await;
+            }
+            "/echo" => {
+                let body = request.into_body().collect().await;
+                let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+                response = Response::new(full(body));
+                let bucket = Some("photos".to_owned());
+                let served = Served { operation: "Echo", bucket, ..Served::default() };
+                response.extensions_mut().insert(served);
+            }
+            "/fault" => {
+                *response.status_mut() = StatusCode::NOT_FOUND;
+                response.extensions_mut().insert(Served {
+                    operation: "Fault",
+                    bucket: Some("unheard-of".to_owned()),
+                    bytes_in: 0,
+                    code: Some("NoSuchKey"),
+                });
+            }
+            "/not-modified" => *response.status_mut() = StatusCode::NOT_MODIFIED,
+            "/length" => {
+                response.headers_mut().insert("content-length", 12345.into());
+            }
+            "/large" => response = Response::new(full(vec![b'x'; 64 << 20])),
+            _ => {}
+        }
+        response
+    }
+
+    async fn ready(&self) -> bool {
+        self.0.well.load(Ordering::Relaxed)
+    }
+}
+
+fn full(body: impl Into<Bytes>) -> Body {
+    Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(super) struct Options {
+    pub(super) requests_max: usize,
+    pub(super) connections_max: usize,
+    pub(super) drain: Duration,
+    pub(super) patience: Duration,
+    pub(super) tls: Option<Tls>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let minute = Duration::from_mins(1);
+        Options { requests_max: 8, connections_max: 8, drain: minute, patience: minute, tls: None }
+    }
+}
+
+pub(super) struct Harness {
+    pub(super) address: SocketAddr,
+    pub(super) service: Arc<Script>,
+    pub(super) edge: Arc<Edge<Shared>>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) stop: CancellationToken,
+    pub(super) served: JoinHandle<bool>,
+}
+
+impl Harness {
+    pub(super) async fn start(options: Options) -> Harness {
+        let service = Arc::new(Script {
+            well: AtomicBool::new(true),
+            began: Notify::new(),
+            go: Notify::new(),
+        });
+        let metrics = Arc::new(Metrics::new());
+        let shared = Shared(Arc::clone(&service));
+        let edge = Edge::new(shared, Arc::clone(&metrics), options.requests_max, 42);
+        let edge = Arc::new(edge);
+        let socket = super::super::bind("127.0.0.1:0").await.expect("a free port");
+        let address = socket.local_addr().expect("an address");
+        let listener = Listener {
+            tls: options.tls,
+            edge: Arc::clone(&edge),
+            seats: Seats::new(options.connections_max),
+            metrics: Arc::clone(&metrics),
+            patience: options.patience,
+        };
+        let stop = CancellationToken::new();
+        #[expect(clippy::disallowed_methods, reason = "the test joins it, or ends")]
+        let served = tokio::spawn(listener.serve(socket, stop.clone(), options.drain));
+        Harness { address, service, edge, metrics, stop, served }
+    }
+
+    pub(super) async fn connect(&self) -> Connection {
+        Connection(TcpStream::connect(self.address).await.expect("it listens"), Vec::new())
+    }
+
+    /// One request on a connection of its own.
+    pub(super) async fn ask(&self, request: &str) -> Said {
+        let mut connection = self.connect().await;
+        connection.send(request).await;
+        if request.starts_with("HEAD") {
+            connection.read_head().await
+        } else {
+            connection.read().await
+        }
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+impl Said {
+    pub(super) fn header(&self, name: &str) -> Option<String> {
+        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        let mut values = lines.filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        values.next().map(|(_, value)| value.to_owned())
+    }
+}
+
+/// A connection, and what has arrived on it and was not read yet.
+pub(super) struct Connection(TcpStream, Vec<u8>);
+
+impl Connection {
+    pub(super) async fn send(&mut self, text: &str) {
+        // A server that has closed already is seen by whoever reads.
+        let _closed = self.0.write_all(text.as_bytes()).await;
+    }
+
+    /// Everything up to the end of a head.
+    pub(super) async fn read_head(&mut self) -> Said {
+        loop {
+            if let Some(end) = self.1.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                let rest = self.1.split_off(end + 4);
+                let head = String::from_utf8(std::mem::replace(&mut self.1, rest)).expect("text");
+                let status = head.split(' ').nth(1).expect("a status");
+                let status = status.parse().expect("a number");
+                return Said { status, head, body: String::new() };
+            }
+            assert!(self.more().await, "closed within a head: {:?}", self.1);
+        }
+    }
+
+    /// A head and its body.
+    pub(super) async fn read(&mut self) -> Said {
+        let mut said = self.read_head().await;
+        let length =
+            said.header("content-length").map_or(0, |length| length.parse().expect("a number"));
+        while self.1.len() < length {
+            assert!(self.more().await, "closed within a body");
+        }
+        let rest = self.1.split_off(length);
+        said.body = String::from_utf8(std::mem::replace(&mut self.1, rest)).expect("text");
+        said
+    }
+
+    /// Whether the server closes without saying more.
+    pub(super) async fn is_closed(&mut self) -> bool {
+        self.1.is_empty() && !self.more().await
+    }
+
+    async fn more(&mut self) -> bool {
+        let mut bytes = [0; 16384];
+        // A reset is an end too.
+        let read = tokio::time::timeout(Duration::from_mins(1), self.0.read(&mut bytes)).await;
+        let read = read.expect("the server says something or closes").unwrap_or(0);
+        self.1.extend_from_slice(&bytes[..read]);
+        read > 0
+    }
+}

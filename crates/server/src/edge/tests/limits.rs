@@ -1,0 +1,135 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::harness::{Harness, Options};
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_end_closes_the_connection() {
+    let harness = Harness::start(Options::default()).await;
+    let mut connection = harness.connect().await;
+    connection.send("GET / HTTP/1.1\r\nHost: x\r\nX-Slow:").await;
+    let began = Instant::now();
+    assert!(connection.is_closed().await);
+    let waited = began.elapsed();
+    assert!((9..=11).contains(&waited.as_secs()), "{waited:?}");
+}
+
+#[tokio::test]
+async fn too_many_and_too_large_headers_are_refused() {
+    let harness = Harness::start(Options::default()).await;
+    let many: String = (0..101).map(|n| format!("X-{n}: y\r\n")).collect();
+    let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n")).await;
+    assert_eq!(said.status, 431);
+    let large = "y".repeat(17 << 10);
+    let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\nX-Large: {large}\r\n\r\n")).await;
+    assert_eq!(said.status, 431);
+    let fits = "y".repeat(12 << 10);
+    let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\nX-Large: {fits}\r\n\r\n")).await;
+    assert_eq!(said.status, 200);
+    assert_eq!(harness.ask("NONSENSE\r\n\r\n").await.status, 400);
+    let metrics = harness.metrics.text().expect("text");
+    assert!(metrics.contains("ashlar_s3_connection_errors_total{kind=\"request\"} 3"), "{metrics}");
+}
+
+#[tokio::test]
+async fn two_lengths_are_refused_and_nothing_after_a_doubtful_body_is_parsed() {
+    let harness = Harness::start(Options::default()).await;
+    let two = "PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!";
+    assert_eq!(harness.ask(two).await.status, 400);
+    let mut connection = harness.connect().await;
+    connection
+        .send(
+            "PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\nTransfer-Encoding: chunked\r\n\
+             \r\n5\r\nhello\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n",
+        )
+        .await;
+    assert_eq!(connection.read().await.body, "hello");
+    assert!(connection.is_closed().await, "what follows is not a request");
+}
+
+#[tokio::test]
+async fn a_small_body_left_unread_is_read_away_and_the_connection_goes_on() {
+    let harness = Harness::start(Options::default()).await;
+    let mut connection = harness.connect().await;
+    let body = "x".repeat(512 << 10);
+    let put =
+        format!("PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    for _ in 0..2 {
+        connection.send(&put).await;
+        let said = connection.read().await;
+        assert_eq!((said.status, said.header("connection")), (200, None));
+    }
+}
+
+#[tokio::test]
+async fn a_large_body_left_unread_closes_the_connection_and_says_so() {
+    let harness = Harness::start(Options::default()).await;
+    let mut connection = harness.connect().await;
+    connection.send("PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\nx").await;
+    let said = connection.read().await;
+    assert_eq!((said.status, said.header("connection").as_deref()), (200, Some("close")));
+    assert!(connection.is_closed().await);
+}
+
+#[tokio::test]
+async fn who_waits_to_be_told_to_send_a_body_is_not_told_when_nobody_reads_it() {
+    let harness = Harness::start(Options::default()).await;
+    let expect = "Host: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+    let mut connection = harness.connect().await;
+    connection.send(&format!("PUT /ok HTTP/1.1\r\n{expect}")).await;
+    let said = connection.read().await;
+    assert_eq!((said.status, said.header("connection").as_deref()), (200, Some("close")));
+    let mut connection = harness.connect().await;
+    connection.send(&format!("PUT /echo HTTP/1.1\r\n{expect}")).await;
+    assert_eq!(connection.read_head().await.status, 100);
+    connection.send("hello").await;
+    assert_eq!(connection.read().await.body, "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_finds_no_turn_is_told_to_slow_down() {
+    let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
+    let mut busy = harness.connect().await;
+    busy.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    harness.service.began.notified().await;
+    let said = harness.ask("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!((said.status, said.header("retry-after").as_deref()), (503, Some("1")));
+    assert!(said.body.contains("<Code>SlowDown</Code>"), "{}", said.body);
+    assert_eq!(harness.ask("GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n").await.status, 200);
+    harness.service.go.notify_one();
+    assert_eq!(busy.read().await.status, 200);
+    assert_eq!(harness.ask("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await.status, 200);
+    let metrics = harness.metrics.text().expect("text");
+    assert!(metrics.contains("ashlar_s3_turned_away_total{limit=\"requests\"} 1"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_so_and_closed() {
+    let harness = Harness::start(Options { connections_max: 1, ..Options::default() }).await;
+    let mut first = harness.connect().await;
+    first.send("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!(first.read().await.status, 200);
+    let mut second = harness.connect().await;
+    second.send("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let said = second.read().await;
+    assert_eq!((said.status, said.header("connection").as_deref()), (503, Some("close")));
+    assert!(said.body.contains("<Code>SlowDown</Code>"), "{}", said.body);
+    assert!(second.is_closed().await);
+    first.send("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!(first.read().await.status, 200, "the first is not disturbed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_stops_reading_is_dropped() {
+    let patience = Duration::from_secs(30);
+    let harness = Harness::start(Options { patience, ..Options::default() }).await;
+    let mut lazy = harness.connect().await;
+    lazy.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let began = Instant::now();
+    while !harness.metrics.text().expect("text").contains("kind=\"transport\"} 1") {
+        assert!(began.elapsed() < patience * 10, "still connected");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(began.elapsed() >= patience);
+}
