@@ -280,7 +280,8 @@ impl Walk {
             // Only what lies in the directory in which the common prefix ends can be skipped.
             if let Some(rest) = next.strip_prefix(&unread.prefix[..]) {
                 let start = key::dentry(unread.directory, rest);
-                if !rest.contains(&b'/') && start > unread.start {
+                let within = rest.split_last().is_none_or(|(_, name)| !name.contains(&b'/'));
+                if within && start > unread.start {
                     unread.made = None;
                     unread.start = start.min(unread.end.clone());
                 }

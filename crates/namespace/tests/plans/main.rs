@@ -1,0 +1,16 @@
+//! The planners over the in-memory store: answers, costs, laws, and listing against brute force.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod acts;
+mod audit;
+mod buckets;
+mod golden;
+mod interleavings;
+mod laws;
+mod listing;
+mod memory;
+mod objects;
+mod removing;
+mod uploads;
+mod world;

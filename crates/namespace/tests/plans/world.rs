@@ -1,0 +1,275 @@
+//! A store, a clock, and the loop that drives an operation while counting its round trips.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use futures::executor::block_on;
+use namespace::{Env, FsError, Hints, Next, NoHints, Operation, Path, Run, Walk, WalkStep};
+use namespace::{ListQuery, ListStart, Listing};
+use record::{
+    Attributes, Body, Bucket, Content, Dentry, File, Ino, Inode, Nonce, ObjectHeaders, Origin,
+    Skey, Tag, Timestamp, key,
+};
+use store::{Found, Key, MemoryStore, MetaStore, Plan, Read, TallyKey, Value, Verdict, Write};
+
+use crate::audit;
+use crate::memory::Memory;
+
+pub(crate) const NONCE: Nonce = Nonce([7; 10]);
+
+/// Round trips.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) reads: usize,
+    pub(crate) commits: usize,
+}
+
+pub(crate) const fn cost(reads: usize, commits: usize) -> Cost {
+    Cost { reads, commits }
+}
+
+/// Everything in a store. Tallies that are 0 are as good as absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) records: BTreeMap<Key, Value>,
+    pub(crate) tallies: BTreeMap<TallyKey, i64>,
+}
+
+/// A store and a clock.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) store: MemoryStore,
+    pub(crate) memory: Memory,
+    now: Cell<i64>,
+    next: Cell<u64>,
+}
+
+impl World {
+    /// A volume with one bucket, `b`, whose directory is inode 1024.
+    pub(crate) fn new() -> World {
+        let world = World::empty();
+        world.make_bucket(b"b");
+        world
+    }
+
+    /// A volume without buckets.
+    pub(crate) fn empty() -> World {
+        World::of(&State::default())
+    }
+
+    /// A volume in this state, of which nothing is remembered.
+    pub(crate) fn of(state: &State) -> World {
+        let world = World {
+            store: MemoryStore::new(),
+            memory: Memory::default(),
+            now: Cell::new(1_000_000),
+            next: Cell::new(Ino::FIRST_LEASED.0),
+        };
+        let puts = state.records.iter().map(|(key, value)| Write::Put(key.clone(), value.clone()));
+        let sets = state.tallies.iter().map(|(key, value)| Write::Set(key.clone(), *value));
+        let writes: Vec<Write> = puts.chain(sets).collect();
+        for writes in writes.chunks(1_000) {
+            world.force(writes.to_vec());
+        }
+        world
+    }
+
+    /// Writes past all planners.
+    pub(crate) fn force(&self, writes: Vec<Write>) {
+        let plan = Plan { guards: Vec::new(), writes };
+        self.memory.apply(&plan);
+        assert_eq!(block_on(self.store.commit(&[plan])).unwrap(), [Verdict::Committed]);
+    }
+
+    /// A number that was never drawn before.
+    pub(crate) fn ino(&self) -> Ino {
+        self.next.set(self.next.get() + 1);
+        Ino(self.next.get() - 1)
+    }
+
+    /// The time, one millisecond later each time.
+    pub(crate) fn env(&self) -> Env {
+        self.now.set(self.now.get() + 1_000);
+        Env { now: Timestamp(self.now.get()), session: NONCE }
+    }
+
+    /// Everything in the store.
+    pub(crate) fn state(&self) -> State {
+        let mut state = State::default();
+        for space in key::space::ALL {
+            let mut resume = None;
+            loop {
+                let page = block_on(self.store.walk(space, resume, 1_000)).unwrap();
+                state.records.extend(page.records);
+                resume = page.resume;
+                if resume.is_none() {
+                    break;
+                }
+            }
+        }
+        let page = block_on(self.store.walk_tallies(key::space::TALLY, None, 10_000)).unwrap();
+        assert!(page.resume.is_none(), "one page holds all tallies of a test");
+        state.tallies.extend(page.tallies.into_iter().filter(|(_, value)| *value != 0));
+        state
+    }
+
+    /// Runs an operation that remembers nothing and leaves no memory.
+    pub(crate) fn cold<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
+    where
+        O: Operation,
+        O::Output: Debug,
+    {
+        drive(&self.store, operation, self.env(), &NoHints, None)
+    }
+
+    /// Runs an operation with all that was seen and written so far remembered exactly.
+    pub(crate) fn warm<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
+    where
+        O: Operation,
+        O::Output: Debug,
+    {
+        drive(&self.store, operation, self.env(), &self.memory, Some(&self.memory))
+    }
+
+    /// A page of a listing, and the reads that it took.
+    pub(crate) fn list(
+        &self,
+        bucket: &[u8],
+        query: &ListQuery,
+        hints: &dyn Hints,
+    ) -> (Result<Listing, FsError>, usize) {
+        let start = ListStart { bucket, query };
+        let (walk, mut cost) = drive(&self.store, &start, self.env(), hints, None);
+        let page = walk.map(|walk| finish(&self.store, walk, &mut cost.reads));
+        (page, cost.reads)
+    }
+
+    /// Makes a bucket and remembers it.
+    pub(crate) fn make_bucket(&self, name: &[u8]) -> Ino {
+        let (ino, settings) = (self.ino(), Bucket::default());
+        let make = namespace::CreateBucket { name, ino, settings: &settings, owner: (1, 2) };
+        self.warm(&make).0.unwrap();
+        ino
+    }
+
+    /// Makes directories as the file view does, below `bucket`.
+    pub(crate) fn mkdir(&self, bucket: Ino, path: &[&[u8]]) -> Ino {
+        let mut parent = bucket;
+        for name in path {
+            let slot = key::dentry(parent, Skey::directory(name).as_bytes());
+            let read = [Read::Record { key: slot.clone(), follow: None }];
+            let found = block_on(self.store.read(&read)).unwrap();
+            if let [Found::Record(Some(entry))] = &found[..] {
+                parent = Dentry::decode(&slot, &entry.value).unwrap().ino;
+                continue;
+            }
+            let ino = self.ino();
+            let inode_key = key::inode(ino);
+            let inode = Inode { attributes: attributes(), body: Body::Directory { parent } };
+            self.force(vec![
+                Write::Put(slot.clone(), Dentry::directory(ino, Origin::Made).encode(&slot)),
+                Write::Put(inode_key.clone(), inode.encode(&inode_key)),
+                Write::Add(key::tally(parent, key::Count::Entries), 1),
+            ]);
+            parent = ino;
+        }
+        parent
+    }
+
+    /// Checks everything that holds of a volume at rest.
+    #[track_caller]
+    pub(crate) fn audit(&self) {
+        audit::audit(&self.state());
+    }
+}
+
+fn finish(store: &MemoryStore, mut walk: Walk, reads: &mut usize) -> Listing {
+    loop {
+        match walk.advance().expect("names decode") {
+            WalkStep::Page(page) => return page,
+            WalkStep::Read(questions) => {
+                *reads += 1;
+                walk.learn(block_on(store.read(&questions)).unwrap());
+            }
+        }
+    }
+}
+
+/// Drives an operation to its answer. A twin is driven beside it, so that everything is planned
+/// twice.
+pub(crate) fn drive<O>(
+    store: &MemoryStore,
+    operation: &O,
+    env: Env,
+    hints: &dyn Hints,
+    memory: Option<&Memory>,
+) -> (Result<O::Output, FsError>, Cost)
+where
+    O: Operation,
+    O::Output: Debug,
+{
+    let mut run = Run::new(operation, env, hints);
+    let mut twin = Run::new(operation, env, hints);
+    let mut cost = Cost::default();
+    loop {
+        let next = run.advance();
+        assert_eq!(format!("{next:?}"), format!("{:?}", twin.advance()), "planned twice");
+        match next {
+            Next::Done(answer) => return (answer, cost),
+            Next::Corrupt(key, error) => panic!("{key:?}: {error}"),
+            Next::Read(reads) => {
+                cost.reads += 1;
+                let found = block_on(store.read(&reads)).unwrap();
+                memory.inspect(|memory| memory.learn(&reads, &found));
+                run.learn(reads.clone(), found.clone());
+                twin.learn(reads, found);
+            }
+            Next::Commit(plan, output) => {
+                cost.commits += 1;
+                audit::contract(&plan);
+                match block_on(store.commit(std::slice::from_ref(&plan))).unwrap().remove(0) {
+                    Verdict::Committed => {
+                        memory.inspect(|memory| memory.apply(&plan));
+                        return (Ok(output), cost);
+                    }
+                    Verdict::Refused { guard, found } => {
+                        run.refused(&plan.guards[guard], found.clone());
+                        twin.refused(&plan.guards[guard], found);
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn attributes() -> Attributes {
+    let zero = Timestamp(0);
+    Attributes { mode: 0o644, uid: 1, gid: 2, changed: zero, modified: zero }
+}
+
+/// The tag of the file that `n` names.
+pub(crate) fn tag(n: u8) -> Tag {
+    Tag::Md5([n; 16])
+}
+
+/// A file whose bytes and tag are told by `n`; it is `n` bytes long.
+pub(crate) fn file(n: u8) -> Inode {
+    let file = File {
+        size: u64::from(n),
+        data_version: 1,
+        links: 1,
+        tag: tag(n),
+        sums: Vec::new(),
+        object: ObjectHeaders::default(),
+        parts: Vec::new(),
+        content: Content::Inline(Bytes::from(vec![n; usize::from(n)])),
+    };
+    Inode { attributes: attributes(), body: Body::File(Box::new(file)) }
+}
+
+/// The path of a key in bucket `b`.
+pub(crate) fn path(object: &[u8]) -> Path {
+    Path::new(b"b", object)
+}
