@@ -1,0 +1,76 @@
+//! The volume as its views call it: what operations answer, what they cost, what they move.
+
+#[path = "service/costs.rs"]
+mod costs;
+#[path = "service/multipart.rs"]
+mod multipart;
+#[path = "service/objects.rs"]
+mod objects;
+
+use std::sync::Arc;
+
+use block::MemoryBlocks;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use md5::{Digest, Md5};
+use record::{ObjectHeaders, Tag};
+use store::MemoryStore;
+use volume::{
+    NewObject, Object, Owner, Published, Volume, VolumeError, VolumeOptions, WriteCondition,
+};
+
+/// Content bytes of a full block here: several make a small file.
+const BLOCK_BYTES: u32 = 256 << 10;
+
+async fn volume() -> Arc<Volume> {
+    let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let volume = Volume::open(options, store, blocks).await.unwrap();
+    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume
+}
+
+fn owner() -> Owner {
+    Owner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+}
+
+/// Bytes that differ from place to place.
+fn bytes(length: usize, seed: u8) -> Bytes {
+    (0..length).map(|at| (at / 251) as u8 ^ at as u8 ^ seed).collect()
+}
+
+fn md5(bytes: &[u8]) -> [u8; 16] {
+    Md5::digest(bytes).into()
+}
+
+async fn put(volume: &Volume, key: &str, content: &Bytes) -> Result<Published, VolumeError> {
+    put_if(volume, key, content, WriteCondition::None).await
+}
+
+async fn put_if(
+    volume: &Volume,
+    key: &str,
+    content: &Bytes,
+    condition: WriteCondition,
+) -> Result<Published, VolumeError> {
+    let mut writer = volume.writer(Some(content.len() as u64));
+    writer.write(content.clone()).await?;
+    let body = writer.finish().await?;
+    let new = NewObject {
+        owner: owner(),
+        headers: ObjectHeaders::default(),
+        tag: Tag::Md5(md5(content)),
+        sums: Vec::new(),
+    };
+    volume.put("bkt", key.as_bytes(), body, new, condition).await
+}
+
+async fn read(volume: &Volume, object: &Object) -> Vec<u8> {
+    let frames: Vec<Bytes> = volume.read(object, 0..object.size()).try_collect().await.unwrap();
+    frames.concat()
+}
+
+async fn get(volume: &Volume, key: &str) -> Vec<u8> {
+    let object = volume.stat("bkt", key.as_bytes()).await.unwrap();
+    read(volume, &object).await
+}

@@ -1,0 +1,100 @@
+//! Round trips: what an operation costs once the directories above its key are remembered.
+
+use std::future::Future;
+
+use volume::{ListQuery, Trips, Volume, measured};
+
+use super::{bytes, put, read, volume};
+
+/// Runs an operation and checks its round trips to the metadata store: reads, commits.
+#[track_caller]
+fn check(what: &str, trips: Trips, reads: u64, commits: u64) {
+    assert_eq!((trips.reads, trips.commits), (reads, commits), "round trips of {what}");
+}
+
+async fn trips<F: Future>(future: F) -> (F::Output, Trips) {
+    measured(future).await
+}
+
+fn page(prefix: &str, delimiter: Option<&str>) -> ListQuery {
+    ListQuery {
+        prefix: prefix.as_bytes().to_vec(),
+        delimiter: delimiter.map(|delimiter| delimiter.as_bytes().to_vec()),
+        after: None,
+        limit: 1_000,
+    }
+}
+
+async fn directory(volume: &Volume, files: usize) {
+    for file in 0..files {
+        put(volume, &format!("a/b/{file:04}"), &bytes(10, 0)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_put_is_one_commit() {
+    let volume = volume().await;
+    directory(&volume, 1).await;
+    for (what, length) in [("an inline put", 100), ("a put of blocks", 600 << 10)] {
+        let (put_new, cost) =
+            trips(put(&volume, &format!("a/b/{length}"), &bytes(length, 1))).await;
+        put_new.unwrap();
+        check(what, cost, 0, 1);
+        let (again, cost) = trips(put(&volume, &format!("a/b/{length}"), &bytes(length, 2))).await;
+        again.unwrap();
+        check("an overwrite", cost, 0, 1);
+    }
+    let (deeper, cost) = trips(put(&volume, "a/b/new/directories/x", &bytes(1, 1))).await;
+    deeper.unwrap();
+    check("a put into directories that do not exist yet", cost, 0, 1);
+}
+
+#[tokio::test]
+async fn a_stat_and_a_read_are_one_read() {
+    let volume = volume().await;
+    let content = bytes(700 << 10, 1);
+    put(&volume, "a/b/c", &content).await.unwrap();
+    let (object, cost) = trips(volume.stat("bkt", b"a/b/c")).await;
+    check("a stat", cost, 1, 0);
+    let (got, cost) = trips(read(&volume, &object.unwrap())).await;
+    check("the bytes of a small file", cost, 0, 0);
+    assert_eq!(got, content);
+    let (missing, cost) = trips(volume.stat("bkt", b"a/b/missing")).await;
+    missing.unwrap_err();
+    check("a stat of nothing", cost, 1, 0);
+}
+
+#[tokio::test]
+async fn a_delete_is_one_commit() {
+    let volume = volume().await;
+    directory(&volume, 3).await;
+    let remove = |key: &str| vec![(key.as_bytes().to_vec(), None)];
+    let (deleted, cost) = trips(volume.delete("bkt", remove("a/b/0001"))).await;
+    assert!(deleted.unwrap().remove(0).unwrap().existed);
+    check("a delete", cost, 0, 1);
+}
+
+#[tokio::test]
+async fn a_page_is_one_read() {
+    let volume = volume().await;
+    directory(&volume, 50).await;
+    let (listing, cost) = trips(volume.list("bkt", page("a/b/", Some("/")))).await;
+    assert_eq!(listing.unwrap().entries.len(), 50);
+    check("a page of a directory", cost, 1, 0);
+    let (listing, cost) = trips(volume.list("bkt", page("", Some("/")))).await;
+    assert_eq!(listing.unwrap().entries.len(), 1);
+    check("a page of the bucket", cost, 1, 0);
+}
+
+#[tokio::test]
+async fn many_deletes_in_one_directory_are_few_round_trips() {
+    let volume = volume().await;
+    directory(&volume, 500).await;
+    let keys = (0..500).map(|file| (format!("a/b/{file:04}").into_bytes(), None)).collect();
+    let (deleted, cost) = trips(volume.delete("bkt", keys)).await;
+    assert!(deleted.unwrap().into_iter().all(|deleted| deleted.unwrap().existed));
+    assert!(cost.commits <= 2 && cost.reads <= 4, "{cost:?}");
+    let listing = volume.list("bkt", page("", None)).await.unwrap();
+    assert_eq!(listing.entries, [], "the directories went with their last names");
+    volume.delete_bucket("bkt").await.unwrap();
+}

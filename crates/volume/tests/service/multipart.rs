@@ -1,0 +1,153 @@
+//! Multipart uploads: no data moves when one is completed, and it ends once.
+
+use bytes::Bytes;
+use record::{ObjectHeaders, Sum, Tag};
+use volume::{
+    Complete, CompletePart, Completed, Finished, FsError, NewUpload, PART_BYTES_MIN, PartStat,
+    UploadId, Volume, VolumeError, WriteCondition,
+};
+
+use super::{bytes, get, md5, owner, put, volume};
+
+async fn begin(volume: &Volume, key: &str) -> UploadId {
+    let new = NewUpload { owner: owner(), headers: ObjectHeaders::default(), checksum: None };
+    volume.create_upload("bkt", key.as_bytes(), new).await.unwrap()
+}
+
+async fn send(volume: &Volume, key: &str, id: UploadId, number: u16, content: &Bytes) -> PartStat {
+    let mut writer = volume.block_writer(Some(content.len() as u64));
+    writer.write(content.clone()).await.unwrap();
+    let body = writer.finish().await.unwrap();
+    let sums: Vec<Sum> = Vec::new();
+    volume.put_part("bkt", key.as_bytes(), id, number, body, md5(content), sums).await.unwrap()
+}
+
+fn listed(part: &PartStat) -> CompletePart {
+    CompletePart { number: part.number, tag: Tag::Md5(part.part.md5), sums: Vec::new() }
+}
+
+async fn complete(
+    volume: &Volume,
+    key: &str,
+    id: UploadId,
+    parts: &[CompletePart],
+) -> Result<Completed, VolumeError> {
+    let wanted = Complete { parts, object_size: None, condition: WriteCondition::None };
+    let count = u16::try_from(parts.len()).unwrap();
+    let finished =
+        Finished { tag: Tag::Multipart([1; 16], count), sums: Vec::new(), part_sums: Vec::new() };
+    volume.complete("bkt", key.as_bytes(), id, wanted, |_, _| Ok(finished)).await
+}
+
+fn part_bytes(seed: u8) -> Bytes {
+    bytes(usize::try_from(PART_BYTES_MIN).unwrap(), seed)
+}
+
+#[tokio::test]
+async fn completing_moves_no_data_and_repeats_its_answer() {
+    let volume = volume().await;
+    let id = begin(&volume, "d/k").await;
+    let first = send(&volume, "d/k", id, 1, &part_bytes(1)).await;
+    let unused = send(&volume, "d/k", id, 2, &part_bytes(2)).await;
+    let second = send(&volume, "d/k", id, 2, &part_bytes(3)).await;
+    let last = send(&volume, "d/k", id, 9, &bytes(5, 4)).await;
+    assert_ne!(unused.part.md5, second.part.md5);
+    let before = volume.counters();
+    let parts = [listed(&first), listed(&second), listed(&last)];
+    let done = complete(&volume, "d/k", id, &parts).await.unwrap();
+    let after = volume.counters();
+    assert_eq!((after.block_puts, after.block_gets), (before.block_puts, before.block_gets));
+    assert_eq!(complete(&volume, "d/k", id, &parts).await.unwrap().tag, done.tag);
+    let whole = [part_bytes(1), part_bytes(3), bytes(5, 4)].concat();
+    assert_eq!(get(&volume, "d/k").await, whole);
+
+    volume.reap_now().await.unwrap();
+    let reaped = volume.counters().blocks_reaped;
+    assert_eq!(reaped, unused.part.slices.len() as u64, "the part that was sent twice");
+    assert_eq!(get(&volume, "d/k").await, whole, "what the object uses stays");
+    volume.delete("bkt", vec![(b"d/k".to_vec(), None)]).await.unwrap();
+    volume.reap_now().await.unwrap();
+    let counters = volume.counters();
+    assert_eq!(counters.blocks_reaped, counters.block_puts, "nothing is left");
+}
+
+#[tokio::test]
+async fn an_aborted_upload_leaves_nothing() {
+    let volume = volume().await;
+    let id = begin(&volume, "k").await;
+    send(&volume, "k", id, 1, &part_bytes(1)).await;
+    volume.abort("bkt", b"k", id).await.unwrap();
+    let again = volume.abort("bkt", b"k", id).await;
+    assert!(matches!(again, Err(VolumeError::Fs(FsError::NoSuchUpload))));
+    let late = complete(&volume, "k", id, &[]).await;
+    assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
+    volume.reap_now().await.unwrap();
+    let counters = volume.counters();
+    assert_eq!(counters.blocks_reaped, counters.block_puts);
+}
+
+#[tokio::test]
+async fn lists_of_parts_are_checked() {
+    let volume = volume().await;
+    let id = begin(&volume, "k").await;
+    let small = send(&volume, "k", id, 1, &bytes(10, 1)).await;
+    let large = send(&volume, "k", id, 2, &part_bytes(2)).await;
+    let wrong = CompletePart { tag: Tag::Md5([0; 16]), ..listed(&large) };
+    let unknown = CompletePart { number: 3, ..listed(&large) };
+    for (parts, error) in [
+        (vec![listed(&small), listed(&large)], FsError::PartTooSmall),
+        (vec![listed(&large), listed(&small)], FsError::InvalidPartOrder),
+        (vec![wrong], FsError::InvalidPart),
+        (vec![unknown], FsError::InvalidPart),
+        (vec![], FsError::InvalidPart),
+    ] {
+        match complete(&volume, "k", id, &parts).await {
+            Err(VolumeError::Fs(found)) => assert_eq!(found, error),
+            other => panic!("{other:?} instead of {error}"),
+        }
+    }
+    complete(&volume, "k", id, &[listed(&large)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_part_copied_by_reference_outlives_its_source_and_its_upload() {
+    let volume = volume().await;
+    let content = bytes(3 * usize::try_from(PART_BYTES_MIN).unwrap(), 5);
+    put(&volume, "from", &content).await.unwrap();
+    let source = volume.stat("bkt", b"from").await.unwrap();
+    let before = volume.counters();
+    let id = begin(&volume, "to").await;
+    let range = 3..PART_BYTES_MIN + 3;
+    let first = volume.copy_part("bkt", b"to", id, 1, &source, range.clone()).await.unwrap();
+    let second = volume.copy_part("bkt", b"to", id, 2, &source, 0..source.size()).await.unwrap();
+    assert_eq!(second.part.md5, md5(&content));
+    complete(&volume, "to", id, &[listed(&first), listed(&second)]).await.unwrap();
+    let after = volume.counters();
+    assert_eq!((after.block_puts, after.block_gets), (before.block_puts, before.block_gets));
+    drop(source);
+    volume.delete("bkt", vec![(b"from".to_vec(), None)]).await.unwrap();
+    volume.reap_now().await.unwrap();
+    let cut = &content[3..usize::try_from(range.end).unwrap()];
+    assert_eq!(get(&volume, "to").await, [cut, &content].concat());
+    volume.delete("bkt", vec![(b"to".to_vec(), None)]).await.unwrap();
+    volume.reap_now().await.unwrap();
+    let counters = volume.counters();
+    assert_eq!(
+        counters.blocks_reaped, counters.block_puts,
+        "the last owner takes the blocks along"
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_bucket_takes_its_uploads_along() {
+    let volume = volume().await;
+    let id = begin(&volume, "k").await;
+    send(&volume, "k", id, 1, &part_bytes(1)).await;
+    volume.delete_bucket("bkt").await.unwrap();
+    volume.reap_now().await.unwrap();
+    let counters = volume.counters();
+    assert_eq!(counters.blocks_reaped, counters.block_puts);
+    volume.create_bucket("bkt", &owner()).await.unwrap();
+    let late = volume.upload("bkt", b"k", id).await;
+    assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
+}

@@ -1,0 +1,162 @@
+//! Objects: what is put is what is read, and nothing in between is seen.
+
+use record::{ObjectHeaders, Tag};
+use volume::{FsError, ListEntry, ListQuery, TagMatch, VolumeError, WriteCondition};
+
+use super::{BLOCK_BYTES, bytes, get, md5, owner, put, put_if, read, volume};
+
+#[tokio::test]
+async fn what_is_put_is_read() {
+    let volume = volume().await;
+    let block = BLOCK_BYTES as usize;
+    for length in [0, 1, 4_096, 4_097, block - 1, block, block + 1, 70 * block + 5] {
+        let content = bytes(length, 3);
+        put(&volume, "some/key", &content).await.unwrap();
+        assert_eq!(get(&volume, "some/key").await, content, "{length} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_large_map_lies_in_pages_and_ranges_find_theirs() {
+    let volume = volume().await;
+    let content = bytes(70 * BLOCK_BYTES as usize + 5, 9);
+    put(&volume, "k", &content).await.unwrap();
+    let object = volume.stat("bkt", b"k").await.unwrap();
+    assert!(matches!(object.file().content, record::Content::Pages(_)));
+    for start in [0, 1, 65_535, BLOCK_BYTES as usize * 3 - 1, content.len() - 1] {
+        for length in [0, 1, 70_000, content.len()] {
+            let end = content.len().min(start + length);
+            let stream = volume.read(&object, start as u64..end as u64);
+            let frames: Vec<bytes::Bytes> =
+                futures::TryStreamExt::try_collect(stream).await.unwrap();
+            assert_eq!(frames.concat(), content[start..end], "{start}..{end}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_keeps_its_version_while_the_key_is_overwritten_and_deleted() {
+    let volume = volume().await;
+    let first = bytes(3 * BLOCK_BYTES as usize, 1);
+    put(&volume, "k", &first).await.unwrap();
+    let object = volume.stat("bkt", b"k").await.unwrap();
+    put(&volume, "k", &bytes(10, 2)).await.unwrap();
+    volume.delete("bkt", vec![(b"k".to_vec(), None)]).await.unwrap();
+    assert_eq!(read(&volume, &object).await, first);
+}
+
+#[tokio::test]
+async fn conditions_are_decided_by_the_commit() {
+    let volume = volume().await;
+    let refused = |result: Result<_, VolumeError>| match result {
+        Err(VolumeError::Fs(error)) => error,
+        other => panic!("not refused: {other:?}"),
+    };
+    let tag =
+        |content: &[u8]| WriteCondition::IfMatch(TagMatch::OneOf(vec![Tag::Md5(md5(content))]));
+    let (one, two) = (bytes(10, 1), bytes(10, 2));
+    let missing = put_if(&volume, "d/k", &one, tag(&one)).await;
+    assert_eq!(refused(missing), FsError::NoSuchKey);
+    put_if(&volume, "d/k", &one, WriteCondition::IfAbsent).await.unwrap();
+    let again = put_if(&volume, "d/k", &two, WriteCondition::IfAbsent).await;
+    assert_eq!(refused(again), FsError::PreconditionFailed);
+    let wrong = put_if(&volume, "d/k", &two, tag(&two)).await;
+    assert_eq!(refused(wrong), FsError::PreconditionFailed);
+    assert_eq!(get(&volume, "d/k").await, one, "a refused write changes nothing");
+    put_if(&volume, "d/k", &two, tag(&one)).await.unwrap();
+    assert_eq!(get(&volume, "d/k").await, two);
+}
+
+#[tokio::test]
+async fn sixteen_racing_creators_have_one_winner() {
+    let volume = volume().await;
+    for round in 0..50 {
+        let key = format!("race/{round}");
+        let contents: Vec<_> = (0..16).map(|racer| bytes(20, racer)).collect();
+        let racers =
+            contents.iter().map(|content| put_if(&volume, &key, content, WriteCondition::IfAbsent));
+        let outcomes = futures::future::join_all(racers).await;
+        let winners: Vec<usize> = (0..16).filter(|racer| outcomes[*racer].is_ok()).collect();
+        assert_eq!(winners.len(), 1, "round {round}");
+        assert_eq!(get(&volume, &key).await, contents[winners[0]]);
+    }
+}
+
+#[tokio::test]
+async fn a_counter_by_if_match_loses_no_increment() {
+    let volume = volume().await;
+    put(&volume, "counter", &bytes::Bytes::from_static(b"0")).await.unwrap();
+    let (volume, rounds) = (&volume, 20);
+    let increments = (0..8).map(|_| async move {
+        for _ in 0..rounds {
+            loop {
+                let object = volume.stat("bkt", b"counter").await.unwrap();
+                let count: u32 =
+                    String::from_utf8(read(volume, &object).await).unwrap().parse().unwrap();
+                let next = bytes::Bytes::from((count + 1).to_string());
+                let seen = WriteCondition::IfMatch(TagMatch::OneOf(vec![*object.tag()]));
+                match put_if(volume, "counter", &next, seen).await {
+                    Ok(_) => break,
+                    Err(VolumeError::Fs(FsError::PreconditionFailed | FsError::Contended)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    });
+    futures::future::join_all(increments).await;
+    assert_eq!(get(volume, "counter").await, (8 * rounds).to_string().into_bytes());
+}
+
+#[tokio::test]
+async fn a_copy_moves_no_data_and_outlives_its_source() {
+    let volume = volume().await;
+    let content = bytes(5 * BLOCK_BYTES as usize + 1, 4);
+    put(&volume, "from", &content).await.unwrap();
+    let before = volume.counters();
+    let source = volume.stat("bkt", b"from").await.unwrap();
+    let replace =
+        ObjectHeaders { user: vec![("a".to_owned(), "b".to_owned())], ..Default::default() };
+    volume
+        .copy(&source, "bkt", b"to/copy", Some(replace), None, WriteCondition::None, &owner())
+        .await
+        .unwrap();
+    let after = volume.counters();
+    assert_eq!((after.block_puts, after.block_gets), (before.block_puts, before.block_gets));
+    drop(source);
+    volume.delete("bkt", vec![(b"from".to_vec(), None)]).await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(get(&volume, "to/copy").await, content);
+    let copy = volume.stat("bkt", b"to/copy").await.unwrap();
+    assert_eq!(copy.file().object.user, [("a".to_owned(), "b".to_owned())]);
+}
+
+#[tokio::test]
+async fn an_overwritten_source_is_noticed() {
+    let volume = volume().await;
+    put(&volume, "from", &bytes(5 * BLOCK_BYTES as usize, 4)).await.unwrap();
+    let source = volume.stat("bkt", b"from").await.unwrap();
+    volume.set_tags("bkt", b"from", vec![("t".to_owned(), "v".to_owned())]).await.unwrap();
+    let owner = owner();
+    let copy = volume.copy(&source, "bkt", b"to", None, None, WriteCondition::None, &owner);
+    assert!(matches!(copy.await, Err(VolumeError::Fs(FsError::SourceChanged))));
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_with_its_blocks() {
+    let volume = volume().await;
+    for key in ["a", "a/b", "a/b/c", "a//", "/"] {
+        put(&volume, key, &bytes(2 * BLOCK_BYTES as usize, 1)).await.unwrap();
+    }
+    let query = ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 10 };
+    let listing = volume.list("bkt", query).await.unwrap();
+    let keys: Vec<&[u8]> = listing.entries.iter().map(ListEntry::key).collect();
+    assert_eq!(keys, [&b"/"[..], b"a", b"a//", b"a/b", b"a/b/c"]);
+    let keys = keys.into_iter().map(|key| (key.to_vec(), None)).collect();
+    for deleted in volume.delete("bkt", keys).await.unwrap() {
+        assert!(deleted.unwrap().existed);
+    }
+    volume.delete_bucket("bkt").await.unwrap();
+    volume.reap_now().await.unwrap();
+    let counters = volume.counters();
+    assert_eq!(counters.blocks_reaped, counters.block_puts);
+}
