@@ -12,13 +12,16 @@ pub mod content;
 mod epoch;
 mod error;
 mod facade;
+mod fsck;
 mod hints;
 mod inos;
 mod lanes;
 mod meters;
 mod reaper;
 mod run;
+mod scan;
 mod session;
+mod sweeper;
 mod tasks;
 mod volume;
 
@@ -32,6 +35,7 @@ pub use facade::{
     OBJECT_BYTES_MAX, Object, Owner, PART_BYTES_MIN, PartStat, PartsPage, Published, UploadId,
     UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of,
 };
+pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};
 pub use hints::{HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX};
 pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
 pub use lanes::LANES_MAX;
@@ -39,6 +43,9 @@ pub use meters::{Counters, Trips, measured};
 pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
 pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
+pub use sweeper::{
+    Collected, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_SHARE_PERCENT, SweepOptions, Swept,
+};
 pub use tasks::Tasks;
 pub use volume::{
     BUDGET_BYTES_DEFAULT, CHECK_DEADLINE, CLOSE_PATIENCE, Health, INLINE_BYTES_DEFAULT,

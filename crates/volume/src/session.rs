@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 pub(crate) use beat::{Heart, end, others};
-pub(crate) use observe::{Others, Seen, fence};
+pub(crate) use observe::{Others, Seen, fence, nonce as named_session};
 pub(crate) use start::start;
 
 /// How often a session shows that it lives.

@@ -1,9 +1,11 @@
 //! The service without a view: operations run against stores that fail.
 
+mod checking;
 mod commit;
 mod faulty;
 mod reaping;
 mod sessions;
+mod sweeping;
 
 use std::sync::Arc;
 

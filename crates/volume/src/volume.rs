@@ -20,6 +20,7 @@ use crate::lanes::Lanes;
 use crate::meters::{Counters, Meters};
 use crate::reaper::{self, ReaperMemory};
 use crate::session::{self, BEAT_INTERVAL, Heart, Others, SESSION_SILENCE, Session};
+use crate::sweeper;
 use crate::{Tasks, VolumeError};
 
 /// How long an operation waits for one read of metadata.
@@ -114,6 +115,8 @@ pub struct Volume {
     pub(crate) orphaned: Arc<Notify>,
     /// Held by the reaper's pass.
     pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
+    /// Held by a sweep.
+    pub(crate) sweeping: tokio::sync::Mutex<()>,
     /// Cancelled when the volume closes.
     pub(crate) closing: CancellationToken,
     /// Cancelled when nothing may go on any more.
@@ -194,6 +197,7 @@ impl Volume {
             deadlines: options.deadlines,
             traffic: Arc::clone(&traffic),
         });
+        let ended = Arc::new(Notify::new());
         let heart = Heart {
             store: Arc::clone(&store),
             session: Arc::clone(&session),
@@ -203,6 +207,7 @@ impl Volume {
             beat: started.beat,
             doubts: Vec::new(),
             others: Others::default(),
+            fenced: Arc::clone(&ended),
         };
         if options.sole {
             heart.end_others().await?;
@@ -226,6 +231,7 @@ impl Volume {
             traffic,
             orphaned: Arc::default(),
             reaping: tokio::sync::Mutex::default(),
+            sweeping: tokio::sync::Mutex::default(),
             closing,
             gone,
             heart: tokio::sync::Mutex::new(Some(heart)),
@@ -233,6 +239,8 @@ impl Volume {
         if options.collect {
             let reaping = reaper::reap_always(Arc::downgrade(&volume));
             drop(volume.tasks.spawn("reaper", reaping));
+            let sweeping = sweeper::sweep_always(Arc::downgrade(&volume), ended);
+            drop(volume.tasks.spawn("sweeper", sweeping));
         }
         Ok(volume)
     }

@@ -27,6 +27,8 @@ pub(crate) struct Heart {
     /// Beats that may have followed it.
     pub(crate) doubts: Vec<(Beat, Value)>,
     pub(crate) others: Others,
+    /// Told when another session was ended: it may have left something.
+    pub(crate) fenced: Arc<tokio::sync::Notify>,
 }
 
 /// Beats in doubt that are remembered: one for each failed try, so the store has been failing for
@@ -82,8 +84,12 @@ impl Heart {
         let own = self.session.nonce;
         let silent = self.others.observe(own, seen, Instant::now(), self.silence);
         for session in silent {
-            if let Err(error) = fence(&*self.store, &self.session, &session).await {
-                warn!(session = %session.nonce, %error, "a silent session could not be ended");
+            match fence(&*self.store, &self.session, &session).await {
+                Ok(true) => self.fenced.notify_one(),
+                Ok(false) => {}
+                Err(error) => {
+                    warn!(session = %session.nonce, %error, "a silent session could not be ended");
+                }
             }
         }
     }

@@ -26,6 +26,8 @@ pub(super) enum Fault {
     Delayed,
     /// It happens, and no answer comes until [`Faulty::release`].
     Hang,
+    /// It does not happen, and no answer ever comes.
+    Stuck,
     /// No fault.
     Pass,
 }
@@ -129,6 +131,7 @@ impl MetaStore for Faulty {
                 self.delayed.lock().unwrap().push(plans.to_vec());
                 Err(unknown())
             }
+            Fault::Stuck => std::future::pending().await,
             Fault::Hang => {
                 let verdicts = self.inner.commit(plans).await;
                 self.released.notified().await;
@@ -143,6 +146,7 @@ impl MetaStore for Faulty {
         resume: Option<Bytes>,
         limit: u32,
     ) -> Result<Page, StoreError> {
+        tokio::time::sleep(std::time::Duration::from_millis(3)).await;
         self.inner.walk(space, resume, limit).await
     }
 

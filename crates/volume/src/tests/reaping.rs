@@ -19,7 +19,7 @@ use crate::{
     VolumeError, VolumeOptions,
 };
 
-fn owner() -> Owner {
+pub(super) fn owner() -> Owner {
     Owner { access_key: "root".to_owned(), uid: 0, gid: 0 }
 }
 
@@ -43,18 +43,18 @@ async fn bytes_of(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     }
 }
 
-async fn delete(volume: &Volume, name: &[u8]) {
+pub(super) async fn delete(volume: &Volume, name: &[u8]) {
     let deleted = volume.delete("b", vec![(name.to_vec(), None)]).await.unwrap();
     assert!(deleted[0].as_ref().unwrap().existed);
 }
 
-async fn copy(volume: &Volume, from: &[u8], to: &[u8]) {
+pub(super) async fn copy(volume: &Volume, from: &[u8], to: &[u8]) {
     let source = volume.stat("b", from).await.unwrap();
     let none = WriteCondition::None;
     volume.copy(&source, "b", to, None, None, none, &owner()).await.unwrap();
 }
 
-async fn read(volume: &Volume, name: &[u8]) -> Result<Vec<u8>, VolumeError> {
+pub(super) async fn read(volume: &Volume, name: &[u8]) -> Result<Vec<u8>, VolumeError> {
     let object = volume.stat("b", name).await?;
     let pieces: Vec<Bytes> = volume.read(&object, 0..object.size()).try_collect().await?;
     Ok(pieces.concat())
@@ -216,7 +216,7 @@ async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
     assert!(complete > 0, "the last faults came after the end, so every step was reached");
 }
 
-async fn put(volume: &Volume, key: &[u8], bytes: usize) {
+pub(super) async fn put(volume: &Volume, key: &[u8], bytes: usize) {
     let mut writer = crate::ContentWriter::in_blocks(&volume.staging, None);
     writer.write(Bytes::from(vec![5; bytes])).await.unwrap();
     let body = writer.finish().await.unwrap();
@@ -226,18 +226,18 @@ async fn put(volume: &Volume, key: &[u8], bytes: usize) {
     volume.put("b", key, body, new, WriteCondition::None).await.unwrap();
 }
 
-async fn upload(volume: &Volume, key: &[u8]) -> UploadId {
+pub(super) async fn upload(volume: &Volume, key: &[u8]) -> UploadId {
     let headers = ObjectHeaders::default();
     let new = NewUpload { owner: owner(), headers, checksum: None };
     volume.create_upload("b", key, new).await.unwrap()
 }
 
-async fn part(volume: &Volume, key: &[u8], id: UploadId, number: u16) {
+pub(super) async fn part(volume: &Volume, key: &[u8], id: UploadId, number: u16) {
     let body = staged(volume, 100_000).await;
     volume.put_part("b", key, id, number, body, [9; 16], Vec::new()).await.unwrap();
 }
 
-fn finished(tag: Tag) -> Finished {
+pub(super) fn finished(tag: Tag) -> Finished {
     Finished { tag, sums: Vec::<Sum>::new(), part_sums: Vec::new() }
 }
 

@@ -1,0 +1,119 @@
+//! What a check may find.
+
+use std::fmt;
+
+use record::{BlockId, Ino, Nonce};
+use store::Key;
+
+/// Something that is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A record or its key does not decode.
+    Undecodable(Key, String),
+    /// A name binds an inode that does not exist, or one of another kind.
+    Dangling(Key, Ino),
+    /// An inode that no name binds and that does not await the reaper.
+    Nameless(Ino),
+    /// A file whose names are not as many as it says.
+    Links {
+        /// The file.
+        ino: Ino,
+        /// What it says.
+        recorded: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// A directory that does not know the directory it is in.
+    Parent(Ino),
+    /// A directory that the root does not lead to.
+    Unreachable(Ino),
+    /// A bucket without settings, or settings without a bucket.
+    Bucket(Ino),
+    /// A page of a content map that is missing.
+    MissingPage(Ino, u64),
+    /// A page of a content map, or of part checksums, of a file that does not have it.
+    StrayPage(Key),
+    /// A file or part names a block that is not there.
+    MissingBlock(BlockId, Ino),
+    /// A block that is not as long as a record says.
+    BlockSize {
+        /// The block.
+        block: BlockId,
+        /// The sealed size by the record, in bytes.
+        recorded: u64,
+        /// The sealed size as stored, in bytes.
+        found: u64,
+    },
+    /// A block of an ended session that no record names.
+    Leaked(BlockId),
+    /// One of several owners of a block has no record of it.
+    Unshared(BlockId, Ino),
+    /// A record says that somebody owns a block who does not name it.
+    StrayShare(BlockId, Ino),
+    /// A part without its upload.
+    StrayPart(Key),
+    /// An upload without its bucket, or one that ended and does not await the reaper.
+    StrayUpload(Key),
+    /// Something that awaits the reaper and does not exist.
+    StrayOrphan(Ino),
+    /// A tally that a recount does not confirm.
+    Tally {
+        /// Of which directory or bucket.
+        ino: Ino,
+        /// Of what.
+        what: &'static str,
+        /// What the tally says.
+        recorded: i64,
+        /// What there is.
+        found: i64,
+    },
+    /// Something of a session that is neither alive nor known to have been ended.
+    StraySession(Key, Nonce),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Undecodable(key, why) => write!(f, "record {key:?} cannot be read: {why}"),
+            Finding::Dangling(key, ino) => {
+                write!(f, "name {key:?} binds inode {}, which is not there so", ino.0)
+            }
+            Finding::Nameless(ino) => write!(f, "inode {} has no name", ino.0),
+            Finding::Links { ino, recorded, found } => {
+                write!(f, "file {} has {found} names and says {recorded}", ino.0)
+            }
+            Finding::Parent(ino) => write!(f, "directory {} is not where it says", ino.0),
+            Finding::Unreachable(ino) => write!(f, "directory {} hangs on no root", ino.0),
+            Finding::Bucket(ino) => write!(f, "bucket {} and its settings disagree", ino.0),
+            Finding::MissingPage(ino, page) => {
+                write!(f, "page {page} of the content map of file {} is missing", ino.0)
+            }
+            Finding::StrayPage(key) => write!(f, "page {key:?} belongs to no file"),
+            Finding::MissingBlock(block, ino) => {
+                write!(f, "block {block}, which {} names, is missing", ino.0)
+            }
+            Finding::BlockSize { block, recorded, found } => {
+                write!(f, "block {block} has {found} bytes and should have {recorded}")
+            }
+            Finding::Leaked(block) => write!(f, "block {block} is named by no record"),
+            Finding::Unshared(block, ino) => {
+                write!(f, "block {block} has several owners, and no record of owner {}", ino.0)
+            }
+            Finding::StrayShare(block, ino) => {
+                write!(f, "{} is recorded as an owner of block {block} and is none", ino.0)
+            }
+            Finding::StrayPart(key) => write!(f, "part {key:?} belongs to no upload"),
+            Finding::StrayUpload(key) => {
+                write!(f, "upload {key:?} has no bucket, or ended and is not to be reaped")
+            }
+            Finding::StrayOrphan(ino) => write!(f, "orphan {} does not exist", ino.0),
+            Finding::Tally { ino, what, recorded, found } => {
+                write!(f, "{what} of {}: the tally says {recorded}, there are {found}", ino.0)
+            }
+            Finding::StraySession(key, nonce) => {
+                write!(f, "record {key:?} is of session {nonce}, which nobody knows")
+            }
+        }
+    }
+}

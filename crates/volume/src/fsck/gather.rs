@@ -1,0 +1,317 @@
+//! Reads everything once, into summaries.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use block::{BlockStore, sealed};
+use bytes::Bytes;
+use record::key::{self, space};
+use record::{
+    Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Ino, Inode, Kind, MapPage,
+    Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Session, Slice, Token, Upload, UploadState,
+    User, VolumeRecord,
+};
+use store::{Key, MetaStore, Space, TallyKey, Value};
+
+use super::{Finding, Progress};
+use crate::VolumeError;
+use crate::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
+use crate::session::named_session;
+
+/// Tallies of one page of a walk.
+const WALK_TALLIES: u32 = 1_000;
+
+/// What an inode's record says.
+#[derive(Debug)]
+pub(super) struct InodeSummary {
+    pub(super) kind: Kind,
+    /// Of a directory: the one that it is in.
+    pub(super) parent: Ino,
+    pub(super) links: u64,
+    pub(super) size: u64,
+    /// Pages of its content map.
+    pub(super) pages: u64,
+    /// Whether it has checksums of parts.
+    pub(super) parts: bool,
+}
+
+/// A name.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub(super) key: Key,
+    pub(super) dentry: Dentry,
+}
+
+/// What records say of a block.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Sealed sizes, in bytes: one, unless records disagree.
+    pub(super) sizes: BTreeSet<u64>,
+    pub(super) owners: BTreeSet<Ino>,
+}
+
+/// A part of an upload.
+#[derive(Debug)]
+pub(super) struct PartSummary {
+    pub(super) key: Key,
+    pub(super) ino: Ino,
+    pub(super) shared: bool,
+    pub(super) blocks: Vec<(BlockId, u64)>,
+}
+
+/// Everything, in short.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(super) findings: BTreeSet<Finding>,
+    pub(super) records: u64,
+    pub(super) names: Vec<Name>,
+    pub(super) inodes: BTreeMap<Ino, InodeSummary>,
+    pub(super) named: HashMap<BlockId, Named>,
+    /// Pages of content maps as found: of which file, which.
+    pub(super) pages: HashMap<Ino, Vec<(u64, Key)>>,
+    pub(super) sum_pages: Vec<Key>,
+    pub(super) buckets: BTreeSet<Ino>,
+    pub(super) uploads: Vec<(Key, Ino, UploadState)>,
+    pub(super) parts: Vec<PartSummary>,
+    pub(super) orphans: BTreeMap<Ino, Orphan>,
+    /// Bytes of doomed files, by number: their inodes are in their orphans.
+    pub(super) doomed: HashMap<Ino, u64>,
+    pub(super) pending: HashSet<BlockId>,
+    /// Blocks that something names which is on its way out.
+    pub(super) fading: HashSet<BlockId>,
+    pub(super) shares: BTreeSet<(BlockId, Ino)>,
+    pub(super) staged: HashSet<Ino>,
+    pub(super) sessions: HashSet<Nonce>,
+    pub(super) ended: HashSet<Nonce>,
+    pub(super) tokens: Vec<(Key, Nonce)>,
+    pub(super) tallies: HashMap<(Ino, u8), i64>,
+    pub(super) blocks: HashMap<BlockId, u64>,
+}
+
+impl Gathered {
+    /// Reads a volume.
+    pub(super) async fn read(
+        store: &dyn MetaStore,
+        blocks: &dyn BlockStore,
+        progress: &dyn Progress,
+    ) -> Result<Gathered, VolumeError> {
+        let mut all = Gathered::default();
+        // Blocks before references: a block is durable before a record names it, so one that is
+        // named and not listed is missing, or came between; and live sessions after both.
+        for session in blocks.sessions().await? {
+            let listed = blocks_of(blocks, session).await?;
+            progress.read("blocks", listed.get().len() as u64);
+            all.blocks.extend(listed.get().iter().copied());
+        }
+        for space in space::ALL {
+            let found = walk(store, space, |key, value| {
+                all.take(&key, &value);
+                Ok(())
+            });
+            let found = *found.await?.get();
+            progress.read(what(space), found);
+            all.records += found;
+        }
+        all.read_tallies(store, progress).await?;
+        Ok(all)
+    }
+
+    async fn read_tallies(
+        &mut self,
+        store: &dyn MetaStore,
+        progress: &dyn Progress,
+    ) -> Result<(), VolumeError> {
+        let mut resume: Option<Bytes> = None;
+        loop {
+            let page = store.walk_tallies(space::TALLY, resume, WALK_TALLIES).await?;
+            progress.read("tallies", page.tallies.len() as u64);
+            for (TallyKey(key), value) in page.tallies {
+                match *key.suffix() {
+                    [count] => {
+                        self.tallies.insert((Ino(key.partition()), count), value);
+                    }
+                    _ => {
+                        self.findings.insert(Finding::Undecodable(key, "no tally's key".into()));
+                    }
+                }
+            }
+            match page.resume {
+                Some(next) => resume = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes a record in; one that does not decode is a finding.
+    fn take(&mut self, key: &Key, value: &Value) {
+        if let Err(why) = self.try_take(key, value) {
+            self.findings.insert(Finding::Undecodable(key.clone(), why));
+        }
+    }
+
+    fn try_take(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+        let failed = |error: DecodeError| error.to_string();
+        let shape = |error: VolumeError| error.to_string();
+        match key.space() {
+            space::DENTRY => {
+                let dentry = Dentry::decode(key, value).map_err(failed)?;
+                self.names.push(Name { key: key.clone(), dentry });
+            }
+            space::INODE => {
+                let inode = Inode::decode(key, value).map_err(failed)?;
+                self.take_inode(Ino(key.partition()), &inode);
+            }
+            space::MAP => {
+                let slices = MapPage::decode(key, value).map_err(failed)?.0;
+                let ino = Ino(key.partition());
+                let page: [u8; 4] = key.suffix().try_into().map_err(|_| "no page's key")?;
+                let page = u64::from(u32::from_be_bytes(page));
+                self.pages.entry(ino).or_default().push((page, key.clone()));
+                self.name_blocks(ino, &slices);
+            }
+            space::PART_SUMS => {
+                PartSums::decode(key, value).map_err(failed)?;
+                self.sum_pages.push(key.clone());
+            }
+            space::ORPHAN => {
+                let ino = ino_of(key).map_err(shape)?;
+                let orphan = Orphan::decode(key, value).map_err(failed)?;
+                self.take_orphan(ino, orphan).map_err(failed)?;
+            }
+            space::PART => {
+                let part = Part::decode(key, value).map_err(failed)?;
+                let blocks = part.slices.iter().map(|slice| (slice.block, sealed_size(slice)));
+                self.parts.push(PartSummary {
+                    key: key.clone(),
+                    ino: ino_of(key).map_err(shape)?,
+                    shared: part.shared,
+                    blocks: blocks.collect(),
+                });
+            }
+            space::UPLOAD => {
+                let upload = Upload::decode(key, value).map_err(failed)?;
+                self.uploads.push((key.clone(), upload.ino, upload.state));
+            }
+            _ => self.take_small(key, value)?,
+        }
+        Ok(())
+    }
+
+    fn take_small(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+        let failed = |error: DecodeError| error.to_string();
+        let shape = |error: VolumeError| error.to_string();
+        let session = || named_session(key).ok_or("no session's key");
+        match key.space() {
+            space::BUCKET => {
+                Bucket::decode(key, value).map_err(failed)?;
+                self.buckets.insert(Ino(key.partition()));
+            }
+            space::PENDING => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.pending.insert(block_of(key).map_err(shape)?);
+            }
+            space::SHARE => {
+                Mark::decode(key, value).map_err(failed)?;
+                let share = (block_of(key).map_err(shape)?, ino_of(key).map_err(shape)?);
+                self.shares.insert(share);
+            }
+            space::STAGED => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.staged.insert(ino_of(key).map_err(shape)?);
+                self.tokens.push((key.clone(), nonce_of(key).map_err(shape)?));
+            }
+            space::SESSION => {
+                Session::decode(key, value).map_err(failed)?;
+                self.sessions.insert(session()?);
+            }
+            space::BEAT => {
+                Beat::decode(key, value).map_err(failed)?;
+                self.tokens.push((key.clone(), session()?));
+            }
+            space::FENCED => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.ended.insert(session()?);
+            }
+            space::TOKEN => {
+                Token::decode(key, value).map_err(failed)?;
+                self.tokens.push((key.clone(), nonce_of(key).map_err(shape)?));
+            }
+            space::VOLUME => drop(VolumeRecord::decode(key, value).map_err(failed)?),
+            space::LEASE | space::EPOCH => {
+                Counter::decode(key, value).map_err(failed)?;
+            }
+            space::USER => drop(User::decode(key, value).map_err(failed)?),
+            space::POLICY => drop(PolicyRecord::decode(key, value).map_err(failed)?),
+            _ => return Err("its space is not one of ours".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn take_inode(&mut self, ino: Ino, inode: &Inode) {
+        let mut summary = InodeSummary {
+            kind: Kind::Symlink,
+            parent: ino,
+            links: 1,
+            size: 0,
+            pages: 0,
+            parts: false,
+        };
+        match &inode.body {
+            Body::Directory { parent } => {
+                summary.kind = Kind::Directory;
+                summary.parent = *parent;
+            }
+            Body::Symlink { .. } => {}
+            Body::File(file) => {
+                summary.kind = Kind::File;
+                (summary.links, summary.size) = (u64::from(file.links), file.size);
+                summary.parts = !file.parts.is_empty();
+                match &file.content {
+                    Content::Inline(_) => {}
+                    Content::Slices(slices) => self.name_blocks(ino, slices),
+                    Content::Pages(starts) => summary.pages = starts.len() as u64,
+                }
+            }
+        }
+        self.inodes.insert(ino, summary);
+    }
+
+    fn take_orphan(&mut self, ino: Ino, orphan: Orphan) -> Result<(), DecodeError> {
+        if let Orphan::Doomed { inode, .. } = &orphan {
+            let inode = Inode::decode(&key::inode(ino), inode)?;
+            self.doomed.insert(ino, inode.file().map_or(0, |file| file.size));
+            // Some of its blocks may be gone already; none is leaked.
+            let slices = crate::scan::slices_of(&inode);
+            self.fading.extend(slices.iter().map(|slice| slice.block));
+        }
+        self.orphans.insert(ino, orphan);
+        Ok(())
+    }
+
+    fn name_blocks(&mut self, owner: Ino, slices: &[Slice]) {
+        for slice in slices {
+            self.name_block(owner, slice.block, sealed_size(slice));
+        }
+    }
+
+    pub(super) fn name_block(&mut self, owner: Ino, block: BlockId, size: u64) {
+        let named = self.named.entry(block).or_default();
+        named.owners.insert(owner);
+        named.sizes.insert(size);
+    }
+}
+
+fn sealed_size(slice: &Slice) -> u64 {
+    sealed::sealed_bytes(slice.block_length)
+}
+
+fn what(space: Space) -> &'static str {
+    match space {
+        space::INODE => "inodes",
+        space::DENTRY => "names",
+        space::MAP => "content map pages",
+        space::PART => "parts",
+        space::SHARE => "shares",
+        space::ORPHAN => "orphans",
+        _ => "other records",
+    }
+}

@@ -1,0 +1,324 @@
+//! Compares what was read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use record::key::Count;
+use record::{Ino, Kind, Orphan, UploadState};
+
+use super::gather::{Gathered, PartSummary};
+use super::{Counts, Finding};
+
+/// What is wrong with a volume, and what there is.
+pub(super) fn judge(mut all: Gathered) -> (BTreeSet<Finding>, Counts) {
+    let tree = Tree::new(&all);
+    names(&mut all, &tree);
+    buckets(&mut all, &tree);
+    uploads(&mut all);
+    pages(&mut all);
+    blocks(&mut all);
+    shares(&mut all);
+    tallies(&mut all, &tree);
+    sessions(&mut all);
+    let counts = Counts {
+        records: all.records,
+        directories: tree.names_in.len() as u64,
+        files: tree.files,
+        orphans: all.orphans.len() as u64,
+        bytes: all.inodes.values().map(|inode| inode.size).sum::<u64>()
+            + all.doomed.values().sum::<u64>(),
+        blocks: all.blocks.len() as u64,
+        block_bytes: all.blocks.values().sum(),
+    };
+    (all.findings, counts)
+}
+
+/// Names, arranged.
+struct Tree {
+    /// Names of each inode.
+    names_of: HashMap<Ino, u64>,
+    /// Names in each directory that exists.
+    names_in: BTreeMap<Ino, u64>,
+    /// Of each directory, the one that its name is in.
+    parent: HashMap<Ino, Ino>,
+    /// Files and their bytes below each bucket.
+    below: BTreeMap<Ino, (i64, i64)>,
+    files: u64,
+}
+
+impl Tree {
+    fn new(all: &Gathered) -> Tree {
+        let mut tree = Tree {
+            names_of: HashMap::new(),
+            names_in: BTreeMap::new(),
+            parent: HashMap::new(),
+            below: BTreeMap::new(),
+            files: 0,
+        };
+        for (ino, inode) in &all.inodes {
+            if inode.kind == Kind::Directory {
+                tree.names_in.insert(*ino, 0);
+            }
+        }
+        for name in &all.names {
+            let directory = Ino(name.key.partition());
+            *tree.names_of.entry(name.dentry.ino).or_default() += 1;
+            if let Some(count) = tree.names_in.get_mut(&directory) {
+                *count += 1;
+            }
+            if name.dentry.kind == Kind::Directory {
+                tree.parent.insert(name.dentry.ino, directory);
+            }
+            if directory == Ino::ROOT {
+                tree.below.insert(name.dentry.ino, (0, 0));
+            }
+        }
+        for name in all.names.iter().filter(|name| name.dentry.kind != Kind::Directory) {
+            tree.files += 1;
+            let Some(bucket) = tree.bucket(Ino(name.key.partition())) else { continue };
+            let size = all.inodes.get(&name.dentry.ino).map_or(0, |inode| inode.size);
+            let below = tree.below.entry(bucket).or_default();
+            below.0 += 1;
+            below.1 = below.1.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
+        }
+        tree
+    }
+
+    /// The directory below the root that a directory is in or is; none in a cycle or off the tree.
+    fn bucket(&self, mut directory: Ino) -> Option<Ino> {
+        for _ in 0..=self.parent.len() {
+            match self.parent.get(&directory) {
+                Some(parent) if *parent == Ino::ROOT => return Some(directory),
+                Some(parent) => directory = *parent,
+                None => return None,
+            }
+        }
+        None
+    }
+}
+
+fn names(all: &mut Gathered, tree: &Tree) {
+    let findings = &mut all.findings;
+    for name in &all.names {
+        let bound = all.inodes.get(&name.dentry.ino);
+        let directory = all.inodes.get(&Ino(name.key.partition()));
+        let holds = directory.is_some_and(|directory| directory.kind == Kind::Directory);
+        if !holds || bound.is_none_or(|inode| inode.kind != name.dentry.kind) {
+            findings.insert(Finding::Dangling(name.key.clone(), name.dentry.ino));
+        }
+    }
+    for (ino, inode) in all.inodes.iter().filter(|(ino, _)| **ino != Ino::ROOT) {
+        let found = tree.names_of.get(ino).copied().unwrap_or(0);
+        if found == 0 {
+            if !matches!(all.orphans.get(ino), Some(Orphan::File { .. })) {
+                findings.insert(Finding::Nameless(*ino));
+            }
+        } else if found != inode.links {
+            findings.insert(Finding::Links { ino: *ino, recorded: inode.links, found });
+        }
+        if inode.kind == Kind::Directory && found > 0 {
+            if tree.parent.get(ino) != Some(&inode.parent) {
+                findings.insert(Finding::Parent(*ino));
+            }
+            if tree.bucket(*ino).is_none() {
+                findings.insert(Finding::Unreachable(*ino));
+            }
+        }
+    }
+    if !all.inodes.contains_key(&Ino::ROOT) {
+        findings.insert(Finding::Nameless(Ino::ROOT));
+    }
+    for (ino, orphan) in &all.orphans {
+        if matches!(orphan, Orphan::File { .. }) && !all.inodes.contains_key(ino) {
+            findings.insert(Finding::StrayOrphan(*ino));
+        }
+    }
+}
+
+fn buckets(all: &mut Gathered, tree: &Tree) {
+    let named: BTreeSet<Ino> = tree.below.keys().copied().collect();
+    for ino in named.symmetric_difference(&all.buckets) {
+        all.findings.insert(Finding::Bucket(*ino));
+    }
+}
+
+fn uploads(all: &mut Gathered) {
+    let mut used: HashSet<Ino> = HashSet::new();
+    let mut known: HashSet<Ino> = HashSet::new();
+    for (key, ino, state) in &all.uploads {
+        let bucket = Ino(key.partition());
+        let going = all.orphans.get(&bucket) == Some(&Orphan::Bucket);
+        let ended = *state != UploadState::Open;
+        let orphan = matches!(all.orphans.get(ino), Some(Orphan::Upload { .. }));
+        if (!all.inodes.contains_key(&bucket) && !going) || ended != orphan {
+            all.findings.insert(Finding::StrayUpload(key.clone()));
+        }
+        known.insert(*ino);
+        if let UploadState::Done { used: parts, .. } = state {
+            used.extend(parts);
+        }
+    }
+    for (ino, orphan) in &all.orphans {
+        if matches!(orphan, Orphan::Upload { .. }) && !known.contains(ino) {
+            all.findings.insert(Finding::StrayOrphan(*ino));
+        }
+    }
+    let ended = |ino: &Ino| matches!(all.orphans.get(ino), Some(Orphan::Upload { .. }));
+    let mut living: Vec<PartSummary> = Vec::new();
+    for part in std::mem::take(&mut all.parts) {
+        let upload = Ino(part.key.partition());
+        if !known.contains(&upload) {
+            all.findings.insert(Finding::StrayPart(part.key));
+        } else if used.contains(&part.ino) && !part.shared {
+            // The file that took it over owns its blocks.
+        } else if ended(&upload) {
+            // The reaper takes its blocks away a few at a time.
+            all.fading.extend(part.blocks.iter().map(|(block, _)| *block));
+            all.staged.insert(part.ino);
+        } else {
+            living.push(part);
+        }
+    }
+    for part in living {
+        for (block, size) in part.blocks {
+            all.name_block(part.ino, block, size);
+        }
+    }
+}
+
+fn pages(all: &mut Gathered) {
+    let mut stray = Vec::new();
+    for (ino, pages) in &all.pages {
+        let wanted = all.inodes.get(ino).map_or(0, |inode| inode.pages);
+        let excused = all.doomed.contains_key(ino) || all.staged.contains(ino);
+        for (page, key) in pages {
+            if *page >= wanted && !excused {
+                stray.push(Finding::StrayPage(key.clone()));
+            }
+        }
+    }
+    for key in &all.sum_pages {
+        let ino = Ino(key.partition());
+        let excused = all.doomed.contains_key(&ino) || all.staged.contains(&ino);
+        if !excused && !all.inodes.get(&ino).is_some_and(|inode| inode.parts) {
+            stray.push(Finding::StrayPage(key.clone()));
+        }
+    }
+    for (ino, inode) in &all.inodes {
+        let found: HashSet<u64> =
+            all.pages.get(ino).into_iter().flatten().map(|(page, _)| *page).collect();
+        let missing = (0..inode.pages).filter(|page| !found.contains(page));
+        stray.extend(missing.map(|page| Finding::MissingPage(*ino, page)));
+    }
+    all.findings.extend(stray);
+}
+
+fn blocks(all: &mut Gathered) {
+    let findings = &mut all.findings;
+    for (block, named) in &all.named {
+        // What is doomed loses its blocks before its last page.
+        let mut owners = named.owners.iter();
+        let owner = owners.find(|owner| !all.doomed.contains_key(owner));
+        match (all.blocks.get(block), owner) {
+            (Some(found), _) => {
+                for recorded in named.sizes.iter().filter(|size| *size != found) {
+                    let (block, recorded, found) = (*block, *recorded, *found);
+                    findings.insert(Finding::BlockSize { block, recorded, found });
+                }
+            }
+            (None, Some(owner)) => {
+                findings.insert(Finding::MissingBlock(*block, *owner));
+            }
+            (None, None) => {}
+        }
+    }
+    for block in all.blocks.keys() {
+        let kept = all.named.contains_key(block)
+            || all.pending.contains(block)
+            || all.fading.contains(block)
+            || all.sessions.contains(&block.session());
+        if !kept {
+            findings.insert(Finding::Leaked(*block));
+        }
+    }
+}
+
+fn shares(all: &mut Gathered) {
+    let findings = &mut all.findings;
+    for (block, named) in &all.named {
+        let alive = |owner: &&Ino| !all.doomed.contains_key(owner) && !all.staged.contains(owner);
+        let owners: Vec<&Ino> = named.owners.iter().filter(alive).collect();
+        if owners.len() > 1 {
+            for owner in owners {
+                if !all.shares.contains(&(*block, *owner)) {
+                    findings.insert(Finding::Unshared(*block, *owner));
+                }
+            }
+        }
+    }
+    for (block, owner) in &all.shares {
+        let names = all.named.get(block).is_some_and(|named| named.owners.contains(owner));
+        let excused = all.doomed.contains_key(owner) || all.staged.contains(owner);
+        if !names && !excused {
+            findings.insert(Finding::StrayShare(*block, *owner));
+        }
+    }
+}
+
+fn tallies(all: &mut Gathered, tree: &Tree) {
+    let mut bytes: BTreeMap<Ino, i64> =
+        tree.below.iter().map(|(bucket, (_, bytes))| (*bucket, *bytes)).collect();
+    for (ino, orphan) in &all.orphans {
+        let (bucket, size) = match orphan {
+            Orphan::File { bucket } => {
+                // A name that came back is counted by its name.
+                let counted = tree.names_of.contains_key(ino);
+                let inode = all.inodes.get(ino).filter(|_| !counted);
+                (*bucket, inode.map_or(0, |inode| inode.size))
+            }
+            Orphan::Doomed { bucket, .. } => (*bucket, all.doomed.get(ino).copied().unwrap_or(0)),
+            Orphan::Bucket | Orphan::Upload { .. } => continue,
+        };
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        let bytes = bytes.entry(bucket).or_default();
+        *bytes = bytes.saturating_add(size);
+    }
+    let mut expected: BTreeMap<(Ino, u8), i64> = BTreeMap::new();
+    for (ino, entries) in &tree.names_in {
+        let entries = i64::try_from(*entries).unwrap_or(i64::MAX);
+        expected.insert((*ino, Count::Entries as u8), entries);
+    }
+    for (bucket, (objects, _)) in &tree.below {
+        expected.insert((*bucket, Count::Objects as u8), *objects);
+    }
+    for (bucket, bytes) in bytes {
+        expected.insert((bucket, Count::Bytes as u8), bytes);
+    }
+    let recorded = all.tallies.iter().filter(|((_, count), _)| *count != Count::Modified as u8);
+    for (at, _) in recorded {
+        expected.entry(*at).or_insert(0);
+    }
+    for ((ino, count), found) in expected {
+        let recorded = all.tallies.get(&(ino, count)).copied().unwrap_or(0);
+        if recorded != found {
+            let what = what(count);
+            all.findings.insert(Finding::Tally { ino, what, recorded, found });
+        }
+    }
+}
+
+fn what(count: u8) -> &'static str {
+    match count {
+        c if c == Count::Entries as u8 => "names",
+        c if c == Count::Objects as u8 => "objects",
+        c if c == Count::Bytes as u8 => "bytes",
+        _ => "something unknown",
+    }
+}
+
+fn sessions(all: &mut Gathered) {
+    for (key, nonce) in &all.tokens {
+        if !all.sessions.contains(nonce) && !all.ended.contains(nonce) {
+            all.findings.insert(Finding::StraySession(key.clone(), *nonce));
+        }
+    }
+}

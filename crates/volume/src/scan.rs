@@ -1,0 +1,141 @@
+//! Complete enumerations, which alone may lead to a deletion.
+//!
+//! An error, a short page or a record that does not decode ends an enumeration with an error.
+//! What came through to its end is a [`Complete`], and nothing else makes one.
+
+use std::collections::HashSet;
+
+use block::BlockStore;
+use bytes::Bytes;
+use record::key::{self, space};
+use record::{BlockId, Content, Ino, Inode, MapPage, Nonce, Orphan, Part, Slice};
+use store::{Key, MetaStore, Space, Value};
+
+use crate::VolumeError;
+use crate::reaper::corrupt;
+
+/// Records of one page of a walk.
+const WALK_RECORDS: u32 = 1_000;
+
+/// Pages of a listing that may be empty in a row.
+const EMPTY_PAGES_MAX: u32 = 1_000;
+
+/// The result of an enumeration that came to its end without an error.
+#[derive(Debug)]
+pub(crate) struct Complete<T>(T);
+
+impl<T> Complete<T> {
+    pub(crate) fn get(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Visits every record of a space that exists throughout, at least once. Answers how many.
+pub(crate) async fn walk(
+    store: &dyn MetaStore,
+    space: Space,
+    mut visit: impl FnMut(Key, Value) -> Result<(), VolumeError> + Send,
+) -> Result<Complete<u64>, VolumeError> {
+    let (mut count, mut resume): (u64, Option<Bytes>) = (0, None);
+    loop {
+        let page = store.walk(space, resume, WALK_RECORDS).await?;
+        for (key, value) in page.records {
+            visit(key, value)?;
+            count += 1;
+        }
+        match page.resume {
+            Some(next) => resume = Some(next),
+            None => return Ok(Complete(count)),
+        }
+    }
+}
+
+/// All blocks of a session and their sealed sizes.
+pub(crate) async fn blocks_of(
+    blocks: &dyn BlockStore,
+    session: Nonce,
+) -> Result<Complete<Vec<(BlockId, u64)>>, VolumeError> {
+    let (mut all, mut resume, mut empty) = (Vec::new(), None, 0);
+    loop {
+        let page = blocks.list(session, resume).await?;
+        empty = if page.blocks.is_empty() { empty + 1 } else { 0 };
+        all.extend(page.blocks);
+        match page.resume {
+            None => return Ok(Complete(all)),
+            Some(_) if empty > EMPTY_PAGES_MAX => {
+                let endless = format!("the blocks of session {session} have no end");
+                return Err(VolumeError::Unavailable(endless));
+            }
+            next => resume = next,
+        }
+    }
+}
+
+/// Which of `candidates` some record names.
+///
+/// Spaces are scanned in an order in which references move only towards what is scanned later:
+/// the reaper takes them from inodes to orphans to pending blocks. The caller pins an epoch, so
+/// that no reaper takes away meanwhile what was alive when the scan began.
+pub(crate) async fn named(
+    store: &dyn MetaStore,
+    candidates: &HashSet<BlockId>,
+) -> Result<Complete<HashSet<BlockId>>, VolumeError> {
+    let mut named = HashSet::new();
+    for space in space::NAMING_BLOCKS {
+        walk(store, space, |key, value| {
+            names(&key, &value, |block| {
+                if candidates.contains(&block) {
+                    named.insert(block);
+                }
+            })
+        })
+        .await?;
+    }
+    Ok(Complete(named))
+}
+
+/// Visits the blocks that a record names.
+fn names(key: &Key, value: &Value, mut visit: impl FnMut(BlockId)) -> Result<(), VolumeError> {
+    let failed = |error| corrupt(key, &error);
+    let mut slices = |slices: &[Slice]| slices.iter().for_each(|slice| visit(slice.block));
+    match key.space() {
+        space::INODE => slices(slices_of(&Inode::decode(key, value).map_err(failed)?)),
+        space::MAP => slices(&MapPage::decode(key, value).map_err(failed)?.0),
+        space::PART => slices(&Part::decode(key, value).map_err(failed)?.slices),
+        space::ORPHAN => {
+            if let Orphan::Doomed { inode, .. } = Orphan::decode(key, value).map_err(failed)? {
+                let at = key::inode(ino_of(key)?);
+                slices(slices_of(&Inode::decode(&at, &inode).map_err(failed)?));
+            }
+        }
+        _ => visit(block_of(key)?),
+    }
+    Ok(())
+}
+
+/// The slices in an inode's record.
+pub(crate) fn slices_of(inode: &Inode) -> &[Slice] {
+    match inode.file().map(|file| &file.content) {
+        Some(Content::Slices(slices)) => slices,
+        _ => &[],
+    }
+}
+
+/// The inode's number that an orphan's key ends with.
+pub(crate) fn ino_of(key: &Key) -> Result<Ino, VolumeError> {
+    let bytes = key.suffix().last_chunk::<8>().copied();
+    let bytes = bytes.ok_or_else(|| VolumeError::Corrupt(format!("no number in {key:?}")))?;
+    Ok(Ino(u64::from_be_bytes(bytes)))
+}
+
+/// The block that a key begins with: of pending blocks and of shares.
+pub(crate) fn block_of(key: &Key) -> Result<BlockId, VolumeError> {
+    let bytes = key.suffix().first_chunk().copied();
+    bytes.map(BlockId).ok_or_else(|| VolumeError::Corrupt(format!("no block in {key:?}")))
+}
+
+/// The session that a key begins with: of tokens and of what is staged.
+pub(crate) fn nonce_of(key: &Key) -> Result<Nonce, VolumeError> {
+    let bytes = key.suffix().first_chunk().copied();
+    bytes.map(Nonce).ok_or_else(|| VolumeError::Corrupt(format!("no session in {key:?}")))
+}
