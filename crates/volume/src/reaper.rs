@@ -27,7 +27,7 @@ use crate::session::{entries, others, value};
 use crate::{Volume, VolumeError};
 
 /// How often the reaper looks for what it was not told of.
-pub const REAP_INTERVAL: Duration = Duration::from_secs(60);
+pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// How long it waits after it was told, so that one pass takes what is deleted together.
 pub const REAP_DELAY: Duration = Duration::from_millis(500);

@@ -4,7 +4,8 @@
 //! to the store by themselves, commits together with others. In debug builds every pass is planned
 //! twice, from the same knowledge, and must come to the same.
 
-use std::fmt::Debug;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 use namespace::{Env, FsError, Hints, Next, NoHints, Operation, PASSES_MAX, Run, Step, View};
 use record::{DecodeError, Ino};
@@ -180,21 +181,20 @@ fn pass<O: Operation>(
     run.advance()
 }
 
+/// Asks for a name in a directory besides this one.
+type Besides = (Ino, Vec<u8>);
+
 /// Hints that stay the same for a pass and its repetition, while others change them.
 #[derive(Debug)]
 struct Recorded<'a> {
     hints: &'a dyn Hints,
-    records: std::cell::RefCell<Vec<(Key, Option<Option<Value>>)>>,
-    siblings: std::cell::RefCell<Vec<(Ino, Vec<u8>, Option<Key>)>>,
+    records: RefCell<HashMap<Key, Option<Option<Value>>>>,
+    siblings: RefCell<HashMap<Besides, Option<Key>>>,
 }
 
 impl<'a> Recorded<'a> {
     fn new(hints: &'a dyn Hints) -> Recorded<'a> {
-        Recorded {
-            hints,
-            records: std::cell::RefCell::default(),
-            siblings: std::cell::RefCell::default(),
-        }
+        Recorded { hints, records: RefCell::default(), siblings: RefCell::default() }
     }
 }
 
@@ -204,12 +204,7 @@ impl Hints for Recorded<'_> {
             return self.hints.record(key);
         }
         let mut records = self.records.borrow_mut();
-        if let Some((_, hint)) = records.iter().find(|(known, _)| known == key) {
-            return hint.clone();
-        }
-        let hint = self.hints.record(key);
-        records.push((key.clone(), hint.clone()));
-        hint
+        records.entry(key.clone()).or_insert_with(|| self.hints.record(key)).clone()
     }
 
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
@@ -217,13 +212,8 @@ impl Hints for Recorded<'_> {
             return self.hints.sibling(directory, not);
         }
         let mut siblings = self.siblings.borrow_mut();
-        let same = |(of, name, _): &&(Ino, Vec<u8>, Option<Key>)| *of == directory && name == not;
-        if let Some((_, _, hint)) = siblings.iter().find(same) {
-            return hint.clone();
-        }
-        let hint = self.hints.sibling(directory, not);
-        siblings.push((directory, not.to_vec(), hint.clone()));
-        hint
+        let sibling = siblings.entry((directory, not.to_vec()));
+        sibling.or_insert_with(|| self.hints.sibling(directory, not)).clone()
     }
 }
 

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 pub(crate) use beat::{Heart, end, others};
-pub(crate) use observe::{Others, Seen, fence, nonce as named_session};
-pub(crate) use start::start;
+pub(crate) use observe::{Seen, fence, nonce as named_session};
+pub(crate) use start::{Started, start};
 
 /// How often a session shows that it lives.
 pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);

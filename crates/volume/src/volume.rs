@@ -19,7 +19,7 @@ use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::meters::{Counters, Meters};
 use crate::reaper::{self, ReaperMemory};
-use crate::session::{self, BEAT_INTERVAL, Heart, Others, SESSION_SILENCE, Session};
+use crate::session::{self, BEAT_INTERVAL, Heart, SESSION_SILENCE, Session};
 use crate::sweeper;
 use crate::{Tasks, VolumeError};
 
@@ -155,8 +155,31 @@ impl Volume {
     ) -> Result<Arc<Volume>, VolumeError> {
         let now = options.clock.now();
         let started = session::start(&*store, options.block_bytes, &options.place, now).await?;
-        let nonce = started.nonce;
-        let session = Arc::new(Session::new(nonce));
+        let (mut volume, heart) = Volume::assemble(&options, store, blocks, started);
+        if options.sole {
+            heart.end_others().await?;
+        }
+        let ended = Arc::clone(&heart.fenced);
+        let heart = volume.tasks.spawn("heartbeat", heart.run(volume.closing.clone()));
+        *volume.heart.get_mut() = Some(heart);
+        let volume = Arc::new(volume);
+        if options.collect {
+            let reaping = reaper::reap_always(Arc::downgrade(&volume));
+            drop(volume.tasks.spawn("reaper", reaping));
+            let sweeping = sweeper::sweep_always(Arc::downgrade(&volume), ended);
+            drop(volume.tasks.spawn("sweeper", sweeping));
+        }
+        Ok(volume)
+    }
+
+    /// Puts together what serves a session that has begun, and its heart, which does not beat yet.
+    fn assemble(
+        options: &VolumeOptions,
+        store: Arc<dyn MetaStore>,
+        blocks: Arc<dyn BlockStore>,
+        started: session::Started,
+    ) -> (Volume, Heart) {
+        let session = Arc::new(Session::new(started.nonce));
         let (tasks, meters) = (Tasks::new(), Arc::new(Meters::default()));
         let hints = Arc::new(HintMemory::new(options.hint_bytes));
         let epochs = Epochs::new(started.epoch);
@@ -165,7 +188,7 @@ impl Volume {
             store: Arc::clone(&store),
             limits: store.limits(),
             session: Arc::clone(&session),
-            lanes: Lanes::new(nonce),
+            lanes: Lanes::new(started.nonce),
             hints: Arc::clone(&hints),
             meters: Arc::clone(&meters),
             tasks: tasks.clone(),
@@ -182,7 +205,7 @@ impl Volume {
         let traffic = Arc::new(Traffic::default());
         let staging = Arc::new(Staging {
             blocks: Arc::clone(&blocks),
-            ids: BlockIds::new(nonce),
+            ids: BlockIds::new(started.nonce),
             budget: ByteBudget::new(options.write_budget_bytes),
             tasks: tasks.clone(),
             block_bytes: started.volume.block_bytes,
@@ -197,26 +220,11 @@ impl Volume {
             deadlines: options.deadlines,
             traffic: Arc::clone(&traffic),
         });
-        let ended = Arc::new(Notify::new());
-        let heart = Heart {
-            store: Arc::clone(&store),
-            session: Arc::clone(&session),
-            epochs: Arc::clone(&epochs),
-            interval: options.beat_interval,
-            silence: options.session_silence,
-            beat: started.beat,
-            doubts: Vec::new(),
-            others: Others::default(),
-            fenced: Arc::clone(&ended),
-        };
-        if options.sole {
-            heart.end_others().await?;
-        }
-        let heart = tasks.spawn("heartbeat", heart.run(closing.clone()));
-        let volume = Arc::new(Volume {
+        let heart = Heart::new(&store, &session, &epochs, options, started.beat);
+        let volume = Volume {
             store,
             blocks,
-            clock: options.clock,
+            clock: Arc::clone(&options.clock),
             record: started.volume,
             session,
             committer,
@@ -234,15 +242,9 @@ impl Volume {
             sweeping: tokio::sync::Mutex::default(),
             closing,
             gone,
-            heart: tokio::sync::Mutex::new(Some(heart)),
-        });
-        if options.collect {
-            let reaping = reaper::reap_always(Arc::downgrade(&volume));
-            drop(volume.tasks.spawn("reaper", reaping));
-            let sweeping = sweeper::sweep_always(Arc::downgrade(&volume), ended);
-            drop(volume.tasks.spawn("sweeper", sweeping));
-        }
-        Ok(volume)
+            heart: tokio::sync::Mutex::default(),
+        };
+        (volume, heart)
     }
 
     /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and ends the session: nothing

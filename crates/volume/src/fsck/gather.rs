@@ -84,6 +84,8 @@ pub(crate) struct Gathered {
     pub(super) ended: HashSet<Nonce>,
     pub(super) tokens: Vec<(Key, Nonce)>,
     pub(super) tallies: HashMap<(Ino, u8), i64>,
+    /// Directories and buckets whose tallies changed while names were read.
+    pub(super) restless: HashSet<Ino>,
     pub(super) blocks: HashMap<BlockId, u64>,
 }
 
@@ -95,6 +97,7 @@ impl Gathered {
         progress: &dyn Progress,
     ) -> Result<Gathered, VolumeError> {
         let mut all = Gathered::default();
+        let before = all.read_tallies(store, progress).await?;
         // Blocks before references: a block is durable before a record names it, so one that is
         // named and not listed is missing, or came between; and live sessions after both.
         for session in blocks.sessions().await? {
@@ -111,7 +114,10 @@ impl Gathered {
             progress.read(what(space), found);
             all.records += found;
         }
-        all.read_tallies(store, progress).await?;
+        all.tallies = all.read_tallies(store, progress).await?;
+        let changed = |at: &&(Ino, u8)| before.get(at) != all.tallies.get(at);
+        all.restless =
+            before.keys().chain(all.tallies.keys()).filter(changed).map(|(ino, _)| *ino).collect();
         Ok(all)
     }
 
@@ -119,7 +125,8 @@ impl Gathered {
         &mut self,
         store: &dyn MetaStore,
         progress: &dyn Progress,
-    ) -> Result<(), VolumeError> {
+    ) -> Result<HashMap<(Ino, u8), i64>, VolumeError> {
+        let mut tallies = HashMap::new();
         let mut resume: Option<Bytes> = None;
         loop {
             let page = store.walk_tallies(space::TALLY, resume, WALK_TALLIES).await?;
@@ -127,7 +134,7 @@ impl Gathered {
             for (TallyKey(key), value) in page.tallies {
                 match *key.suffix() {
                     [count] => {
-                        self.tallies.insert((Ino(key.partition()), count), value);
+                        tallies.insert((Ino(key.partition()), count), value);
                     }
                     _ => {
                         self.findings.insert(Finding::Undecodable(key, "no tally's key".into()));
@@ -136,7 +143,7 @@ impl Gathered {
             }
             match page.resume {
                 Some(next) => resume = Some(next),
-                None => return Ok(()),
+                None => return Ok(tallies),
             }
         }
     }
@@ -198,7 +205,7 @@ impl Gathered {
 
     fn take_small(&mut self, key: &Key, value: &Value) -> Result<(), String> {
         let failed = |error: DecodeError| error.to_string();
-        let shape = |error: VolumeError| error.to_string();
+        let named = |error: VolumeError| error.to_string();
         let session = || named_session(key).ok_or("no session's key");
         match key.space() {
             space::BUCKET => {
@@ -207,17 +214,17 @@ impl Gathered {
             }
             space::PENDING => {
                 Mark::decode(key, value).map_err(failed)?;
-                self.pending.insert(block_of(key).map_err(shape)?);
+                self.pending.insert(block_of(key).map_err(named)?);
             }
             space::SHARE => {
                 Mark::decode(key, value).map_err(failed)?;
-                let share = (block_of(key).map_err(shape)?, ino_of(key).map_err(shape)?);
+                let share = (block_of(key).map_err(named)?, ino_of(key).map_err(named)?);
                 self.shares.insert(share);
             }
             space::STAGED => {
                 Mark::decode(key, value).map_err(failed)?;
-                self.staged.insert(ino_of(key).map_err(shape)?);
-                self.tokens.push((key.clone(), nonce_of(key).map_err(shape)?));
+                self.staged.insert(ino_of(key).map_err(named)?);
+                self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
             }
             space::SESSION => {
                 Session::decode(key, value).map_err(failed)?;
@@ -233,14 +240,20 @@ impl Gathered {
             }
             space::TOKEN => {
                 Token::decode(key, value).map_err(failed)?;
-                self.tokens.push((key.clone(), nonce_of(key).map_err(shape)?));
+                self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
             }
-            space::VOLUME => drop(VolumeRecord::decode(key, value).map_err(failed)?),
+            space::VOLUME => {
+                VolumeRecord::decode(key, value).map_err(failed)?;
+            }
             space::LEASE | space::EPOCH => {
                 Counter::decode(key, value).map_err(failed)?;
             }
-            space::USER => drop(User::decode(key, value).map_err(failed)?),
-            space::POLICY => drop(PolicyRecord::decode(key, value).map_err(failed)?),
+            space::USER => {
+                User::decode(key, value).map_err(failed)?;
+            }
+            space::POLICY => {
+                PolicyRecord::decode(key, value).map_err(failed)?;
+            }
             _ => return Err("its space is not one of ours".to_owned()),
         }
         Ok(())

@@ -66,7 +66,6 @@ impl Volume {
 
     /// Reads the inodes of dead files: those that go in one plan, those that do not, and orphans
     /// without an inode.
-    #[expect(clippy::type_complexity, reason = "three lists of the same call")]
     async fn load<'a>(
         &self,
         files: &[&'a Dead],

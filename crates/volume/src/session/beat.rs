@@ -8,7 +8,9 @@ use store::{Guard, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write}
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::{Others, Seen, Session, entries, fence, observe::SESSIONS_MAX, value};
+use super::observe::{Others, SESSIONS_MAX};
+use super::{Seen, Session, entries, fence, value};
+use crate::VolumeOptions;
 use crate::epoch::Epochs;
 
 /// The shortest pause between two beats, when readers let go or the reaper asks.
@@ -17,16 +19,16 @@ const BEAT_PAUSE: Duration = Duration::from_millis(20);
 /// What a session's heartbeat needs.
 #[derive(Debug)]
 pub(crate) struct Heart {
-    pub(crate) store: Arc<dyn MetaStore>,
-    pub(crate) session: Arc<Session>,
-    pub(crate) epochs: Arc<Epochs>,
-    pub(crate) interval: Duration,
-    pub(crate) silence: Duration,
+    store: Arc<dyn MetaStore>,
+    session: Arc<Session>,
+    epochs: Arc<Epochs>,
+    interval: Duration,
+    silence: Duration,
     /// The last beat that certainly stands.
-    pub(crate) beat: (Beat, Value),
+    beat: (Beat, Value),
     /// Beats that may have followed it.
-    pub(crate) doubts: Vec<(Beat, Value)>,
-    pub(crate) others: Others,
+    doubts: Vec<(Beat, Value)>,
+    others: Others,
     /// Told when another session was ended: it may have left something.
     pub(crate) fenced: Arc<tokio::sync::Notify>,
 }
@@ -36,6 +38,27 @@ pub(crate) struct Heart {
 const DOUBTS_MAX: usize = 64;
 
 impl Heart {
+    /// Beats as the options say, from the beat that the session began with.
+    pub(crate) fn new(
+        store: &Arc<dyn MetaStore>,
+        session: &Arc<Session>,
+        epochs: &Arc<Epochs>,
+        options: &VolumeOptions,
+        beat: (Beat, Value),
+    ) -> Heart {
+        Heart {
+            store: Arc::clone(store),
+            session: Arc::clone(session),
+            epochs: Arc::clone(epochs),
+            interval: options.beat_interval,
+            silence: options.session_silence,
+            beat,
+            doubts: Vec::new(),
+            others: Others::default(),
+            fenced: Arc::default(),
+        }
+    }
+
     /// Beats until the session has ended or is closed.
     pub(crate) async fn run(mut self, closed: tokio_util::sync::CancellationToken) -> Heart {
         let mut next = Instant::now() + self.interval;

@@ -217,7 +217,7 @@ async fn a_check_beside_a_busy_gateway_finds_nothing_false() {
             if round % 20 == 0 {
                 volume.reap_now().await.unwrap();
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(25)).await;
         }
     };
     let mut checks = 0;

@@ -1,7 +1,6 @@
 //! What dies, when, and what stays.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::MemoryBlocks;
@@ -196,9 +195,9 @@ async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
             store.inject(None, fault);
             let first = volume.reap_now().await;
             if store.fired() > skip {
-                fired += 1
+                fired += 1;
             } else {
-                complete += 1
+                complete += 1;
             }
             // Whatever became of it, another process finishes the work.
             drop(first);
