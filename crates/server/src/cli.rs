@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, policy, user};
+use crate::commands::{check, policy, upkeep, user};
 use crate::config::{Common, File, Serving, VolumeSettings};
 use crate::problem::Problem;
 use crate::{commands, logging, serve};
@@ -36,6 +36,10 @@ enum Command {
     /// Manage named policies
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    /// Compare records with blocks, both ways; exits 3 if anything is wrong
+    Fsck(upkeep::Fsck),
+    /// Find blocks that no record names, and delete them if told to
+    Gc(upkeep::Gc),
     /// Exit 0 if the gateway on this machine is ready to serve
     Health(Box<Serving>),
     /// Print what the gateway on this machine says of itself
@@ -79,6 +83,14 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         }
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
         Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
+        Command::Fsck(command) => {
+            logging::start(&volume)?;
+            return runtime()?.block_on(upkeep::fsck(volume, command));
+        }
+        Command::Gc(command) => {
+            logging::start(&volume)?;
+            return runtime()?.block_on(upkeep::gc(volume, command));
+        }
         Command::Health(serving) => {
             runtime()?.block_on(check::health(serving.settle(&file)?))?;
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{
-    BlockCounters, BlockStore, BucketBlocks, BucketOptions, FolderBlocks, MemoryBlocks, Observed,
-    RetryLimits, Retrying,
+    BlockCounters, BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions,
+    FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
 };
 use store::{MemoryStore, MetaStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
@@ -66,31 +66,33 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
         _ => "--blocks file:PATH names a folder that this user can write",
     };
     let problem = |error: block::BlockError| Problem::new(doing(), error).remedy(remedy);
-    let blocks = match place {
-        BlocksPlace::Memory => layered(MemoryBlocks::new(), seed),
+    let opened = match place {
+        BlocksPlace::Memory => layered(MemoryBlocks::new(), seed).await,
         BlocksPlace::Folder(path) => {
-            layered(FolderBlocks::open(path).await.map_err(problem)?, seed)
+            layered(FolderBlocks::open(path).await.map_err(problem)?, seed).await
         }
         BlocksPlace::Bucket(bucket) => {
             let options = bucket_options(bucket)?;
-            layered(BucketBlocks::connect(options).map_err(problem)?, seed)
+            layered(BucketBlocks::connect(options).map_err(problem)?, seed).await
         }
     };
-    match tokio::time::timeout(PROBE_WAIT, blocks.store.probe()).await {
-        Ok(probed) => probed.map_err(problem)?,
-        Err(_) => {
-            let wrong = format!("no answer within {} seconds", PROBE_WAIT.as_secs());
-            return Err(Problem::new(doing(), wrong).remedy(remedy));
-        }
-    }
-    Ok(blocks)
+    opened.map_err(problem)
 }
 
-/// Every place gets the same layers: requests are counted, and repeated when they fail.
-fn layered<B: BlockStore>(place: B, seed: u64) -> Blocks {
+/// Sees whether a place works, without patience: a start that fails fails soon. Then lays the same
+/// layers over every place: requests are counted, and repeated when they fail.
+async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockError> {
+    match tokio::time::timeout(PROBE_WAIT, place.probe()).await {
+        Ok(probed) => probed?,
+        Err(_) => {
+            let doing = format!("waiting {} seconds for an answer", PROBE_WAIT.as_secs());
+            return Err(BlockError::new(BlockErrorKind::Unavailable, doing));
+        }
+    }
     let store = Arc::new(Retrying::new(Observed::new(place), RetryLimits::default(), seed));
     let counted = Arc::clone(&store);
-    Blocks { store, counters: Arc::new(move || (counted.inner().counters(), counted.retries())) }
+    let counters = Arc::new(move || (counted.inner().counters(), counted.retries()));
+    Ok(Blocks { store, counters })
 }
 
 fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {

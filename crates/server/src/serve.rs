@@ -124,7 +124,7 @@ async fn open(
 }
 
 /// Where this process runs, for people who see its session.
-fn place() -> String {
+pub(crate) fn place() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())
 }

@@ -3,6 +3,7 @@
 pub(crate) mod accounts;
 pub(crate) mod check;
 pub(crate) mod policy;
+pub(crate) mod upkeep;
 pub(crate) mod user;
 
 use std::fmt;

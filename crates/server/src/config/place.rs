@@ -1,5 +1,6 @@
 //! Where metadata and blocks live, as URLs say it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -129,13 +130,21 @@ impl fmt::Display for BlocksPlace {
             BlocksPlace::Folder(path) => write!(f, "file:{}", path.display()),
             BlocksPlace::Memory => f.write_str("memory:"),
             BlocksPlace::Bucket(place) => {
-                let mut query = url::form_urlencoded::Serializer::new(String::new());
+                write!(f, "s3://{}/{}?", place.bucket, place.prefix)?;
                 if let Some(endpoint) = &place.endpoint {
-                    query.append_pair("endpoint", endpoint);
+                    write!(f, "endpoint={}&", in_query(endpoint))?;
                 }
-                query.append_pair("region", &place.region);
-                write!(f, "s3://{}/{}?{}", place.bucket, place.prefix, query.finish())
+                write!(f, "region={}", in_query(&place.region))
             }
         }
     }
+}
+
+/// A value as it stands in a query: as people write it if that is not ambiguous.
+fn in_query(value: &str) -> Cow<'_, str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/".contains(&byte);
+    if value.bytes().all(plain) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(url::form_urlencoded::byte_serialize(value.as_bytes()).collect())
 }

@@ -1,0 +1,159 @@
+//! `ashlar fsck` and `ashlar gc`: looking after a volume, beside a gateway or without one.
+
+use std::sync::Arc;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use store::{Found, MetaStore, Read};
+use volume::{Collected, Progress, SweepOptions, Volume, VolumeOptions};
+
+use super::say;
+use crate::cli::Outcome;
+use crate::config::{MetaPlace, VolumeSettings};
+use crate::engines::{self, Use};
+use crate::problem::Problem;
+use crate::{credentials, serve};
+
+#[derive(Debug, Args)]
+pub(crate) struct Fsck {}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["dry_run", "delete"]))]
+pub(crate) struct Gc {
+    /// Count what could be deleted, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete what is dead, and blocks of ended sessions that no record names
+    #[arg(long)]
+    delete: bool,
+    /// The share of the blocks looked at that may be deleted in one go, in percent. A larger share
+    /// more often means a wrong database than that many leftovers
+    #[arg(long, value_name = "PERCENT", default_value_t = volume::SWEEP_SHARE_PERCENT,
+          value_parser = clap::value_parser!(u64).range(0..=100))]
+    share_max: u64,
+}
+
+/// Compares records with blocks.
+pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, Problem> {
+    let doing = "check the volume";
+    let (meta, _) = existing(&settings, doing).await?;
+    let blocks = engines::blocks(&settings.blocks, seed()?).await?;
+    let bar = Bar::new();
+    let report = volume::fsck(Arc::clone(&meta), blocks.store, &bar).await;
+    bar.0.finish_and_clear();
+    meta.close().await;
+    let report = report.map_err(|error| Problem::new(doing, error))?;
+    for finding in &report.findings {
+        say(format_args!("{finding}"));
+    }
+    let counts = report.counts;
+    say(format_args!(
+        "{} records, {} directories, {} files of {} bytes, {} awaiting deletion, \
+         {} blocks of {} bytes",
+        counts.records,
+        counts.directories,
+        counts.files,
+        counts.bytes,
+        counts.orphans,
+        counts.blocks,
+        counts.block_bytes
+    ));
+    let more = if report.truncated { " and more" } else { "" };
+    match report.findings.len() {
+        0 => {
+            say(format_args!("no findings"));
+            Ok(Outcome::Well)
+        }
+        count => {
+            say(format_args!("{count} findings{more}"));
+            Ok(Outcome::Findings)
+        }
+    }
+}
+
+/// Deletes what nobody needs any more.
+pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome, Problem> {
+    let doing = "collect garbage";
+    let (meta, sole) = existing(&settings, doing).await?;
+    let blocks = engines::blocks(&settings.blocks, seed()?).await?;
+    let options =
+        VolumeOptions { sole, collect: false, place: serve::place(), ..VolumeOptions::default() };
+    let problem = |error| Problem::new(doing, error);
+    let volume = Volume::open(options, Arc::clone(&meta), blocks.store).await.map_err(problem)?;
+    let options = SweepOptions { dry_run: command.dry_run, share_percent: command.share_max };
+    let collected = volume.gc(options).await;
+    volume.close().await;
+    meta.close().await;
+    let Collected { reaped, swept } = collected.map_err(problem)?;
+    if command.delete {
+        let (orphans, blocks) = (reaped.orphans, reaped.blocks);
+        say(format_args!("deleted {orphans} dead files, parts and uploads, and {blocks} blocks"));
+    }
+    say(format_args!(
+        "{} ended sessions left {} blocks, of which no record names {} ({} bytes); deleted {}",
+        swept.sessions, swept.listed, swept.unreferenced, swept.bytes, swept.deleted
+    ));
+    if swept.beyond_share && command.delete {
+        let wrong = format!(
+            "{} of {} blocks is more than {} percent",
+            swept.unreferenced, swept.listed, command.share_max
+        );
+        return Err(Problem::new("delete blocks that no record names", wrong).remedy(
+            "make sure that --meta and --blocks belong together, then allow it with --share-max",
+        ));
+    }
+    Ok(Outcome::Well)
+}
+
+/// The metadata store of a volume that is there, and whether nobody else uses it. A check of a
+/// database that is not there would find it in perfect order.
+async fn existing(
+    settings: &VolumeSettings,
+    doing: &str,
+) -> Result<(Arc<dyn MetaStore>, bool), Problem> {
+    let absent = || {
+        Problem::new(doing, format!("there is no volume in {}", settings.meta))
+            .remedy("name the gateway's --meta or --data-dir")
+    };
+    let MetaPlace::Sqlite(path) = &settings.meta else { return Err(absent()) };
+    if !path.exists() {
+        return Err(absent());
+    }
+    let (meta, sole) = match engines::meta(&settings.meta, Use::Serve).await {
+        Ok(alone) => (alone, true),
+        // A gateway is running; or else this fails too, and says why.
+        Err(_) => (engines::meta(&settings.meta, Use::Administer).await?, false),
+    };
+    let reads = [Read::Record { key: record::key::volume(), follow: None }];
+    let found = meta.read(&reads).await.map_err(|error| Problem::new(doing, error))?;
+    match found.first() {
+        Some(Found::Record(Some(_))) => Ok((meta, sole)),
+        _ => Err(absent()),
+    }
+}
+
+fn seed() -> Result<u64, Problem> {
+    let mut bytes = [0; 8];
+    credentials::random(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Progress on a terminal; elsewhere silent.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Bar {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} {msg} read") {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn read(&self, what: &'static str, count: u64) {
+        self.0.set_message(what);
+        self.0.inc(count);
+    }
+}

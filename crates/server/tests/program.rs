@@ -1,0 +1,376 @@
+//! The program as a user runs it: a process with its own folder, port and environment.
+
+mod running;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use running::{Folder, Gateway, program};
+
+#[test]
+fn a_first_start_makes_secrets_once_and_prints_what_to_paste() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &["--log-format", "text"], &[]);
+    let printed = gateway.stop();
+    let kept = folder.read("data/root-credentials");
+    let user = kept.lines().next().and_then(|line| line.strip_prefix("ASHLAR_ROOT_USER="));
+    let user = user.expect("a user");
+    let password = kept.lines().nth(1).and_then(|line| line.strip_prefix("ASHLAR_ROOT_PASSWORD="));
+    let password = password.expect("a password");
+    assert!(user.len() == 20 && password.len() == 40, "{kept}");
+    assert!(printed.out.contains(&format!(" {user} {password}\n")), "{}", printed.out);
+    assert!(printed.out.contains("mc alias set ashlar http://127.0.0.1:"));
+    assert!(printed.out.contains("boto3.client("));
+    assert!(!printed.log.contains(password), "a secret in the log");
+    for name in ["data/root-credentials", "data/master.key"] {
+        let mode = std::fs::metadata(folder.path(name)).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let again = Gateway::start(&folder, &["--log-format", "text"], &[]).stop();
+    assert_eq!(folder.read("data/root-credentials"), kept);
+    assert_eq!(again.out, "", "not on a terminal, and nothing was made");
+    let other = Folder::new();
+    Gateway::start(&other, &[], &[]).stop();
+    assert_ne!(other.read("data/root-credentials"), kept);
+    assert_ne!(other.read("data/master.key"), folder.read("data/master.key"));
+}
+
+#[test]
+fn json_logs_never_hold_a_secret_and_each_line_is_json() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &["--log", "debug"], &[]);
+    gateway.ask("GET /bucket/key HTTP/1.1\r\nHost: x\r\n\r\n");
+    let printed = gateway.stop();
+    let kept = folder.read("data/root-credentials");
+    let password = kept.lines().nth(1).and_then(|line| line.split_once('=')).expect("a password").1;
+    assert!(!printed.out.contains(password) && !printed.log.contains(password));
+    let mut requests = 0;
+    for line in printed.log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        if line["target"] == "access" {
+            requests += 1;
+            assert_eq!(line["status"], 403, "{line}");
+            assert_eq!(line["code"], "AccessDenied");
+            assert_eq!(line["span"]["id"].as_str().map(str::len), Some(16));
+        }
+    }
+    assert_eq!(requests, 1);
+}
+
+#[test]
+fn a_stopped_gateway_finishes_what_is_under_way_and_exits_with_zero() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    let body = vec![b'x'; 3 << 20];
+    let mut upload = gateway.sign("PUT", "/bucket/key", &body).send_head();
+    upload.send(&body[..2 << 20]);
+    std::thread::sleep(Duration::from_millis(300));
+    gateway.terminate();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(TcpStream::connect(gateway.address()).is_err(), "nobody new is let in");
+    upload.send(&body[2 << 20..]);
+    upload.read().expect_status(200);
+    let printed = gateway.wait();
+    assert!(printed.log.contains("\"stopped\""), "{}", printed.log);
+    assert_eq!(printed.code, Some(0));
+
+    let gateway = Gateway::start(&folder, &[], &[]);
+    let answer = gateway.sign("GET", "/bucket/key", &[]).send_all();
+    assert!(answer.text.ends_with(&"x".repeat(3 << 20)), "the upload was kept whole");
+    gateway.stop();
+}
+
+#[test]
+fn a_second_signal_ends_the_gateway_at_once() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    let mut upload = gateway.sign("PUT", "/bucket/key", &vec![b'x'; 3 << 20]).send_head();
+    upload.send(&[b'x'; 1024]);
+    std::thread::sleep(Duration::from_millis(300));
+    gateway.terminate();
+    std::thread::sleep(Duration::from_millis(300));
+    gateway.terminate();
+    assert_eq!(gateway.wait().code, Some(130));
+}
+
+#[test]
+fn access_keys_made_beside_a_gateway_work_at_once_and_do_what_they_may() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    gateway.sign("PUT", "/bucket/key", b"hello").send_all().expect_status(200);
+    let made = folder.run(&["user", "add", "anna", "--policy", "readonly"], &[]);
+    assert_eq!(made.code, Some(0), "{}", made.log);
+    let secret = made.out.lines().find_map(|line| line.strip_prefix("secret key  "));
+    let anna = ("anna".to_owned(), secret.expect("a secret").to_owned());
+    std::thread::sleep(Duration::from_millis(1500));
+    gateway.sign_as(&anna, "GET", "/bucket/key", &[]).send_all().expect_status(200);
+    gateway.sign_as(&anna, "PUT", "/bucket/key", b"x").send_all().expect_status(403);
+    assert_eq!(folder.run(&["user", "policy", "anna", "readwrite"], &[]).code, Some(0));
+    std::thread::sleep(Duration::from_millis(1500));
+    gateway.sign_as(&anna, "PUT", "/bucket/key", b"x").send_all().expect_status(200);
+    let list = folder.run(&["user", "list"], &[]).out;
+    assert_eq!(list, "anna  uid=1000 gid=1000  readwrite\n");
+    assert_eq!(folder.run(&["user", "remove", "anna"], &[]).code, Some(0));
+    std::thread::sleep(Duration::from_millis(1500));
+    gateway.sign_as(&anna, "GET", "/bucket/key", &[]).send_all().expect_status(403);
+    gateway.stop();
+}
+
+#[test]
+fn policies_are_checked_kept_and_not_taken_from_those_who_have_them() {
+    let folder = Folder::new();
+    folder.write(
+        "policy.json",
+        r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:GetObject",
+            "Resource":"arn:aws:s3:::photos/*"}]}"#,
+    );
+    folder.write("broken.json", "{");
+    let fails = |arguments: &[&str], part: &str| {
+        let done = folder.run(arguments, &[]);
+        assert_eq!(done.code, Some(1), "{arguments:?}");
+        assert!(done.log.contains(part) && done.log.lines().count() == 1, "{}", done.log);
+    };
+    let works = |arguments: &[&str]| {
+        let done = folder.run(arguments, &[]);
+        assert_eq!(done.code, Some(0), "{}", done.log);
+        done.out
+    };
+    fails(&["policy", "add", "photos", &folder.path("broken.json")], "add the policy \"photos\":");
+    fails(&["policy", "add", "readonly", &folder.path("policy.json")], "built in");
+    works(&["policy", "add", "photos", &folder.path("policy.json")]);
+    assert!(works(&["policy", "list"]).ends_with("photos\n"));
+    assert!(works(&["policy", "show", "photos"]).contains("s3:GetObject"));
+    fails(&["user", "add", "x"], "an access key has 3 to 128 characters");
+    fails(&["user", "add", "anna", "--policy", "phtos"], "cannot use the policy \"phtos\"");
+    folder.write("secret", "a secret of my own\n");
+    fails(&["user", "add", "anna", "--secret-file", &folder.path("secret")], "without spaces");
+    folder.write("secret", "secret-of-my-own\n");
+    let secret = folder.path("secret");
+    let made = works(&["user", "add", "anna", "--policy", "photos", "--secret-file", &secret]);
+    assert!(!made.contains("secret-of-my-own"), "{made}");
+    fails(&["user", "add", "anna"], "it exists");
+    fails(&["policy", "remove", "photos"], "these access keys have it: anna");
+    works(&["user", "policy", "anna", "readonly"]);
+    works(&["policy", "remove", "photos"]);
+    fails(&["user", "remove", "bert"], "there is none of this name");
+}
+
+#[test]
+fn settings_come_from_flags_before_variables_before_the_file() {
+    let folder = Folder::new();
+    folder.write("ashlar.toml", "region = \"file\"\nlisten = \"file:1\"\nrequests_max = 7\n");
+    let config = folder.path("ashlar.toml");
+    let done = folder.run(
+        &["check-config", "--config", &config, "--region", "flag"],
+        &[("ASHLAR_REGION", "variable"), ("ASHLAR_LISTEN", "variable:2"), ("ASHLAR_LOG", "")],
+    );
+    assert_eq!(done.code, Some(0), "{}", done.log);
+    for line in
+        ["region = \"flag\"", "listen = \"variable:2\"", "requests_max = 7", "log = \"info\""]
+    {
+        assert!(done.out.lines().any(|printed| printed == line), "{line}:\n{}", done.out);
+    }
+}
+
+/// Each way in which a start fails: one line that says what was being done and what is wrong, the
+/// exit status 1, and no backtrace.
+#[test]
+fn a_start_that_fails_says_why_in_one_sentence() {
+    let folder = Folder::new();
+    folder.write("file", "not a folder");
+    folder.write("unknown.toml", "regoin = \"x\"\n");
+    folder.write("foreign.db", &"this is not a database ".repeat(100));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    let (file, unknown) = (folder.path("file"), folder.path("unknown.toml"));
+    let (foreign, inside) = (format!("sqlite:{}", folder.path("foreign.db")), format!("{file}/x"));
+    let blocks_inside = format!("file:{inside}");
+    let meta_inside = format!("sqlite:{inside}");
+    let unreachable = "s3://blocks/p?endpoint=http://127.0.0.1:1";
+    let keys = [("ASHLAR_BLOCKS_ACCESS_KEY", "someone"), ("ASHLAR_BLOCKS_SECRET_KEY", "something")];
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let cases: &[Case<'_>] = &[
+        (&["--config", &unknown], &[], &["read the configuration", "line 1", "`regoin`"]),
+        (&["--config", "/nowhere.toml"], &[], &["read the configuration in /nowhere.toml"]),
+        (&["--listen", &taken], &[], &["listen on 127.0.0.1:", "in use", "choose another port"]),
+        (&["--listen", "nonsense"], &[], &["listen on nonsense", "HOST:PORT"]),
+        (&["--admin-listen", &taken], &[], &["listen on 127.0.0.1:", "choose another port"]),
+        (&["--data-dir", &inside], &[], &["make the data directory", "--data-dir"]),
+        (&["--meta", &meta_inside], &[], &["open the metadata store sqlite:"]),
+        (&["--meta", &foreign], &[], &["open the metadata store sqlite:", "foreign.db"]),
+        (&["--meta", "postgres://x/y"], &[], &["this release does not have postgres"]),
+        (&["--blocks", &blocks_inside], &[], &["use the block store file:"]),
+        (&["--blocks", unreachable], &keys, &["use the block store s3://blocks/p", "endpoint"]),
+        (&["--blocks", unreachable], &[], &["ASHLAR_BLOCKS_ACCESS_KEY is not set"]),
+        (&["--tls-cert", &file], &[], &["serve TLS", "both --tls-cert and --tls-key"]),
+        (&["--tls-cert", &file, "--tls-key", &file], &[], &["read the TLS certificate in"]),
+        (&["--log", "info,x=loud"], &[], &["log at the level"]),
+        (&[], &[("ASHLAR_ROOT_USER", "me")], &["ASHLAR_ROOT_PASSWORD is not"]),
+        (&[], &[("ASHLAR_ROOT_USER", "me"), ("ASHLAR_ROOT_PASSWORD", "x")], &["access key has"]),
+        (&[], &[("ASHLAR_MASTER_KEY", "short")], &["use the master key in ASHLAR_MASTER_KEY"]),
+        (&[], &[("ASHLAR_ROOT_USER", "a"), ("ASHLAR_ROOT_USER_FILE", "b")], &["both ASHLAR_ROOT"]),
+    ];
+    for (arguments, variables, parts) in cases {
+        let arguments = [&["serve"], *arguments].concat();
+        let done = folder.run(&arguments, variables);
+        assert_eq!(done.code, Some(1), "{arguments:?}: {}", done.log);
+        let line = done.log.trim_end();
+        assert!(line.starts_with("ashlar: cannot "), "{arguments:?}: {line}");
+        assert!(!line.contains('\n') && !line.contains("backtrace"), "{arguments:?}: {line}");
+        for part in *parts {
+            assert!(line.contains(part), "{arguments:?}: {part:?} is not in {line:?}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_a_gateway_serves_is_not_served_twice() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    let done = folder.run(&["serve", "--listen", "127.0.0.1:0"], &[]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.log.contains("another process serves it already"), "{}", done.log);
+    gateway.stop();
+}
+
+#[test]
+fn health_and_status_ask_the_running_gateway_over_tls_too() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    let (listen, admin) = (gateway.address().to_string(), gateway.admin());
+    assert_eq!(folder.run(&["health", "--listen", &listen], &[]).code, Some(0));
+    let status = folder.run(&["status", "--admin-listen", &admin], &[]);
+    let status: serde_json::Value = serde_json::from_str(&status.out).expect("JSON");
+    assert_eq!(status["meta"]["state"], "ok");
+    gateway.stop();
+    let gone = folder.run(&["health", "--listen", &listen], &[]);
+    assert_eq!(gone.code, Some(1));
+    assert!(gone.log.starts_with("ashlar: cannot find the gateway at "), "{}", gone.log);
+
+    let issued = rcgen::generate_simple_self_signed(vec!["s3.example.com".to_owned()]);
+    let issued = issued.expect("a certificate");
+    folder.write("cert.pem", &issued.cert.pem());
+    folder.write("key.pem", &issued.signing_key.serialize_pem());
+    let (cert, key) = (folder.path("cert.pem"), folder.path("key.pem"));
+    let tls = ["--tls-cert", &cert, "--tls-key", &key];
+    let gateway = Gateway::start(&folder, &tls, &[]);
+    let listen = gateway.address().to_string();
+    let arguments = [&["health", "--listen", &listen], &tls[..]].concat();
+    let done = folder.run(&arguments, &[]);
+    assert_eq!(done.code, Some(0), "{}", done.log);
+    let other = rcgen::generate_simple_self_signed(vec!["s3.example.com".to_owned()]);
+    folder.write("other.pem", &other.expect("a certificate").cert.pem());
+    let other = folder.path("other.pem");
+    let arguments = ["health", "--listen", &listen, "--tls-cert", &other, "--tls-key", &key];
+    assert_eq!(folder.run(&arguments, &[]).code, Some(1), "somebody else answers");
+    gateway.stop();
+}
+
+#[test]
+fn metrics_are_on_the_second_listener_alone() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    let admin = gateway.admin();
+    let metrics = running::get(&admin, "/metrics");
+    for name in [
+        "ashlar_s3_requests_total{op=\"CreateBucket\",bucket=\"bucket\",status=\"200\",code=\"\"} 1",
+        "ashlar_store_round_trips_total{verb=\"commit\"} ",
+        "ashlar_blocks_requests_total{verb=\"put\"} 0",
+        "# EOF",
+    ] {
+        assert!(metrics.contains(name), "{name} is not in\n{metrics}");
+    }
+    assert!(!metrics.contains("verb=\"commit\"} 0"), "making a bucket is a commit: {metrics}");
+    for path in ["/metrics", "/status", "/-/metrics", "/minio/v2/metrics/cluster", "/debug"] {
+        let answer = gateway.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert!(!answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+    let off = Folder::new();
+    let gateway = Gateway::start(&off, &["--admin-listen", "off"], &[]);
+    assert_eq!(gateway.admin(), "off");
+    gateway.stop();
+}
+
+#[test]
+fn a_gateway_in_memory_needs_no_database_and_no_folder_of_blocks() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &["--meta", "memory:", "--blocks", "memory:"], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    let body = vec![b'y'; 300_000];
+    gateway.sign("PUT", "/bucket/key", &body).send_all().expect_status(200);
+    let answer = gateway.sign("GET", "/bucket/key", &[]).send_all();
+    assert!(answer.text.ends_with(&"y".repeat(body.len())));
+    gateway.stop();
+    assert!(!std::path::Path::new(&folder.path("data/meta.db")).exists());
+}
+
+#[test]
+fn fsck_finds_nothing_wrong_and_then_what_was_broken() {
+    let folder = Folder::new();
+    let absent = folder.run(&["fsck"], &[]);
+    assert_eq!(absent.code, Some(1));
+    assert!(absent.log.contains("there is no volume in sqlite:"), "{}", absent.log);
+    let gateway = Gateway::start(&folder, &[], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    gateway.sign("PUT", "/bucket/key", &vec![b'x'; 100_000]).send_all().expect_status(200);
+    let beside = folder.run(&["fsck"], &[]);
+    assert_eq!(beside.code, Some(0), "beside a gateway: {}{}", beside.out, beside.log);
+    gateway.stop();
+    let well = folder.run(&["fsck"], &[]);
+    assert!(well.code == Some(0) && well.out.ends_with("no findings\n"), "{}", well.out);
+    let gc = folder.run(&["gc", "--delete"], &[]);
+    assert_eq!(gc.code, Some(0), "{}", gc.log);
+    assert!(gc.out.contains("no record names 0"), "{}", gc.out);
+    assert_eq!(folder.run(&["gc"], &[]).code, Some(2), "one of --dry-run and --delete");
+    let block = folder.find("data/blocks", |name| name.len() >= 32);
+    std::fs::remove_file(block).expect("removed");
+    let broken = folder.run(&["fsck"], &[]);
+    assert_eq!(broken.code, Some(3), "{}", broken.out);
+    assert!(broken.out.ends_with("1 findings\n"), "{}", broken.out);
+}
+
+#[test]
+fn requests_that_make_no_sense_never_stop_the_gateway() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    let lines = [
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET /%ff%00 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "PUT /bucket/k HTTP/1.1\r\nHost: x\r\nAuthorization: AWS4-HMAC-SHA256 nonsense\r\n\r\n",
+        "GET /?X-Amz-Signature=1&X-Amz-Credential=// HTTP/1.1\r\nHost: x\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        "CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "\u{0}\u{1}\u{2}\r\n\r\n",
+    ];
+    for line in lines {
+        let mut stream = TcpStream::connect(gateway.address()).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.write_all(line.as_bytes()).expect("sent");
+        stream.shutdown(std::net::Shutdown::Write).expect("shut");
+        let mut answer = Vec::new();
+        // A reset after the answer is fine.
+        let _reset = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 4") || answer.is_empty(), "{line:?}: {answer}");
+        if answer.contains("<Error>") {
+            assert!(answer.contains("x-amz-request-id: "), "{line:?}: {answer}");
+        }
+    }
+    assert!(gateway.ask("GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 200"));
+    gateway.stop();
+}
+
+#[test]
+fn the_version_is_told() {
+    let done = program().arg("version").output().expect("it runs");
+    assert_eq!(
+        String::from_utf8_lossy(&done.stdout),
+        concat!("ashlar ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+}

@@ -1,0 +1,340 @@
+//! A gateway in a process of its own, and a client that signs what it sends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings, sign,
+};
+use aws_sigv4::sign::v4;
+
+/// How long a gateway may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program, without what the environment of whoever tests says to it.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+/// What a finished process left.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub log: String,
+}
+
+/// A folder that goes with its test; the data directory is `data` in it.
+#[derive(Debug)]
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).expect("it is there")
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("written");
+    }
+
+    /// The first file below a folder whose name fits.
+    pub fn find(&self, below: &str, fits: impl Fn(&str) -> bool) -> PathBuf {
+        let mut folders = vec![PathBuf::from(self.path(below))];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let entry = entry.expect("an entry");
+                if entry.file_type().expect("a type").is_dir() {
+                    folders.push(entry.path());
+                } else if fits(&entry.file_name().to_string_lossy()) {
+                    return entry.path();
+                }
+            }
+        }
+        panic!("no such file");
+    }
+
+    fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = program();
+        command.current_dir(self.0.path()).env("ASHLAR_DATA_DIR", "data").args(arguments);
+        command.envs(variables.iter().copied());
+        if arguments.first() == Some(&"serve") {
+            // Flags of a test come later and would be given twice: these are variables.
+            let given = |flag: &str| arguments.contains(&flag);
+            if !given("--listen") {
+                command.env("ASHLAR_LISTEN", "127.0.0.1:0");
+            }
+            if !given("--admin-listen") {
+                command.env("ASHLAR_ADMIN_LISTEN", "127.0.0.1:0");
+            }
+            if !given("--log-format") {
+                command.env("ASHLAR_LOG_FORMAT", "json");
+            }
+        }
+        command
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Done {
+        let done = self.command(arguments, variables).output().expect("it runs");
+        Done {
+            code: done.status.code(),
+            out: String::from_utf8_lossy(&done.stdout).into_owned(),
+            log: String::from_utf8_lossy(&done.stderr).into_owned(),
+        }
+    }
+}
+
+/// A gateway that runs. Dropped, it is killed.
+pub struct Gateway {
+    child: Child,
+    address: SocketAddr,
+    admin: String,
+    root: (String, String),
+    tls: bool,
+    out: Option<JoinHandle<String>>,
+    log: Option<JoinHandle<String>>,
+}
+
+impl Gateway {
+    /// Starts one on free ports and waits until it says where it serves.
+    pub fn start(folder: &Folder, flags: &[&str], variables: &[(&str, &str)]) -> Gateway {
+        let arguments = [&["serve"], flags].concat();
+        let mut child = folder
+            .command(&arguments, variables)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut out = child.stdout.take().expect("a pipe");
+        let out = std::thread::Builder::new().spawn(move || {
+            let mut text = String::new();
+            out.read_to_string(&mut text).expect("text");
+            text
+        });
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut log = String::new();
+        let (endpoint, admin) = loop {
+            let start = log.len();
+            if lines.read_line(&mut log).expect("text") == 0 {
+                panic!("it ended instead of serving: {log}");
+            }
+            if let Some(found) = serving(&log[start..]) {
+                break found;
+            }
+        };
+        let log = std::thread::Builder::new().spawn(move || {
+            lines.read_to_string(&mut log).expect("text");
+            log
+        });
+        let kept = folder.read("data/root-credentials");
+        let value = |line: usize| {
+            let line = kept.lines().nth(line).and_then(|line| line.split_once('='));
+            line.expect("a value").1.to_owned()
+        };
+        let (scheme, address) = endpoint.split_once("://").expect("a URL");
+        Gateway {
+            child,
+            address: address.parse().expect("an address"),
+            admin: admin.trim_start_matches("http://").to_owned(),
+            root: (value(0), value(1)),
+            tls: scheme == "https",
+            out: Some(out.expect("a thread")),
+            log: Some(log.expect("a thread")),
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn admin(&self) -> String {
+        self.admin.clone()
+    }
+
+    /// Sends bytes as they are on a connection of their own; answers what comes back first.
+    pub fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut bytes = [0; 16384];
+        let read = stream.read(&mut bytes).expect("an answer");
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
+    }
+
+    /// A request signed by the operator.
+    pub fn sign(&self, method: &str, path: &str, body: &[u8]) -> Signed {
+        self.sign_as(&self.root.clone(), method, path, body)
+    }
+
+    /// A request signed by anybody.
+    pub fn sign_as(
+        &self,
+        (user, secret): &(String, String),
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Signed {
+        assert!(!self.tls, "this client speaks no TLS");
+        let identity = Credentials::new(user, secret, None, None, "tests").into();
+        let mut settings = SigningSettings::default();
+        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+        settings.percent_encoding_mode = PercentEncodingMode::Single;
+        let parameters = v4::SigningParams::builder()
+            .identity(&identity)
+            .region("us-east-1")
+            .name("s3")
+            .time(now())
+            .settings(settings)
+            .build()
+            .expect("parameters");
+        let (url, host) = (format!("http://{}{path}", self.address), self.address.to_string());
+        let headers = [("host", host.as_str())].into_iter();
+        let signable = SignableRequest::new(method, &url, headers, SignableBody::UnsignedPayload);
+        let signed = sign(signable.expect("a request"), &parameters.into()).expect("a signature");
+        let (instructions, _) = signed.into_parts();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
+        for (name, value) in instructions.headers() {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += &format!("Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        Signed { address: self.address, head, body: body.to_vec() }
+    }
+
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        let sent = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Stops it in good order.
+    pub fn stop(self) -> Done {
+        self.terminate();
+        let done = self.wait();
+        assert_eq!(done.code, Some(0), "{}", done.log);
+        done
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(mut self) -> Done {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                break status;
+            }
+            assert!(began.elapsed() < PATIENCE, "it does not stop");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let text = |thread: Option<JoinHandle<String>>| {
+            thread.expect("waited once").join().expect("no panic")
+        };
+        Done { code: status.code(), out: text(self.out.take()), log: text(self.log.take()) }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // Of a process that has ended, this is refused.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn now() -> SystemTime {
+    #[expect(clippy::disallowed_methods, reason = "signatures name the time")]
+    SystemTime::now()
+}
+
+/// The addresses in the line that says that all is ready, in either format.
+fn serving(line: &str) -> Option<(String, String)> {
+    if let Ok(line) = serde_json::from_str::<serde_json::Value>(line) {
+        let text = |name: &str| line[name].as_str().map(str::to_owned);
+        return (line["message"] == "serving").then(|| text("endpoint").zip(text("admin")))?;
+    }
+    let quoted = |name: &str| {
+        let rest = line.split_once(&format!("{name}=\""))?.1;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    line.contains(" serving ").then(|| quoted("endpoint").zip(quoted("admin")))?
+}
+
+/// A GET without a signature.
+pub fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+/// A signed request, not sent yet.
+#[derive(Debug)]
+pub struct Signed {
+    address: SocketAddr,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Signed {
+    /// Sends the head; the body is the caller's business.
+    pub fn send_head(self) -> Sending {
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(self.head.as_bytes()).expect("sent");
+        Sending(stream)
+    }
+
+    /// Sends all of it and reads the answer.
+    pub fn send_all(self) -> Answer {
+        let body = self.body.clone();
+        let mut sending = self.send_head();
+        sending.send(&body);
+        sending.read()
+    }
+}
+
+/// A request whose body is on its way.
+#[derive(Debug)]
+pub struct Sending(TcpStream);
+
+impl Sending {
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("sent");
+    }
+
+    pub fn read(mut self) -> Answer {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes).expect("an answer");
+        Answer { text: String::from_utf8_lossy(&bytes).into_owned() }
+    }
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub text: String,
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn expect_status(&self, status: u16) {
+        let expected = format!("HTTP/1.1 {status} ");
+        assert!(self.text.starts_with(&expected), "expected {status}: {}", self.text);
+    }
+}
