@@ -253,18 +253,18 @@ impl Volume {
         let heart = self.heart.lock().await.take();
         let Some(heart) = heart else { return };
         self.closing.cancel();
-        let heart = heart.await;
+        let heart = tokio::time::timeout(CLOSE_PATIENCE, heart).await;
         let running = self.tasks.close_and_wait(CLOSE_PATIENCE).await;
         if running > 0 {
             warn!(running, "closing although tasks are still running");
         }
-        if let Ok(heart) = heart
-            && !self.session.is_fenced()
-        {
-            let ended = session::end(&*self.store, &self.session, heart, self.committer.lanes());
-            match ended.await {
-                Ok(()) => info!(session = %self.session.nonce, "session closed"),
-                Err(error) => warn!(%error, "the session could not be closed; it will be ended"),
+        // A heart that is stuck may still beat: then the session is left for others to end.
+        if matches!(heart, Ok(Ok(_))) && !self.session.is_fenced() {
+            let ending = session::end(&*self.store, &self.session, self.committer.lanes());
+            match tokio::time::timeout(META_READ_DEADLINE, ending).await {
+                Ok(Ok(())) => info!(session = %self.session.nonce, "session closed"),
+                Ok(Err(error)) => warn!(%error, "the session could not be closed"),
+                Err(_late) => warn!("the session could not be closed in time"),
             }
         }
         self.session.ended.cancel();

@@ -185,10 +185,8 @@ pub(crate) async fn others(
 pub(crate) async fn end(
     store: &dyn MetaStore,
     session: &Session,
-    heart: Heart,
     lanes: &crate::lanes::Lanes,
 ) -> Result<(), store::StoreError> {
-    let _last_beat = heart;
     let plan = Plan {
         guards: vec![session.guard()],
         writes: vec![Write::Delete(session.key()), Write::Delete(key::beat(session.nonce))],
