@@ -1,0 +1,158 @@
+//! Proofs of identity that prove nothing.
+
+use super::Scene;
+use crate::client::{Client, Request, Signature};
+use crate::content::bytes;
+
+fn overwrite() -> Request {
+    Request::new("PUT", "/box/large").body(bytes(9, 200_000))
+}
+
+#[test]
+fn wrong_secrets_unknown_keys_and_strange_clocks_are_refused() {
+    let mut scene = Scene::new();
+    let right = scene.client.clone();
+    let client = |key: &str, secret: &str| Client {
+        address: right.address.clone(),
+        key: key.to_owned(),
+        secret: secret.to_owned(),
+    };
+    let wrong = client(&right.key, "not-the-secret-of-this-key");
+    let unknown = client("nobody-has-this-key", &right.secret);
+    for request in [
+        overwrite(),
+        Request::new("GET", "/box/small"),
+        Request::new("DELETE", "/box/small"),
+        Request::new("PUT", "/other"),
+        Request::new("POST", "/box/new?uploads"),
+    ] {
+        let wire = request.sealed(wrong.signature()).wire();
+        scene.refuses_wire(&request.method, &wire, 403, "SignatureDoesNotMatch");
+        let wire = request.sealed(unknown.signature()).wire();
+        scene.refuses_wire(&request.method, &wire, 403, "InvalidAccessKeyId");
+        for seconds in [-16 * 60, 16 * 60] {
+            let skewed = request.clone().skewed(seconds);
+            scene.refuses(&skewed, 403, "RequestTimeTooSkewed");
+        }
+    }
+    scene.is_untouched();
+}
+
+#[test]
+fn a_request_changed_after_it_was_signed_is_refused() {
+    let mut scene = Scene::new();
+    let sealed = overwrite().sealed(scene.client.signature());
+    let text = String::from_utf8(sealed.head.clone()).expect("the head is text");
+    for (before, after) in [
+        ("PUT /box/large", "PUT /box/small"),
+        ("PUT /box/large", "PUT /box/large?tagging"),
+        ("us-east-1/s3", "us-east-1/s4"),
+    ] {
+        let mut wire = text.replacen(before, after, 1).into_bytes();
+        wire.extend_from_slice(&sealed.body);
+        let code = if after.ends_with("s4") {
+            (400, "AuthorizationHeaderMalformed")
+        } else {
+            (403, "SignatureDoesNotMatch")
+        };
+        scene.refuses_wire("PUT", &wire, code.0, code.1);
+    }
+    scene.is_untouched();
+}
+
+/// A URL that lets its holder write must not let them read, copy, tag or describe as its signer.
+#[test]
+fn amz_headers_that_nobody_signed_are_refused() {
+    let mut scene = Scene::new();
+    for (name, value) in [
+        ("x-amz-copy-source", "/box/middle"),
+        ("x-amz-copy-source-range", "bytes=0-9"),
+        ("x-amz-meta-owner", "somebody"),
+        ("x-amz-tagging", "a=b"),
+        ("x-amz-acl", "public-read"),
+        ("x-amz-storage-class", "STANDARD"),
+        ("x-amz-checksum-crc32", "AAAAAA=="),
+        ("x-amz-decoded-content-length", "5"),
+        ("x-amz-trailer", "x-amz-checksum-crc32"),
+        ("x-amz-metadata-directive", "REPLACE"),
+        ("x-amz-security-token", "token"),
+        ("x-amz-anything", "at all"),
+    ] {
+        let request = overwrite().unsigned(name, value);
+        let answer = scene.refuses(&request, 403, "AccessDenied");
+        assert_eq!(answer.element("HeadersNotSigned"), name);
+        let wire = request.presigned(scene.client.signature(), "300");
+        let answer = scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
+        assert_eq!(answer.element("HeadersNotSigned"), name);
+    }
+    scene.is_untouched();
+}
+
+#[test]
+fn presigned_urls_that_have_expired_or_never_should_are_refused() {
+    let mut scene = Scene::new();
+    let by = scene.client.clone();
+    let presigned = |request: &Request, expires: &str| request.presigned(by.signature(), expires);
+    let request = Request::new("GET", "/box/small");
+    let good = by.exchange("GET", &presigned(&request, "60")).expect("an answer").expect(200);
+    assert_eq!(good.body, bytes(1, 1000), "a URL that is good is served");
+
+    for request in [overwrite(), request] {
+        let method = request.method.clone();
+        let late = presigned(&request.clone().skewed(-120), "60");
+        scene.refuses_wire(&method, &late, 403, "AccessDenied");
+        let early = presigned(&request.clone().skewed(3600), "60");
+        scene.refuses_wire(&method, &early, 403, "AccessDenied");
+        for expires in ["604801", "-1", "1e3", "", "99999999999999999999"] {
+            let wire = presigned(&request, expires);
+            scene.refuses_wire(&method, &wire, 400, "AuthorizationQueryParametersError");
+        }
+        let signature = Signature { secret: "wrong-wrong-wrong", ..by.signature() };
+        let wire = request.presigned(signature, "60");
+        scene.refuses_wire(&method, &wire, 403, "SignatureDoesNotMatch");
+    }
+    scene.is_untouched();
+}
+
+#[test]
+fn a_presigned_url_does_not_carry_a_streaming_mode() {
+    let mut scene = Scene::new();
+    for mode in [
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+        "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+    ] {
+        let wire = overwrite().claim(mode).presigned(scene.client.signature(), "60");
+        scene.refuses_wire("PUT", &wire, 400, "InvalidRequest");
+    }
+    scene.is_untouched();
+}
+
+/// Nobody learns from the answer what exists.
+#[test]
+fn anonymous_requests_are_refused_alike_whatever_exists() {
+    let mut scene = Scene::new();
+    for (method, target) in [
+        ("GET", "/"),
+        ("GET", "/box"),
+        ("GET", "/none"),
+        ("GET", "/box/small"),
+        ("GET", "/box/none"),
+        ("GET", "/none/none"),
+        ("PUT", "/box/small"),
+        ("PUT", "/new"),
+        ("DELETE", "/box/small"),
+        ("DELETE", "/box"),
+        ("POST", "/box/new?uploads"),
+        ("PUT", "/box/new?partNumber=1&uploadId=00000000000000000000000000000000"),
+    ] {
+        let wire = Request::new(method, target).body(bytes(9, 10)).anonymous(&scene.client.address);
+        scene.refuses_wire(method, &wire, 403, "AccessDenied");
+    }
+    for (name, value) in [("if-match", "\"0\""), ("if-none-match", "*")] {
+        let request = overwrite().header(name, value);
+        let wire = request.anonymous(&scene.client.address);
+        scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
+    }
+    scene.is_untouched();
+}

@@ -1,0 +1,232 @@
+//! A request on its way to becoming bytes, at each step of which a test may lie.
+
+use time::{Duration, OffsetDateTime};
+
+use super::sign::{self, Signer};
+
+/// What a request says of its body's hash.
+#[derive(Clone, Debug)]
+enum Claim {
+    /// The truth.
+    Hash,
+    /// Something else, as it is.
+    Text(String),
+    /// Nothing.
+    Silence,
+}
+
+/// A request that is not signed yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// As it goes over the wire, escapes and all.
+    pub(crate) path: String,
+    /// As it goes over the wire, without the question mark.
+    pub(crate) query: String,
+    /// These are signed.
+    headers: Vec<(String, String)>,
+    /// These are not.
+    unsigned: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// What `Content-Length` says, if not the truth; an empty text leaves the header out.
+    length: Option<String>,
+    claim: Claim,
+    skew: Duration,
+}
+
+/// A request as bytes, with what its chunks would be signed with.
+#[derive(Clone, Debug)]
+pub(crate) struct Sealed {
+    /// Request line and headers.
+    pub(crate) head: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) signer: Signer,
+    pub(crate) signature: String,
+}
+
+impl Sealed {
+    /// All of it.
+    pub(crate) fn wire(mut self) -> Vec<u8> {
+        self.head.append(&mut self.body);
+        self.head
+    }
+}
+
+/// Who signs, and for which host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signature<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) secret: &'a str,
+}
+
+impl Request {
+    /// A request for `target`, a path with or without a query.
+    pub(crate) fn new(method: &str, target: &str) -> Request {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        Request {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers: Vec::new(),
+            unsigned: Vec::new(),
+            body: Vec::new(),
+            length: None,
+            claim: Claim::Hash,
+            skew: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Request {
+        self.body = body.into();
+        self
+    }
+
+    /// Adds a header that is signed.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Request {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a header that is not signed.
+    pub(crate) fn unsigned(mut self, name: &str, value: &str) -> Request {
+        self.unsigned.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Says this instead of the body's hash.
+    pub(crate) fn claim(mut self, text: &str) -> Request {
+        self.claim = Claim::Text(text.to_owned());
+        self
+    }
+
+    /// Says nothing of the body's hash.
+    pub(crate) fn no_claim(mut self) -> Request {
+        self.claim = Claim::Silence;
+        self
+    }
+
+    /// Says this of the body's length; an empty text says nothing.
+    pub(crate) fn length(mut self, text: &str) -> Request {
+        self.length = Some(text.to_owned());
+        self
+    }
+
+    /// Signs as by a clock that is wrong by `seconds`.
+    pub(crate) fn skewed(mut self, seconds: i64) -> Request {
+        self.skew = Duration::seconds(seconds);
+        self
+    }
+
+    fn now(&self) -> OffsetDateTime {
+        OffsetDateTime::now_utc() + self.skew
+    }
+
+    fn claimed(&self) -> Option<String> {
+        match &self.claim {
+            Claim::Hash => Some(sign::sha256(&self.body)),
+            Claim::Text(text) => Some(text.clone()),
+            Claim::Silence => None,
+        }
+    }
+
+    fn canonical(&self, signed: &[(String, String)], query: &str, payload: &str) -> String {
+        let mut signed: Vec<(String, &str)> =
+            signed.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.trim())).collect();
+        signed.sort();
+        let names: Vec<&str> = signed.iter().map(|(name, _)| name.as_str()).collect();
+        let headers: String =
+            signed.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        let path = sign::escape(&sign::unescape(&self.path), true);
+        let (method, names) = (&self.method, names.join(";"));
+        let query = sign::canonical_query(query);
+        format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{payload}")
+    }
+
+    /// The request as bytes, signed in its headers.
+    pub(crate) fn sealed(&self, by: Signature<'_>) -> Sealed {
+        let signer = Signer::new(by.secret, self.now());
+        let mut signed = vec![
+            ("host".to_owned(), by.host.to_owned()),
+            ("x-amz-date".to_owned(), signer.timestamp.clone()),
+        ];
+        let claimed = self.claimed();
+        signed.extend(claimed.clone().map(|text| ("x-amz-content-sha256".to_owned(), text)));
+        signed.extend(self.headers.iter().cloned());
+        let payload = claimed.unwrap_or_default();
+        let signature = signer.request(&self.canonical(&signed, &self.query, &payload));
+        let mut names: Vec<String> =
+            signed.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        names.sort();
+        let authorization = format!(
+            "AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={signature}",
+            by.key,
+            signer.scope,
+            names.join(";"),
+        );
+        signed.push(("authorization".to_owned(), authorization));
+        let head = self.head(&self.query, &signed);
+        Sealed { head, body: self.body.clone(), signer, signature }
+    }
+
+    /// The request as bytes, signed in its URL, which is good for `expires` seconds.
+    pub(crate) fn presigned(&self, by: Signature<'_>, expires: &str) -> Vec<u8> {
+        let signer = Signer::new(by.secret, self.now());
+        let mut signed = vec![("host".to_owned(), by.host.to_owned())];
+        signed.extend(self.headers.iter().cloned());
+        let mut names: Vec<String> =
+            signed.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        names.sort();
+        let credential = format!("{}/{}", by.key, signer.scope);
+        let mut query = format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={}&X-Amz-Date={}&X-Amz-Expires={}\
+             &X-Amz-SignedHeaders={}",
+            sign::escape(credential.as_bytes(), false),
+            signer.timestamp,
+            sign::escape(expires.as_bytes(), false),
+            sign::escape(names.join(";").as_bytes(), false),
+        );
+        if !self.query.is_empty() {
+            query = format!("{}&{query}", self.query);
+        }
+        let text = match &self.claim {
+            Claim::Text(text) => text.clone(),
+            Claim::Hash | Claim::Silence => "UNSIGNED-PAYLOAD".to_owned(),
+        };
+        let signature = signer.request(&self.canonical(&signed, &query, &text));
+        if let Claim::Text(text) = &self.claim {
+            signed.push(("x-amz-content-sha256".to_owned(), text.clone()));
+        }
+        query = format!("{query}&X-Amz-Signature={signature}");
+        let mut wire = self.head(&query, &signed);
+        wire.extend_from_slice(&self.body);
+        wire
+    }
+
+    /// The request as bytes, signed by nobody.
+    pub(crate) fn anonymous(&self, host: &str) -> Vec<u8> {
+        let mut headers = vec![("host".to_owned(), host.to_owned())];
+        headers.extend(self.headers.iter().cloned());
+        let mut wire = self.head(&self.query, &headers);
+        wire.extend_from_slice(&self.body);
+        wire
+    }
+
+    fn head(&self, query: &str, headers: &[(String, String)]) -> Vec<u8> {
+        let question = if query.is_empty() { "" } else { "?" };
+        let mut head = format!("{} {}{question}{query} HTTP/1.1\r\n", self.method, self.path);
+        let truth = self.body.len().to_string();
+        let length = match self.length.as_deref() {
+            Some(text) => text,
+            None if self.body.is_empty() && self.method != "PUT" && self.method != "POST" => "",
+            None => &truth,
+        };
+        let length = Some(("content-length".to_owned(), length.to_owned()));
+        let length = length.filter(|(_, value)| !value.is_empty());
+        for (name, value) in headers.iter().chain(&self.unsigned).chain(length.as_ref()) {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+}

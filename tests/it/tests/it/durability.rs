@@ -1,0 +1,277 @@
+//! kill -9 in the middle of everything: what was acknowledged is there, what was not is whole or
+//! not there, and nothing is left over.
+//!
+//! Clients work until the gateway dies under them. Each keys belongs to one client, which knows
+//! what it was told last and what it asked for since; so for each key there are one or two states
+//! that may be found afterwards, and any other is a lost or a torn object.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::client::{Answer, Client, Request, part_list};
+use crate::content::{bytes, etag, etag_of_parts};
+use crate::servers::{Blocks, Minio, Setup, wait_for};
+
+/// Clients at work when the gateway is killed.
+const CLIENTS: usize = 50;
+
+/// How often it is killed.
+const ROUNDS: u64 = 5;
+
+/// Keys of each client.
+const KEYS: u64 = 4;
+
+/// Bytes of a body: in a record, in one block, in many.
+const SIZES: [usize; 4] = [700, 40_000, 400_000, 1_500_000];
+
+/// S3's smallest part that is not the last.
+const PART: usize = 5 << 20;
+
+/// How long clearing up may take after the last kill.
+const CLEARED: Duration = Duration::from_secs(60);
+
+/// What may be found under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Absent,
+    /// Put in one piece.
+    Whole {
+        seed: u64,
+        size: usize,
+    },
+    /// Put in two parts.
+    Parts {
+        seed: u64,
+    },
+}
+
+/// The two parts of an object.
+fn parts(seed: u64) -> (Vec<u8>, Vec<u8>) {
+    (bytes(seed, PART), bytes(seed + 1, 100_000))
+}
+
+impl State {
+    /// The content and tag of an object in this state.
+    fn object(self) -> Option<(Vec<u8>, String)> {
+        match self {
+            State::Absent => None,
+            State::Whole { seed, size } => {
+                let content = bytes(seed, size);
+                let tag = etag(&content);
+                Some((content, tag))
+            }
+            State::Parts { seed } => {
+                let (first, second) = parts(seed);
+                let tag = etag_of_parts(&[&first, &second]);
+                Some(([first, second].concat(), tag))
+            }
+        }
+    }
+}
+
+/// What one client knows of one of its keys.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// As last acknowledged.
+    acknowledged: State,
+    /// As asked for since, if the answer never came.
+    attempted: Option<State>,
+}
+
+/// A client with keys of its own.
+#[derive(Debug)]
+struct Worker {
+    name: usize,
+    keys: BTreeMap<String, Known>,
+    seed: u64,
+}
+
+/// What was going on at a kill.
+#[derive(Debug, Default)]
+struct Work {
+    acknowledged: AtomicUsize,
+    under_way: AtomicUsize,
+}
+
+impl Worker {
+    fn new(name: usize) -> Worker {
+        Worker { name, keys: BTreeMap::new(), seed: name as u64 * 1_000_000 }
+    }
+
+    /// Puts, overwrites and deletes until the gateway does not answer any more.
+    fn work(&mut self, client: &Client, work: &Work) {
+        loop {
+            self.seed += 2;
+            let seed = self.seed;
+            let key = format!("/box/client-{}/key-{}", self.name, seed / 2 % KEYS);
+            let turn = (seed / 2 + self.name as u64) % 11;
+            let wanted = match turn {
+                0 | 1 => State::Absent,
+                2 if self.name % 10 == 0 => State::Parts { seed },
+                _ => State::Whole { seed, size: SIZES[usize::try_from(turn % 4).unwrap_or(0)] },
+            };
+            let before = self.keys.get(&key).map_or(State::Absent, |known| known.acknowledged);
+            let attempted = Known { acknowledged: before, attempted: Some(wanted) };
+            self.keys.insert(key.clone(), attempted);
+            work.under_way.fetch_add(1, Ordering::SeqCst);
+            match change(client, &key, wanted) {
+                Ok(status @ (200 | 204)) => {
+                    let known = Known { acknowledged: wanted, attempted: None };
+                    self.keys.insert(key, known);
+                    assert!(status == 200 || wanted == State::Absent);
+                    work.acknowledged.fetch_add(1, Ordering::SeqCst);
+                    work.under_way.fetch_sub(1, Ordering::SeqCst);
+                }
+                // Told to come again later, or not told what became of it.
+                Ok(503) => {
+                    work.under_way.fetch_sub(1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(50));
+                    // Only one change of a key may be in doubt, so this client ends here.
+                    if self.name % 10 == 0 {
+                        return;
+                    }
+                    return self.idle(client);
+                }
+                Ok(status) => panic!("{key}: {status}"),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Waits for the gateway's end without asking for anything more.
+    fn idle(&self, client: &Client) {
+        let gone = || client.connect().is_err();
+        assert!(wait_for(Duration::from_secs(60), gone), "client {} waits", self.name);
+    }
+
+    /// Holds every key against what may be there, and forgets what was in doubt.
+    fn check(&mut self, client: &Client) {
+        for (key, known) in &mut self.keys {
+            let found = client.get(key);
+            let may_be = [Some(known.acknowledged), known.attempted];
+            let is = |state: State| match state.object() {
+                None => found.status == 404,
+                Some((content, tag)) => {
+                    found.status == 200
+                        && found.body == content
+                        && (found.header("etag") == tag || panic!("{key}: another tag"))
+                }
+            };
+            let state = may_be.into_iter().flatten().find(|state| is(*state));
+            let Some(state) = state else {
+                let (status, length) = (found.status, found.body.len());
+                panic!("{key}: {status} with {length} bytes, but may be {may_be:?}");
+            };
+            *known = Known { acknowledged: state, attempted: None };
+        }
+    }
+}
+
+/// Asks for one change and answers the status of the request that decides it.
+fn change(client: &Client, key: &str, wanted: State) -> io::Result<u16> {
+    match wanted {
+        State::Absent => status(client.try_send(&Request::new("DELETE", key))),
+        State::Whole { seed, size } => {
+            status(client.try_send(&Request::new("PUT", key).body(bytes(seed, size))))
+        }
+        State::Parts { seed } => {
+            let begun = client.try_send(&Request::new("POST", &format!("{key}?uploads")))?;
+            let upload = begun.element("UploadId");
+            let (first, second) = parts(seed);
+            let mut tags = Vec::new();
+            for (number, part) in [(1, first), (2, second)] {
+                let path = format!("{key}?partNumber={number}&uploadId={upload}");
+                let sent = client.try_send(&Request::new("PUT", &path).body(part))?;
+                if sent.status != 200 {
+                    return Ok(sent.status);
+                }
+                tags.push(sent.header("etag").to_owned());
+            }
+            let list = part_list(&[(1, &tags[0]), (2, &tags[1])]);
+            let path = format!("{key}?uploadId={upload}");
+            let completed = client.try_send(&Request::new("POST", &path).body(list))?;
+            let refused = completed.status == 200 && completed.element("ETag").is_empty();
+            Ok(if refused { 503 } else { completed.status })
+        }
+    }
+}
+
+fn status(answer: io::Result<Answer>) -> io::Result<u16> {
+    Ok(answer?.status)
+}
+
+/// Kills the gateway again and again under load. `stored` counts the blocks that are stored.
+fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
+    let mut workers: Vec<Worker> = (0..CLIENTS).map(Worker::new).collect();
+    let mut gateway = setup.start();
+    gateway.client.put("/box", b"").expect(200);
+    for round in 0..ROUNDS {
+        let client = gateway.client.clone();
+        let work = Work::default();
+        std::thread::scope(|scope| {
+            for worker in &mut workers {
+                let (client, work) = (&client, &work);
+                scope.spawn(move || worker.work(client, work));
+            }
+            // Each round at another moment, but never before there is something to lose.
+            let busy = wait_for(Duration::from_secs(60), || {
+                work.acknowledged.load(Ordering::SeqCst) > 20 + 40 * usize::from(round % 2 == 0)
+                    && work.under_way.load(Ordering::SeqCst) > CLIENTS / 5
+                    && stored() > 0
+            });
+            assert!(busy, "round {round}: too little goes on: {work:?}");
+            std::thread::sleep(Duration::from_millis(37 * round));
+            gateway.child.kill();
+        });
+        let in_doubt = workers.iter().flat_map(|worker| worker.keys.values());
+        let in_doubt = in_doubt.filter(|known| known.attempted.is_some()).count();
+        assert!(in_doubt > 0, "round {round}: nothing was under way at the kill");
+        gateway = setup.start();
+        for worker in &mut workers {
+            worker.check(&gateway.client);
+        }
+        let acknowledged = work.acknowledged.into_inner();
+        println!("round {round}: {acknowledged} acknowledged, {in_doubt} in doubt");
+    }
+    let mut wanted: Vec<String> = workers
+        .iter()
+        .flat_map(|worker| &worker.keys)
+        .filter(|(_, known)| known.acknowledged != State::Absent)
+        .map(|(key, _)| key.trim_start_matches("/box/").to_owned())
+        .collect();
+    wanted.sort();
+    assert_eq!(gateway.client.keys("box", "", 1000), wanted, "the listing agrees");
+    leaves_nothing(&gateway.client, &wanted, &stored);
+    gateway.stop();
+}
+
+/// Once everything is deleted, no block is left.
+fn leaves_nothing(client: &Client, keys: &[String], stored: &impl Fn() -> usize) {
+    let uploads = client.get("/box?uploads").expect(200);
+    for (key, id) in uploads.elements("Key").iter().zip(uploads.elements("UploadId")) {
+        client.delete(&format!("/box/{key}?uploadId={id}")).expect(204);
+    }
+    for key in keys {
+        client.delete(&format!("/box/{key}")).expect(204);
+    }
+    client.delete("/box").expect(204);
+    let empty = wait_for(CLEARED, || stored() == 0);
+    assert!(empty, "{} blocks are left over", stored());
+}
+
+#[test]
+fn nothing_is_lost_torn_or_leaked_when_the_gateway_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = Setup::new(folder.path(), Blocks::Folder);
+    survives_kills(&setup, || setup.block_files().len());
+}
+
+#[test]
+fn nothing_is_lost_torn_or_leaked_when_the_gateway_over_minio_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(minio) = Minio::start(folder.path()) else { return };
+    let setup = Setup::new(folder.path(), Blocks::Bucket(minio.address.clone()));
+    survives_kills(&setup, || minio.blocks().len());
+}

@@ -1,0 +1,92 @@
+//! Memory stays within what was configured, whatever clients do.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use crate::client::{Request, read_answer, sha256};
+use crate::content::{bytes, etag};
+use crate::servers::{Blocks, Setup};
+
+const MIB: usize = 1 << 20;
+
+/// What the gateway may hold in all with its default settings.
+const LIMIT: u64 = 300 << 20;
+
+#[test]
+fn a_large_upload_and_many_at_a_time_stay_within_the_budget() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gateway = Setup::new(folder.path(), Blocks::Folder).options(&[]).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    let content = bytes(1, 200 * MIB);
+    let answer = client.put("/box/large", &content).expect(200);
+    assert_eq!(answer.header("etag"), etag(&content));
+    let after_one = gateway.child.peak_memory();
+    assert!(after_one < LIMIT, "one upload of 200 MiB took {} MiB", after_one >> 20);
+    drop(content);
+
+    let content = &bytes(2, 16 * MIB);
+    let claim = &sha256(content);
+    std::thread::scope(|scope| {
+        for at in 0..50 {
+            scope.spawn(move || {
+                let request = Request::new("PUT", &format!("/box/{at}")).claim(claim);
+                let sealed = request.length(&content.len().to_string()).sealed(client.signature());
+                loop {
+                    let mut stream = client.connect().expect("a connection");
+                    // A refusal may come before the body is sent.
+                    let _ = stream.write_all(&sealed.head).and_then(|()| stream.write_all(content));
+                    let answer = read_answer(&mut stream, "PUT");
+                    match answer.map(|answer| answer.status) {
+                        Ok(200) => return,
+                        // More than it can hold is told to come again.
+                        Ok(503) => std::thread::sleep(Duration::from_millis(200)),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            });
+        }
+    });
+    let after_many = gateway.child.peak_memory();
+    assert!(after_many < LIMIT, "50 uploads of 16 MiB took {} MiB", after_many >> 20);
+    for at in [0, 49] {
+        let answer = client.get(&format!("/box/{at}")).expect(200);
+        assert!(answer.body == *content, "{at}");
+    }
+    gateway.check_log();
+    gateway.stop();
+}
+
+/// A client that sends little, and one that takes nothing of its answer, hold little.
+#[test]
+fn slow_clients_hold_little() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gateway = Setup::new(folder.path(), Blocks::Folder).options(&[]).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    let content = bytes(1, 32 * MIB);
+    client.put("/box/large", &content).expect(200);
+    let mut slow = Vec::new();
+    for at in 0..100 {
+        let request = Request::new("PUT", &format!("/box/slow-{at}"))
+            .claim("UNSIGNED-PAYLOAD")
+            .length("104857600");
+        let sealed = request.sealed(client.signature());
+        let mut stream = client.connect().expect("a connection");
+        stream.write_all(&sealed.head).expect("the head is taken");
+        stream.write_all(&content[..100_000]).expect("some of the body is taken");
+        slow.push(stream);
+        let request = Request::new("GET", "/box/large").sealed(client.signature());
+        let mut stream = client.connect().expect("a connection");
+        stream.write_all(&request.wire()).expect("a request is taken");
+        slow.push(stream);
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let peak = gateway.child.peak_memory();
+    assert!(peak < LIMIT, "200 slow clients took {} MiB", peak >> 20);
+    drop(slow);
+    client.put("/box/after", &content[..300_000]).expect(200);
+    assert_eq!(client.keys("box", "", 1000), ["after", "large"]);
+    gateway.check_log();
+    gateway.stop();
+}

@@ -1,0 +1,322 @@
+//! The gateway and MinIO as programs that are started, killed, stopped and started again.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::client::{Client, Request};
+
+pub(crate) const USER: &str = "ashlar-test-user";
+pub(crate) const PASSWORD: &str = "ashlar-test-secret/with+signs=";
+
+/// How long a program may take to start or end, in a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The bucket of MinIO that holds blocks.
+const BLOCK_BUCKET: &str = "blocks";
+
+/// Where a gateway keeps its blocks.
+#[derive(Clone, Debug)]
+pub(crate) enum Blocks {
+    /// The folder `blocks` beside its metadata.
+    Folder,
+    /// A bucket of the MinIO at this address.
+    Bucket(String),
+}
+
+/// All that a gateway is started with, so that it can be started again.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Metadata, log, and blocks if they are in a folder.
+    pub(crate) folder: PathBuf,
+    blocks: Blocks,
+    options: Vec<String>,
+}
+
+impl Setup {
+    /// A gateway in `folder` with small blocks, so that a small body has many of them.
+    pub(crate) fn new(folder: &Path, blocks: Blocks) -> Setup {
+        let options = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        Setup { folder: folder.to_owned(), blocks, options }
+    }
+
+    /// The same with other options.
+    pub(crate) fn options(mut self, options: &[&str]) -> Setup {
+        self.options = options.iter().map(|&option| option.to_owned()).collect();
+        self
+    }
+
+    fn command(&self, command: &str) -> Command {
+        let program = std::env::var_os("ASHLAR_BIN")
+            .unwrap_or_else(|| env!("CARGO_BIN_EXE_ashlar-under-test").into());
+        let blocks = match &self.blocks {
+            Blocks::Folder => format!("file:{}", self.block_folder().display()),
+            Blocks::Bucket(address) => {
+                format!("s3://{BLOCK_BUCKET}/volume?endpoint=http://{address}&region=us-east-1")
+            }
+        };
+        let mut command_line = Command::new(program);
+        command_line
+            .args(["--blocks", &blocks, "--data-dir"])
+            .arg(self.folder.join("data"))
+            .arg(command)
+            .env("ASHLAR_ROOT_USER", USER)
+            .env("ASHLAR_ROOT_PASSWORD", PASSWORD)
+            .env("ASHLAR_BLOCKS_ACCESS_KEY", USER)
+            .env("ASHLAR_BLOCKS_SECRET_KEY", PASSWORD)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
+        command_line
+    }
+
+    /// Starts it and waits until it serves.
+    pub(crate) fn start(&self) -> Gateway {
+        std::fs::create_dir_all(&self.folder).expect("a folder for the gateway");
+        let log = self.folder.join("log");
+        let mut command = self.command("serve");
+        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "off"]).args(&self.options);
+        let begins = std::fs::read(&log).map_or(0, |log| log.len());
+        let mut child = spawn(command, &log);
+        let limit = Instant::now() + PATIENCE;
+        let address = loop {
+            let said = std::fs::read(&log).expect("the log is there");
+            let said = String::from_utf8_lossy(&said[begins..]).into_owned();
+            let found = said
+                .split_once("endpoint=\"http://")
+                .and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()));
+            if let Some(address) = found {
+                break address;
+            }
+            let ended = child.try_wait().expect("the child can be asked");
+            assert!(ended.is_none() && Instant::now() < limit, "no gateway ({ended:?}):\n{said}");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let client = Client { address, key: USER.to_owned(), secret: PASSWORD.to_owned() };
+        Gateway { child: Program(child), client, log }
+    }
+
+    /// Runs a command of the same program on the same volume.
+    pub(crate) fn run(&self, command: &str, arguments: &[&str]) -> (ExitStatus, String) {
+        let output = self.command(command).args(arguments).output().expect("the program runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status, String::from_utf8_lossy(&said).into_owned())
+    }
+
+    fn block_folder(&self) -> PathBuf {
+        self.folder.join("blocks")
+    }
+
+    /// The files of all blocks, those in the making included.
+    pub(crate) fn block_files(&self) -> Vec<PathBuf> {
+        let mut found = files(&self.block_folder());
+        found.sort();
+        found
+    }
+}
+
+/// All files below a folder that may be changing.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(folder) else { return found };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A child that does not outlive its test.
+#[derive(Debug)]
+pub(crate) struct Program(Child);
+
+impl Program {
+    /// SIGKILL, and nothing is left.
+    pub(crate) fn kill(&mut self) {
+        let ended = self.0.try_wait().expect("the child can be asked");
+        assert_eq!(ended, None, "what is to be killed has ended by itself");
+        self.0.kill().expect("a child can be killed");
+        self.0.wait().expect("a child can be waited for");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("a child can be signalled");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.0.try_wait().expect("a child can be asked") {
+                return status;
+            }
+            assert!(Instant::now() < limit, "the program does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The most memory that it has held so far, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))
+            .expect("a running program has a status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kibibytes.expect("the kernel counts in kB") << 10
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A running gateway.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) child: Program,
+    /// Its root user.
+    pub(crate) client: Client,
+    log: PathBuf,
+}
+
+impl Gateway {
+    /// All that it has logged.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Fails if the gateway logged anything that a person would have to look at.
+    #[track_caller]
+    pub(crate) fn check_log(&self) {
+        let log = self.log();
+        let bad: Vec<&str> =
+            log.lines().filter(|line| line.contains(" ERROR ") || line.contains("panic")).collect();
+        assert!(bad.is_empty(), "the gateway logged {bad:#?}");
+    }
+
+    /// Ends it in good order, as an operator would.
+    #[track_caller]
+    pub(crate) fn stop(mut self) {
+        self.child.signal(Signal::TERM);
+        let status = self.child.wait();
+        assert!(status.success(), "{status}\n{}", self.log());
+    }
+}
+
+fn spawn(mut command: Command, log: &Path) -> Child {
+    let output = File::options().create(true).append(true).open(log).expect("a log");
+    command.stdin(Stdio::null()).stdout(output.try_clone().expect("a handle")).stderr(output);
+    command.spawn().expect("the program starts")
+}
+
+/// A MinIO of a test's own, which the test may kill.
+#[derive(Debug)]
+pub(crate) struct Minio {
+    program: PathBuf,
+    folder: PathBuf,
+    pub(crate) address: String,
+    pub(crate) child: Program,
+}
+
+impl Minio {
+    /// Starts one with a bucket for blocks. `None`, and a line that says so, if there is no MinIO
+    /// on this machine; that is a failure where services are required.
+    pub(crate) fn start(folder: &Path) -> Option<Minio> {
+        let Some(program) = minio_program() else {
+            let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
+            assert!(!required, "there is no minio: put it in PATH, or name it ASHLAR_TEST_MINIO");
+            eprintln!("not run: there is no minio in PATH, and ASHLAR_TEST_MINIO names none");
+            return None;
+        };
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let address = address.expect("a free port").to_string();
+        let folder = folder.join("minio");
+        std::fs::create_dir_all(&folder).expect("a folder for MinIO");
+        let child = launch(&program, &folder, &address);
+        let minio = Minio { program, folder, address, child };
+        minio.wait_until_ready();
+        // It says that it is ready before it is.
+        let bucket = format!("/{BLOCK_BUCKET}");
+        let made = wait_for(PATIENCE, || minio.client().put(&bucket, b"").status == 200);
+        assert!(made, "MinIO makes no bucket");
+        Some(minio)
+    }
+
+    /// Starts it again on the same data.
+    pub(crate) fn restart(&mut self) {
+        self.child = launch(&self.program, &self.folder, &self.address);
+        self.wait_until_ready();
+    }
+
+    /// The blocks that are stored, by name.
+    pub(crate) fn blocks(&self) -> Vec<String> {
+        let mut keys = self.client().keys(BLOCK_BUCKET, "", 1000);
+        // With this one the gateway tries whether it can write; it stays.
+        keys.retain(|key| key != "volume/probe");
+        keys
+    }
+
+    fn client(&self) -> Client {
+        let address = self.address.clone();
+        Client { address, key: USER.to_owned(), secret: PASSWORD.to_owned() }
+    }
+
+    fn wait_until_ready(&self) {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            let health = Request::new("GET", "/minio/health/ready");
+            if self.client().try_send(&health).is_ok_and(|answer| answer.status == 200) {
+                return;
+            }
+            assert!(Instant::now() < limit, "MinIO does not start; see {}", self.folder.display());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn launch(program: &Path, folder: &Path, address: &str) -> Program {
+    let mut command = Command::new(program);
+    command
+        .args(["server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0"])
+        .arg("--certs-dir")
+        .arg(folder.join("no-certificates"))
+        .arg(folder.join("data"))
+        .env("MINIO_ROOT_USER", USER)
+        .env("MINIO_ROOT_PASSWORD", PASSWORD)
+        .env("MINIO_BROWSER", "off")
+        // Otherwise it refuses a folder on the root disk.
+        .env("MINIO_CI_CD", "1");
+    Program(spawn(command, &folder.join("log")))
+}
+
+fn minio_program() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("ASHLAR_TEST_MINIO") {
+        return Some(named.into());
+    }
+    let paths = std::env::var_os("PATH")?;
+    std::env::split_paths(&paths).map(|folder| folder.join("minio")).find(|path| path.is_file())
+}
+
+/// Waits until `done` says so, for at most `limit`; whether it did.
+pub(crate) fn wait_for(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

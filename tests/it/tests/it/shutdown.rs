@@ -1,0 +1,75 @@
+//! SIGTERM: what is under way finishes, nothing new begins, and the exit is a good one.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::client::{Request, read_answer};
+use crate::content::{bytes, etag};
+use crate::servers::{Blocks, Setup, wait_for};
+
+#[test]
+fn an_upload_under_way_finishes_after_sigterm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = Setup::new(folder.path(), Blocks::Folder);
+    let mut gateway = setup.start();
+    let client = gateway.client.clone();
+    client.put("/box", b"").expect(200);
+    let content = bytes(1, 1_000_000);
+    let sealed = Request::new("PUT", "/box/object").body(&content[..]).sealed(client.signature());
+    let mut stream = client.connect().expect("a connection");
+    stream.write_all(&sealed.head).expect("the head is taken");
+    stream.write_all(&content[..500_000]).expect("half of the body is taken");
+    let begun = wait_for(Duration::from_secs(20), || !setup.block_files().is_empty());
+    assert!(begun, "the upload is under way when the signal comes");
+
+    gateway.child.signal(Signal::TERM);
+    let refuses = wait_for(Duration::from_secs(20), || client.connect().is_err());
+    assert!(refuses, "new connections are still accepted");
+    stream.write_all(&content[500_000..]).expect("the rest of the body is taken");
+    let answer = read_answer(&mut stream, "PUT").expect("an answer").expect(200);
+    assert_eq!(answer.header("etag"), etag(&content));
+    drop(stream);
+    let status = gateway.child.wait();
+    assert!(status.success(), "{status}\n{}", gateway.log());
+
+    let gateway = setup.start();
+    let stored = gateway.client.get("/box/object").expect(200);
+    assert!(stored.body == content, "what was acknowledged is there");
+    gateway.check_log();
+    gateway.stop();
+}
+
+/// An upload whose client never goes on is given up when the time to drain is over.
+#[test]
+fn an_upload_that_stalls_does_not_hold_up_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = Setup::new(folder.path(), Blocks::Folder).options(&[
+        "--block-bytes",
+        "64KiB",
+        "--drain-timeout-seconds",
+        "2",
+    ]);
+    let mut gateway = setup.start();
+    let client = gateway.client.clone();
+    client.put("/box", b"").expect(200);
+    let content = bytes(1, 1_000_000);
+    let sealed = Request::new("PUT", "/box/object").body(&content[..]).sealed(client.signature());
+    let mut stream = client.connect().expect("a connection");
+    stream.write_all(&sealed.head).expect("the head is taken");
+    stream.write_all(&content[..500_000]).expect("half of the body is taken");
+    let begun = wait_for(Duration::from_secs(20), || !setup.block_files().is_empty());
+    assert!(begun, "the upload is under way when the signal comes");
+    let began = std::time::Instant::now();
+    gateway.child.signal(Signal::TERM);
+    let status = gateway.child.wait();
+    assert!(status.success(), "{status}\n{}", gateway.log());
+    assert!(began.elapsed() < Duration::from_secs(20), "it took {:?}", began.elapsed());
+
+    let gateway = setup.start();
+    assert_eq!(gateway.client.get("/box/object").code(), "NoSuchKey");
+    let empty = wait_for(Duration::from_secs(30), || setup.block_files().is_empty());
+    assert!(empty, "blocks are left over: {:?}", setup.block_files());
+    gateway.stop();
+}
