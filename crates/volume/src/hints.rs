@@ -142,3 +142,6 @@ impl Hints for HintMemory {
         names.into_iter().flatten().find(|name| name.suffix() != not)
     }
 }
+
+#[cfg(test)]
+mod tests;
