@@ -394,7 +394,9 @@ impl Remove<'_> {
         };
         let (mut verdicts, mut gone) = (Vec::with_capacity(slots.len()), Vec::new());
         for ((removal, slot), found) in self.removals.iter().zip(&slots).zip(found) {
+            // The answers of a plan that is committed rest on its guards, those of what stays too.
             let Some((value, target)) = found else {
+                plan.guards.push(Guard::Absent(slot.clone()));
                 verdicts.push(match removal.condition {
                     Some(_) => Err(FsError::NoSuchKey),
                     None => Ok(false),
@@ -406,11 +408,12 @@ impl Remove<'_> {
                 let inode_key = key::inode(bound.dentry.ino);
                 let record = target.ok_or(FsError::NoSuchKey)?;
                 let inode = decode(&inode_key, &record, Inode::decode)?;
+                plan.guards.push(Guard::Equals(inode_key, record));
                 if !inode.file().is_some_and(|file| tags.accepts(&file.tag)) {
+                    plan.guards.push(bound.guard());
                     verdicts.push(Err(FsError::PreconditionFailed));
                     continue;
                 }
-                plan.guards.push(Guard::Equals(inode_key, record));
             }
             verdicts.push(Ok(true));
             gone.push(bound);

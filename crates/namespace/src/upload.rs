@@ -8,7 +8,7 @@ use record::{Ino, Orphan, Part, Upload, UploadState, key};
 use store::{Guard, Key, Plan, Value, Write};
 
 use crate::object::after;
-use crate::path;
+use crate::path::{self, Bound};
 use crate::run::{Env, Operation, Step};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
@@ -72,22 +72,31 @@ impl Operation for FindUpload<'_> {
     type Output = FoundUpload;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundUpload>, Halt> {
-        find(view, &self.name).map(Step::Done)
+        find(view, &self.name).map(|(_, found)| Step::Done(found))
     }
 }
 
-fn find(view: &mut View<'_>, name: &UploadName<'_>) -> Result<FoundUpload, Halt> {
-    let bucket = path::bucket(view, name.bucket)?.dentry.ino;
+fn find(view: &mut View<'_>, name: &UploadName<'_>) -> Result<(Bound, FoundUpload), Halt> {
+    let bound = path::bucket(view, name.bucket)?;
+    let bucket = bound.dentry.ino;
     let key = key::upload(bucket, name.object, name.id);
     let record = view.record(&key)?.ok_or(FsError::NoSuchUpload)?;
     let upload = decode(&key, &record, Upload::decode)?;
-    Ok(FoundUpload { bucket, key, record, upload })
+    Ok((bound, FoundUpload { bucket, key, record, upload }))
 }
 
-fn find_open(view: &mut View<'_>, name: &UploadName<'_>) -> Result<FoundUpload, Halt> {
-    let found = find(view, name)?;
+/// An open upload, and the guards that it and its bucket still stand: a bucket that goes takes its
+/// uploads along, later.
+fn find_open(
+    view: &mut View<'_>,
+    name: &UploadName<'_>,
+) -> Result<(Vec<Guard>, FoundUpload), Halt> {
+    let (bucket, found) = find(view, name)?;
     match found.upload.state {
-        UploadState::Open => Ok(found),
+        UploadState::Open => {
+            let upload = Guard::Equals(found.key.clone(), found.record.clone());
+            Ok((vec![bucket.guard(), upload], found))
+        }
         UploadState::Done { .. } | UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
     }
 }
@@ -113,10 +122,9 @@ impl Operation for PutPart<'_> {
     type Output = Part;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Part>, Halt> {
-        let found = find_open(view, &self.name)?;
+        let (mut guards, found) = find_open(view, &self.name)?;
         let key = key::part(found.upload.ino, self.number, self.ino);
         let part = Part { arrived: env.now, ..self.part.clone() };
-        let mut guards = vec![Guard::Equals(found.key, found.record)];
         if let Some((key, value)) = &self.assumption {
             if view.guess(key, Some(value)).as_ref() != Some(value) {
                 return Err(FsError::SourceChanged.into());
@@ -168,7 +176,7 @@ impl Operation for ListParts<'_> {
     type Output = PartsFound;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<PartsFound>, Halt> {
-        let upload = find(view, &self.name)?;
+        let (_, upload) = find(view, &self.name)?;
         let ino = upload.upload.ino;
         let (_, end) = key::parts(ino);
         let start = match self.resume {
@@ -206,13 +214,9 @@ impl Operation for AbortUpload<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
-        let found = find_open(view, &self.name)?;
+        let (guards, found) = find_open(view, &self.name)?;
         let ended = Upload { state: UploadState::Aborted, ..found.upload };
-        let plan = Plan {
-            guards: vec![Guard::Equals(found.key.clone(), found.record)],
-            writes: end_upload(&found.key, &ended),
-        };
-        Ok(Step::Commit(plan, ()))
+        Ok(Step::Commit(Plan { guards, writes: end_upload(&found.key, &ended) }, ()))
     }
 }
 
