@@ -185,14 +185,13 @@ impl Metrics {
 #[derive(Debug)]
 struct Process;
 
-/// Bytes of a page of memory, and ticks of a second of CPU time, on every Linux we run on.
-const PAGE_BYTES: u64 = 4096;
+/// Ticks of a second of CPU time, on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        if let Some(pages) = field("/proc/self/statm", 1) {
-            let bytes = i64::try_from(pages * PAGE_BYTES).unwrap_or(i64::MAX);
+        if let Some(kibibytes) = resident_kibibytes() {
+            let bytes = i64::try_from(kibibytes << 10).unwrap_or(i64::MAX);
             gauge(&mut encoder, "process_resident_memory_bytes", "Resident memory", bytes)?;
         }
         // Behind the command's name, which stands in parentheses: user and system time.
@@ -222,9 +221,10 @@ fn gauge(
     gauge.encode(encoder.encode_descriptor(name, what, None, gauge.metric_type())?)
 }
 
-/// A number among the words of a file.
-fn field(path: &str, index: usize) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.split_whitespace().nth(index)?.parse().ok()
+fn resident_kibibytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim_end().parse().ok()
 }
 
 /// A number of `/proc/self/stat`, counted from behind the command's name.

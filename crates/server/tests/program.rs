@@ -7,7 +7,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use record::VolumeRecord;
 use running::{Folder, Gateway, program};
+use store::MetaStore;
+use store_sqlite::{SqliteOptions, SqliteStore};
 
 #[test]
 fn a_first_start_makes_secrets_once_and_prints_what_to_paste() {
@@ -177,6 +180,9 @@ fn settings_come_from_flags_before_variables_before_the_file() {
     }
 }
 
+/// Flags, variables, and what the sentence must say.
+type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
+
 /// Each way in which a start fails: one line that says what was being done and what is wrong, the
 /// exit status 1, and no backtrace.
 #[test]
@@ -193,7 +199,6 @@ fn a_start_that_fails_says_why_in_one_sentence() {
     let meta_inside = format!("sqlite:{inside}");
     let unreachable = "s3://blocks/p?endpoint=http://127.0.0.1:1";
     let keys = [("ASHLAR_BLOCKS_ACCESS_KEY", "someone"), ("ASHLAR_BLOCKS_SECRET_KEY", "something")];
-    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
     let cases: &[Case<'_>] = &[
         (&["--config", &unknown], &[], &["read the configuration", "line 1", "`regoin`"]),
         (&["--config", "/nowhere.toml"], &[], &["read the configuration in /nowhere.toml"]),
@@ -373,4 +378,31 @@ fn the_version_is_told() {
         String::from_utf8_lossy(&done.stdout),
         concat!("ashlar ", env!("CARGO_PKG_VERSION"), "\n")
     );
+}
+
+#[test]
+fn a_volume_of_a_newer_release_is_refused_in_a_sentence() {
+    let folder = Folder::new();
+    Gateway::start(&folder, &[], &[]).stop();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let path = folder.path("data/meta.db");
+        let store = SqliteStore::open(path.as_ref(), SqliteOptions::default()).await;
+        let store = store.expect("it opens");
+        let key = record::key::volume();
+        let reads = [store::Read::Record { key: key.clone(), follow: None }];
+        let found = store.read(&reads).await.expect("read");
+        let store::Found::Record(Some(entry)) = &found[0] else { panic!("a volume") };
+        let mut volume = VolumeRecord::decode(&key, &entry.value).expect("a record");
+        volume.format += 1;
+        let writes = vec![store::Write::Put(key.clone(), volume.encode(&key))];
+        store.commit(&[store::Plan { guards: Vec::new(), writes }]).await.expect("written");
+        store.close().await;
+    });
+    let done = folder.run(&["serve"], &[]);
+    let line = done.log.lines().last().unwrap_or_default();
+    assert_eq!(done.code, Some(1));
+    assert!(line.starts_with("ashlar: cannot open the volume in sqlite:"), "{line}");
+    assert!(line.contains("format 2"), "{line}");
+    assert!(!done.out.contains("Ashlar serves"));
 }

@@ -18,7 +18,7 @@ use aws_sigv4::sign::v4;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The program, without what the environment of whoever tests says to it.
-pub fn program() -> Command {
+pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
     command.env_clear().stdin(Stdio::null());
     command
@@ -26,35 +26,35 @@ pub fn program() -> Command {
 
 /// What a finished process left.
 #[derive(Debug)]
-pub struct Done {
-    pub code: Option<i32>,
-    pub out: String,
-    pub log: String,
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) log: String,
 }
 
 /// A folder that goes with its test; the data directory is `data` in it.
 #[derive(Debug)]
-pub struct Folder(tempfile::TempDir);
+pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    pub fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         Folder(tempfile::tempdir().expect("a folder"))
     }
 
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).expect("it is there")
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).expect("written");
     }
 
     /// The first file below a folder whose name fits.
-    pub fn find(&self, below: &str, fits: impl Fn(&str) -> bool) -> PathBuf {
+    pub(crate) fn find(&self, below: &str, fits: impl Fn(&str) -> bool) -> PathBuf {
         let mut folders = vec![PathBuf::from(self.path(below))];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).expect("a folder") {
@@ -90,7 +90,7 @@ impl Folder {
     }
 
     /// Runs a command to its end.
-    pub fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Done {
+    pub(crate) fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Done {
         let done = self.command(arguments, variables).output().expect("it runs");
         Done {
             code: done.status.code(),
@@ -101,7 +101,7 @@ impl Folder {
 }
 
 /// A gateway that runs. Dropped, it is killed.
-pub struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
     address: SocketAddr,
     admin: String,
@@ -113,7 +113,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// Starts one on free ports and waits until it says where it serves.
-    pub fn start(folder: &Folder, flags: &[&str], variables: &[(&str, &str)]) -> Gateway {
+    pub(crate) fn start(folder: &Folder, flags: &[&str], variables: &[(&str, &str)]) -> Gateway {
         let arguments = [&["serve"], flags].concat();
         let mut child = folder
             .command(&arguments, variables)
@@ -131,9 +131,8 @@ impl Gateway {
         let mut log = String::new();
         let (endpoint, admin) = loop {
             let start = log.len();
-            if lines.read_line(&mut log).expect("text") == 0 {
-                panic!("it ended instead of serving: {log}");
-            }
+            let read = lines.read_line(&mut log).expect("text");
+            assert!(read > 0, "it ended instead of serving: {log}");
             if let Some(found) = serving(&log[start..]) {
                 break found;
             }
@@ -159,16 +158,16 @@ impl Gateway {
         }
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub fn admin(&self) -> String {
+    pub(crate) fn admin(&self) -> String {
         self.admin.clone()
     }
 
     /// Sends bytes as they are on a connection of their own; answers what comes back first.
-    pub fn ask(&self, request: &str) -> String {
+    pub(crate) fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.write_all(request.as_bytes()).expect("sent");
@@ -178,12 +177,12 @@ impl Gateway {
     }
 
     /// A request signed by the operator.
-    pub fn sign(&self, method: &str, path: &str, body: &[u8]) -> Signed {
+    pub(crate) fn sign(&self, method: &str, path: &str, body: &[u8]) -> Signed {
         self.sign_as(&self.root.clone(), method, path, body)
     }
 
     /// A request signed by anybody.
-    pub fn sign_as(
+    pub(crate) fn sign_as(
         &self,
         (user, secret): &(String, String),
         method: &str,
@@ -210,20 +209,21 @@ impl Gateway {
         let (instructions, _) = signed.into_parts();
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
         for (name, value) in instructions.headers() {
-            head += &format!("{name}: {value}\r\n");
+            head.extend([name, ": ", value, "\r\n"]);
         }
-        head += &format!("Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        let length = body.len().to_string();
+        head.extend(["Content-Length: ", &length, "\r\nConnection: close\r\n\r\n"]);
         Signed { address: self.address, head, body: body.to_vec() }
     }
 
     /// Sends SIGTERM.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let sent = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
         assert!(sent.expect("kill runs").success());
     }
 
     /// Stops it in good order.
-    pub fn stop(self) -> Done {
+    pub(crate) fn stop(self) -> Done {
         self.terminate();
         let done = self.wait();
         assert_eq!(done.code, Some(0), "{}", done.log);
@@ -231,7 +231,7 @@ impl Gateway {
     }
 
     /// Waits until it has ended.
-    pub fn wait(mut self) -> Done {
+    pub(crate) fn wait(mut self) -> Done {
         let began = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
@@ -274,7 +274,7 @@ fn serving(line: &str) -> Option<(String, String)> {
 }
 
 /// A GET without a signature.
-pub fn get(address: &str, path: &str) -> String {
+pub(crate) fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -286,7 +286,7 @@ pub fn get(address: &str, path: &str) -> String {
 
 /// A signed request, not sent yet.
 #[derive(Debug)]
-pub struct Signed {
+pub(crate) struct Signed {
     address: SocketAddr,
     head: String,
     body: Vec<u8>,
@@ -294,7 +294,7 @@ pub struct Signed {
 
 impl Signed {
     /// Sends the head; the body is the caller's business.
-    pub fn send_head(self) -> Sending {
+    pub(crate) fn send_head(self) -> Sending {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.write_all(self.head.as_bytes()).expect("sent");
@@ -302,7 +302,7 @@ impl Signed {
     }
 
     /// Sends all of it and reads the answer.
-    pub fn send_all(self) -> Answer {
+    pub(crate) fn send_all(self) -> Answer {
         let body = self.body.clone();
         let mut sending = self.send_head();
         sending.send(&body);
@@ -312,14 +312,14 @@ impl Signed {
 
 /// A request whose body is on its way.
 #[derive(Debug)]
-pub struct Sending(TcpStream);
+pub(crate) struct Sending(TcpStream);
 
 impl Sending {
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).expect("sent");
     }
 
-    pub fn read(mut self) -> Answer {
+    pub(crate) fn read(mut self) -> Answer {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes).expect("an answer");
         Answer { text: String::from_utf8_lossy(&bytes).into_owned() }
@@ -327,13 +327,13 @@ impl Sending {
 }
 
 #[derive(Debug)]
-pub struct Answer {
-    pub text: String,
+pub(crate) struct Answer {
+    pub(crate) text: String,
 }
 
 impl Answer {
     #[track_caller]
-    pub fn expect_status(&self, status: u16) {
+    pub(crate) fn expect_status(&self, status: u16) {
         let expected = format!("HTTP/1.1 {status} ");
         assert!(self.text.starts_with(&expected), "expected {status}: {}", self.text);
     }

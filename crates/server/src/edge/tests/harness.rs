@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gateway::{Body, Served};
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Collected, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -44,7 +44,7 @@ impl Service for Shared {
             }
             "/echo" => {
                 let body = request.into_body().collect().await;
-                let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+                let body = body.map(Collected::to_bytes).unwrap_or_default();
                 response = Response::new(full(body));
                 let bucket = Some("photos".to_owned());
                 let served = Served { operation: "Echo", bucket, ..Served::default() };
@@ -202,7 +202,7 @@ impl Connection {
     }
 
     async fn more(&mut self) -> bool {
-        let mut bytes = [0; 16384];
+        let mut bytes = vec![0; 16384];
         // A reset is an end too.
         let read = tokio::time::timeout(Duration::from_mins(1), self.0.read(&mut bytes)).await;
         let read = read.expect("the server says something or closes").unwrap_or(0);

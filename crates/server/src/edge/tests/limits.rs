@@ -18,7 +18,7 @@ async fn a_head_that_does_not_end_closes_the_connection() {
 #[tokio::test]
 async fn too_many_and_too_large_headers_are_refused() {
     let harness = Harness::start(Options::default()).await;
-    let many: String = (0..101).map(|n| format!("X-{n}: y\r\n")).collect();
+    let many = "X-Many: y\r\n".repeat(101);
     let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n")).await;
     assert_eq!(said.status, 431);
     let large = "y".repeat(17 << 10);
