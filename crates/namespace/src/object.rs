@@ -530,6 +530,9 @@ impl Operation for Stage<'_> {
 }
 
 /// Takes back what was staged; the mark that it is there goes last.
+///
+/// Only what belongs to the number goes. That the source of a copy owns its blocks too was written
+/// as well, and stays: it is true, and may have been before.
 #[derive(Clone, Debug)]
 pub struct Unstage<'a> {
     /// The number it was staged under.
@@ -540,12 +543,22 @@ pub struct Unstage<'a> {
     pub last: bool,
 }
 
+impl Unstage<'_> {
+    fn is_own(&self, key: &Key) -> bool {
+        match key.space() {
+            key::space::SHARE => key.suffix().ends_with(&self.ino.0.to_be_bytes()),
+            key::space::MAP | key::space::PART_SUMS => key.partition() == self.ino.0,
+            _ => false,
+        }
+    }
+}
+
 impl Operation for Unstage<'_> {
     type Output = ();
 
     fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let undo = |write: &Write| match write {
-            Write::Put(key, _) => Some(Write::Delete(key.clone())),
+            Write::Put(key, _) if self.is_own(key) => Some(Write::Delete(key.clone())),
             _ => None,
         };
         let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };

@@ -174,3 +174,22 @@ async fn a_listing_that_breaks_off_deletes_nothing() {
     assert!(blocks.failed.load(Ordering::SeqCst));
     assert_eq!(count_blocks(&blocks.inner).await, 1_200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_fails_leaves_its_source_the_owner_it_was() {
+    // So many blocks that the copy is staged ahead of its plan.
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    put(&volume, b"source", 150_000).await;
+    copy(&volume, b"source", b"twin").await;
+    let source = volume.stat("b", b"source").await.unwrap();
+    let owner = super::reaping::owner();
+    let absent = namespace::WriteCondition::IfAbsent;
+    volume.copy(&source, "b", b"twin", None, None, absent, &owner).await.unwrap_err();
+    drop(source);
+    delete(&volume, b"twin").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(read(&volume, b"source").await.unwrap(), vec![5; 150_000]);
+}
