@@ -80,10 +80,16 @@ fn a_stopped_gateway_finishes_what_is_under_way_and_exits_with_zero() {
     assert!(printed.log.contains("\"stopped\""), "{}", printed.log);
     assert_eq!(printed.code, Some(0));
 
-    let gateway = Gateway::start(&folder, &[], &[]);
+    let gateway = Gateway::start(&folder, &["--log", "info,access=debug"], &[]);
     let answer = gateway.sign("GET", "/bucket/key", &[]).send_all();
     assert!(answer.text.ends_with(&"x".repeat(3 << 20)), "the upload was kept whole");
-    gateway.stop();
+    let printed = gateway.stop();
+    let line = printed.log.lines().find(|line| line.contains("\"GetObject\""));
+    let line = line.expect("an access line");
+    for field in ["\"bytes_out\":3145728", "\"whole\":true", "\"reads\":", "\"bucket\":\"bucket\""]
+    {
+        assert!(line.contains(field), "{field} is not in {line}");
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(crate) struct Account {
     pub(crate) span: Span,
     pub(crate) began: Instant,
     pub(crate) status: StatusCode,
+    /// Bytes that the answer's body promises to have.
+    pub(crate) promised: Option<u64>,
     pub(crate) served: Served,
     /// Round trips to the metadata store before the answer began.
     pub(crate) trips: Trips,
@@ -104,7 +106,9 @@ impl Drop for Outgoing {
             bytes_out = self.bytes,
             first_byte_us = u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX),
             duration_us = u64::try_from(seconds.as_micros()).unwrap_or(u64::MAX),
-            whole = !self.failed && self.body.is_end_stream(),
+            // Nobody asks a body for its end once all that it promised has come.
+            whole = !self.failed
+                && (self.body.is_end_stream() || account.promised == Some(self.bytes)),
         );
     }
 }

@@ -145,6 +145,7 @@ impl<S: Service> Edge<S> {
             span,
             began,
             status: response.status(),
+            promised: promised(&response),
             served: response.extensions_mut().remove::<Served>().unwrap_or_default(),
             trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
             upload,
@@ -242,6 +243,10 @@ fn finish(response: Response<Body>, method: &Method, id: &str, account: Account)
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
     }
     Response::from_parts(head, Outgoing::new(body, account).boxed_unsync())
+}
+
+fn promised(response: &Response<Body>) -> Option<u64> {
+    response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// An error document for what the gateway itself could not answer.
