@@ -1,1 +1,328 @@
-//! acts
+//! Operations as data: what the laws and interleavings choose from.
+
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use futures::executor::block_on;
+use namespace::{
+    AbortUpload, Assumption, CreateBucket, CreateUpload, DeleteBucket, Env, FsError, Hints, Lookup,
+    Next, Operation, Overlap, Path, Publish, PutPart, Removal, Remove, Run, SetTags, TagMatch,
+    UploadName, WriteCondition, end_upload,
+};
+use record::{Bucket, Ino, Inode, ObjectHeaders, Part, Timestamp, Upload, UploadState, key};
+use store::{MemoryStore, MetaStore, Value, Verdict, Write};
+
+use crate::audit;
+use crate::world::{NONCE, State, file, tag};
+
+/// What somebody does to bucket `b`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Put { object: &'static [u8], n: u8, condition: WriteCondition, overlap: Overlap },
+    Remove { directory: &'static [u8], names: Vec<(&'static [u8], Option<TagMatch>)> },
+    Look(&'static [u8]),
+    Tags(&'static [u8]),
+    MakeBucket,
+    DropBucket,
+    Begin(&'static [u8]),
+    Part(&'static [u8]),
+    Complete(&'static [u8]),
+    Abort(&'static [u8]),
+}
+
+pub(crate) fn put(object: &'static [u8], n: u8) -> Act {
+    Act::Put { object, n, condition: WriteCondition::None, overlap: Overlap::Allow }
+}
+
+pub(crate) fn put_if(object: &'static [u8], n: u8, condition: WriteCondition) -> Act {
+    Act::Put { object, n, condition, overlap: Overlap::Allow }
+}
+
+pub(crate) fn put_alone(object: &'static [u8], n: u8) -> Act {
+    Act::Put { object, n, condition: WriteCondition::None, overlap: Overlap::Refuse }
+}
+
+pub(crate) fn if_match(n: u8) -> WriteCondition {
+    WriteCondition::IfMatch(TagMatch::OneOf(vec![tag(n)]))
+}
+
+pub(crate) fn remove(directory: &'static [u8], names: &[&'static [u8]]) -> Act {
+    Act::Remove { directory, names: names.iter().map(|name| (*name, None)).collect() }
+}
+
+pub(crate) fn remove_if(directory: &'static [u8], names: &[&'static [u8]], n: u8) -> Act {
+    let tags = Some(TagMatch::OneOf(vec![tag(n)]));
+    Act::Remove { directory, names: names.iter().map(|name| (*name, tags.clone())).collect() }
+}
+
+/// The id of every upload in these tests.
+pub(crate) const ID: [u8; 16] = [9; 16];
+
+/// An act with all that it was given before it began: numbers, times, and what was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    act: Act,
+    env: Env,
+    path: Path,
+    ino: Ino,
+    fresh: Vec<Ino>,
+    inode: Inode,
+    removals: Vec<Removal>,
+    tags: Vec<(String, String)>,
+    settings: Bucket,
+    upload: Upload,
+    part: Part,
+    assumptions: Vec<Assumption>,
+    writes: Vec<Write>,
+}
+
+impl Prepared {
+    /// Prepares an act from what can be seen in `state`. Its numbers begin at `first`, and its time
+    /// is told by that too.
+    pub(crate) fn new(act: &Act, state: &State, first: u64) -> Prepared {
+        let (object, n) = match act {
+            Act::Put { object, n, .. } => (*object, *n),
+            Act::Look(object) | Act::Tags(object) | Act::Begin(object) => (*object, 1),
+            Act::Part(object) | Act::Complete(object) | Act::Abort(object) => (*object, 77),
+            Act::Remove { directory, .. } => (*directory, 1),
+            Act::MakeBucket | Act::DropBucket => (&b""[..], 1),
+        };
+        let removals = match act {
+            Act::Remove { names, .. } => names.clone(),
+            _ => Vec::new(),
+        };
+        let time = Timestamp(i64::try_from(first).unwrap() * 1_000_000);
+        let path = Path::new(b"b", object);
+        let mut prepared = Prepared {
+            act: act.clone(),
+            env: Env { now: time, session: NONCE },
+            ino: Ino(first),
+            fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
+            path,
+            inode: file(n),
+            removals: removals
+                .into_iter()
+                .map(|(name, condition)| Removal { name: name.to_vec(), condition })
+                .collect(),
+            tags: vec![("time".to_owned(), first.to_string())],
+            settings: Bucket::default(),
+            upload: upload(Ino(first)),
+            part: part(),
+            assumptions: Vec::new(),
+            writes: Vec::new(),
+        };
+        if let Act::Complete(object) = act {
+            prepared.complete(object, state);
+        }
+        prepared
+    }
+
+    /// What the completion of an upload rests on: its record, as found beforehand.
+    fn complete(&mut self, object: &[u8], state: &State) {
+        let suffix = [object, b"\0", &ID].concat();
+        let mut uploads = state.records.iter();
+        let found = uploads
+            .find(|(key, _)| key.space() == key::space::UPLOAD && key.suffix() == suffix)
+            .map(|(key, value)| (key.clone(), value.clone()));
+        // With nothing to find, it rests on what is not there.
+        let key = key::upload(Ino(1_024), object, ID);
+        let (key, value) = found.unwrap_or((key, Value::from_static(b"none")));
+        if let Ok(open) = Upload::decode(&key, &value)
+            && open.state == UploadState::Open
+        {
+            let done = UploadState::Done {
+                ino: self.ino,
+                tag: tag(77),
+                sums: Vec::new(),
+                used: Vec::new(),
+                at: self.env.now,
+            };
+            self.writes = end_upload(&key, &Upload { state: done, ..open });
+            self.assumptions = vec![Assumption { key, value, otherwise: FsError::NoSuchUpload }];
+        } else {
+            let value = Value::from_static(b"none");
+            self.assumptions = vec![Assumption { key, value, otherwise: FsError::NoSuchUpload }];
+        }
+    }
+
+    /// Begins the act and lends it out, to be taken step by step.
+    pub(crate) fn begin<R>(&self, hints: &dyn Hints, body: impl FnOnce(&mut dyn Actor) -> R) -> R {
+        let env = self.env;
+        let name = UploadName { bucket: b"b", object: &self.object(), id: ID };
+        match &self.act {
+            Act::Put { condition, overlap, .. } => {
+                let publish = self.publish(condition, *overlap);
+                body(&mut Steps::new(&publish, env, hints))
+            }
+            Act::Complete(_) => {
+                let publish = self.publish(&WriteCondition::None, Overlap::Allow);
+                body(&mut Steps::new(&publish, env, hints))
+            }
+            Act::Remove { .. } => {
+                let directories = &self.path.directories;
+                let remove = Remove { bucket: b"b", directories, removals: &self.removals };
+                body(&mut Steps::new(&remove, env, hints))
+            }
+            Act::Look(_) => body(&mut Steps::new(&Lookup { path: &self.path }, env, hints)),
+            Act::Tags(_) => {
+                let tags = SetTags { path: &self.path, tags: &self.tags };
+                body(&mut Steps::new(&tags, env, hints))
+            }
+            Act::MakeBucket => {
+                let settings = &self.settings;
+                let make = CreateBucket { name: b"b", ino: self.ino, settings, owner: (1, 2) };
+                body(&mut Steps::new(&make, env, hints))
+            }
+            Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
+            Act::Begin(_) => {
+                let create = CreateUpload { name, upload: &self.upload };
+                body(&mut Steps::new(&create, env, hints))
+            }
+            Act::Part(_) => {
+                let (ino, part) = (self.ino, &self.part);
+                let (assumption, writes) = (None, &[][..]);
+                let put = PutPart { name, number: 1, ino, part, assumption, writes };
+                body(&mut Steps::new(&put, env, hints))
+            }
+            Act::Abort(_) => body(&mut Steps::new(&AbortUpload { name }, env, hints)),
+        }
+    }
+
+    fn object(&self) -> Vec<u8> {
+        let mut object = self.path.directories.join(&b'/');
+        if !self.path.directories.is_empty() {
+            object.push(b'/');
+        }
+        [object, self.path.name.clone()].concat()
+    }
+
+    fn publish<'a>(&'a self, condition: &'a WriteCondition, overlap: Overlap) -> Publish<'a> {
+        Publish {
+            path: &self.path,
+            ino: self.ino,
+            fresh: &self.fresh,
+            inode: &self.inode,
+            condition,
+            overlap,
+            assumptions: &self.assumptions,
+            writes: &self.writes,
+        }
+    }
+
+    /// Runs the act to its answer.
+    pub(crate) fn run(&self, store: &MemoryStore, hints: &dyn Hints) -> String {
+        self.begin(hints, |actor| {
+            while actor.answer().is_none() {
+                actor.step(store);
+            }
+            actor.answer().expect("just seen").to_owned()
+        })
+    }
+}
+
+pub(crate) fn upload(ino: Ino) -> Upload {
+    Upload {
+        ino,
+        begun: Timestamp(0),
+        uid: 1,
+        gid: 2,
+        initiator: "AKID".to_owned(),
+        checksum: None,
+        object: ObjectHeaders::default(),
+        state: UploadState::Open,
+    }
+}
+
+pub(crate) fn part() -> Part {
+    Part {
+        size: 0,
+        arrived: Timestamp(0),
+        md5: [3; 16],
+        sums: Vec::new(),
+        shared: false,
+        slices: Vec::new(),
+    }
+}
+
+/// An operation under way, one round trip a step.
+pub(crate) trait Actor {
+    /// Goes to the store once.
+    fn step(&mut self, store: &MemoryStore);
+    /// The answer, once it is there.
+    fn answer(&self) -> Option<&str>;
+    /// A hash of each of the store's answers so far.
+    fn met(&self) -> Vec<u64>;
+}
+
+struct Steps<'a, O: Operation> {
+    run: Run<'a, O>,
+    next: Option<Next<O::Output>>,
+    answer: Option<String>,
+    met: Vec<u64>,
+}
+
+fn hash(found: &impl Debug) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{found:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<'a, O> Steps<'a, O>
+where
+    O: Operation,
+    O::Output: Debug,
+{
+    fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Steps<'a, O> {
+        let run = Run::new(operation, env, hints);
+        let mut steps = Steps { run, next: None, answer: None, met: Vec::new() };
+        steps.plan();
+        steps
+    }
+
+    fn plan(&mut self) {
+        match self.run.advance() {
+            Next::Done(answer) => self.answer = Some(format!("{answer:?}")),
+            Next::Corrupt(key, error) => panic!("{key:?}: {error}"),
+            next => self.next = Some(next),
+        }
+    }
+}
+
+impl<O> Actor for Steps<'_, O>
+where
+    O: Operation,
+    O::Output: Debug,
+{
+    fn step(&mut self, store: &MemoryStore) {
+        match self.next.take() {
+            Some(Next::Read(reads)) => {
+                let found = block_on(store.read(&reads)).unwrap();
+                self.met.push(hash(&found));
+                self.run.learn(reads, found);
+                self.plan();
+            }
+            Some(Next::Commit(plan, output)) => {
+                audit::contract(&plan);
+                match block_on(store.commit(std::slice::from_ref(&plan))).unwrap().remove(0) {
+                    Verdict::Committed => {
+                        self.answer = Some(format!("{:?}", Ok::<_, FsError>(output)));
+                    }
+                    Verdict::Refused { guard, found } => {
+                        self.met.push(hash(&(guard, &found)));
+                        self.run.refused(&plan.guards[guard], found);
+                        self.plan();
+                    }
+                }
+            }
+            _ => panic!("an operation that has answered takes no step"),
+        }
+    }
+
+    fn answer(&self) -> Option<&str> {
+        self.answer.as_deref()
+    }
+
+    fn met(&self) -> Vec<u64> {
+        self.met.clone()
+    }
+}

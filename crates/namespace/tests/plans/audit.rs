@@ -18,8 +18,8 @@ pub(crate) fn contract(plan: &Plan) {
         if let Guard::Equals(key, value) = guard {
             if key.space() == space::DENTRY {
                 guarded.insert(dentry(key, value));
-            } else if key.space() == space::UPLOAD {
-                guarded.insert(Upload::decode(key, value).expect("an upload").ino.0);
+            } else if let (space::UPLOAD, Ok(upload)) = (key.space(), Upload::decode(key, value)) {
+                guarded.insert(upload.ino.0);
             }
         }
     }

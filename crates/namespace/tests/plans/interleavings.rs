@@ -1,1 +1,168 @@
-//! interleavings
+//! Any interleaving of two operations is one of their two orders.
+
+use std::collections::{BTreeMap, HashSet};
+
+use namespace::{Hints, NoHints, TagMatch, WriteCondition};
+use record::Ino;
+use store::{Key, MemoryStore, Value};
+
+use crate::acts::{Act, Actor, Prepared, if_match, put, put_alone, put_if, remove, remove_if};
+use crate::audit::audit;
+use crate::memory::Stale;
+use crate::world::{State, World};
+
+/// What two operations answered, and what they left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ending {
+    answers: [String; 2],
+    state: State,
+}
+
+fn finish(actor: &mut dyn Actor, store: &MemoryStore) -> String {
+    while actor.answer().is_none() {
+        actor.step(store);
+    }
+    actor.answer().expect("just seen").to_owned()
+}
+
+/// What each of two operations has met so far. Until one of them has committed, and so ended,
+/// nothing else tells apart where they stand.
+type Standing = [Vec<u64>; 2];
+
+/// The interleavings of two operations that are still to be tried.
+struct Interleavings<'a> {
+    start: &'a State,
+    acts: &'a [Prepared; 2],
+    hints: &'a dyn Hints,
+    /// How they begin: whose turn it is, `true` for the second.
+    left: Vec<Vec<bool>>,
+    seen: HashSet<Standing>,
+}
+
+impl Interleavings<'_> {
+    /// Lets two operations go to the store as `schedule` says, and then the first until one of them
+    /// has ended, noting where the second might go instead. Answers nothing when they come to
+    /// stand where they stood before: orders that neither operation can tell apart are one.
+    fn follow(&mut self, mut schedule: Vec<bool>) -> Option<(Vec<bool>, Ending)> {
+        let world = World::of(self.start);
+        let store = &world.store;
+        let (acts, hints) = (self.acts, self.hints);
+        acts[0].begin(hints, |first| {
+            acts[1].begin(hints, |second| {
+                for turn in &schedule {
+                    if *turn { second.step(store) } else { first.step(store) }
+                }
+                while first.answer().is_none() && second.answer().is_none() {
+                    if !self.seen.insert([first.met(), second.met()]) {
+                        return None;
+                    }
+                    self.left.push([&schedule[..], &[true]].concat());
+                    first.step(store);
+                    schedule.push(false);
+                }
+                let answers = [finish(first, store), finish(second, store)];
+                Some((schedule, Ending { answers, state: world.state() }))
+            })
+        })
+    }
+}
+
+fn one_of_two_orders(start: &State, pair: [&Act; 2], hints: &[(&str, &dyn Hints)]) -> usize {
+    let acts = [Prepared::new(pair[0], start, 10_000), Prepared::new(pair[1], start, 20_000)];
+    let order = |indices: [usize; 2]| {
+        let world = World::of(start);
+        let mut answers = [String::new(), String::new()];
+        for index in indices {
+            answers[index] = acts[index].run(&world.store, &NoHints);
+        }
+        Ending { answers, state: world.state() }
+    };
+    let orders = [order([0, 1]), order([1, 0])];
+    orders.iter().for_each(|ending| audit(&ending.state));
+    let mut count = 0;
+    for (name, hints) in hints {
+        let (left, seen) = (vec![vec![]], HashSet::new());
+        let mut interleavings = Interleavings { start, acts: &acts, hints: *hints, left, seen };
+        while let Some(schedule) = interleavings.left.pop() {
+            let Some((schedule, ending)) = interleavings.follow(schedule) else { continue };
+            count += 1;
+            assert!(
+                orders.contains(&ending),
+                "{pair:?}\nby {schedule:?} with {name} hints\n{ending:#?}\nis neither of\n{orders:#?}",
+            );
+        }
+    }
+    count
+}
+
+/// States to begin from.
+fn starts() -> Vec<(&'static str, State)> {
+    let grown = |acts: &[Act]| {
+        let world = World::new();
+        for (n, act) in (0..).zip(acts) {
+            Prepared::new(act, &world.state(), 2_000 + 100 * n).run(&world.store, &NoHints);
+        }
+        world.audit();
+        world
+    };
+    let begun = Act::Begin(b"a/b/x");
+    let made = grown(&[put(b"c", 9)]);
+    made.mkdir(Ino(1_024), &[b"a", b"b"]);
+    vec![
+        ("no bucket", World::empty().state()),
+        ("an empty bucket", World::new().state()),
+        ("one key", grown(&[put(b"a/b/x", 1), begun.clone()]).state()),
+        ("two keys", grown(&[put(b"a/b/x", 1), put(b"a/b/y", 2), begun.clone()]).state()),
+        ("overlap", grown(&[put(b"a/b", 1), put(b"a/b/x", 1)]).state()),
+        ("made directories", made.state()),
+        ("an upload", grown(&[begun, Act::Part(b"a/b/x")]).state()),
+    ]
+}
+
+fn acts() -> Vec<Act> {
+    let any = WriteCondition::IfMatch(TagMatch::Any);
+    vec![
+        put(b"a/b/x", 11),
+        put_if(b"a/b/x", 12, WriteCondition::IfAbsent),
+        put_if(b"a/b/x", 13, if_match(1)),
+        put_if(b"a/b/x", 14, any),
+        put(b"a/b/", 15),
+        put(b"a/c", 16),
+        put_alone(b"a/b", 17),
+        put_alone(b"a/b/x", 18),
+        remove(b"a/b/", &[b"x"]),
+        remove(b"a/b/", &[b"y"]),
+        remove(b"a/b/", &[b"x", b"y", b""]),
+        remove_if(b"a/b/", &[b"x", b"y"], 1),
+        remove(b"a/", &[b"c", b"b"]),
+        Act::Look(b"a/b/x"),
+        Act::Tags(b"a/b/x"),
+        Act::MakeBucket,
+        Act::DropBucket,
+        Act::Begin(b"a/b/x"),
+        Act::Part(b"a/b/x"),
+        Act::Complete(b"a/b/x"),
+        Act::Abort(b"a/b/x"),
+    ]
+}
+
+#[test]
+fn two_operations_are_one_after_the_other() {
+    let mut count = 0;
+    for (name, start) in starts() {
+        let states: [BTreeMap<Key, Value>; 1] = [start.records.clone()];
+        let exact = Stale { states: &states, choice: 0, absences: true, sure: true };
+        let present = Stale { absences: false, ..exact.clone() };
+        let acts = acts();
+        for (index, first) in acts.iter().enumerate() {
+            for second in &acts[index..] {
+                let hints: [(&str, &dyn Hints); 3] =
+                    [("no", &NoHints), ("exact", &exact), ("present", &present)];
+                count += one_of_two_orders(&start, [first, second], &hints);
+            }
+        }
+        assert!(count > 0, "{name}");
+    }
+    println!("{count}");
+    assert!(count > 10_000, "{count} interleavings");
+}

@@ -1,1 +1,200 @@
-//! laws
+//! What holds of any sequence of operations: hints never change an answer, tallies equal a recount,
+//! no implied directory stays empty, and none that somebody made goes.
+
+use std::collections::BTreeMap;
+
+use namespace::{FsError, ListQuery, NoHints, Overlap, TagMatch, WriteCondition};
+use proptest::prelude::*;
+use record::Ino;
+use store::{Key, Value};
+
+use crate::acts::{Act, Prepared};
+use crate::audit::audit;
+use crate::memory::Stale;
+use crate::world::{State, World, tag};
+
+const OBJECTS: [&[u8]; 10] =
+    [b"a", b"a/", b"a/b", b"a/b/x", b"a/b/y", b"a//x", b"m/x", b"m/n/x", b"m/", b"c/d/e"];
+
+/// Directories, and the names that may be in them.
+const DIRECTORIES: [(&[u8], [&[u8]; 3]); 7] = [
+    (b"", [b"a", b"m", b"c"]),
+    (b"a/", [b"", b"b", b"x"]),
+    (b"a/b/", [b"x", b"y", b""]),
+    (b"a//", [b"x", b"y", b""]),
+    (b"m/", [b"x", b"n", b""]),
+    (b"m/n/", [b"x", b"y", b""]),
+    (b"c/d/", [b"e", b"f", b""]),
+];
+
+fn condition() -> impl Strategy<Value = Option<TagMatch>> {
+    prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(TagMatch::Any)),
+        1 => (1_u8..4).prop_map(|n| Some(TagMatch::OneOf(vec![tag(n)]))),
+    ]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let object = || prop::sample::select(OBJECTS.to_vec());
+    let uploaded = || prop::sample::select(vec![&b"a/b/x"[..], b"c/d/e"]);
+    let condition_of_put = prop_oneof![
+        2 => condition().prop_map(|c| c.map_or(WriteCondition::None, WriteCondition::IfMatch)),
+        1 => Just(WriteCondition::IfAbsent),
+    ];
+    let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Allow, Overlap::Refuse]);
+    let directory = prop::sample::select(DIRECTORIES.to_vec());
+    let removal = (directory, prop::collection::vec((any::<bool>(), condition()), 3));
+    prop_oneof![
+        6 => (object(), 1_u8..4, condition_of_put, overlap).prop_map(
+            |(object, n, condition, overlap)| Act::Put { object, n, condition, overlap }
+        ),
+        6 => removal.prop_map(|((directory, names), chosen)| {
+            let names = names.into_iter().zip(chosen).filter(|(_, (chosen, _))| *chosen);
+            let names = names.map(|(name, (_, condition))| (name, condition)).collect();
+            Act::Remove { directory, names }
+        }),
+        3 => object().prop_map(Act::Look),
+        1 => object().prop_map(Act::Tags),
+        1 => Just(Act::MakeBucket),
+        1 => Just(Act::DropBucket),
+        1 => uploaded().prop_map(Act::Begin),
+        1 => uploaded().prop_map(Act::Part),
+        1 => uploaded().prop_map(Act::Complete),
+        1 => uploaded().prop_map(Act::Abort),
+    ]
+}
+
+/// Objects by key, each told by its size; what S3 shows, said as plainly as possible.
+#[derive(Clone, Debug, Default)]
+struct Model(BTreeMap<Vec<u8>, u8>);
+
+impl Model {
+    fn below(&self, directory: &[u8]) -> bool {
+        let deeper = |key: &Vec<u8>| key.starts_with(directory);
+        self.0.keys().any(deeper) || b"m/n/".starts_with(directory)
+    }
+
+    fn overlaps(&self, object: &[u8]) -> Option<FsError> {
+        let mut above = (0..object.len()).filter(|at| object[*at] == b'/').map(|at| &object[..at]);
+        // A name without bytes is not the twin of the directory that it stands in.
+        if above.any(|above| self.0.contains_key(above)) {
+            return Some(FsError::OverlapsFile);
+        }
+        let twin = [object, b"/"].concat();
+        (!object.ends_with(b"/") && self.below(&twin)).then_some(FsError::OverlapsDirectory)
+    }
+
+    fn check(&self, object: &[u8], condition: Option<&TagMatch>) -> Result<bool, FsError> {
+        match (self.0.get(object), condition) {
+            (found, None) => Ok(found.is_some()),
+            (None, Some(_)) => Err(FsError::NoSuchKey),
+            (Some(n), Some(tags)) if tags.accepts(&tag(*n)) => Ok(true),
+            (Some(_), Some(_)) => Err(FsError::PreconditionFailed),
+        }
+    }
+
+    /// Does what an act does to objects; answers how its answer must begin.
+    fn act(&mut self, act: &Act) -> String {
+        match act {
+            Act::Put { object, n, condition, overlap } => {
+                let verdict = match (overlap, condition) {
+                    (Overlap::Refuse, _) if self.overlaps(object).is_some() => {
+                        Err(self.overlaps(object).expect("just seen"))
+                    }
+                    (_, WriteCondition::None) => Ok(()),
+                    (_, WriteCondition::IfAbsent) if self.0.contains_key(*object) => {
+                        Err(FsError::PreconditionFailed)
+                    }
+                    (_, WriteCondition::IfAbsent) => Ok(()),
+                    (_, WriteCondition::IfMatch(tags)) => self.check(object, Some(tags)).map(drop),
+                };
+                if verdict.is_ok() {
+                    self.0.insert(object.to_vec(), *n);
+                }
+                verdict.err().map_or("Ok(Published".to_owned(), |e| format!("Err({e:?})"))
+            }
+            Act::Remove { directory, names } => {
+                let removed = names.iter().map(|(name, condition)| {
+                    let object = [directory, *name].concat();
+                    let verdict = self.check(&object, condition.as_ref());
+                    if verdict == Ok(true) {
+                        self.0.remove(&object);
+                    }
+                    verdict
+                });
+                format!("Ok({:?})", removed.collect::<Vec<_>>())
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The keys that a listing shows: objects, and the deepest made directory while it is empty.
+    fn shown(&self) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = self.0.keys().cloned().collect();
+        if !self.0.keys().any(|key| key.starts_with(b"m/n/")) {
+            keys.push(b"m/n/".to_vec());
+            keys.sort();
+        }
+        keys
+    }
+}
+
+/// A bucket in which somebody made `m/n`.
+fn begin() -> World {
+    let world = World::new();
+    world.mkdir(Ino(1_024), &[b"m", b"n"]);
+    world
+}
+
+fn everything() -> ListQuery {
+    ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn hints_never_change_an_answer(
+        acts in prop::collection::vec(act(), 1..24),
+        choices in prop::collection::vec((any::<u64>(), any::<bool>(), any::<bool>()), 3),
+    ) {
+        let mut state = begin().state();
+        let mut states: Vec<BTreeMap<Key, Value>> = vec![state.records.clone()];
+        for (n, act) in (0..).zip(&acts) {
+            let prepared = Prepared::new(act, &state, 2_000 + 100 * n);
+            let world = World::of(&state);
+            let answer = prepared.run(&world.store, &NoHints);
+            let after: State = world.state();
+            audit(&after);
+            let listing = world.list(b"b", &everything(), &NoHints).0;
+            for (choice, absences, sure) in &choices {
+                let stale =
+                    Stale { states: &states, choice: *choice, absences: *absences, sure: *sure };
+                let world = World::of(&state);
+                let found = prepared.run(&world.store, &stale);
+                prop_assert_eq!(&found, &answer, "{:?} with stale hints", act);
+                prop_assert_eq!(&world.state(), &after, "{:?} with stale hints", act);
+                prop_assert_eq!(&world.list(b"b", &everything(), &stale).0, &listing);
+            }
+            state = after;
+            states.push(state.records.clone());
+        }
+    }
+
+    #[test]
+    fn objects_come_and_go_as_a_model_says(acts in prop::collection::vec(act(), 1..60)) {
+        let (world, mut model) = (begin(), Model::default());
+        let plain = |act: &&Act| matches!(act, Act::Put { .. } | Act::Remove { .. });
+        for (n, act) in (0..).zip(acts.iter().filter(plain)) {
+            let prepared = Prepared::new(act, &World::empty().state(), 2_000 + 100 * n);
+            let answer = prepared.run(&world.store, &NoHints);
+            let expected = model.act(act);
+            prop_assert!(answer.starts_with(&expected), "{:?}: {} not {}", act, answer, expected);
+            let listing = world.list(b"b", &everything(), &NoHints).0.unwrap();
+            let listed: Vec<Vec<u8>> = listing.entries.iter().map(|e| e.key().to_vec()).collect();
+            prop_assert_eq!(listed, model.shown(), "after {:?}", act);
+        }
+        world.audit();
+    }
+}

@@ -50,11 +50,6 @@ impl Memory {
     fn set(&self, key: Key, value: Option<Value>) {
         self.records.borrow_mut().insert(key, value);
     }
-
-    /// Forgets what it knows of a record.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.records.borrow_mut().remove(key);
-    }
 }
 
 impl Hints for Memory {
@@ -79,6 +74,8 @@ pub(crate) struct Stale<'a> {
     pub(crate) choice: u64,
     /// Whether it is also remembered what was absent.
     pub(crate) absences: bool,
+    /// Whether something is known of every record.
+    pub(crate) sure: bool,
 }
 
 impl Stale<'_> {
@@ -86,8 +83,7 @@ impl Stale<'_> {
         let mixed = key.as_bytes().iter().fold(self.choice, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
         });
-        // Now and then nothing is known.
-        let count = self.states.len() as u64 + 1;
+        let count = self.states.len() as u64 + u64::from(!self.sure);
         self.states.get(usize::try_from(mixed % count).unwrap())
     }
 }
