@@ -45,6 +45,9 @@ const DAMAGES: [(&str, Damage); 8] = [
     ("gone", |block, _| std::fs::remove_file(block).expect("a block can be removed")),
 ];
 
+/// What can be seen without reading every block.
+const FOUND_BY_FSCK: [&str; 3] = ["truncated", "empty", "gone"];
+
 #[test]
 fn damaged_blocks_are_never_served() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -62,6 +65,10 @@ fn damaged_blocks_are_never_served() {
         for (what, damage) in DAMAGES {
             let right = std::fs::read(block).expect("a block");
             damage(block, other);
+            if FOUND_BY_FSCK.contains(&what) {
+                let (status, said) = setup.run("fsck", &[]);
+                assert_eq!(status.code(), Some(3), "{what}: fsck says {said}");
+            }
             let whole = Request::new("GET", "/box/object");
             let mut requests = vec![(whole, 0..LENGTH)];
             for part in 0..5 {
@@ -97,4 +104,6 @@ fn damaged_blocks_are_never_served() {
     assert!(answer.body == content, "with its blocks back the object is as it was");
     assert!(!gateway.log().contains("panic"), "{}", gateway.log());
     gateway.stop();
+    let (status, said) = setup.run("fsck", &[]);
+    assert!(status.success(), "{status}\n{said}");
 }

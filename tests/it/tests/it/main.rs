@@ -3,11 +3,6 @@
 //! Nothing here stands in for anything: the requests go over sockets, the gateway and MinIO are
 //! processes that are killed and stopped by signals, and what is checked lies on the disk.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests read where programs are from the environment"
-)]
-
 mod bad_input;
 mod client;
 mod conditions;

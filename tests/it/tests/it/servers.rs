@@ -14,7 +14,7 @@ pub(crate) const USER: &str = "ashlar-test-user";
 pub(crate) const PASSWORD: &str = "ashlar-test-secret/with+signs=";
 
 /// How long a program may take to start or end, in a debug build on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The bucket of MinIO that holds blocks.
 const BLOCK_BUCKET: &str = "blocks";

@@ -73,7 +73,7 @@ fn tampered_chunks_are_refused() {
     let mut wrong = chunked(&scene, Mode::UnsignedTrailer);
     wrong.chunks[1][100] ^= 1;
     scene.refuses_wire("PUT", &wrong.wire(), 400, "BadDigest");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn tampered_and_missing_trailers_are_refused() {
         more.end = b"\r\nmore".to_vec();
         scene.refuses_wire("PUT", &more.wire(), 400, "MalformedTrailerError");
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn decoded_lengths_must_be_right() {
             scene.refuses_wire("PUT", &wrong.wire(), 400, "InvalidArgument");
         }
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn chunk_framing_must_be_right() {
     wrong.chunks.splice(0..1, tiny.chunks);
     let answer = scene.client.exchange("PUT", &wrong.wire()).expect("an answer");
     assert!(matches!(answer.status, 400 | 403), "{}", answer.text());
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn bodies_that_break_off_are_refused() {
     }
     let unsigned = overwrite().claim("UNSIGNED-PAYLOAD").sealed(scene.client.signature()).wire();
     scene.refuses_broken("PUT", &unsigned[..unsigned.len() - 1], 400, "IncompleteBody");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// What follows a body is the next request, and no part of the object.
@@ -199,7 +199,7 @@ fn a_body_without_a_length_is_refused() {
     }
     let endless = overwrite().length("5368709121");
     scene.refuses(&endless, 400, "EntityTooLarge");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -239,5 +239,5 @@ fn wrong_digests_are_refused() {
     scene.refuses(&overwrite().no_claim(), 400, "InvalidRequest");
     let sigv4a = overwrite().claim("STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD");
     scene.refuses(&sigv4a, 501, "NotImplemented");
-    scene.is_untouched();
+    scene.stays_untouched();
 }

@@ -45,7 +45,7 @@ fn documents_that_are_no_documents_are_refused() {
         scene.refuses(&Request::new(method, &target), 400, "MalformedXML");
     }
     scene.client.delete(&format!("/box/parts?uploadId={upload}")).expect(204);
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn documents_that_are_too_long_are_refused() {
     let many = format!("<Delete>{}</Delete>", one.repeat(1001));
     scene.refuses(&Request::new("POST", "/box?delete").body(many), 400, "MalformedXML");
     scene.client.delete(&format!("/box/parts?uploadId={upload}")).expect(204);
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// A document that was changed on its way deletes nothing.
@@ -78,7 +78,7 @@ fn documents_with_wrong_digests_are_refused() {
     scene.refuses(&sum, 400, "BadDigest");
     let hash = request.claim(&"0".repeat(64));
     scene.refuses(&hash, 400, "XAmzContentSHA256Mismatch");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -118,5 +118,5 @@ fn parts_that_do_not_make_an_object_are_refused() {
     let strange = Request::new("PUT", &format!("/box/other?partNumber=1&uploadId={upload}"));
     scene.refuses(&strange.body(bytes(9, 70_000)), 404, "NoSuchUpload");
     scene.client.delete(&target).expect(204);
-    scene.is_untouched();
+    scene.stays_untouched();
 }

@@ -97,7 +97,7 @@ impl Scene {
 
     /// Everything is as it was, and the gateway serves.
     #[track_caller]
-    fn is_untouched(self) {
+    fn stays_untouched(self) {
         assert!(self.refused > 0, "nothing was refused: the test has tried nothing");
         let keys = self.client.keys("box", "", 1000);
         assert_eq!(keys, ["large", "middle", "small"]);

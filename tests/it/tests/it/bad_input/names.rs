@@ -41,7 +41,7 @@ fn names_that_cannot_be_keys_are_refused_wherever_they_stand() {
     for broken in ["/box/a%", "/box/a%2", "/box/a%zz"] {
         scene.refuses(&Request::new("GET", broken), 400, "InvalidURI");
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn copy_sources_that_name_nothing_are_refused() {
         let copy = Request::new("PUT", "/box/large").header("x-amz-copy-source", source);
         scene.refuses(&copy, status, code);
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// Keys are bytes, not paths: dots and slashes lead nowhere but to the object of that name.
@@ -100,7 +100,7 @@ fn dots_and_slashes_are_part_of_a_key() {
     assert_eq!(inside.iter().find(got_out), None);
     let mut scene = scene;
     scene.refuses(&Request::new("GET", "/box/../escape"), 404, "NoSuchKey");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -111,5 +111,5 @@ fn bucket_names_follow_rules() {
     }
     let long = "b".repeat(64);
     scene.refuses(&Request::new("PUT", &format!("/{long}")), 400, "InvalidBucketName");
-    scene.is_untouched();
+    scene.stays_untouched();
 }

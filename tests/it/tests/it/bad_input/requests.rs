@@ -41,7 +41,7 @@ fn missing_buckets_keys_and_uploads_are_named() {
     scene.refuses(&Request::new("HEAD", "/box/none"), 404, "");
     scene.refuses(&Request::new("HEAD", "/none"), 404, "");
     scene.refuses(&Request::new("DELETE", "/box"), 409, "BucketNotEmpty");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// A request that is not understood is not taken for one that is: least of all for a PUT.
@@ -105,7 +105,7 @@ fn what_is_not_served_is_refused_and_does_nothing() {
     for (method, target) in [("PATCH", "/box/large"), ("BREW", "/box/large"), ("POST", "/box/x")] {
         scene.refuses(&Request::new(method, target).body(*b"x"), 405, "MethodNotAllowed");
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 fn overwrite_with(query: &str) -> Request {
@@ -144,7 +144,7 @@ fn ranges_that_cannot_be_are_refused_and_nonsense_is_ignored() {
     let answer = scene.client.send(&both);
     assert_eq!(answer.status, 400, "{}", answer.text());
     scene.refuses(&Request::new("GET", "/box/large?partNumber=2"), 416, "InvalidPartNumber");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn too_much_of_everything_is_refused() {
     let tag = "<Tag><Key>k</Key><Value>v</Value></Tag>";
     let twice = format!("<Tagging><TagSet>{}</TagSet></Tagging>", tag.repeat(2));
     scene.refuses(&Request::new("PUT", "/box/small?tagging").body(twice), 400, "InvalidTag");
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// The parser of HTTP answers these by itself, before there is a request to give an id to.
@@ -201,7 +201,7 @@ fn heads_that_are_too_large_are_refused() {
     let answer = scene.client.send(&repeated);
     assert_eq!(answer.status, 400, "{}", answer.text());
     scene.refused += 1;
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// Conditions that do not hold are found out before the body is sent, and after it too.
@@ -220,5 +220,5 @@ fn conditions_that_do_not_hold_are_refused() {
     scene.refuses(&absent, 404, "NoSuchKey");
     let delete = Request::new("DELETE", "/box/small").header("if-match", other);
     scene.refuses(&delete, 412, "PreconditionFailed");
-    scene.is_untouched();
+    scene.stays_untouched();
 }

@@ -35,7 +35,7 @@ fn wrong_secrets_unknown_keys_and_strange_clocks_are_refused() {
             scene.refuses(&skewed, 403, "RequestTimeTooSkewed");
         }
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_request_changed_after_it_was_signed_is_refused() {
         };
         scene.refuses_wire("PUT", &wire, code.0, code.1);
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// A URL that lets its holder write must not let them read, copy, tag or describe as its signer.
@@ -85,7 +85,7 @@ fn amz_headers_that_nobody_signed_are_refused() {
         let answer = scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
         assert_eq!(answer.element("HeadersNotSigned"), name);
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn presigned_urls_that_have_expired_or_never_should_are_refused() {
         let wire = request.presigned(signature, "60");
         scene.refuses_wire(&method, &wire, 403, "SignatureDoesNotMatch");
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_presigned_url_does_not_carry_a_streaming_mode() {
         let wire = overwrite().claim(mode).presigned(scene.client.signature(), "60");
         scene.refuses_wire("PUT", &wire, 400, "InvalidRequest");
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }
 
 /// Nobody learns from the answer what exists.
@@ -154,5 +154,5 @@ fn anonymous_requests_are_refused_alike_whatever_exists() {
         let wire = request.anonymous(&scene.client.address);
         scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
     }
-    scene.is_untouched();
+    scene.stays_untouched();
 }

@@ -135,8 +135,10 @@ impl Request {
             signed.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.trim())).collect();
         signed.sort();
         let names: Vec<&str> = signed.iter().map(|(name, _)| name.as_str()).collect();
-        let headers: String =
-            signed.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        let mut headers = String::new();
+        for (name, value) in &signed {
+            headers.extend([name, ":", value, "\n"]);
+        }
         let path = sign::escape(&sign::unescape(&self.path), true);
         let (method, names) = (&self.method, names.join(";"));
         let query = sign::canonical_query(query);
@@ -146,17 +148,17 @@ impl Request {
     /// The request as bytes, signed in its headers.
     pub(crate) fn sealed(&self, by: Signature<'_>) -> Sealed {
         let signer = Signer::new(by.secret, self.now());
-        let mut signed = vec![
+        let mut headers = vec![
             ("host".to_owned(), by.host.to_owned()),
             ("x-amz-date".to_owned(), signer.timestamp.clone()),
         ];
         let claimed = self.claimed();
-        signed.extend(claimed.clone().map(|text| ("x-amz-content-sha256".to_owned(), text)));
-        signed.extend(self.headers.iter().cloned());
+        headers.extend(claimed.clone().map(|text| ("x-amz-content-sha256".to_owned(), text)));
+        headers.extend(self.headers.iter().cloned());
         let payload = claimed.unwrap_or_default();
-        let signature = signer.request(&self.canonical(&signed, &self.query, &payload));
+        let signature = signer.request(&self.canonical(&headers, &self.query, &payload));
         let mut names: Vec<String> =
-            signed.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+            headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
         names.sort();
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={signature}",
@@ -164,18 +166,18 @@ impl Request {
             signer.scope,
             names.join(";"),
         );
-        signed.push(("authorization".to_owned(), authorization));
-        let head = self.head(&self.query, &signed);
+        headers.push(("authorization".to_owned(), authorization));
+        let head = self.head(&self.query, &headers);
         Sealed { head, body: self.body.clone(), signer, signature }
     }
 
     /// The request as bytes, signed in its URL, which is good for `expires` seconds.
     pub(crate) fn presigned(&self, by: Signature<'_>, expires: &str) -> Vec<u8> {
         let signer = Signer::new(by.secret, self.now());
-        let mut signed = vec![("host".to_owned(), by.host.to_owned())];
-        signed.extend(self.headers.iter().cloned());
+        let mut headers = vec![("host".to_owned(), by.host.to_owned())];
+        headers.extend(self.headers.iter().cloned());
         let mut names: Vec<String> =
-            signed.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+            headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
         names.sort();
         let credential = format!("{}/{}", by.key, signer.scope);
         let mut query = format!(
@@ -193,12 +195,12 @@ impl Request {
             Claim::Text(text) => text.clone(),
             Claim::Hash | Claim::Silence => "UNSIGNED-PAYLOAD".to_owned(),
         };
-        let signature = signer.request(&self.canonical(&signed, &query, &text));
+        let signature = signer.request(&self.canonical(&headers, &query, &text));
         if let Claim::Text(text) = &self.claim {
-            signed.push(("x-amz-content-sha256".to_owned(), text.clone()));
+            headers.push(("x-amz-content-sha256".to_owned(), text.clone()));
         }
         query = format!("{query}&X-Amz-Signature={signature}");
-        let mut wire = self.head(&query, &signed);
+        let mut wire = self.head(&query, &headers);
         wire.extend_from_slice(&self.body);
         wire
     }
@@ -224,7 +226,7 @@ impl Request {
         let length = Some(("content-length".to_owned(), length.to_owned()));
         let length = length.filter(|(_, value)| !value.is_empty());
         for (name, value) in headers.iter().chain(&self.unsigned).chain(length.as_ref()) {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         head.push_str("\r\n");
         head.into_bytes()

@@ -83,7 +83,7 @@ pub(crate) fn escape(bytes: &[u8], path: bool) -> String {
                 out.push(char::from(byte));
             }
             b'/' if path => out.push('/'),
-            _ => out.push_str(&format!("%{byte:02X}")),
+            _ => out.extend(["%", &hex::encode_upper([byte])]),
         }
     }
     out
