@@ -11,7 +11,9 @@ mod layout;
 mod list;
 mod object;
 mod path;
+mod remove;
 mod run;
+mod stage;
 mod upload;
 mod view;
 
@@ -23,11 +25,13 @@ pub use error::{FsError, Halt};
 pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use list::{ListEntry, ListQuery, ListStart, Listing, WAVE_RANGES, Walk, WalkStep};
 pub use object::{
-    Assumption, DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, Removal,
-    Remove, Removed, SetTags, Stage, TagMatch, Unstage, WriteCondition,
+    DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
+    WriteCondition,
 };
 pub use path::Path;
+pub use remove::{Removal, Remove, Removed};
 pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step, recall};
+pub use stage::{Assumption, Stage, Unstage};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListParts, ListUploads,
     ListedUpload, PartsFound, PutPart, UploadName, UploadsAfter, end_upload,

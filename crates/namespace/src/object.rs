@@ -1,15 +1,15 @@
-//! Objects: looking one up, publishing one, removing some, changing what is kept with one.
+//! Objects: looking one up, publishing one, changing what is kept with one.
 
 use bytes::Bytes;
 use record::{
-    Attributes, Body, Dentry, Ino, Inode, Kind, Mark, ObjectHeaders, Origin, Orphan, Skey, Tag, key,
+    Attributes, Body, Dentry, Ino, Inode, Kind, ObjectHeaders, Origin, Orphan, Skey, Tag, key,
 };
-use store::{Guard, Key, Plan, Read, Value, Write};
+use store::{Guard, Key, Plan, Value, Write};
 
-use crate::path::{self, Bound, Chain, Path, Unknown, is_implied};
+use crate::path::{self, Chain, Path, Unknown, is_implied};
 use crate::run::{Env, Operation, Step};
-use crate::view::{Followed, View, decode};
-use crate::{FsError, Halt};
+use crate::view::{View, decode};
+use crate::{Assumption, FsError, Halt};
 
 /// Which entity tags a condition accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,17 +122,6 @@ fn empty_directory(view: &mut View<'_>, chain: &Chain) -> Result<(Ino, Inode, Va
         }
         _ => Err(FsError::NoSuchKey.into()),
     }
-}
-
-/// A record that a plan takes for granted, and what it means when it is not so.
-#[derive(Clone, Debug)]
-pub struct Assumption {
-    /// The record's key.
-    pub key: Key,
-    /// Its bytes.
-    pub value: Value,
-    /// The answer when the record is another, or gone.
-    pub otherwise: FsError,
 }
 
 /// Binds a name to a finished file, replacing the file that was there.
@@ -322,252 +311,9 @@ pub(crate) fn orphan(ino: Ino, bucket: Ino) -> Write {
     Write::Put(key, value)
 }
 
-/// A name to remove.
-#[derive(Clone, Debug)]
-pub struct Removal {
-    /// The name in its directory; empty for the object whose key ends with `/`.
-    pub name: Vec<u8>,
-    /// What must hold of the object.
-    pub condition: Option<TagMatch>,
-}
-
-/// Removes names from one directory, and the implied directories that this leaves empty.
-#[derive(Clone, Debug)]
-pub struct Remove<'a> {
-    /// The bucket's name.
-    pub bucket: &'a [u8],
-    /// The directory, from the bucket down.
-    pub directories: &'a [Vec<u8>],
-    /// The names, each once.
-    pub removals: &'a [Removal],
-}
-
-/// What became of a [`Removal`]: whether there was such a name.
-pub type Removed = Result<bool, FsError>;
-
-impl Operation for Remove<'_> {
-    type Output = Vec<Removed>;
-
-    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Vec<Removed>>, Halt> {
-        let chain = path::chain(view, self.bucket, self.directories, Unknown::Ask)?;
-        if chain.missing.is_some() {
-            let absent = |removal: &Removal| match removal.condition {
-                Some(_) => Err(FsError::NoSuchKey),
-                None => Ok(false),
-            };
-            return Ok(Step::Done(self.removals.iter().map(absent).collect()));
-        }
-        let mut plan = Plan { guards: chain.guards().collect(), writes: Vec::new() };
-        let (verdicts, gone) = self.decide(view, &chain, &mut plan)?;
-        if gone.is_empty() {
-            return Ok(Step::Done(verdicts));
-        }
-        let bucket = chain.bucket.dentry.ino;
-        for bound in &gone {
-            plan.guards.push(bound.guard());
-            plan.writes.push(Write::Delete(bound.key.clone()));
-            plan.writes.push(orphan(bound.dentry.ino, bucket));
-        }
-        let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
-        plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), -count));
-        prune(view, &chain, &gone, env, &mut plan)?;
-        Ok(Step::Commit(plan, verdicts))
-    }
-}
-
-impl Remove<'_> {
-    /// Which of the names are bound and may go.
-    fn decide(
-        &self,
-        view: &mut View<'_>,
-        chain: &Chain,
-        plan: &mut Plan,
-    ) -> Result<(Vec<Removed>, Vec<Bound>), Halt> {
-        let slot =
-            |removal: &Removal| key::dentry(chain.deepest(), Skey::file(&removal.name).as_bytes());
-        let slots: Vec<Key> = self.removals.iter().map(slot).collect();
-        let conditional = self.removals.iter().any(|removal| removal.condition.is_some());
-        let found: Vec<Option<Followed>> = if conditional {
-            view.followed(&slots, &key::dentry_to_inode())?
-        } else {
-            view.many(&slots)?.into_iter().map(|value| value.map(|value| (value, None))).collect()
-        };
-        let (mut verdicts, mut gone) = (Vec::with_capacity(slots.len()), Vec::new());
-        for ((removal, slot), found) in self.removals.iter().zip(&slots).zip(found) {
-            // The answers of a plan that is committed rest on its guards, those of what stays too.
-            let Some((value, target)) = found else {
-                plan.guards.push(Guard::Absent(slot.clone()));
-                verdicts.push(match removal.condition {
-                    Some(_) => Err(FsError::NoSuchKey),
-                    None => Ok(false),
-                });
-                continue;
-            };
-            let bound = path::bound(slot, value)?;
-            if let Some(tags) = &removal.condition {
-                let inode_key = key::inode(bound.dentry.ino);
-                let record = target.ok_or(FsError::NoSuchKey)?;
-                let inode = decode(&inode_key, &record, Inode::decode)?;
-                plan.guards.push(Guard::Equals(inode_key, record));
-                if !inode.file().is_some_and(|file| tags.accepts(&file.tag)) {
-                    plan.guards.push(bound.guard());
-                    verdicts.push(Err(FsError::PreconditionFailed));
-                    continue;
-                }
-            }
-            verdicts.push(Ok(true));
-            gone.push(bound);
-        }
-        Ok((verdicts, gone))
-    }
-}
-
-/// Removes the implied directories that are empty once `gone` are, from the deepest up, and counts
-/// what is gone in the first that stays.
-fn prune(
-    view: &mut View<'_>,
-    chain: &Chain,
-    gone: &[Bound],
-    env: &Env,
-    plan: &mut Plan,
-) -> Result<(), Halt> {
-    let mut leaving: Vec<Bound> = gone.to_vec();
-    leaving.sort_by(|a, b| a.key.cmp(&b.key));
-    let implied = chain.directories.iter().rev().take_while(|directory| is_implied(directory));
-    let implied: Vec<&Bound> = implied.collect();
-    let mut parents: Vec<Ino> = implied.iter().map(|directory| directory.dentry.ino).collect();
-    // The first that stays whatever it holds: a directory somebody made, or the bucket.
-    let stays = chain.directories.len() - implied.len();
-    parents.push(match stays.checked_sub(1) {
-        Some(index) => chain.directories[index].dentry.ino,
-        None => chain.bucket.dentry.ino,
-    });
-
-    let sibling = match (&leaving[..], implied.first()) {
-        ([one], Some(directory)) => view.sibling(directory.dentry.ino, one.key.suffix()),
-        _ => None,
-    };
-    let mut level = 0;
-    if let Some(sibling) = sibling {
-        plan.guards.push(Guard::Present(sibling));
-    } else if !implied.is_empty() {
-        let range = |(index, directory): (usize, &&Bound)| {
-            let (start, end) = key::dentries(directory.dentry.ino);
-            let others = if index == 0 { leaving.len() } else { 1 };
-            let limit = u32::try_from(others + 1).unwrap_or(u32::MAX);
-            Read::Range { start, end, limit, follow: None }
-        };
-        let ranges: Vec<Read> = implied.iter().enumerate().map(range).collect();
-        let children = view.ranges(&ranges)?;
-        for (directory, children) in implied.iter().zip(children) {
-            let stays = children
-                .iter()
-                .find(|child| leaving.binary_search_by(|gone| gone.key.cmp(&child.key)).is_err());
-            if let Some(stays) = stays {
-                plan.guards.push(Guard::Present(stays.key.clone()));
-                break;
-            }
-            plan.guards.extend(empty_but(directory.dentry.ino, &leaving));
-            let ino = directory.dentry.ino;
-            plan.writes.push(Write::Delete(directory.key.clone()));
-            plan.writes.push(Write::Delete(key::inode(ino)));
-            plan.writes.push(Write::Clear(key::tally(ino, key::Count::Entries)));
-            plan.writes.push(Write::Clear(key::tally(ino, key::Count::Modified)));
-            leaving = vec![(*directory).clone()];
-            level += 1;
-        }
-    }
-    let count = i64::try_from(leaving.len()).unwrap_or(i64::MAX);
-    plan.writes.push(Write::Add(key::tally(parents[level], key::Count::Entries), -count));
-    plan.writes.push(Write::Max(key::tally(parents[level], key::Count::Modified), env.now.0));
-    Ok(())
-}
-
-/// Guards that a directory holds nothing but the names that leave it, which are in order.
-fn empty_but(directory: Ino, leaving: &[Bound]) -> Vec<Guard> {
-    let (mut start, end) = key::dentries(directory);
-    let mut guards = Vec::with_capacity(leaving.len() + 1);
-    for bound in leaving {
-        guards.push(Guard::Empty(start, bound.key.clone()));
-        start = after(&bound.key);
-    }
-    guards.push(Guard::Empty(start, end));
-    guards
-}
-
 /// The first key behind this one.
 pub(crate) fn after(key: &Key) -> Key {
     Key::from_bytes(Bytes::from([key.as_bytes(), &[0]].concat()))
-}
-
-/// Writes ahead of a [`Publish`] what does not fit its plan, under a number that nothing names yet.
-#[derive(Clone, Debug)]
-pub struct Stage<'a> {
-    /// The number.
-    pub ino: Ino,
-    /// A record that must be as it is.
-    pub assumption: Option<&'a Assumption>,
-    /// What is written.
-    pub writes: &'a [Write],
-}
-
-impl Operation for Stage<'_> {
-    type Output = ();
-
-    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
-        let mut plan = Plan::default();
-        if let Some(Assumption { key, value, otherwise }) = self.assumption {
-            if view.guess(key, Some(value)).as_ref() != Some(value) {
-                return Err((*otherwise).into());
-            }
-            plan.guards.push(Guard::Equals(key.clone(), value.clone()));
-        }
-        let mark = key::staged(env.session, self.ino);
-        plan.writes.push(Write::Put(mark.clone(), Mark.encode(&mark)));
-        plan.writes.extend_from_slice(self.writes);
-        Ok(Step::Commit(plan, ()))
-    }
-}
-
-/// Takes back what was staged; the mark that it is there goes last.
-///
-/// Only what belongs to the number goes. That the source of a copy owns its blocks too was written
-/// as well, and stays: it is true, and may have been before.
-#[derive(Clone, Debug)]
-pub struct Unstage<'a> {
-    /// The number it was staged under.
-    pub ino: Ino,
-    /// What was written.
-    pub writes: &'a [Write],
-    /// Whether this is all that is left of it.
-    pub last: bool,
-}
-
-impl Unstage<'_> {
-    fn is_own(&self, key: &Key) -> bool {
-        match key.space() {
-            key::space::SHARE => key.suffix().ends_with(&self.ino.0.to_be_bytes()),
-            key::space::MAP | key::space::PART_SUMS => key.partition() == self.ino.0,
-            _ => false,
-        }
-    }
-}
-
-impl Operation for Unstage<'_> {
-    type Output = ();
-
-    fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
-        let undo = |write: &Write| match write {
-            Write::Put(key, _) if self.is_own(key) => Some(Write::Delete(key.clone())),
-            _ => None,
-        };
-        let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };
-        plan.writes.extend(self.writes.iter().filter_map(undo));
-        if self.last {
-            plan.writes.push(Write::Delete(key::staged(env.session, self.ino)));
-        }
-        Ok(Step::Commit(plan, ()))
-    }
 }
 
 /// Replaces the tags that S3 keeps with an object. Neither its entity tag nor its time changes.

@@ -1,0 +1,89 @@
+//! What a plan takes for granted, and what is laid down ahead of a plan that could not carry it.
+
+use record::{Ino, Mark, key};
+use store::{Guard, Key, Plan, Value, Write};
+
+use crate::run::{Env, Operation, Step};
+use crate::view::View;
+use crate::{FsError, Halt};
+
+/// A record that a plan takes for granted, and what it means when it is not so.
+#[derive(Clone, Debug)]
+pub struct Assumption {
+    /// The record's key.
+    pub key: Key,
+    /// Its bytes.
+    pub value: Value,
+    /// The answer when the record is another, or gone.
+    pub otherwise: FsError,
+}
+
+/// Writes ahead of a [`crate::Publish`] what does not fit its plan, under a number that nothing names yet.
+#[derive(Clone, Debug)]
+pub struct Stage<'a> {
+    /// The number.
+    pub ino: Ino,
+    /// A record that must be as it is.
+    pub assumption: Option<&'a Assumption>,
+    /// What is written.
+    pub writes: &'a [Write],
+}
+
+impl Operation for Stage<'_> {
+    type Output = ();
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
+        let mut plan = Plan::default();
+        if let Some(Assumption { key, value, otherwise }) = self.assumption {
+            if view.guess(key, Some(value)).as_ref() != Some(value) {
+                return Err((*otherwise).into());
+            }
+            plan.guards.push(Guard::Equals(key.clone(), value.clone()));
+        }
+        let mark = key::staged(env.session, self.ino);
+        plan.writes.push(Write::Put(mark.clone(), Mark.encode(&mark)));
+        plan.writes.extend_from_slice(self.writes);
+        Ok(Step::Commit(plan, ()))
+    }
+}
+
+/// Takes back what was staged; the mark that it is there goes last.
+///
+/// Only what belongs to the number goes. That the source of a copy owns its blocks too was written
+/// as well, and stays: it is true, and may have been before.
+#[derive(Clone, Debug)]
+pub struct Unstage<'a> {
+    /// The number it was staged under.
+    pub ino: Ino,
+    /// What was written.
+    pub writes: &'a [Write],
+    /// Whether this is all that is left of it.
+    pub last: bool,
+}
+
+impl Unstage<'_> {
+    fn is_own(&self, key: &Key) -> bool {
+        match key.space() {
+            key::space::SHARE => key.suffix().ends_with(&self.ino.0.to_be_bytes()),
+            key::space::MAP | key::space::PART_SUMS => key.partition() == self.ino.0,
+            _ => false,
+        }
+    }
+}
+
+impl Operation for Unstage<'_> {
+    type Output = ();
+
+    fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
+        let undo = |write: &Write| match write {
+            Write::Put(key, _) if self.is_own(key) => Some(Write::Delete(key.clone())),
+            _ => None,
+        };
+        let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };
+        plan.writes.extend(self.writes.iter().filter_map(undo));
+        if self.last {
+            plan.writes.push(Write::Delete(key::staged(env.session, self.ino)));
+        }
+        Ok(Step::Commit(plan, ()))
+    }
+}
