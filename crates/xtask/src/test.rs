@@ -6,7 +6,7 @@
 mod clients;
 mod summary;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -127,7 +127,7 @@ impl Run<'_> {
         let mut minio = Server::minio(&tools.minio, &self.folder, None, self.stop)?;
         if rust {
             let endpoint = minio.endpoint.clone();
-            self.step("rust", |run| run.rust_tests(&endpoint))?;
+            self.step("rust", |run| run.rust_tests(&endpoint, &tools.minio))?;
         }
         clients::run(self, &wanted, &tools, &certificate, &minio)?;
         minio.child.check_alive()
@@ -189,13 +189,16 @@ impl Run<'_> {
     }
 
     /// All of cargo's tests, with the services that they otherwise do without.
-    fn rust_tests(&self, minio: &str) -> Result<Finding> {
+    ///
+    /// `minio` is an endpoint, and `program` what those start who stop and kill one.
+    fn rust_tests(&self, minio: &str, program: &Path) -> Result<Finding> {
         let mut command = self.workspace.cargo();
         command
             .args(["test", "--workspace", "--no-fail-fast"])
             .env("ASHLAR_TEST_S3_ENDPOINT", minio)
             .env("ASHLAR_TEST_S3_ACCESS_KEY", ACCESS_KEY)
             .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
+            .env("ASHLAR_TEST_MINIO", program)
             .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
             .env("ASHLAR_BIN", self.gateway());
         let mut finding = self.watch(command, "rust")?;

@@ -59,7 +59,7 @@ pub(super) fn violations(
             format!("{package} is an engine and may know store only, but reaches {name}")
         }));
     }
-    if package != "server" && !matches!(package, "tests" | "benches" | "sim") {
+    if package != "server" && !matches!(package, "it" | "benches" | "sim") {
         let engines = reached.iter().filter(|name| is_engine(name) && ours(name));
         found
             .extend(engines.map(|name| format!("only server names engines, {package} has {name}")));
