@@ -12,5 +12,6 @@ mod durability;
 mod listing;
 mod memory;
 mod outage;
+mod reading;
 mod servers;
 mod shutdown;

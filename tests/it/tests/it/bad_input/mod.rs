@@ -4,6 +4,7 @@
 //! as it was: content, tags, listing, the blocks on disk.
 
 mod bodies;
+mod connections;
 mod documents;
 mod names;
 mod requests;
