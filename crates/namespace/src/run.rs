@@ -49,11 +49,15 @@ pub enum Next<T> {
     Corrupt(Key, DecodeError),
 }
 
-/// How often an operation may be planned. Hints that turned out wrong are not believed again, so
-/// only real contention comes near.
+/// How often an operation may be planned without having met a record that it had not met before.
+/// Hints that turned out wrong are not believed again, so only real contention comes near; the
+/// depth of a path does not, though each of its directories may take a pass.
 pub const PASSES_MAX: u32 = 64;
 
-/// After so many passes hints are no longer asked.
+/// How often an operation may be planned at all: more than the deepest path takes.
+const PASSES_IN_ALL_MAX: u32 = 4_096;
+
+/// After so many passes that met nothing new hints are no longer asked.
 const PASSES_WITH_HINTS: u32 = 8;
 
 /// One operation under way.
@@ -62,24 +66,32 @@ pub struct Run<'a, O: Operation> {
     operation: &'a O,
     env: Env,
     view: View<'a>,
-    passes: u32,
+    /// Passes in all, and those that began with nothing new met.
+    passes: (u32, u32),
+    /// How many records had been met when the last pass began.
+    met: usize,
 }
 
 impl<'a, O: Operation> Run<'a, O> {
     /// Begins an operation.
     pub fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Run<'a, O> {
-        Run { operation, env, view: View::new(hints), passes: 0 }
+        Run { operation, env, view: View::new(hints), passes: (0, 0), met: 0 }
     }
 
     /// Plans until something must be read or committed, or the answer is there.
     pub fn advance(&mut self) -> Next<O::Output> {
-        self.passes += 1;
-        if self.passes > PASSES_MAX {
+        let (all, again) = &mut self.passes;
+        *all += 1;
+        if self.view.met() == self.met {
+            *again += 1;
+            if *again == PASSES_WITH_HINTS {
+                self.view.distrust();
+            }
+        }
+        if *again > PASSES_MAX || *all > PASSES_IN_ALL_MAX {
             return Next::Done(Err(FsError::Contended));
         }
-        if self.passes == PASSES_WITH_HINTS {
-            self.view.distrust();
-        }
+        self.met = self.view.met();
         self.view.begin();
         match self.operation.plan(&mut self.view, &self.env) {
             Err(Halt::Need) => Next::Read(self.view.asked()),

@@ -5,7 +5,7 @@
 //! answer may not: [`crate::Run`] turns every hint that an answer used into a fact first, by
 //! reading all that the pass asked for once more, in one round trip.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
 use record::{DecodeError, Ino};
@@ -49,8 +49,12 @@ pub struct View<'h> {
     tallies: HashMap<TallyKey, i64>,
     /// What this operation learnt before the last snapshot: newer than the hints, but hearsay.
     stale: HashMap<Key, Option<Value>>,
+    /// Every record and range that was ever learnt of.
+    met: HashSet<Key>,
     /// Everything this pass asked for, in order, each once.
     asked: Vec<Read>,
+    /// The same, to tell what was asked for already.
+    asked_once: HashSet<Read>,
     /// Whether this pass used anything that is not a fact.
     hearsay: bool,
 }
@@ -64,13 +68,15 @@ impl<'h> View<'h> {
             ranges: HashMap::new(),
             tallies: HashMap::new(),
             stale: HashMap::new(),
+            met: HashSet::new(),
             asked: Vec::new(),
+            asked_once: HashSet::new(),
             hearsay: false,
         }
     }
 
     fn ask(&mut self, read: Read) {
-        if !self.asked.contains(&read) {
+        if self.asked_once.insert(read.clone()) {
             self.asked.push(read);
         }
     }
@@ -180,12 +186,18 @@ impl<'h> View<'h> {
     /// Begins a pass.
     pub(crate) fn begin(&mut self) {
         self.asked.clear();
+        self.asked_once.clear();
         self.hearsay = false;
     }
 
     /// What the pass asked for.
     pub(crate) fn asked(&self) -> Vec<Read> {
         self.asked.clone()
+    }
+
+    /// How many records and ranges this operation has met.
+    pub(crate) fn met(&self) -> usize {
+        self.met.len()
     }
 
     /// Whether the pass used anything that is not a fact.
@@ -199,6 +211,10 @@ impl<'h> View<'h> {
         self.ranges.clear();
         self.tallies.clear();
         for (read, found) in reads.into_iter().zip(found) {
+            let (Read::Record { key, .. }
+            | Read::Range { start: key, .. }
+            | Read::Tally(TallyKey(key))) = &read;
+            self.met.insert(key.clone());
             match (read, found) {
                 (Read::Record { key, follow }, Found::Record(entry)) => {
                     let target = entry.as_ref().zip(follow.as_ref());
@@ -229,6 +245,7 @@ impl<'h> View<'h> {
         self.ranges.clear();
         self.tallies.clear();
         self.stale.remove(&key);
+        self.met.insert(key.clone());
         if let Some(found) = found {
             self.stale.insert(key, found);
         }
@@ -237,6 +254,7 @@ impl<'h> View<'h> {
     /// Forgets everything but what a hint-free read would tell.
     pub(crate) fn distrust(&mut self) {
         self.hints = &NoHints;
+        self.met.clear();
         self.stale.clear();
         self.records.clear();
         self.ranges.clear();

@@ -10,7 +10,7 @@ use namespace::{
     UploadName, WriteCondition, end_upload,
 };
 use record::{Bucket, Ino, Inode, ObjectHeaders, Part, Timestamp, Upload, UploadState, key};
-use store::{MemoryStore, MetaStore, Value, Verdict, Write};
+use store::{Found, MemoryStore, MetaStore, Plan, Value, Verdict, Write};
 
 use crate::audit;
 use crate::world::{NONCE, State, file, tag};
@@ -250,6 +250,8 @@ pub(crate) trait Actor {
     fn step(&mut self, store: &MemoryStore);
     /// The answer, once it is there.
     fn answer(&self) -> Option<&str>;
+    /// The plan that the next step commits, if it commits one.
+    fn plan(&self) -> Option<&Plan>;
     /// A hash of each of the store's answers so far.
     fn met(&self) -> Vec<u64>;
 }
@@ -261,9 +263,21 @@ struct Steps<'a, O: Operation> {
     met: Vec<u64>,
 }
 
-fn hash(found: &impl Debug) -> u64 {
+fn hash(found: &[Found]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    format!("{found:?}").hash(&mut hasher);
+    for found in found {
+        let entries = match found {
+            Found::Record(entry) => entry.as_slice(),
+            Found::Range(entries) => entries,
+            Found::Tally(tally) => {
+                tally.hash(&mut hasher);
+                continue;
+            }
+        };
+        entries.len().hash(&mut hasher);
+        let parts = entries.iter().map(|entry| (&entry.key, &entry.value, &entry.target));
+        parts.for_each(|parts| parts.hash(&mut hasher));
+    }
     hasher.finish()
 }
 
@@ -275,11 +289,11 @@ where
     fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Steps<'a, O> {
         let run = Run::new(operation, env, hints);
         let mut steps = Steps { run, next: None, answer: None, met: Vec::new() };
-        steps.plan();
+        steps.advance();
         steps
     }
 
-    fn plan(&mut self) {
+    fn advance(&mut self) {
         match self.run.advance() {
             Next::Done(answer) => self.answer = Some(format!("{answer:?}")),
             Next::Corrupt(key, error) => panic!("{key:?}: {error}"),
@@ -299,7 +313,7 @@ where
                 let found = block_on(store.read(&reads)).unwrap();
                 self.met.push(hash(&found));
                 self.run.learn(reads, found);
-                self.plan();
+                self.advance();
             }
             Some(Next::Commit(plan, output)) => {
                 audit::contract(&plan);
@@ -308,9 +322,11 @@ where
                         self.answer = Some(format!("{:?}", Ok::<_, FsError>(output)));
                     }
                     Verdict::Refused { guard, found } => {
-                        self.met.push(hash(&(guard, &found)));
+                        let mut hasher = DefaultHasher::new();
+                        (guard, &found).hash(&mut hasher);
+                        self.met.push(hasher.finish());
                         self.run.refused(&plan.guards[guard], found);
-                        self.plan();
+                        self.advance();
                     }
                 }
             }
@@ -320,6 +336,13 @@ where
 
     fn answer(&self) -> Option<&str> {
         self.answer.as_deref()
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        match &self.next {
+            Some(Next::Commit(plan, _)) => Some(plan),
+            _ => None,
+        }
     }
 
     fn met(&self) -> Vec<u64> {

@@ -1,1 +1,109 @@
-//! buckets
+//! Buckets and access records: answers and costs.
+
+use namespace::{
+    CreateBucket, DeleteBucket, FindBucket, FsError, ListBuckets, ListPolicies, ListUsers,
+    SetBucket, SetRecord,
+};
+use record::{Bucket, Ino, PolicyRecord, User};
+
+use crate::acts::ID;
+use crate::listing::put;
+use crate::uploads::begin;
+use crate::world::{World, cost};
+
+fn names(world: &World, prefix: &[u8], after: Option<&[u8]>, limit: u32) -> Vec<String> {
+    let found = world.cold(&ListBuckets { prefix, after, limit }).0.unwrap();
+    found.into_iter().map(|bucket| String::from_utf8(bucket.name).unwrap()).collect()
+}
+
+#[test]
+fn a_bucket_is_made_once_and_found() {
+    let world = World::empty();
+    let settings = Bucket { owner: "me".to_owned(), refuse_overlap: true, ..Bucket::default() };
+    let ino = world.ino();
+    let make = CreateBucket { name: b"one", ino, settings: &settings, owner: (3, 4) };
+    assert_eq!(world.warm(&make), (Ok(()), cost(0, 1)));
+    world.audit();
+    let again = CreateBucket { ino: world.ino(), ..make };
+    assert_eq!(world.warm(&again), (Err(FsError::BucketExists), cost(1, 0)));
+    assert_eq!(world.cold(&again), (Err(FsError::BucketExists), cost(1, 1)));
+
+    let find = FindBucket { name: b"one" };
+    let (found, spent) = world.warm(&find);
+    let found = found.unwrap();
+    assert_eq!((found.ino, &found.settings, spent), (ino, &settings, cost(1, 0)));
+    assert_eq!((world.cold(&find).0, world.cold(&find).1), (Ok(found), cost(2, 0)));
+    assert_eq!(world.cold(&FindBucket { name: b"two" }).0, Err(FsError::NoSuchBucket));
+
+    let tags = [("k".to_owned(), "v".to_owned())];
+    assert_eq!(world.warm(&SetBucket { name: b"one", tags: &tags }), (Ok(()), cost(0, 1)));
+    let settings = Bucket { tags: tags.to_vec(), ..settings };
+    assert_eq!(world.cold(&find).0.unwrap().settings, settings);
+    let absent = SetBucket { name: b"two", tags: &tags };
+    assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
+}
+
+#[test]
+fn buckets_are_listed_by_name() {
+    let world = World::empty();
+    for name in ["b", "a-b", "a", "a.c", "ab"] {
+        world.make_bucket(name.as_bytes());
+    }
+    assert_eq!(names(&world, b"", None, 100), ["a", "a-b", "a.c", "ab", "b"]);
+    assert_eq!(names(&world, b"", None, 2), ["a", "a-b"]);
+    assert_eq!(names(&world, b"", Some(b"a-b"), 2), ["a.c", "ab"]);
+    assert_eq!(names(&world, b"a", Some(b"a"), 100), ["a-b", "a.c", "ab"]);
+    assert_eq!(names(&world, b"c", None, 100), [""; 0]);
+    let (_, spent) = world.cold(&ListBuckets { prefix: b"", after: None, limit: 100 });
+    assert_eq!(spent, cost(2, 0));
+}
+
+#[test]
+fn only_an_empty_bucket_goes() {
+    let world = World::new();
+    let delete = DeleteBucket { name: b"b" };
+    put(&world, b"a/x");
+    assert_eq!(world.warm(&delete), (Err(FsError::BucketNotEmpty), cost(1, 0)));
+    let names = [namespace::Removal { name: b"x".to_vec(), condition: None }];
+    let directories = [b"a".to_vec()];
+    let remove = namespace::Remove { bucket: b"b", directories: &directories, removals: &names };
+    world.warm(&remove).0.unwrap();
+    // An open upload does not hold it, nor what its memory tells of a bucket that is gone.
+    begin(&world, b"a/x", ID);
+    assert_eq!(world.warm(&delete), (Ok(()), cost(1, 1)));
+    world.audit();
+    assert_eq!(world.warm(&delete).0, Err(FsError::NoSuchBucket));
+    let state = world.state();
+    assert!(!state.records.contains_key(&record::key::bucket(Ino(1_024))));
+    assert!(state.records.contains_key(&record::key::orphan(Ino(1_024))));
+    world.make_bucket(b"b");
+    assert_eq!(world.cold(&delete), (Ok(()), cost(2, 1)));
+    world.audit();
+}
+
+#[test]
+fn access_keys_and_policies_come_and_go() {
+    let world = World::empty();
+    let user = |uid| User {
+        sealed_secret: vec![1, 2, 3],
+        enabled: true,
+        uid,
+        gid: 5,
+        policies: vec!["readwrite".to_owned()],
+    };
+    let set = |operation: &SetRecord| world.cold(operation);
+    assert_eq!(set(&SetRecord::user("B", Some(&user(1)))), (Ok(false), cost(1, 1)));
+    assert_eq!(set(&SetRecord::user("A", Some(&user(2)))).0, Ok(false));
+    assert_eq!(set(&SetRecord::user("B", Some(&user(3)))).0, Ok(true));
+    let listed = vec![("A".to_owned(), user(2)), ("B".to_owned(), user(3))];
+    let (users, spent) = world.cold(&ListUsers);
+    assert!(users.unwrap() == listed && spent == cost(1, 0));
+    assert_eq!(set(&SetRecord::user("A", None)), (Ok(true), cost(1, 1)));
+    assert_eq!(set(&SetRecord::user("A", None)), (Ok(false), cost(1, 0)));
+    assert!(world.cold(&ListUsers).0.unwrap() == listed[1..]);
+
+    let policy = PolicyRecord("{}".to_owned());
+    assert_eq!(world.cold(&ListPolicies).0, Ok(vec![]));
+    assert_eq!(set(&SetRecord::policy("p", Some(&policy))).0, Ok(false));
+    assert_eq!(world.cold(&ListPolicies), (Ok(vec![("p".to_owned(), policy)]), cost(1, 0)));
+}

@@ -1,1 +1,202 @@
-//! objects
+//! Objects: what looking up, publishing and tagging answer and cost.
+
+use namespace::{
+    FsError, Lookup, NoHints, Overlap, Publish, Published, SetTags, TagMatch, WriteCondition,
+};
+use record::{Ino, Tag};
+
+use crate::acts::{self, Act, Prepared, if_match};
+use crate::world::{Cost, State, World, cost, file, path, tag};
+
+fn publish(
+    world: &World,
+    warm: bool,
+    object: &[u8],
+    n: u8,
+    condition: &WriteCondition,
+    overlap: Overlap,
+) -> (Result<Published, FsError>, Cost) {
+    let path = path(object);
+    let fresh: Vec<Ino> = path.directories.iter().map(|_| world.ino()).collect();
+    let publish = Publish {
+        path: &path,
+        ino: world.ino(),
+        fresh: &fresh,
+        inode: &file(n),
+        condition,
+        overlap,
+        assumptions: &[],
+        writes: &[],
+    };
+    let answer = if warm { world.warm(&publish) } else { world.cold(&publish) };
+    world.audit();
+    answer
+}
+
+/// Puts an object; answers whether it replaced one, and the cost.
+fn put(world: &World, warm: bool, object: &[u8], n: u8) -> (bool, Cost) {
+    let (answer, cost) = publish(world, warm, object, n, &WriteCondition::None, Overlap::Allow);
+    (answer.expect("a PUT").replaced.is_some(), cost)
+}
+
+fn look(world: &World, warm: bool, object: &[u8]) -> (Result<Option<Tag>, FsError>, Cost) {
+    let path = path(object);
+    let lookup = Lookup { path: &path };
+    let (answer, cost) = if warm { world.warm(&lookup) } else { world.cold(&lookup) };
+    (answer.map(|found| found.inode.file().map(|file| file.tag)), cost)
+}
+
+#[test]
+fn a_put_is_one_commit_when_its_parents_are_remembered() {
+    let world = World::new();
+    assert_eq!(put(&world, true, b"x", 1), (false, cost(0, 1)), "new");
+    assert_eq!(put(&world, true, b"x", 2), (true, cost(0, 1)), "over what is remembered");
+    assert_eq!(put(&world, true, b"a/b/c/x", 3), (false, cost(0, 1)), "with its parents");
+    assert_eq!(put(&world, true, b"a/b/c/y", 4), (false, cost(0, 1)), "beside another");
+    assert_eq!(put(&world, true, b"a/b/d/y", 5), (false, cost(0, 1)), "with one parent");
+    assert_eq!(put(&world, true, b"a//x", 6), (false, cost(0, 1)));
+    assert_eq!(put(&world, true, b"a/", 7), (false, cost(0, 1)), "a marker");
+}
+
+#[test]
+fn a_put_that_remembers_nothing_is_refused_once_for_all_that_it_guessed_wrong() {
+    let world = World::new();
+    // The bucket, then the plan.
+    assert_eq!(put(&world, false, b"a/b/x", 1), (false, cost(1, 1)));
+    // Each directory that exists refuses one plan.
+    assert_eq!(put(&world, false, b"a/b/y", 2), (false, cost(1, 3)));
+    // And the file that is replaced another.
+    assert_eq!(put(&world, false, b"a/b/y", 3), (true, cost(1, 4)));
+}
+
+/// Four hundred directories, each of which takes a pass of its own when nothing is remembered.
+static DEEP: [u8; 400] = [b'/'; 400];
+
+#[test]
+fn a_deep_path_is_not_contention() {
+    let world = World::new();
+    let run =
+        |act: &Act, first| Prepared::new(act, &State::default(), first).run(&world.store, &NoHints);
+    let replaced = |answer: String, what: &str| assert!(answer.starts_with(what), "{answer}");
+    replaced(run(&acts::put(&DEEP, 1), 10_000), "Ok(Published { replaced: None");
+    replaced(run(&acts::put(&DEEP, 2), 20_000), "Ok(Published { replaced: Some(Ino(10000))");
+    replaced(run(&Act::Look(&DEEP), 30_000), "Ok(Found { bucket: Ino(1024), ino: Ino(20000)");
+    replaced(run(&acts::remove(&DEEP, &[b""]), 40_000), "Ok([Ok(true)])");
+    world.audit();
+}
+
+#[test]
+fn a_condition_is_decided_by_the_commit() {
+    let world = World::new();
+    let run = |warm, object: &[u8], n, condition: WriteCondition| {
+        let (answer, cost) = publish(&world, warm, object, n, &condition, Overlap::Allow);
+        (answer.map(|published| published.replaced.is_some()), cost)
+    };
+    let any = WriteCondition::IfMatch(TagMatch::Any);
+    let absent = WriteCondition::IfAbsent;
+    assert_eq!(run(true, b"x", 1, absent.clone()), (Ok(false), cost(0, 1)));
+    // The refusal rests on what is remembered, and so is read before it is answered.
+    assert_eq!(run(true, b"x", 2, absent.clone()), (Err(FsError::PreconditionFailed), cost(1, 0)));
+    assert_eq!(run(false, b"x", 2, absent.clone()), (Err(FsError::PreconditionFailed), cost(2, 1)));
+    assert_eq!(run(true, b"x", 3, if_match(1)), (Ok(true), cost(0, 1)));
+    assert_eq!(run(true, b"x", 4, if_match(1)), (Err(FsError::PreconditionFailed), cost(1, 0)));
+    assert_eq!(run(false, b"x", 5, if_match(3)), (Ok(true), cost(2, 1)));
+    assert_eq!(run(true, b"x", 6, any.clone()).0, Ok(true));
+    assert_eq!(run(false, b"y", 7, any.clone()).0, Err(FsError::NoSuchKey));
+    assert_eq!(run(true, b"a/b", 7, any.clone()).0, Err(FsError::NoSuchKey), "no parent either");
+    assert_eq!(run(true, b"a/b", 7, absent).0, Ok(false));
+    assert_eq!(look(&world, true, b"x"), (Ok(Some(tag(6))), cost(1, 0)));
+}
+
+#[test]
+fn a_refused_put_leaves_no_trace() {
+    let world = World::new();
+    put(&world, true, b"a/x", 1);
+    let before = world.state();
+    for (object, condition, overlap) in [
+        (&b"a/x"[..], WriteCondition::IfAbsent, Overlap::Allow),
+        (b"a/x", if_match(2), Overlap::Allow),
+        (b"b/c/d", if_match(2), Overlap::Allow),
+        (b"a/x/y", WriteCondition::None, Overlap::Refuse),
+        (b"a", WriteCondition::None, Overlap::Refuse),
+    ] {
+        for warm in [false, true] {
+            let (answer, _) = publish(&world, warm, object, 9, &condition, overlap);
+            assert!(answer.is_err(), "{object:?}");
+            assert_eq!(world.state(), before, "{object:?}");
+        }
+    }
+}
+
+#[test]
+fn overlaps_are_refused_where_the_bucket_says_so() {
+    let world = World::new();
+    put(&world, true, b"a/b/c", 1);
+    let alone = |warm, object: &[u8]| {
+        let none = WriteCondition::None;
+        publish(&world, warm, object, 2, &none, Overlap::Refuse).0.map(|_| ())
+    };
+    for warm in [false, true] {
+        assert_eq!(alone(warm, b"a"), Err(FsError::OverlapsDirectory));
+        assert_eq!(alone(warm, b"a/b"), Err(FsError::OverlapsDirectory));
+        assert_eq!(alone(warm, b"a/b/c/d"), Err(FsError::OverlapsFile));
+        assert_eq!(alone(warm, b"a/b/c/d/e"), Err(FsError::OverlapsFile));
+        assert_eq!(alone(warm, b"a/b/c/"), Err(FsError::OverlapsFile));
+        assert_eq!(alone(warm, b"a/b/c"), Ok(()), "over itself");
+        assert_eq!(alone(warm, b"a/b/"), Ok(()), "a marker beside what is in its directory");
+    }
+    let none = WriteCondition::None;
+    let (answer, spent) = publish(&world, true, b"a/b/d", 1, &none, Overlap::Refuse);
+    assert!(answer.is_ok());
+    assert_eq!(spent, cost(0, 1), "what is guessed absent costs nothing");
+}
+
+#[test]
+fn a_lookup_is_one_read_when_its_parents_are_remembered() {
+    let world = World::new();
+    put(&world, true, b"a/b/x", 1);
+    assert_eq!(look(&world, true, b"a/b/x"), (Ok(Some(tag(1))), cost(1, 0)));
+    assert_eq!(look(&world, true, b"a/b/y"), (Err(FsError::NoSuchKey), cost(1, 0)));
+    // The bucket, two directories, the file with its inode.
+    assert_eq!(look(&world, false, b"a/b/x"), (Ok(Some(tag(1))), cost(4, 0)));
+    assert_eq!(look(&world, false, b"c/d/e"), (Err(FsError::NoSuchKey), cost(2, 0)));
+    for absent in [&b"a"[..], b"a/b", b"a/", b"a/b/", b"a/b/x/", b"", b"a//b/x"] {
+        assert_eq!(look(&world, true, absent).0, Err(FsError::NoSuchKey), "{absent:?}");
+    }
+    let elsewhere = namespace::Path::new(b"c", b"x");
+    let found = world.cold(&Lookup { path: &elsewhere });
+    assert_eq!((found.0.err(), found.1), (Some(FsError::NoSuchBucket), cost(1, 0)));
+}
+
+#[test]
+fn an_empty_directory_that_somebody_made_is_an_object() {
+    let world = World::new();
+    let directory = world.mkdir(Ino(1_024), &[b"a", b"b"]);
+    let at = path(b"a/b/");
+    let found = world.warm(&Lookup { path: &at }).0.unwrap();
+    assert_eq!((found.ino, found.inode.file()), (directory, None));
+    assert_eq!(look(&world, false, b"a/").0, Err(FsError::NoSuchKey), "something is in it");
+    put(&world, true, b"a/b/x", 1);
+    assert_eq!(look(&world, true, b"a/b/").0, Err(FsError::NoSuchKey));
+    put(&world, true, b"a/b/", 2);
+    assert_eq!(look(&world, true, b"a/b/").0, Ok(Some(tag(2))), "its marker");
+}
+
+#[test]
+fn tags_change_nothing_else() {
+    let world = World::new();
+    put(&world, true, b"a/x", 1);
+    let (at, tags) = (path(b"a/x"), [("k".to_owned(), "v".to_owned())]);
+    let before = world.warm(&Lookup { path: &at }).0.unwrap();
+    let set = SetTags { path: &at, tags: &tags };
+    assert_eq!(world.warm(&set), (Ok(()), cost(0, 1)));
+    let after = world.warm(&Lookup { path: &at }).0.unwrap();
+    let (old, new) = (before.inode.file().unwrap(), after.inode.file().unwrap());
+    assert_eq!(new.object.tags, tags);
+    assert_eq!((old.tag, old.size), (new.tag, new.size));
+    assert_eq!(before.inode.attributes, after.inode.attributes);
+    assert_eq!(world.cold(&SetTags { path: &at, tags: &[] }), (Ok(()), cost(3, 1)));
+    assert_eq!(world.warm(&Lookup { path: &at }).0.unwrap().inode, before.inode);
+    let absent = path(b"a/y");
+    assert_eq!(world.warm(&SetTags { path: &absent, tags: &tags }).0, Err(FsError::NoSuchKey));
+}

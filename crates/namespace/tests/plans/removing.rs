@@ -1,1 +1,178 @@
-//! removing
+//! Removing names: what goes, what stays, what it costs.
+
+use std::collections::BTreeSet;
+
+use namespace::{FsError, ListQuery, NoHints, Removal, Remove, Removed, TagMatch};
+use record::Ino;
+
+use crate::listing::put;
+use crate::world::{Cost, World, cost, path, tag};
+
+fn remove(
+    world: &World,
+    warm: bool,
+    directory: &[u8],
+    names: &[(&[u8], Option<TagMatch>)],
+) -> (Result<Vec<Removed>, FsError>, Cost) {
+    let directories = path(directory).directories;
+    let removal = |(name, condition): &(&[u8], Option<TagMatch>)| Removal {
+        name: name.to_vec(),
+        condition: condition.clone(),
+    };
+    let removals: Vec<Removal> = names.iter().map(removal).collect();
+    let remove = Remove { bucket: b"b", directories: &directories, removals: &removals };
+    let answer = if warm { world.warm(&remove) } else { world.cold(&remove) };
+    world.audit();
+    answer
+}
+
+/// Removes one name without a condition.
+fn one(world: &World, warm: bool, directory: &[u8], name: &[u8]) -> (bool, Cost) {
+    let (answer, cost) = remove(world, warm, directory, &[(name, None)]);
+    (answer.unwrap() == [Ok(true)], cost)
+}
+
+/// How many directories there are below the bucket.
+fn directories(world: &World) -> usize {
+    let keys = world.state().records.into_keys();
+    let is_directory = |key: &store::Key| key.suffix().ends_with(b"/") && key.partition() != 1;
+    let dentry = record::key::space::DENTRY;
+    keys.filter(|key| key.space() == dentry && is_directory(key)).count()
+}
+
+fn shown(world: &World) -> BTreeSet<Vec<u8>> {
+    let query = ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
+    let page = world.list(b"b", &query, &NoHints).0.unwrap();
+    page.entries.iter().map(|entry| entry.key().to_vec()).collect()
+}
+
+#[test]
+fn a_removal_is_one_commit_when_a_sibling_is_remembered() {
+    let world = World::new();
+    for object in [&b"a/b/x"[..], b"a/b/y", b"z"] {
+        put(&world, object);
+    }
+    assert_eq!(one(&world, true, b"a/b/", b"x"), (true, cost(0, 1)));
+    assert_eq!(one(&world, true, b"", b"z"), (true, cost(0, 1)), "the bucket stays anyway");
+    assert_eq!(one(&world, true, b"a/b/", b"x"), (false, cost(1, 0)), "gone already");
+    assert_eq!(one(&world, true, b"c/", b"x"), (false, cost(1, 0)), "never there");
+    assert_eq!(one(&world, true, b"a/b/", b"y"), (true, cost(1, 1)), "the last of three");
+    assert_eq!(directories(&world), 0);
+    assert!(shown(&world).is_empty());
+}
+
+#[test]
+fn a_removal_that_remembers_nothing_reads_its_way_down() {
+    let world = World::new();
+    put(&world, b"a/b/x");
+    put(&world, b"a/b/y");
+    // The bucket, two directories, the name, what else is in its directories.
+    assert_eq!(one(&world, false, b"a/b/", b"x"), (true, cost(5, 1)));
+    assert_eq!(one(&world, false, b"a/b/", b"x"), (false, cost(4, 0)));
+    assert_eq!(one(&world, false, b"a/b/", b"y"), (true, cost(5, 1)));
+}
+
+#[test]
+fn the_last_key_takes_implied_directories_along_and_no_others() {
+    let world = World::new();
+    world.mkdir(Ino(1_024), &[b"a", b"made"]);
+    put(&world, b"a/made/b/c/x");
+    put(&world, b"a/made/b/y");
+    assert_eq!(directories(&world), 4);
+    assert!(one(&world, true, b"a/made/b/c/", b"x").0);
+    assert_eq!(directories(&world), 3, "b holds y");
+    assert!(one(&world, true, b"a/made/b/", b"y").0);
+    assert_eq!(directories(&world), 2, "what somebody made stays");
+    assert_eq!(shown(&world), BTreeSet::from([b"a/made/".to_vec()]));
+    assert!(!one(&world, true, b"a/made/", b"").0, "an S3 DELETE never removes it");
+    assert_eq!(directories(&world), 2);
+}
+
+#[test]
+fn a_marker_keeps_its_directory() {
+    let world = World::new();
+    put(&world, b"a/");
+    put(&world, b"a/x");
+    assert!(one(&world, true, b"a/", b"x").0);
+    assert_eq!(shown(&world), BTreeSet::from([b"a/".to_vec()]));
+    put(&world, b"a/x");
+    assert!(one(&world, true, b"a/", b"").0);
+    assert_eq!(shown(&world), BTreeSet::from([b"a/x".to_vec()]), "its children stay");
+    assert!(one(&world, true, b"a/", b"x").0);
+    assert_eq!(directories(&world), 0);
+}
+
+#[test]
+fn many_names_of_one_directory_are_one_plan() {
+    let world = World::new();
+    let names: Vec<Vec<u8>> = (0..250).map(|n| format!("{n:03}").into_bytes()).collect();
+    for name in &names {
+        put(&world, &[b"a/b/", &name[..]].concat());
+    }
+    put(&world, b"a/b/stays");
+    let batch = |from: usize, to: usize| -> Vec<(&[u8], Option<TagMatch>)> {
+        names[from..to].iter().map(|name| (&name[..], None)).collect()
+    };
+    let (answer, spent) = remove(&world, true, b"a/b/", &batch(0, 249));
+    assert_eq!((answer.unwrap(), spent), (vec![Ok(true); 249], cost(1, 1)));
+    assert_eq!(directories(&world), 2);
+    let mut rest = batch(0, 250);
+    rest.push((b"stays", None));
+    let (answer, spent) = remove(&world, false, b"a/b/", &rest);
+    let mut expected = vec![Ok(false); 249];
+    expected.extend([Ok(true), Ok(true)]);
+    assert_eq!((answer.unwrap(), spent), (expected, cost(5, 1)));
+    assert_eq!(directories(&world), 0);
+
+    names.iter().for_each(|name| put(&world, &[b"a/b/", &name[..]].concat()));
+    let (answer, spent) = remove(&world, true, b"a/b/", &batch(0, 250));
+    assert_eq!((answer.unwrap(), spent), (vec![Ok(true); 250], cost(1, 1)));
+    assert_eq!(directories(&world), 0, "and their directories with them");
+}
+
+#[test]
+fn a_condition_holds_back_its_own_name_alone() {
+    let world = World::new();
+    for object in [&b"a/x"[..], b"a/y", b"a/z"] {
+        put(&world, object);
+    }
+    // Keys of three bytes are files of four.
+    let (fits, other) = (TagMatch::OneOf(vec![tag(4)]), TagMatch::OneOf(vec![tag(9)]));
+    let names = [
+        (&b"x"[..], Some(fits.clone())),
+        (b"y", Some(other)),
+        (b"none", Some(TagMatch::Any)),
+        (b"z", None),
+        (b"neither", None),
+    ];
+    for warm in [false, true] {
+        let (answer, _) = remove(&world, warm, b"a/", &names);
+        let (failed, absent) = (Err(FsError::PreconditionFailed), Err(FsError::NoSuchKey));
+        let expected = if warm {
+            vec![absent, failed, absent, Ok(false), Ok(false)]
+        } else {
+            vec![Ok(true), failed, absent, Ok(true), Ok(false)]
+        };
+        assert_eq!(answer.unwrap(), expected);
+    }
+    assert_eq!(shown(&world), BTreeSet::from([b"a/y".to_vec()]));
+    let (answer, spent) = remove(&world, true, b"a/", &[(b"y", Some(fits.clone()))]);
+    assert_eq!((answer.unwrap(), spent.commits), (vec![Ok(true)], 1));
+    let (answer, _) = remove(&world, true, b"a/", &[(b"y", Some(fits))]);
+    assert_eq!(answer.unwrap(), [Err(FsError::NoSuchKey)], "its directory is gone too");
+}
+
+#[test]
+fn a_removal_remembered_wrongly_is_still_answered_rightly() {
+    let world = World::new();
+    put(&world, b"a/x");
+    // Memory says that y is absent, and it is not.
+    assert!(!one(&world, true, b"a/", b"y").0);
+    let mut elsewhere = World::of(&world.state());
+    put(&elsewhere, b"a/y");
+    elsewhere.memory = world.memory;
+    let world = elsewhere;
+    let (answer, _) = remove(&world, true, b"a/", &[(b"x", None), (b"y", None)]);
+    assert_eq!(answer.unwrap(), [Ok(true), Ok(true)]);
+    assert_eq!(directories(&world), 0);
+}

@@ -61,11 +61,13 @@ impl World {
 
     /// A volume in this state, of which nothing is remembered.
     pub(crate) fn of(state: &State) -> World {
+        let inodes = state.records.keys().filter(|key| key.space() == key::space::INODE);
+        let next = inodes.map(|key| key.partition() + 1).max().unwrap_or(Ino::FIRST_LEASED.0);
         let world = World {
             store: MemoryStore::new(),
             memory: Memory::default(),
             now: Cell::new(1_000_000),
-            next: Cell::new(Ino::FIRST_LEASED.0),
+            next: Cell::new(next),
         };
         let puts = state.records.iter().map(|(key, value)| Write::Put(key.clone(), value.clone()));
         let sets = state.tallies.iter().map(|(key, value)| Write::Set(key.clone(), *value));
