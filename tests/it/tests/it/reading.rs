@@ -80,8 +80,7 @@ fn an_answer_is_of_one_version() {
     let stop = &AtomicBool::new(false);
     let mut seen = [0; 4];
     std::thread::scope(|scope| {
-        for writer in 0..4 {
-            let version = &versions[writer];
+        for version in &versions {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     client.put("/box/key", version).expect(200);
