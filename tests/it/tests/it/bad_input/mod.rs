@@ -8,6 +8,7 @@ mod connections;
 mod documents;
 mod names;
 mod requests;
+mod rights;
 mod signatures;
 
 use std::time::Duration;
