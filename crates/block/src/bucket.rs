@@ -34,7 +34,10 @@ use record::{BlockId, Nonce};
 
 use self::fault::Answer;
 pub use self::options::{BucketOptions, Secret};
-use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, place};
+use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
+use crate::{
+    BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_BYTES_MAX, SealedBlock, place,
+};
 
 /// How long an unused connection is kept: less than MinIO and AWS keep theirs, so that no request
 /// meets a connection that the other side is closing.
@@ -48,6 +51,9 @@ const PAGE_KEYS: i32 = 1_000;
 
 /// The object that a probe writes. No session has a name like this.
 const PROBE: &str = "probe";
+
+/// The object that says whose blocks these are. No session has a name like this.
+const MARK: &str = "volume";
 
 /// Blocks as objects of an S3 bucket.
 pub struct BucketBlocks {
@@ -130,6 +136,32 @@ impl BucketBlocks {
             .send();
         let sent = self.ask(self.block_timeout, doing, sending).await?;
         Ok(sent.map(|_| ()))
+    }
+
+    /// GET of a range, cut where the object ends; `None` if there is no object.
+    async fn get_object(
+        &self,
+        key: String,
+        bytes: Range<u64>,
+        doing: &str,
+    ) -> Result<Option<Bytes>, BlockError> {
+        let most = bytes.end.saturating_sub(bytes.start);
+        // S3 has no range without bytes: ask for one, to learn whether the object is there.
+        let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
+        let range = format!("bytes={}-{last}", bytes.start);
+        let sending = self.client.get_object().bucket(&self.bucket).key(key).range(range).send();
+        match self.ask(self.answer_timeout, doing, sending).await? {
+            Answer::Done(_) if most == 0 => Ok(Some(Bytes::new())),
+            Answer::Done(found) => {
+                let reading = BucketBlocks::collect(found.body, found.content_length, most);
+                let body = self.within(self.block_timeout, doing, reading).await?;
+                let failed = |error| BlockError::because(BlockErrorKind::Unavailable, doing, error);
+                body.map(Some).map_err(failed)
+            }
+            Answer::BehindTheEnd => Ok(Some(Bytes::new())),
+            Answer::Absent => Ok(None),
+            answer @ Answer::Taken => Err(self.unexpected(doing, &answer)),
+        }
     }
 
     /// After the bucket said that the id is taken: by the same bytes, or by others?
@@ -278,28 +310,8 @@ impl BlockStore for BucketBlocks {
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         let doing = format!("reading block {id}");
-        let most = bytes.end.saturating_sub(bytes.start);
-        // S3 has no range without bytes: ask for one, to learn whether the block is there.
-        let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
-        let sending = self
-            .client
-            .get_object()
-            .bucket(&self.bucket)
-            .key(self.key(id))
-            .range(format!("bytes={}-{last}", bytes.start))
-            .send();
-        match self.ask(self.answer_timeout, &doing, sending).await? {
-            Answer::Done(_) if most == 0 => Ok(Bytes::new()),
-            Answer::Done(found) => {
-                let reading = BucketBlocks::collect(found.body, found.content_length, most);
-                self.within(self.block_timeout, &doing, reading)
-                    .await?
-                    .map_err(|error| BlockError::because(BlockErrorKind::Unavailable, doing, error))
-            }
-            Answer::BehindTheEnd => Ok(Bytes::new()),
-            Answer::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
-            answer @ Answer::Taken => Err(self.unexpected(&doing, &answer)),
-        }
+        let found = self.get_object(self.key(id), bytes, &doing).await?;
+        found.ok_or_else(|| BlockError::new(BlockErrorKind::NotFound, doing))
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
@@ -370,6 +382,33 @@ impl BlockStore for BucketBlocks {
         }
         let more = page.is_truncated() == Some(true);
         Ok(BlockPage { blocks, resume: page.next_continuation_token.filter(|_| more) })
+    }
+
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        // One byte more than there may be tells what is too long.
+        let range = 0..MARK_BYTES_MAX as u64 + 1;
+        let found = self.get_object(format!("{}{MARK}", self.prefix), range, READING_MARK).await?;
+        found.map(found_mark).transpose()
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        check_mark(&mark)?;
+        // A bucket that knows no conditions would not tell.
+        if let Some(standing) = self.mark().await? {
+            return compare_marks(&standing, &mark);
+        }
+        let (key, conditional) = (format!("{}{MARK}", self.prefix), self.honours_conditions());
+        match self.put_object(key, mark.clone(), conditional, SETTING_MARK).await? {
+            Answer::Done(()) => Ok(()),
+            Answer::Taken => match self.mark().await? {
+                Some(standing) => compare_marks(&standing, &mark),
+                None => {
+                    let error = "it was removed meanwhile";
+                    Err(BlockError::because(BlockErrorKind::Unavailable, SETTING_MARK, error))
+                }
+            },
+            answer => Err(self.unexpected(SETTING_MARK, &answer)),
+        }
     }
 
     /// Writes one small object named `probe` beside the sessions, where it stays, and lists.

@@ -16,8 +16,8 @@ use futures::stream;
 use record::{BlockId, Nonce};
 
 use crate::{
-    BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockStore, SUB_BLOCK_BYTES, SealedBlock, Sealer,
-    sealed,
+    BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockStore, MARK_BYTES_MAX, SUB_BLOCK_BYTES,
+    SealedBlock, Sealer, sealed,
 };
 
 /// One test for each function of [`conformance`](mod@crate::conformance). The argument is an async
@@ -45,6 +45,9 @@ macro_rules! conformance {
             a_long_listing_is_complete
             a_listing_bears_changes_between_its_pages
             probing_leaves_no_block
+            a_mark_is_set_once_and_kept
+            racing_marks_leave_one_winner
+            a_mark_is_no_block
         );
     };
     ($fresh:path => $($behaviour:ident)+) => {
@@ -353,4 +356,50 @@ pub async fn probing_leaves_no_block(store: &dyn BlockStore) {
     store.probe().await.expect("a healthy store answers");
     assert_eq!(store.sessions().await.expect("sessions can be listed"), [session(1)]);
     assert_eq!(list(store, session(1)).await.len(), 1);
+}
+
+/// A mark is absent at first, kept byte for byte, and never another.
+pub async fn a_mark_is_set_once_and_kept(store: &dyn BlockStore) {
+    assert_eq!(store.mark().await.expect("absence is an answer"), None);
+    let long = Bytes::from(vec![7; MARK_BYTES_MAX + 1]);
+    assert_eq!(kind(store.set_mark(long.clone()).await), BlockErrorKind::Refused);
+    assert_eq!(store.mark().await.expect("absence is an answer"), None);
+    let mark = long.slice(..MARK_BYTES_MAX);
+    for _ in 0..2 {
+        store.set_mark(mark.clone()).await.expect("the same mark may be set again");
+        assert_eq!(store.mark().await.expect("it can be read").as_ref(), Some(&mark));
+    }
+    for other in [mark.slice(1..), Bytes::from_static(b"another's"), Bytes::new()] {
+        assert_eq!(kind(store.set_mark(other).await), BlockErrorKind::Conflict);
+        assert_eq!(store.mark().await.expect("it can be read").as_ref(), Some(&mark));
+    }
+}
+
+/// Of several marks that race exactly one is kept, and its setter alone succeeds.
+pub async fn racing_marks_leave_one_winner(store: &dyn BlockStore) {
+    let marks: Vec<Bytes> = (0..8).map(|contender| Bytes::from(vec![contender; 50])).collect();
+    let results = join_all(marks.iter().map(|mark| store.set_mark(mark.clone()))).await;
+    let (won, lost): (Vec<_>, Vec<_>) =
+        marks.iter().zip(results).partition(|(_, result)| result.is_ok());
+    for (_, result) in lost {
+        assert_eq!(kind(result), BlockErrorKind::Conflict);
+    }
+    let kept = store.mark().await.expect("it can be read");
+    let won: Vec<_> = won.into_iter().map(|(mark, _)| mark.clone()).collect();
+    assert_eq!(won, Vec::from_iter(kept), "one mark wins");
+}
+
+/// A mark is in no listing, and outlives every block.
+pub async fn a_mark_is_no_block(store: &dyn BlockStore) {
+    let mark = Bytes::from_static(b"ours\n");
+    store.set_mark(mark.clone()).await.expect("a mark can be set");
+    assert_eq!(store.sessions().await.expect("sessions can be listed"), []);
+    let block = small(session(1), 1);
+    put(store, &block).await;
+    assert_eq!(store.sessions().await.expect("sessions can be listed"), [session(1)]);
+    assert_eq!(list(store, session(1)).await.len(), 1);
+    store.probe().await.expect("a healthy store answers");
+    store.delete(block.id()).await.expect("it can be deleted");
+    assert_eq!(store.sessions().await.expect("sessions can be listed"), []);
+    assert_eq!(store.mark().await.expect("it can be read"), Some(mark));
 }

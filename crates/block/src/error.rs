@@ -14,7 +14,8 @@ pub enum BlockErrorKind {
     NotFound,
     /// The bytes are not those that were sealed. Trying again helps only if a cache lies between.
     Corrupt,
-    /// The id already names other bytes. They stay; these go under a new id.
+    /// The id already names other bytes: they stay, and these go under a new id. Or another mark
+    /// stands already.
     Conflict,
     /// The store refuses: permission or configuration. A person must look.
     Refused,
@@ -56,7 +57,7 @@ impl fmt::Display for BlockError {
             BlockErrorKind::Unavailable => "block store unavailable",
             BlockErrorKind::NotFound => "block missing",
             BlockErrorKind::Corrupt => "block corrupt",
-            BlockErrorKind::Conflict => "block id already in use",
+            BlockErrorKind::Conflict => "other bytes already there",
             BlockErrorKind::Refused => "block store refused",
         };
         write!(f, "{what} while {}", self.doing)?;

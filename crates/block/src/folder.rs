@@ -20,6 +20,7 @@ use bytes::Bytes;
 use record::{BlockId, Nonce};
 
 use self::files::Files;
+use crate::store::{READING_MARK, SETTING_MARK, check_mark};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
 
 /// Blocks as files of a local folder, on a file system with hard links.
@@ -103,6 +104,15 @@ impl BlockStore for FolderBlocks {
 
     async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
         self.call("listing a session", move |files| files.list(session, resume.as_deref())).await
+    }
+
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        self.call(READING_MARK, Files::mark).await
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        check_mark(&mark)?;
+        self.call(SETTING_MARK, move |files| files.set_mark(&mark)).await
     }
 
     async fn probe(&self) -> Result<(), BlockError> {

@@ -2,7 +2,8 @@
 //!
 //! A block is written once, under an id that its writer drew and nobody draws again, and it never
 //! changes. [`Sealer`] makes a block, adding checksums as the bytes enter; a [`BlockStore`] keeps
-//! its sealed bytes; [`sealed::open`] is the only way back to the content, and it verifies.
+//! its sealed bytes; [`sealed::open`] is the only way back to the content, and it verifies. A mark
+//! beside the blocks, in words of their owner's, says whose they are.
 //!
 //! Nothing here knows files, objects or records, nor who may still need a block: whoever deletes
 //! one has settled that before.
@@ -31,7 +32,7 @@ pub use observed::{BlockCounters, Observed, VerbCount};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
 pub use sealed::{BlockRef, SealedBlock, Sealer, Span};
-pub use store::{BlockPage, BlockStore};
+pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX};
 
 /// Content bytes of a sub-block, the unit of verification; the last one of a block may be shorter.
 pub const SUB_BLOCK_BYTES: u32 = 65_536;

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
+use crate::store::{check_mark, compare_marks};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
 
 /// Blocks on a page of a listing.
@@ -19,6 +20,7 @@ const PAGE_BLOCKS: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct MemoryBlocks {
     blocks: Mutex<BTreeMap<BlockId, Bytes>>,
+    mark: OnceLock<Bytes>,
 }
 
 impl MemoryBlocks {
@@ -90,6 +92,15 @@ impl BlockStore for MemoryBlocks {
         let more = rest.next().is_some();
         let resume = page.last().filter(|_| more).map(|(id, _)| id.to_string());
         Ok(BlockPage { blocks: page, resume })
+    }
+
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        Ok(self.mark.get().cloned())
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        check_mark(&mark)?;
+        compare_marks(self.mark.get_or_init(|| mark.clone()), &mark)
     }
 
     async fn probe(&self) -> Result<(), BlockError> {

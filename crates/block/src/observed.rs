@@ -34,6 +34,8 @@ pub struct BlockCounters {
     pub delete: VerbCount,
     pub sessions: VerbCount,
     pub list: VerbCount,
+    pub mark: VerbCount,
+    pub set_mark: VerbCount,
     pub probe: VerbCount,
 }
 
@@ -47,6 +49,8 @@ pub struct Observed<B> {
     delete: Tally,
     sessions: Tally,
     list: Tally,
+    mark: Tally,
+    set_mark: Tally,
     probe: Tally,
 }
 
@@ -93,6 +97,8 @@ impl<B: BlockStore> Observed<B> {
             delete: Tally::default(),
             sessions: Tally::default(),
             list: Tally::default(),
+            mark: Tally::default(),
+            set_mark: Tally::default(),
             probe: Tally::default(),
         }
     }
@@ -111,6 +117,8 @@ impl<B: BlockStore> Observed<B> {
             delete: self.delete.read(),
             sessions: self.sessions.read(),
             list: self.list.read(),
+            mark: self.mark.read(),
+            set_mark: self.set_mark.read(),
             probe: self.probe.read(),
         }
     }
@@ -140,6 +148,15 @@ impl<B: BlockStore> BlockStore for Observed<B> {
 
     async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
         self.list.count(self.inner.list(session, resume), |_| 0).await
+    }
+
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        self.mark.count(self.inner.mark(), |mark| mark.as_ref().map_or(0, Bytes::len)).await
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        let length = mark.len();
+        self.set_mark.count(self.inner.set_mark(mark), |()| length).await
     }
 
     async fn probe(&self) -> Result<(), BlockError> {

@@ -17,6 +17,7 @@ use record::{BlockId, Nonce};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
+use crate::store::{READING_MARK, SETTING_MARK};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
 
 /// Calls that pay for one repetition: repetitions add at most a tenth.
@@ -35,7 +36,7 @@ pub struct RetryLimits {
     pub backoff_first: Duration,
     /// The longest wait before any repetition.
     pub backoff_max: Duration,
-    /// How long a call for one block, or a probe, may take in all.
+    /// How long a call for one block or the mark, or a probe, may take in all.
     pub deadline: Duration,
     /// How long `sessions` and a page of `list` may take in all.
     pub listing_deadline: Duration,
@@ -190,6 +191,16 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
         let doing = format!("listing the blocks of session {session}");
         let within = self.limits.listing_deadline;
         self.call(doing, within, || self.inner.list(session, resume.clone())).await
+    }
+
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        let within = self.limits.deadline;
+        self.call(READING_MARK, within, || self.inner.mark()).await
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        let within = self.limits.deadline;
+        self.call(SETTING_MARK, within, || self.inner.set_mark(mark.clone())).await
     }
 
     async fn probe(&self) -> Result<(), BlockError> {

@@ -8,7 +8,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::{BlockError, SealedBlock};
+use crate::{BlockError, BlockErrorKind, SealedBlock};
+
+/// Bytes of a mark at most.
+pub const MARK_BYTES_MAX: usize = 4_096;
 
 /// A place that keeps sealed blocks under their ids.
 ///
@@ -67,6 +70,22 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// A page is complete or an error. A name among the blocks that is not a block's is `Corrupt`.
     async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError>;
 
+    /// What was written beside the blocks to say whose they are, or `None` if nothing was.
+    ///
+    /// # Errors
+    /// `Corrupt` if what stands there has more than [`MARK_BYTES_MAX`] bytes. An answer that could
+    /// not be had is an error, not `None`.
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError>;
+
+    /// Writes down whose blocks these are: at most [`MARK_BYTES_MAX`] bytes, as durable as a
+    /// block. The same mark again succeeds and changes nothing. A mark is never changed; a bucket
+    /// that does not honour conditions cannot tell two that are set at the same instant apart, and
+    /// keeps either.
+    ///
+    /// # Errors
+    /// `Conflict` if another mark stands already: it stays. `Refused` if the mark is too long.
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError>;
+
     /// Whether blocks can be read and written here now: for start-up and for readiness. Costs a
     /// small write or two, and leaves no block behind.
     ///
@@ -111,7 +130,48 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
         (**self).list(session, resume).await
     }
 
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        (**self).mark().await
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        (**self).set_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         (**self).probe().await
+    }
+}
+
+/// What is being done, for errors.
+pub(crate) const READING_MARK: &str = "reading the mark of the blocks";
+
+/// What is being done, for errors.
+pub(crate) const SETTING_MARK: &str = "marking the blocks";
+
+/// An error unless these bytes may be set as a mark.
+pub(crate) fn check_mark(mark: &[u8]) -> Result<(), BlockError> {
+    if mark.len() <= MARK_BYTES_MAX {
+        return Ok(());
+    }
+    let error = format!("a mark has at most {MARK_BYTES_MAX} bytes, and this one {}", mark.len());
+    Err(BlockError::because(BlockErrorKind::Refused, SETTING_MARK, error))
+}
+
+/// The mark that was found, unless nobody can have set it.
+pub(crate) fn found_mark(mark: Bytes) -> Result<Bytes, BlockError> {
+    if mark.len() <= MARK_BYTES_MAX {
+        return Ok(mark);
+    }
+    let error = format!("what stands in its place has more than {MARK_BYTES_MAX} bytes");
+    Err(BlockError::because(BlockErrorKind::Corrupt, READING_MARK, error))
+}
+
+/// What it means for a new mark that another stands already.
+pub(crate) fn compare_marks(standing: &[u8], mark: &[u8]) -> Result<(), BlockError> {
+    if standing == mark {
+        Ok(())
+    } else {
+        Err(BlockError::new(BlockErrorKind::Conflict, SETTING_MARK))
     }
 }

@@ -125,6 +125,9 @@ async fn a_missing_bucket_is_refused_by_every_verb() {
     check(&store.size(id).await.expect_err("size"), refused, words);
     check(&store.delete(id).await.expect_err("delete"), refused, words);
     check(&store.sessions().await.expect_err("sessions"), refused, words);
+    check(&store.mark().await.expect_err("mark"), refused, words);
+    let mark = bytes::Bytes::from_static(b"ours");
+    check(&store.set_mark(mark).await.expect_err("set_mark"), refused, words);
     check(&store.list(session, None).await.expect_err("list"), refused, words);
 }
 
@@ -150,6 +153,21 @@ async fn a_plain_put_of_a_bucket_not_yet_probed_succeeds() {
     store.put(&block(1)).await.expect("the same again");
     let found = store.get(block(1).id(), 0..9_999).await.expect("there");
     assert_eq!(&found, block(1).bytes());
+}
+
+#[tokio::test]
+async fn a_bucket_not_yet_probed_keeps_the_mark_that_it_has() {
+    let Some(service) = service().await else { return };
+    let options = options(service);
+    let store = BucketBlocks::connect(options.clone()).expect("good options");
+    store.set_mark(bytes::Bytes::from_static(b"ours\n")).await.expect("marked");
+    let other = bytes::Bytes::from_static(b"another's");
+    let error = store.set_mark(other).await.expect_err("a mark stands");
+    check(&error, BlockErrorKind::Conflict, "marking the blocks");
+    let get = client(service).get_object().bucket(&service.bucket);
+    let found = get.key(format!("{}/volume", options.prefix)).send().await.expect("its place");
+    let found = found.body.collect().await.expect("readable").into_bytes();
+    assert_eq!(found.as_ref(), b"ours\n");
 }
 
 #[tokio::test]

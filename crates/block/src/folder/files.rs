@@ -12,10 +12,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::{BlockError, BlockErrorKind, BlockPage, place};
+use crate::store::{READING_MARK, SETTING_MARK, compare_marks, found_mark};
+use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
 
 /// Where files are written before they get their names. No session has a name like this.
 const TEMPORARY: &str = "tmp";
+
+/// The file that says whose blocks these are. No session has a name like this.
+const MARK: &str = "volume";
 
 /// Times that a put begins again because a delete pruned its folder or an opening process removed
 /// its file.
@@ -257,6 +261,50 @@ impl Files {
         }
         blocks.sort_unstable();
         Ok(blocks)
+    }
+
+    pub(super) fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        let file = match File::open(self.root.join(MARK)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.present(READING_MARK)?;
+                return Ok(None);
+            }
+            Err(error) => return Err(self.failed(READING_MARK, error)),
+        };
+        let mut found = Vec::new();
+        // One byte more than there may be tells what is too long.
+        let read = file.take(MARK_BYTES_MAX as u64 + 1).read_to_end(&mut found);
+        read.map_err(|error| self.failed(READING_MARK, error))?;
+        found_mark(found.into()).map(Some)
+    }
+
+    pub(super) fn set_mark(&self, mark: &[u8]) -> Result<(), BlockError> {
+        for _ in 0..PUT_TRIES_MAX {
+            match self.try_set_mark(mark) {
+                Ok(()) => {
+                    // Read back in either case: it may be another's.
+                    if let Some(standing) = self.mark()? {
+                        return compare_marks(&standing, mark);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => self.present(SETTING_MARK)?,
+                Err(error) => return Err(self.failed(SETTING_MARK, error)),
+            }
+        }
+        Err(self.failed(SETTING_MARK, io::Error::other("it was removed each time")))
+    }
+
+    /// Gives the mark its name if that is free. `NotFound` if the folder or the unfinished file was
+    /// removed meanwhile.
+    fn try_set_mark(&self, mark: &[u8]) -> io::Result<()> {
+        let temporary = self.write_temporary(mark)?;
+        let linked = fs::hard_link(&temporary, self.root.join(MARK));
+        // What cannot be removed now is removed by the next opening.
+        let _ = fs::remove_file(&temporary);
+        existing_is_fine(linked)?;
+        // Also for a name that was there: its writer may not have come to this line yet.
+        sync_folder(&self.root)
     }
 
     /// Writes, links, reads and removes a small file.

@@ -54,6 +54,19 @@ async fn a_put_leaves_nothing_but_its_block() {
 }
 
 #[tokio::test]
+async fn a_mark_is_a_file_named_volume_and_outlives_the_store() {
+    let (root, blocks) = folder().await;
+    blocks.set_mark(Bytes::from_static(b"ours\n")).await.expect("marked");
+    assert_eq!(fs::read(root.path().join("volume")).expect("its place"), b"ours\n");
+    assert_eq!(fs::read_dir(root.path().join("tmp")).expect("readable").count(), 0);
+    let again = FolderBlocks::open(root.path()).await.expect("it opens again");
+    assert_eq!(again.mark().await.expect("readable").as_deref(), Some(&b"ours\n"[..]));
+    fs::write(root.path().join("volume"), [7; 4_097]).expect("writable");
+    let error = again.mark().await.expect_err("nobody set this");
+    check(&error, BlockErrorKind::Corrupt, "more than 4096 bytes");
+}
+
+#[tokio::test]
 async fn a_file_where_the_folder_should_be_is_refused() {
     let root = TempDir::new().expect("a folder for the test");
     let path = root.path().join("file");
@@ -95,6 +108,9 @@ async fn a_folder_that_vanished_is_unavailable_not_empty() {
     check(&blocks.delete(id).await.expect_err("delete"), unavailable, words);
     check(&blocks.sessions().await.expect_err("sessions"), unavailable, words);
     check(&blocks.list(session, None).await.expect_err("list"), unavailable, words);
+    check(&blocks.mark().await.expect_err("mark"), unavailable, words);
+    let mark = Bytes::from_static(b"ours");
+    check(&blocks.set_mark(mark).await.expect_err("set_mark"), unavailable, words);
     check(&blocks.probe().await.expect_err("probe"), unavailable, words);
     fs::remove_dir(root.path()).expect("nothing was made in the empty mount point");
     fs::rename(&aside, root.path()).expect("mounted again");

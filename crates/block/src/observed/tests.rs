@@ -20,6 +20,10 @@ async fn requests_bytes_and_failures_are_counted_by_verb() {
     store.delete(block(2, 1).id()).await.expect("deleted");
     store.sessions().await.expect("listed");
     store.list(Nonce([1; Nonce::BYTES]), None).await.expect("listed");
+    assert_eq!(store.mark().await.expect("absence is an answer"), None);
+    store.set_mark(Bytes::from_static(b"ours")).await.expect("marked");
+    store.set_mark(Bytes::from_static(b"another")).await.expect_err("a conflict");
+    store.mark().await.expect("there").expect("marked");
     store.probe().await.expect("probed");
     let count = |requests, failures, bytes| VerbCount { requests, failures, bytes };
     let sealed = block(1, 1).bytes().len() as u64;
@@ -30,6 +34,8 @@ async fn requests_bytes_and_failures_are_counted_by_verb() {
         delete: count(1, 0, 0),
         sessions: count(1, 0, 0),
         list: count(1, 0, 0),
+        mark: count(2, 0, 4),
+        set_mark: count(2, 1, 4),
         probe: count(1, 0, 0),
     };
     assert_eq!(store.counters(), expected);

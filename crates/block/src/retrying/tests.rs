@@ -57,6 +57,16 @@ impl BlockStore for Failing {
         self.blocks.list(session, resume).await
     }
 
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        self.fail().await?;
+        self.blocks.mark().await
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.fail().await?;
+        self.blocks.set_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.fail().await?;
         self.blocks.probe().await
@@ -98,10 +108,14 @@ async fn every_verb_is_repeated() {
     fail_once();
     assert_eq!(store.list(session, None).await.expect("list").blocks.len(), 1);
     fail_once();
+    store.set_mark(Bytes::from_static(b"ours")).await.expect("set_mark");
+    fail_once();
+    assert_eq!(store.mark().await.expect("mark").as_deref(), Some(&b"ours"[..]));
+    fail_once();
     store.probe().await.expect("probe");
     fail_once();
     store.delete(id).await.expect("delete");
-    check_calls(&store, 18, 11);
+    check_calls(&store, 22, 13);
 }
 
 #[tokio::test(start_paused = true)]

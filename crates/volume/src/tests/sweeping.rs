@@ -155,6 +155,12 @@ impl BlockStore for Unlistable {
         }
         self.inner.list(session, resume).await
     }
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        self.inner.mark().await
+    }
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.inner.set_mark(mark).await
+    }
     async fn probe(&self) -> Result<(), BlockError> {
         self.inner.probe().await
     }
