@@ -23,6 +23,9 @@ pub enum VolumeError {
     /// A record or block is not what was written. A person must look.
     #[error("corrupt: {0}")]
     Corrupt(String),
+    /// The volume is not opened as it was asked for. A person must ask otherwise.
+    #[error("{0}")]
+    Refused(String),
     /// This session has ended; another may have taken over.
     #[error("the session has ended")]
     Fenced,

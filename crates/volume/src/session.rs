@@ -6,6 +6,7 @@
 //! or whose store forgot something, learns it from its next beat and stops acknowledging.
 
 mod beat;
+mod mark;
 mod observe;
 mod start;
 

@@ -3,6 +3,7 @@
 mod checking;
 mod commit;
 mod faulty;
+mod marks;
 mod reaping;
 mod sessions;
 mod sweeping;

@@ -146,15 +146,16 @@ impl Volume {
     /// Opens the volume in `store`, or makes one if there is none, and begins a session.
     ///
     /// # Errors
-    /// With a sentence for the operator, if the store cannot be reached or read, or if a newer
-    /// release made the volume.
+    /// With a sentence for the operator, if a store cannot be reached or read, if a newer release
+    /// made the volume, or if the blocks are another volume's; then nothing was changed.
     pub async fn open(
         options: VolumeOptions,
         store: Arc<dyn MetaStore>,
         blocks: Arc<dyn BlockStore>,
     ) -> Result<Arc<Volume>, VolumeError> {
         let now = options.clock.now();
-        let started = session::start(&*store, options.block_bytes, &options.place, now).await?;
+        let (bytes, place) = (options.block_bytes, &options.place);
+        let started = session::start(&*store, &*blocks, bytes, place, now).await?;
         let (mut volume, heart) = Volume::assemble(&options, store, blocks, started);
         if options.sole {
             heart.end_others().await?;

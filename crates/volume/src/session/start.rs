@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use block::BlockStore;
 use record::{
     Attributes, Beat, Body, Counter, DecodeError, Ino, Inode, Nonce, Session as SessionRecord,
     Timestamp, VolumeRecord, key,
@@ -9,7 +10,7 @@ use record::{
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
 
-use super::value;
+use super::{mark, value};
 use crate::VolumeError;
 
 /// How often the first commits of a session are tried while the store does not answer.
@@ -33,17 +34,22 @@ pub(crate) struct Started {
     pub(crate) epoch: u64,
 }
 
-/// Opens the volume in a store, or makes one with full blocks of `block_bytes`, and begins a
-/// session in it.
+/// Opens the volume in a store, or makes one with full blocks of `block_bytes`, makes sure that the
+/// blocks are its own, and begins a session in it.
 pub(crate) async fn start(
     store: &dyn MetaStore,
+    blocks: &dyn BlockStore,
     block_bytes: u32,
     place: &str,
     now: Timestamp,
 ) -> Result<Started, VolumeError> {
+    let owner = mark::read(blocks).await?;
     let volume = match read_volume(store).await? {
         Some(volume) => volume,
-        None => make_volume(store, block_bytes, now).await?,
+        None => {
+            mark::check_free(blocks, owner).await?;
+            make_volume(store, block_bytes, now).await?
+        }
     };
     if volume.format > VolumeRecord::CURRENT {
         return Err(VolumeError::Unavailable(format!(
@@ -52,6 +58,7 @@ pub(crate) async fn start(
             VolumeRecord::CURRENT
         )));
     }
+    mark::claim(blocks, owner, &volume).await?;
     let (nonce, beat, epoch) = begin(store, place, now).await?;
     info!(session = %nonce, epoch, "session begun");
     Ok(Started { volume, nonce, beat, epoch })

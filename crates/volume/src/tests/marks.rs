@@ -1,0 +1,201 @@
+//! A volume is opened over its own blocks only.
+
+use std::sync::Arc;
+
+use block::{BlockError, BlockId, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Sealer};
+use bytes::Bytes;
+use record::{Nonce, key};
+use store::{MemoryStore, MetaStore};
+
+use super::faulty::{Fault, Faulty, get};
+use super::{count_blocks, make_bucket, open, publish};
+use crate::{SweepOptions, Volume, VolumeError, VolumeOptions};
+
+fn memory() -> (Arc<MemoryStore>, Arc<MemoryBlocks>) {
+    (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()))
+}
+
+fn mark_of(volume: &Volume) -> Bytes {
+    format!("ashlar volume {} format 1\n", hex::encode(volume.record().id)).into()
+}
+
+/// The sentence with which the volume is not opened; the stores are as they were.
+async fn refused(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> String {
+    let before = (blocks.mark().await.unwrap(), count_blocks(blocks).await);
+    let record = get(&**store, &key::volume()).await;
+    let options = VolumeOptions::default();
+    let error = Volume::open(options, store.clone(), blocks.clone()).await.unwrap_err();
+    assert!(matches!(error, VolumeError::Refused(_)), "{error}");
+    assert_eq!((blocks.mark().await.unwrap(), count_blocks(blocks).await), before);
+    assert_eq!(get(&**store, &key::volume()).await, record);
+    let (start, end) = key::partition(key::space::SESSION, 0);
+    let sessions = store::Read::Range { start, end, limit: 9, follow: None };
+    let found = store.read(&[sessions]).await.unwrap();
+    assert!(crate::session::entries(found.into_iter().next()).is_empty(), "no session began");
+    error.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_volume_marks_its_blocks_and_is_opened_again() {
+    let (store, blocks) = memory();
+    let volume = open(store.clone(), blocks.clone()).await;
+    assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)));
+    make_bucket(&volume).await;
+    publish(&volume, b"one", 100_000).await.unwrap();
+    volume.close().await;
+    let again = open(store, blocks.clone()).await;
+    assert_eq!(again.record(), volume.record());
+    assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_whose_blocks_bear_no_mark_marks_them() {
+    let (store, marked) = memory();
+    let volume = open(store.clone(), marked.clone()).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"one", 100_000).await.unwrap();
+    volume.close().await;
+    // What a release that knew no marks has left, or a crash before the mark was set.
+    let blocks = Arc::new(MemoryBlocks::new());
+    blocks.put(&a_block()).await.unwrap();
+    let again = open(store, blocks.clone()).await;
+    assert_eq!(again.record(), volume.record());
+    assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)));
+    assert_eq!(count_blocks(&blocks).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_before_the_mark_is_made_good_by_the_next_start() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    store.inject(Some(key::space::VOLUME), Fault::Hang);
+    let opening = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
+    tokio::time::timeout(std::time::Duration::from_secs(1), opening).await.unwrap_err();
+    assert_eq!(store.fired(), 1);
+    assert!(get(&*store, &key::volume()).await.is_some());
+    assert_eq!(blocks.mark().await.unwrap(), None, "never a mark without a volume");
+    let volume = open(store, blocks.clone()).await;
+    assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_store_over_the_blocks_of_a_volume_is_refused_and_sweeps_nothing() {
+    let (store, blocks) = memory();
+    let owner = open(store, blocks.clone()).await;
+    make_bucket(&owner).await;
+    publish(&owner, b"one", 100_000).await.unwrap();
+    owner.close().await;
+    let said = refused(&Arc::new(MemoryStore::new()), &blocks).await;
+    let id = hex::encode(owner.record().id);
+    assert!(said.starts_with(&format!("the blocks belong to volume {id}, but the ")), "{said}");
+    assert!(said.contains("store is new: give the --meta that belongs to them"), "{said}");
+    assert!(!said.contains("remove"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_has_no_blocks_yet_keeps_its_place() {
+    let (store, blocks) = memory();
+    let owner = open(store, blocks.clone()).await;
+    let said = refused(&Arc::new(MemoryStore::new()), &blocks).await;
+    assert!(said.contains("if that volume is given up, remove what is named \"volume\""), "{said}");
+    // It lives, and what it writes now is nobody's to sweep.
+    make_bucket(&owner).await;
+    publish(&owner, b"one", 100_000).await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_store_is_refused() {
+    let ((store, blocks), (other_store, other_blocks)) = (memory(), memory());
+    let owner = open(store, blocks.clone()).await;
+    let other = open(other_store.clone(), other_blocks).await;
+    other.close().await;
+    let said = refused(&other_store, &blocks).await;
+    let [id, other] = [&owner, &other].map(|volume| hex::encode(volume.record().id));
+    let start = format!(
+        "the blocks belong to volume {id}, but the metadata store belongs to volume {other}: give"
+    );
+    assert!(said.starts_with(&start), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_store_over_blocks_that_bear_no_mark_is_refused() {
+    let (store, blocks) = memory();
+    blocks.put(&a_block()).await.unwrap();
+    let said = refused(&store, &blocks).await;
+    assert!(said.starts_with("there are blocks of an unnamed volume already, but the "), "{said}");
+    blocks.delete(a_block().id()).await.unwrap();
+    open(store, blocks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_is_not_understood_is_refused() {
+    let ours = format!("ashlar volume {} format 1\n", "ab".repeat(16));
+    for mark in ["", "mine", &ours.replace("at 1", "at 2"), &ours[1..], &ours.replace("ab", "a")] {
+        let (store, blocks) = memory();
+        blocks.set_mark(mark.to_owned().into()).await.unwrap();
+        let said = refused(&store, &blocks).await;
+        assert!(said.contains("use a newer release, or another --blocks"), "{said}");
+    }
+}
+
+/// Blocks that another volume marks at the instant before this one does.
+#[derive(Debug, Default)]
+struct Contended(MemoryBlocks);
+
+#[async_trait::async_trait]
+impl BlockStore for Contended {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        self.0.put(block).await
+    }
+    async fn get(&self, id: BlockId, bytes: std::ops::Range<u64>) -> Result<Bytes, BlockError> {
+        self.0.get(id, bytes).await
+    }
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        self.0.size(id).await
+    }
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        self.0.delete(id).await
+    }
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        self.0.sessions().await
+    }
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        self.0.list(session, resume).await
+    }
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        self.0.mark().await
+    }
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        let other = format!("ashlar volume {} format 1\n", "cd".repeat(16));
+        self.0.set_mark(other.into()).await?;
+        self.0.set_mark(mark).await
+    }
+    async fn probe(&self) -> Result<(), BlockError> {
+        self.0.probe().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_volumes_at_the_same_instant_the_slower_is_refused() {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(Contended::default()));
+    let error = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap_err();
+    let start = format!("the blocks belong to volume {}, but the", "cd".repeat(16));
+    assert!(error.to_string().starts_with(&start), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_gateways_that_make_one_volume_share_its_mark() {
+    let (store, blocks) = memory();
+    let (one, two) =
+        futures::join!(open(store.clone(), blocks.clone()), open(store.clone(), blocks.clone()));
+    assert_eq!(one.record(), two.record());
+    assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&one)));
+    assert_eq!(one.sweep(SweepOptions::default()).await.unwrap().listed, 0);
+}
+
+/// A block of a session that nobody knows.
+fn a_block() -> SealedBlock {
+    let mut sealer = Sealer::new(BlockId::new(Nonce([9; Nonce::BYTES]), 1), 40);
+    sealer.push(&[7; 40]);
+    sealer.finish()
+}
