@@ -102,11 +102,10 @@ impl Model {
                     (Overlap::Refuse, _) if self.overlaps(object).is_some() => {
                         Err(self.overlaps(object).expect("just seen"))
                     }
-                    (_, WriteCondition::None) => Ok(()),
                     (_, WriteCondition::IfAbsent) if self.0.contains_key(*object) => {
                         Err(FsError::PreconditionFailed)
                     }
-                    (_, WriteCondition::IfAbsent) => Ok(()),
+                    (_, WriteCondition::None | WriteCondition::IfAbsent) => Ok(()),
                     (_, WriteCondition::IfMatch(tags)) => self.check(object, Some(tags)).map(drop),
                 };
                 if verdict.is_ok() {

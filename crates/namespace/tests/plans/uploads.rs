@@ -136,8 +136,8 @@ fn parts_are_listed_by_number_each_with_its_transmissions() {
     assert_eq!(shown(3, 2), (vec![(10_000, 4)], false));
     assert_eq!(shown(10_000, 2), (vec![], false));
     let first = list(2, None, 1);
-    let last = first.parts.last().map(|part| (part.number, part.ino));
-    let next = list(0, last, 1).parts.remove(0);
+    let resume = first.parts.last().map(|part| (part.number, part.ino));
+    let next = list(0, resume, 1).parts.remove(0);
     assert_eq!((next.number, next.part.size), (3, 30), "between two transmissions of one part");
 }
 
