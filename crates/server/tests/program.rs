@@ -412,3 +412,48 @@ fn a_volume_of_a_newer_release_is_refused_in_a_sentence() {
     assert!(line.contains("format 2"), "{line}");
     assert!(!done.out.contains("Ashlar serves"));
 }
+
+#[test]
+fn blocks_of_another_volume_are_refused_in_a_sentence_and_left_alone() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &[], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    let body = vec![b'x'; 100_000];
+    gateway.sign("PUT", "/bucket/key", &body).send_all().expect_status(200);
+    gateway.stop();
+    let mark = folder.read("data/blocks/volume");
+    let id = mark.strip_prefix("ashlar volume ").and_then(|mark| mark.strip_suffix(" format 1\n"));
+    let id = id.expect("a mark");
+    let block = folder.find("data/blocks", |name| name.len() >= 32);
+    let before = std::fs::read(&block).expect("a block");
+
+    let new = format!("sqlite:{}", folder.path("new.db"));
+    let done = folder.run(&["serve", "--meta", &new], &[]);
+    let line = done.log.lines().last().unwrap_or_default();
+    assert_eq!(done.code, Some(1), "{}", done.log);
+    let expected = format!(
+        "ashlar: cannot open the volume in {new}: the blocks belong to volume {id}, but the \
+         metadata store is new: give the --meta that belongs to them, or another --blocks"
+    );
+    assert_eq!(line, expected);
+    assert!(!done.out.contains("Ashlar serves"));
+
+    let (own, theirs) = (folder.path("own-blocks"), folder.path("data/blocks"));
+    let (own, theirs) = (format!("file:{own}"), format!("file:{theirs}"));
+    Gateway::start(&folder, &["--meta", &new, "--blocks", &own], &[]).stop();
+    let foreign = ["--meta", &new, "--blocks", &theirs];
+    for command in [&["serve"][..], &["gc", "--delete", "--share-max", "100"]] {
+        let done = folder.run(&[command, &foreign].concat(), &[]);
+        let line = done.log.lines().last().unwrap_or_default();
+        assert_eq!(done.code, Some(1), "{}", done.log);
+        let told = format!("volume {id}, but the metadata store belongs to volume ");
+        assert!(line.starts_with("ashlar: cannot ") && line.contains(&told), "{line}");
+    }
+
+    assert_eq!(std::fs::read(&block).expect("it is still there"), before);
+    assert_eq!(folder.read("data/blocks/volume"), mark);
+    let gateway = Gateway::start(&folder, &[], &[]);
+    let answer = gateway.sign("GET", "/bucket/key", &[]).send_all();
+    assert!(answer.text.ends_with(&"x".repeat(body.len())), "its own store serves it");
+    gateway.stop();
+}
