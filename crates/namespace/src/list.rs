@@ -269,9 +269,7 @@ impl Walk {
     /// A key that is rolled up: new, or one more of the last common prefix, whose other names are
     /// skipped without being read.
     fn push_common(&mut self, common: &[u8]) -> Result<(), Halt> {
-        let behind = self.query.after.as_deref().is_none_or(|after| common > after);
-        let last = self.page.entries.last().map(ListEntry::key);
-        if behind && last != Some(common) {
+        if self.page.entries.last().map(ListEntry::key) != Some(common) {
             self.push(ListEntry::Prefix(common.to_vec()));
         }
         let next = successor(common).ok_or(FsError::WrongSize)?;

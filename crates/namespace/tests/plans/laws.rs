@@ -13,12 +13,13 @@ use crate::audit::audit;
 use crate::memory::Stale;
 use crate::world::{State, World, tag};
 
-const OBJECTS: [&[u8]; 10] =
-    [b"a", b"a/", b"a/b", b"a/b/x", b"a/b/y", b"a//x", b"m/x", b"m/n/x", b"m/", b"c/d/e"];
+const OBJECTS: [&[u8]; 12] = [
+    b"a", b"b", b"c", b"a/", b"a/b", b"a/b/x", b"a/b/y", b"a//x", b"m/x", b"m/n/x", b"m/", b"c/d/e",
+];
 
 /// Directories, and the names that may be in them.
 const DIRECTORIES: [(&[u8], [&[u8]; 3]); 7] = [
-    (b"", [b"a", b"m", b"c"]),
+    (b"", [b"a", b"b", b"c"]),
     (b"a/", [b"", b"b", b"x"]),
     (b"a/b/", [b"x", b"y", b""]),
     (b"a//", [b"x", b"y", b""]),

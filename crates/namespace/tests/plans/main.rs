@@ -5,6 +5,7 @@
 mod acts;
 mod audit;
 mod buckets;
+mod content;
 mod golden;
 mod interleavings;
 mod laws;
