@@ -114,6 +114,8 @@ impl Setup {
     /// The files of all blocks, those in the making included.
     pub(crate) fn block_files(&self) -> Vec<PathBuf> {
         let mut found = files(&self.block_folder());
+        // This one says whose blocks they are; it stays.
+        found.retain(|path| *path != self.block_folder().join("volume"));
         found.sort();
         found
     }
@@ -261,8 +263,9 @@ impl Minio {
     /// The blocks that are stored, by name.
     pub(crate) fn blocks(&self) -> Vec<String> {
         let mut keys = self.client().keys(BLOCK_BUCKET, "", 1000);
-        // With this one the gateway tries whether it can write; it stays.
-        keys.retain(|key| key != "volume/probe");
+        // With the one the gateway tries whether it can write, the other says whose blocks they
+        // are; both stay.
+        keys.retain(|key| key != "volume/probe" && key != "volume/volume");
         keys
     }
 
