@@ -39,7 +39,7 @@ use crate::writer::{Job, Writer};
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes: 1_100 + Key::PREFIX_BYTES,
     value_bytes: 1 << 20,
-    plan_items: 4_096,
+    plan_items: 8_192,
     plan_bytes: 4 << 20,
     batch_plans: 256,
     batch_items: 16_384,

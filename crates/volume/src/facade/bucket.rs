@@ -6,6 +6,9 @@ use record::{Bucket, Ino, Timestamp};
 use super::Owner;
 use crate::{Volume, VolumeError};
 
+/// Buckets whose records one round trip reads.
+const BUCKETS_AT_ONCE: usize = 1_000;
+
 /// A bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketStat {
@@ -64,12 +67,24 @@ impl Volume {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<BucketStat>, VolumeError> {
-        let operation = ListBuckets {
-            prefix: prefix.as_bytes(),
-            after: after.map(str::as_bytes),
-            limit: u32::try_from(limit).unwrap_or(u32::MAX),
-        };
-        Ok(self.run(&operation).await?.into_iter().map(BucketStat::from).collect())
+        let mut buckets: Vec<BucketStat> = Vec::new();
+        let mut after = after.map(str::to_owned);
+        while buckets.len() < limit {
+            let wanted = BUCKETS_AT_ONCE.min(limit - buckets.len());
+            let operation = ListBuckets {
+                prefix: prefix.as_bytes(),
+                after: after.as_deref().map(str::as_bytes),
+                limit: u32::try_from(wanted).unwrap_or(u32::MAX),
+            };
+            let page = self.run(&operation).await?;
+            let last = page.len() < wanted;
+            buckets.extend(page.into_iter().map(BucketStat::from));
+            if last {
+                break;
+            }
+            after = buckets.last().map(|bucket| bucket.name.clone());
+        }
+        Ok(buckets)
     }
 
     /// Replaces a bucket's tags; none removes them.

@@ -124,7 +124,7 @@ async fn make_volume(
     commit_once(store, plan).await?;
     match read_volume(store).await? {
         Some(volume) => {
-            info!(volume = ?volume.id, block_bytes = volume.block_bytes, "volume made");
+            info!(volume = hex::encode(volume.id), block_bytes = volume.block_bytes, "volume made");
             Ok(volume)
         }
         None => Err(VolumeError::Corrupt("the store forgot the volume it was told of".to_owned())),
