@@ -8,7 +8,7 @@
 //! file open.
 //!
 //! The driver hands each call to the connection's own thread, and that journey costs more than a
-//! statement does. Hence a [`script::Script`]: several statements that travel together. A commit
+//! statement does. Hence a `script::Script`: several statements that travel together. A commit
 //! is two scripts, a read is one.
 //!
 //! This crate knows keys, values and integers. It does not know what they mean.

@@ -6,7 +6,7 @@
 //! An engine knows keys, values, guards and tallies; it does not know what an inode is.
 //!
 //! There are no optional features and no default methods: an engine that passes
-//! [`conformance`] is an engine, and one that does not is not.
+//! [`mod@conformance`] is an engine, and one that does not is not.
 
 pub mod conformance;
 mod error;
