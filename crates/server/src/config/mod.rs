@@ -2,7 +2,7 @@
 //!
 //! A flag beats the environment, the environment beats the file, the file beats the default. All
 //! three sources name the same options, declared once in `options`; what they say is checked
-//! once, here, and the rest of the program sees [`Settings`] alone. Secrets are not options.
+//! once, here, and the rest of the program sees settled values alone. Secrets are not options.
 
 mod options;
 mod place;
