@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use namespace::{Env, FsError, Hints, Next, NoHints, Operation, PASSES_MAX, Run, Step, View};
+use namespace::{Env, FsError, Hints, Next, NoHints, Operation, PASSES_MAX, Run, recall};
 use record::{DecodeError, Ino};
 use store::{Found, Guard, Key, Read, Value};
 
@@ -63,10 +63,7 @@ impl Volume {
     /// What an operation would answer by what is remembered alone: for refusing early, never for
     /// an answer.
     pub(crate) fn remembered<O: Operation>(&self, operation: &O) -> Option<O::Output> {
-        match operation.plan(&mut View::new(&*self.hints), &self.env()) {
-            Ok(Step::Done(output)) => Some(output),
-            Ok(Step::Commit(..)) | Err(_) => None,
-        }
+        recall(operation, &self.env(), &*self.hints)
     }
 
     /// Reads in one round trip, counted and remembered.
