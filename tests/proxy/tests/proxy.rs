@@ -1,0 +1,96 @@
+//! The proxy in front of a server that answers each byte with the next one.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use proxy::{Cut, Proxy};
+
+/// A server, and how many bytes have reached it.
+fn server() -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let reached = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&reached);
+    let serve = move || {
+        for stream in listener.incoming() {
+            let (mut stream, count) = (stream.expect("a client"), Arc::clone(&count));
+            let answer = move || {
+                let mut byte = [0];
+                while let Ok(1) = stream.read(&mut byte) {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    byte[0] = byte[0].wrapping_add(1);
+                    if stream.write_all(&byte).is_err() {
+                        return;
+                    }
+                }
+            };
+            std::thread::Builder::new().spawn(answer).expect("a thread");
+        }
+    };
+    std::thread::Builder::new().spawn(serve).expect("a thread");
+    (address, reached)
+}
+
+fn connect(proxy: &Proxy) -> TcpStream {
+    let stream = TcpStream::connect(proxy.address()).expect("the proxy listens");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    stream
+}
+
+/// The answer to a byte, if the connection lives.
+fn ask(stream: &mut TcpStream, byte: u8) -> Option<u8> {
+    stream.write_all(&[byte]).ok()?;
+    let mut answer = [0];
+    stream.read_exact(&mut answer).ok()?;
+    Some(answer[0])
+}
+
+#[test]
+fn bytes_pass_and_trips_are_counted() {
+    let (address, _) = server();
+    let proxy = Proxy::start(address).expect("a proxy");
+    let mut stream = connect(&proxy);
+    for turn in 0..10 {
+        assert_eq!(ask(&mut stream, turn), Some(turn + 1));
+    }
+    assert_eq!(proxy.trips(), 10);
+}
+
+#[test]
+fn a_cut_happens_before_the_request_or_after_the_reply() {
+    for (cut, arrived) in [(Cut::BeforeRequest, 1), (Cut::AfterReply, 2)] {
+        let (address, reached) = server();
+        let proxy = Proxy::start(address).expect("a proxy");
+        let mut stream = connect(&proxy);
+        proxy.cut(cut, b"x", 1);
+        assert_eq!(ask(&mut stream, b'a'), Some(b'b'), "another request passes");
+        assert_eq!(proxy.cuts(), 0);
+        assert_eq!(ask(&mut stream, b'x'), None);
+        assert_eq!((proxy.cuts(), reached.load(Ordering::SeqCst)), (1, arrived), "{cut:?}");
+        assert_eq!(ask(&mut connect(&proxy), b'x'), Some(b'y'), "one cut was asked for");
+    }
+}
+
+#[test]
+fn what_is_held_passes_later_and_what_is_closed_is_gone() {
+    let (address, _) = server();
+    let proxy = Proxy::start(address).expect("a proxy");
+    let mut stream = connect(&proxy);
+    assert_eq!(ask(&mut stream, 1), Some(2));
+    proxy.hold(true);
+    stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+    assert_eq!(ask(&mut stream, 5), None, "held");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    proxy.hold(false);
+    let mut answer = [0];
+    stream.read_exact(&mut answer).expect("it comes in the end");
+    assert_eq!(answer, [6]);
+    proxy.close(true);
+    assert_eq!(ask(&mut stream, 1), None);
+    assert_eq!(ask(&mut connect(&proxy), 1), None);
+    proxy.close(false);
+    assert_eq!(ask(&mut connect(&proxy), 1), Some(2));
+}
