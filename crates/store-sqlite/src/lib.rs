@@ -13,7 +13,6 @@
 //!
 //! This crate knows keys, values and integers. It does not know what they mean.
 
-mod batch;
 mod error;
 mod open;
 mod read;

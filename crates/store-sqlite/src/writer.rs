@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use store::{Key, Plan, StoreError, StoreErrorKind, Value, Verdict};
+use store::{Batch, Key, Plan, StoreError, StoreErrorKind, Value, Verdict};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::LIMITS;
-use crate::batch::Batch;
 use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
 use crate::open::{self, WAL_BYTES_MAX};
 use crate::read::{integer, key_at, place, value_at};

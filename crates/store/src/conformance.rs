@@ -6,12 +6,14 @@
 //! concurrency in here is several calls under way at once, on one task.
 
 mod commits;
+mod feed;
 mod guards;
 mod limits;
 mod model;
 mod races;
 mod ranges;
 mod reads;
+mod snapshots;
 mod tallies;
 mod walks;
 
@@ -21,12 +23,14 @@ use crate::{
 };
 
 pub use commits::*;
+pub use feed::*;
 pub use guards::*;
 pub use limits::*;
 pub use model::*;
 pub use races::*;
 pub use ranges::*;
 pub use reads::*;
+pub use snapshots::*;
 pub use tallies::*;
 pub use walks::*;
 
@@ -84,6 +88,16 @@ macro_rules! conformance {
             a_walk_sees_a_whole_space
             a_walk_sees_what_exists_throughout
             a_walk_over_tallies_sees_them_all
+            changes_are_told
+            refused_plans_and_tallies_are_not_told
+            changes_are_told_once_acknowledged
+            whoever_falls_behind_is_told_so
+            large_batches_are_told_somehow
+            foreign_positions_are_no_positions
+            a_snapshot_holds_everything_in_order
+            a_snapshot_stays_as_it_was
+            a_snapshot_is_of_one_instant
+            two_snapshots_do_not_disturb_each_other
             a_tombstone_beats_a_late_original
             a_tombstone_waits_for_an_early_original
             racing_creators_have_one_winner
@@ -244,6 +258,20 @@ impl Dice {
         let index = usize::try_from(self.below(from.len() as u64)).expect("shorter than memory");
         from[index].clone()
     }
+}
+
+/// Lets the other calls of one task go on, whatever the engine: one that never waits would starve
+/// them.
+async fn give_way() {
+    let mut gave = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut gave, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 fn follow(prefix: &[u8], offset: u8, length: u8) -> Follow {

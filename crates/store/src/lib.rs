@@ -8,16 +8,20 @@
 //! There are no optional features and no default methods: an engine that passes
 //! [`mod@conformance`] is an engine, and one that does not is not.
 
+mod batch;
 pub mod conformance;
 mod error;
+pub mod feed;
 mod key;
 mod memory;
 mod plan;
 
+pub use batch::{Batch, TallyChange, tally_changes};
 pub use error::{StoreError, StoreErrorKind};
+pub use feed::{Changes, Position};
 pub use key::{Key, Space, TallyKey};
 pub use memory::MemoryStore;
-pub use plan::{Guard, Malformed, Plan, Verdict, Write};
+pub use plan::{Guard, Malformed, Plan, TALLY_MAX, Verdict, Write};
 
 use std::fmt::Debug;
 
@@ -127,6 +131,9 @@ pub struct Limits {
 pub enum Durability {
     /// Nothing: the process's memory.
     None,
+    /// Most crashes, but for what was acknowledged in the last moments before: the server's
+    /// settings say so, and whoever runs it has agreed to that.
+    Relaxed,
     /// A crash of the process and of the machine.
     Strict,
 }
@@ -174,9 +181,34 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<TallyPage, StoreError>;
 
+    /// Which records changed since a position that an earlier call answered; with `None`, nothing,
+    /// and the position as of now. One round trip.
+    ///
+    /// A change is told to whoever asks after its commit was acknowledged. So who takes a position,
+    /// reads records, and forgets those that it is told of from there on, holds nothing older than
+    /// its last call. An engine remembers [`feed::FEED_BATCHES`] batches or more; a reader further
+    /// behind is answered [`Changes::Missed`]. A position of another store is
+    /// [`StoreErrorKind::Malformed`] or [`Changes::Missed`].
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError>;
+
+    /// The whole store as it is at one instant between the beginning and the end of this call,
+    /// to be read page by page while others go on committing. For dumps.
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError>;
+
     /// Finishes what is under way and lets go of the database. Calls that come later fail with
     /// [`StoreErrorKind::Unavailable`].
     async fn close(&self);
+}
+
+/// A store as it was at one instant. Dropped, it lets go of what it holds at the database.
+#[async_trait]
+pub trait Snapshot: Debug + Send {
+    /// The next records, of all spaces, in byte order of their keys; none at the end. `limit` is a
+    /// wish between 1 and [`Limits::range_records`].
+    async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError>;
+
+    /// The next tallies that are not 0, in byte order of their keys; none at the end.
+    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError>;
 }
 
 /// A page of [`MetaStore::walk`].

@@ -4,15 +4,16 @@
 //! other engines with it. Every call holds the mutex from beginning to end, so that a read is one
 //! snapshot and a batch is decided without neighbours. Nothing survives the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use crate::feed::{self, FEED_BATCHES};
 use crate::{
-    Durability, Entry, Follow, Found, Guard, Key, Limits, MetaStore, Page, Plan, Read, Space,
-    StoreError, StoreErrorKind, TallyKey, TallyPage, Value, Verdict, Write,
+    Changes, Durability, Entry, Follow, Found, Guard, Key, Limits, MetaStore, Page, Plan, Position,
+    Read, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, TallyPage, Value, Verdict, Write,
 };
 
 const LIMITS: Limits = Limits {
@@ -37,7 +38,16 @@ pub struct MemoryStore {
 struct Maps {
     records: BTreeMap<Key, Value>,
     tallies: BTreeMap<TallyKey, i64>,
+    feed: Feed,
     closed: bool,
+}
+
+/// The latest batches that changed records.
+#[derive(Debug, Default)]
+struct Feed {
+    entries: VecDeque<Bytes>,
+    /// Batches that were remembered once and are no more.
+    forgotten: u64,
 }
 
 impl MemoryStore {
@@ -78,7 +88,13 @@ impl MetaStore for MemoryStore {
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         LIMITS.check_commit(plans)?;
         let mut maps = self.open("committing")?;
-        Ok(plans.iter().map(|plan| maps.decide(plan)).collect())
+        let verdicts: Vec<_> = plans.iter().map(|plan| maps.decide(plan)).collect();
+        let pieces = feed::pieces(plans);
+        let committed = pieces.iter().zip(&verdicts);
+        let committed = committed.filter(|(_, verdict)| **verdict == Verdict::Committed);
+        let entry: Vec<u8> = committed.flat_map(|(piece, _)| piece).copied().collect();
+        maps.feed.push(entry.into());
+        Ok(verdicts)
     }
 
     async fn walk(
@@ -119,8 +135,70 @@ impl MetaStore for MemoryStore {
         Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
     }
 
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        self.open("reading the change feed")?.feed.since(since)
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        let maps = self.open("taking a snapshot")?;
+        let tallies = maps.tallies.iter().filter(|(_, number)| **number != 0);
+        Ok(Box::new(MemorySnapshot {
+            records: maps.records.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+            tallies: tallies.map(|(key, number)| (key.clone(), *number)).collect(),
+        }))
+    }
+
     async fn close(&self) {
         self.maps.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+    }
+}
+
+/// A copy of both maps; the bytes of records are shared with them.
+#[derive(Debug)]
+struct MemorySnapshot {
+    records: VecDeque<(Key, Value)>,
+    tallies: VecDeque<(TallyKey, i64)>,
+}
+
+#[async_trait]
+impl Snapshot for MemorySnapshot {
+    async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError> {
+        let page = LIMITS.page(limit).min(self.records.len());
+        Ok(self.records.drain(..page).collect())
+    }
+
+    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
+        let page = LIMITS.page(limit).min(self.tallies.len());
+        Ok(self.tallies.drain(..page).collect())
+    }
+}
+
+impl Feed {
+    fn push(&mut self, entry: Bytes) {
+        if entry.is_empty() {
+            return;
+        }
+        if self.entries.len() == FEED_BATCHES {
+            self.entries.pop_front();
+            self.forgotten += 1;
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// What changed since a position: the number of batches until then.
+    fn since(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        let now = self.forgotten + self.entries.len() as u64;
+        let next = Position(Bytes::copy_from_slice(&now.to_be_bytes()));
+        let Some(since) = since else { return Ok(Changes::Told { keys: Vec::new(), next }) };
+        let malformed = |_| StoreError::new(StoreErrorKind::Malformed, "reading a position");
+        let since = u64::from_be_bytes(since.0[..].try_into().map_err(malformed)?);
+        let told = since.checked_sub(self.forgotten).and_then(|told| usize::try_from(told).ok());
+        match told {
+            Some(told) if told <= self.entries.len() => {
+                feed::tell(self.entries.iter().skip(told).cloned(), next)
+            }
+            _ => Ok(Changes::Missed { next }),
+        }
     }
 }
 

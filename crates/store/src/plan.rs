@@ -22,6 +22,11 @@ pub enum Guard {
     Empty(Key, Key),
 }
 
+/// What a tally may be told to become, or to change by, either side of 0. Callers keep sums within;
+/// beyond, a tally's value is not defined, and nothing else suffers. The bound is where engines
+/// that count in floating point lose digits.
+pub const TALLY_MAX: i64 = 1 << 53;
+
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -139,6 +144,10 @@ impl Plan {
             let (tally, key) = write.key();
             let value = if let Write::Put(_, value) = write { Some(value) } else { None };
             check_record(key, value, limits)?;
+            if let Write::Add(_, number) | Write::Max(_, number) | Write::Set(_, number) = write {
+                let size = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
+                within("a tally", size, usize::try_from(TALLY_MAX).unwrap_or(usize::MAX))?;
+            }
             if !seen.insert((tally, key)) {
                 return Err(Malformed::WrittenTwice(key.clone()));
             }

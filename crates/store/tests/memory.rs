@@ -15,12 +15,14 @@ store::conformance!(futures::executor::block_on, fresh);
 fn every_case_is_listed() {
     let sources = [
         include_str!("../src/conformance/commits.rs"),
+        include_str!("../src/conformance/feed.rs"),
         include_str!("../src/conformance/guards.rs"),
         include_str!("../src/conformance/limits.rs"),
         include_str!("../src/conformance/model.rs"),
         include_str!("../src/conformance/races.rs"),
         include_str!("../src/conformance/ranges.rs"),
         include_str!("../src/conformance/reads.rs"),
+        include_str!("../src/conformance/snapshots.rs"),
         include_str!("../src/conformance/tallies.rs"),
         include_str!("../src/conformance/walks.rs"),
     ];

@@ -1,7 +1,7 @@
 //! Tallies: integers beside the records.
 
 use super::{check_record, decide, equals, key, number, plan, put, refused, tally, write};
-use crate::{Guard, MetaStore, TallyKey, Verdict, Write};
+use crate::{Guard, MetaStore, TALLY_MAX, TallyKey, Verdict, Write};
 
 /// Each verb, on a tally that was and on one that was not, within a batch and across batches.
 pub async fn tallies_add_raise_set_and_clear(store: &dyn MetaStore) {
@@ -44,14 +44,16 @@ pub async fn tallies_add_raise_set_and_clear(store: &dyn MetaStore) {
 
 /// Numbers keep every digit up to 2^53 and below zero.
 pub async fn tallies_hold_large_and_negative_numbers(store: &dyn MetaStore) {
-    const LARGE: i64 = 1 << 53;
+    const LARGE: i64 = TALLY_MAX;
     let at = tally(1, "large");
     write(store, [Write::Set(at.clone(), LARGE - 2)]).await;
     write(store, [Write::Add(at.clone(), 1)]).await;
     assert_eq!(number(store, &at).await, LARGE - 1);
     write(store, [Write::Max(at.clone(), LARGE)]).await;
     assert_eq!(number(store, &at).await, LARGE);
-    write(store, [Write::Add(at.clone(), -2 * LARGE + 1)]).await;
+    write(store, [Write::Add(at.clone(), -LARGE)]).await;
+    assert_eq!(number(store, &at).await, 0);
+    write(store, [Write::Add(at.clone(), 1 - LARGE)]).await;
     assert_eq!(number(store, &at).await, 1 - LARGE);
     write(store, [Write::Add(at.clone(), LARGE - 1)]).await;
     assert_eq!(number(store, &at).await, 0);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Read, Space, StoreError,
-    StoreErrorKind, TallyPage, Verdict, Write,
+    Changes, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
+    Snapshot, Space, StoreError, StoreErrorKind, TallyPage, Verdict, Write,
 };
 use tokio::sync::Notify;
 
@@ -157,6 +157,14 @@ impl MetaStore for Faulty {
         limit: u32,
     ) -> Result<TallyPage, StoreError> {
         self.inner.walk_tallies(space, resume, limit).await
+    }
+
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        self.inner.changes(since).await
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.inner.snapshot().await
     }
 
     async fn close(&self) {

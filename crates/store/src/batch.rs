@@ -1,13 +1,15 @@
-//! Deciding plans in memory, over what the file held when the transaction began.
+//! Deciding plans in an engine's memory, over what its database held when it was locked.
 //!
 //! A batch knows each guarded record and each tally that is added to, and enough of each range
 //! that must be empty. Plans are decided over that, in order, and change it; what they changed is
-//! then written at once.
+//! then written at once. It is for engines whose database cannot decide by itself: they fetch what
+//! a batch asks for in one trip, under locks, and write what it answers in another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use store::{Guard, Key, Plan, TallyKey, Value, Verdict, Write};
+
+use crate::{Guard, Key, Plan, TallyKey, Value, Verdict, Write};
 
 /// What is known of a record or tally: what it is now, and whether a plan made it so.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ impl<T> Slot<T> {
 
 /// The records and tallies that plans look at, and what becomes of them.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub struct Batch {
     records: BTreeMap<Key, Slot<Value>>,
     tallies: BTreeMap<TallyKey, Slot<i64>>,
     ranges: BTreeSet<(Key, Key)>,
@@ -38,7 +40,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// A batch that knows what these plans ask, and no answers yet.
-    pub(crate) fn of<'a>(plans: impl Iterator<Item = &'a Plan>) -> Batch {
+    pub fn of<'a>(plans: impl Iterator<Item = &'a Plan>) -> Batch {
         let mut batch = Batch::default();
         for plan in plans {
             for guard in &plan.guards {
@@ -67,18 +69,18 @@ impl Batch {
     }
 
     /// The records to fetch, in the order of the answers that [`Batch::found`] takes.
-    pub(crate) fn records(&self) -> impl ExactSizeIterator<Item = &Key> {
+    pub fn records(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.records.keys()
     }
 
     /// The tallies to fetch, in the order of the answers that [`Batch::found`] takes.
-    pub(crate) fn tallies(&self) -> impl ExactSizeIterator<Item = &TallyKey> {
+    pub fn tallies(&self) -> impl ExactSizeIterator<Item = &TallyKey> {
         self.tallies.keys()
     }
 
     /// The ranges that must be empty, and how many keys of each to fetch: one more than this batch
     /// can delete there, so that what is left of them says whether anything is left.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = (&Key, &Key, usize)> {
+    pub fn ranges(&self) -> impl Iterator<Item = (&Key, &Key, usize)> {
         self.ranges
             .iter()
             .map(|(start, end)| (start, end, 1 + self.deleted.range(start..end).count()))
@@ -86,7 +88,7 @@ impl Batch {
 
     /// Takes the answers, in the order of the questions; those without one do not exist.
     /// `in_ranges` are the keys found in ranges.
-    pub(crate) fn found(
+    pub fn found(
         &mut self,
         records: Vec<Option<Value>>,
         tallies: Vec<Option<i64>>,
@@ -106,7 +108,7 @@ impl Batch {
     }
 
     /// Decides one plan, and carries it out in memory if its guards hold.
-    pub(crate) fn decide(&mut self, plan: &Plan) -> Verdict {
+    pub fn decide(&mut self, plan: &Plan) -> Verdict {
         for (index, guard) in plan.guards.iter().enumerate() {
             if let Err(found) = self.holds(guard) {
                 return Verdict::Refused { guard: index, found };
@@ -151,14 +153,69 @@ impl Batch {
     }
 
     /// What plans made of records: bytes, or nothing.
-    pub(crate) fn written_records(&self) -> impl Iterator<Item = (&Key, Option<&Value>)> {
+    pub fn written_records(&self) -> impl Iterator<Item = (&Key, Option<&Value>)> {
         let written = self.records.iter().filter(|(_, slot)| slot.written);
         written.map(|(key, slot)| (key, slot.now.as_ref()))
     }
 
     /// What plans made of tallies: a number, or nothing.
-    pub(crate) fn written_tallies(&self) -> impl Iterator<Item = (&TallyKey, Option<i64>)> {
+    pub fn written_tallies(&self) -> impl Iterator<Item = (&TallyKey, Option<i64>)> {
         let written = self.tallies.iter().filter(|(_, slot)| slot.written);
         written.map(|(key, slot)| (key, slot.now))
     }
 }
+
+/// What a sequence of changes makes of a tally, whatever it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TallyChange {
+    /// This number.
+    To(i64),
+    /// What it was and `add`, and at least `floor`.
+    By {
+        /// What is added.
+        add: i64,
+        /// What it is at least.
+        floor: Option<i64>,
+    },
+}
+
+impl TallyChange {
+    /// No change.
+    const NONE: TallyChange = TallyChange::By { add: 0, floor: None };
+
+    fn then(self, write: &Write) -> TallyChange {
+        match (self, write) {
+            (_, Write::Set(_, number)) => TallyChange::To(*number),
+            (_, Write::Clear(_)) => TallyChange::To(0),
+            (TallyChange::To(was), Write::Add(_, by)) => TallyChange::To(was.saturating_add(*by)),
+            (TallyChange::To(was), Write::Max(_, least)) => TallyChange::To(was.max(*least)),
+            (TallyChange::By { add, floor }, Write::Add(_, by)) => TallyChange::By {
+                add: add.saturating_add(*by),
+                floor: floor.map(|floor| floor.saturating_add(*by)),
+            },
+            (TallyChange::By { add, floor }, Write::Max(_, least)) => {
+                TallyChange::By { add, floor: Some(floor.map_or(*least, |was| was.max(*least))) }
+            }
+            (unchanged, Write::Put(..) | Write::Delete(_)) => unchanged,
+        }
+    }
+}
+
+/// What plans that are committed, in this order, make of tallies: one change for each.
+pub fn tally_changes<'a>(
+    committed: impl IntoIterator<Item = &'a Plan>,
+) -> BTreeMap<&'a TallyKey, TallyChange> {
+    let mut changes = BTreeMap::new();
+    for write in committed.into_iter().flat_map(|plan| &plan.writes) {
+        if let Write::Add(key, _) | Write::Max(key, _) | Write::Set(key, _) | Write::Clear(key) =
+            write
+        {
+            let change = changes.entry(key).or_insert(TallyChange::NONE);
+            *change = change.then(write);
+        }
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests;
