@@ -1,0 +1,141 @@
+//! The change feed: nothing that was acknowledged goes untold.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+
+use super::{decide, equals, give_way, key, plan, point, put, refused, tally, write};
+use crate::feed::FEED_BATCHES;
+use crate::{Changes, Key, MetaStore, Position, StoreErrorKind, Verdict, Write};
+
+async fn here(store: &dyn MetaStore) -> Position {
+    match store.changes(None).await.expect("a position") {
+        Changes::Told { keys, next } => {
+            assert!(keys.is_empty(), "nothing is told without a position");
+            next
+        }
+        Changes::Missed { .. } => panic!("nothing can be missed without a position"),
+    }
+}
+
+/// The keys told since a position, or `None` if some were missed, and where to go on.
+async fn since(store: &dyn MetaStore, position: &Position) -> (Option<BTreeSet<Key>>, Position) {
+    match store.changes(Some(position)).await.expect("changes") {
+        Changes::Told { keys, next } => (Some(keys.into_iter().collect()), next),
+        Changes::Missed { next } => (None, next),
+    }
+}
+
+/// Puts and deletes are told, each from the position before it on, and nothing else is.
+pub async fn changes_are_told(store: &dyn MetaStore) {
+    write(store, [put(key(1, "before"), "x")]).await;
+    let first = here(store).await;
+    assert_eq!(since(store, &first).await.0, Some(BTreeSet::new()), "nothing happened");
+    write(store, [put(key(1, "a"), "x"), put(point(7), ""), Write::Delete(key(1, "b"))]).await;
+    let (told, second) = since(store, &first).await;
+    assert_eq!(told, Some([key(1, "a"), point(7), key(1, "b")].into()));
+    let (told, third) = since(store, &second).await;
+    assert_eq!(told, Some(BTreeSet::new()), "told already");
+    decide(store, &[plan([], [put(key(2, "c"), "")]), plan([], [Write::Delete(key(1, "a"))])])
+        .await;
+    let later = BTreeSet::from([key(2, "c"), key(1, "a")]);
+    assert_eq!(since(store, &second).await.0, Some(later.clone()), "from the older position");
+    assert_eq!(since(store, &third).await.0, Some(later), "from the newer position");
+    let all = [key(1, "a"), point(7), key(1, "b"), key(2, "c")];
+    assert_eq!(since(store, &first).await.0, Some(all.into()), "a position does not wear out");
+}
+
+/// A refused plan changed nothing, and tallies are not records.
+pub async fn refused_plans_and_tallies_are_not_told(store: &dyn MetaStore) {
+    let start = here(store).await;
+    let verdicts = decide(
+        store,
+        &[
+            plan([equals(key(1, "none"), "")], [put(key(1, "refused"), "")]),
+            plan([], [put(key(1, "done"), "")]),
+            plan([], [Write::Add(tally(1, "n"), 1)]),
+        ],
+    )
+    .await;
+    assert_eq!(verdicts, [refused(0, None), Verdict::Committed, Verdict::Committed]);
+    write(store, [Write::Set(tally(1, "n"), 1)]).await;
+    assert_eq!(since(store, &start).await.0, Some([key(1, "done")].into()));
+}
+
+/// While batches are committed side by side, a reader that asks again and again is told of each
+/// one that was acknowledged before it asked.
+pub async fn changes_are_told_once_acknowledged(store: &dyn MetaStore) {
+    const WRITERS: u64 = 6;
+    const BATCHES: u64 = 25;
+    let acknowledged = std::sync::Mutex::new(BTreeSet::new());
+    let writers = (0..WRITERS).map(|writer| {
+        let acknowledged = &acknowledged;
+        async move {
+            for batch in 0..BATCHES {
+                let at = key(writer, batch.to_be_bytes());
+                write(store, [put(at.clone(), "x"), Write::Add(tally(0, "hot"), 1)]).await;
+                acknowledged.lock().expect("nobody panicked").insert(at);
+                give_way().await;
+            }
+        }
+    });
+    let mut position = here(store).await;
+    let reader = async {
+        let mut told = BTreeSet::new();
+        loop {
+            let expected = acknowledged.lock().expect("nobody panicked").clone();
+            let (keys, next) = since(store, &position).await;
+            told.extend(keys.expect("not so far behind"));
+            position = next;
+            let missing: Vec<_> = expected.difference(&told).collect();
+            assert!(missing.is_empty(), "acknowledged and not told: {missing:?}");
+            if expected.len() as u64 == WRITERS * BATCHES {
+                return;
+            }
+            give_way().await;
+        }
+    };
+    futures::join!(join_all(writers), reader);
+}
+
+/// Whoever falls behind by more than an engine remembers is told so, or is told everything.
+pub async fn whoever_falls_behind_is_told_so(store: &dyn MetaStore) {
+    let start = here(store).await;
+    let batches = FEED_BATCHES as u64 + 100;
+    let one = |number: u64| write(store, [put(point(number), "x")]);
+    for from in (0..batches).step_by(64) {
+        join_all((from..batches.min(from + 64)).map(one)).await;
+    }
+    let (told, next) = since(store, &start).await;
+    if let Some(told) = told {
+        assert_eq!(told, (0..batches).map(point).collect());
+    }
+    one(batches).await;
+    assert_eq!(since(store, &next).await.0, Some([point(batches)].into()), "from there on");
+}
+
+/// A batch of more keys than an entry may have is told all the same, or as missed.
+pub async fn large_batches_are_told_somehow(store: &dyn MetaStore) {
+    let start = here(store).await;
+    let limits = store.limits();
+    let many = limits.plan_items as u64;
+    let keys: BTreeSet<_> = (0..many).map(|number| key(1, number.to_be_bytes())).collect();
+    write(store, keys.iter().cloned().map(|key| put(key, "")).collect::<Vec<_>>()).await;
+    let (told, next) = since(store, &start).await;
+    assert!(told.is_none_or(|told| told == keys));
+    write(store, [put(point(1), "")]).await;
+    assert_eq!(since(store, &next).await.0, Some([point(1)].into()), "from there on");
+}
+
+/// What is no position is refused, or answered as if everything had been missed.
+pub async fn foreign_positions_are_no_positions(store: &dyn MetaStore) {
+    write(store, [put(point(1), "x")]).await;
+    for bytes in [&b""[..], b"x", b"\0\0\0\0\0\0\0", b"99999999999999999999:1", &[0xff; 40]] {
+        let position = Position(bytes::Bytes::copy_from_slice(bytes));
+        match store.changes(Some(&position)).await {
+            Ok(Changes::Missed { .. }) => {}
+            Ok(told @ Changes::Told { .. }) => panic!("{position:?} is no position, yet {told:?}"),
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}"),
+        }
+    }
+}
