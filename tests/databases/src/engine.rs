@@ -1,0 +1,205 @@
+//! What each server needs: programs, a folder, options, a way to ask it.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::run;
+
+/// Where packages put programs that are in nobody's path.
+const FOLDERS: [&str; 8] = [
+    "/usr/lib/postgresql/18/bin",
+    "/usr/lib/postgresql/17/bin",
+    "/usr/lib/postgresql/16/bin",
+    "/usr/lib/postgresql/15/bin",
+    "/usr/local/bin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/sbin",
+];
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// PostgreSQL.
+    Postgres,
+    /// MariaDB.
+    Mysql,
+    /// Redis.
+    Redis,
+}
+
+/// Finds a program in the path, or where packages put it.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
+    folders.map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+fn program(name: &str) -> Command {
+    Command::new(find(name).unwrap_or_else(|| panic!("{name} is not installed")))
+}
+
+impl Engine {
+    /// Every server there is.
+    pub const ALL: [Engine; 3] = [Engine::Postgres, Engine::Mysql, Engine::Redis];
+
+    /// What is run.
+    pub(crate) fn programs(self) -> &'static [&'static str] {
+        match self {
+            Engine::Postgres => &["setpriv", "initdb", "postgres", "psql"],
+            Engine::Mysql => &["setpriv", "mariadb-install-db", "mariadbd", "mariadb"],
+            Engine::Redis => &["setpriv", "redis-server"],
+        }
+    }
+
+    /// The user that a server runs as when root starts it: some refuse to be root.
+    fn user(self) -> Option<&'static str> {
+        let root = rustix::process::geteuid().is_root();
+        match self {
+            Engine::Postgres if root => Some("postgres"),
+            Engine::Mysql if root => Some("mysql"),
+            _ => None,
+        }
+    }
+
+    /// A program that runs as the server's user and ends with this process.
+    fn as_user(self, name: &str) -> Command {
+        let mut command = program("setpriv");
+        command.args(["--pdeathsig", "KILL"]);
+        if let Some(user) = self.user() {
+            command.args(["--reuid", user, "--regid", user, "--clear-groups"]);
+        }
+        command.arg("--").arg(find(name).unwrap_or_else(|| panic!("{name} is not installed")));
+        command.env("LC_ALL", "C").current_dir("/");
+        command
+    }
+
+    /// Makes the files of a server without data.
+    pub(crate) fn prepare(self, folder: &Path) {
+        if let Some(user) = self.user() {
+            let mut command = Command::new("chown");
+            command.arg(user).arg(folder);
+            run(command);
+        }
+        match self {
+            Engine::Postgres => {
+                let mut command = self.as_user("initdb");
+                command.arg("-D").arg(folder.join("data"));
+                command.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]);
+                run(command);
+            }
+            Engine::Mysql => {
+                let mut command = self.as_user("mariadb-install-db");
+                command.arg(format!("--datadir={}", folder.join("data").display()));
+                command.args(["--no-defaults", "--skip-test-db"]);
+                command.arg("--auth-root-authentication-method=normal");
+                run(command);
+            }
+            Engine::Redis => {}
+        }
+    }
+
+    /// The server itself, in the foreground.
+    pub(crate) fn server(self, folder: &Path, address: SocketAddr) -> Command {
+        let port = address.port().to_string();
+        match self {
+            Engine::Postgres => {
+                let mut command = self.as_user("postgres");
+                command.arg("-D").arg(folder.join("data")).args(["-p", &port]);
+                for setting in [
+                    "listen_addresses=127.0.0.1",
+                    "unix_socket_directories=",
+                    "max_connections=200",
+                    "shared_buffers=128MB",
+                ] {
+                    command.args(["-c", setting]);
+                }
+                command
+            }
+            Engine::Mysql => {
+                let mut command = self.as_user("mariadbd");
+                command.arg("--no-defaults");
+                command.arg(format!("--datadir={}", folder.join("data").display()));
+                command.arg(format!("--socket={}", folder.join("socket").display()));
+                command.arg(format!("--pid-file={}", folder.join("pid").display()));
+                command.arg(format!("--port={port}"));
+                command.args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
+                command.args(["--max-connections=200", "--innodb-buffer-pool-size=128M"]);
+                command
+            }
+            Engine::Redis => {
+                let mut command = self.as_user("redis-server");
+                command.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]);
+                command.args(["--appendonly", "yes", "--appendfsync", "always"]);
+                command.arg("--dir").arg(folder);
+                command
+            }
+        }
+    }
+
+    /// Whether the server takes commands.
+    pub(crate) fn ready(self, address: SocketAddr) -> bool {
+        match self {
+            Engine::Postgres => quietly(postgres(address, "select 1")),
+            Engine::Mysql => quietly(mariadb(address, "select 1")),
+            Engine::Redis => ping(address).is_some_and(|answer| answer.starts_with(b"+PONG")),
+        }
+    }
+
+    pub(crate) fn url(self, address: SocketAddr) -> String {
+        match self {
+            Engine::Postgres => format!("postgres://postgres@{address}/postgres"),
+            Engine::Mysql => format!("mysql://root@{address}/mysql"),
+            Engine::Redis => format!("redis://{address}/"),
+        }
+    }
+
+    pub(crate) fn fresh(self, address: SocketAddr, name: &str) -> String {
+        match self {
+            Engine::Postgres => {
+                run(postgres(address, &format!("create database \"{name}\"")));
+                format!("postgres://postgres@{address}/{name}")
+            }
+            Engine::Mysql => {
+                run(mariadb(address, &format!("create database `{name}`")));
+                format!("mysql://root@{address}/{name}")
+            }
+            Engine::Redis => format!("redis://{address}/?prefix={name}"),
+        }
+    }
+}
+
+fn postgres(address: SocketAddr, statement: &str) -> Command {
+    let mut command = program("psql");
+    command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
+    command.args(["-U", "postgres", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement]);
+    command.arg("postgres").env("PGCONNECT_TIMEOUT", "2");
+    command
+}
+
+fn mariadb(address: SocketAddr, statement: &str) -> Command {
+    let mut command = program("mariadb");
+    command.args(["--no-defaults", "--user=root", "--connect-timeout=2", "--protocol=tcp"]);
+    command.arg(format!("--host={}", address.ip())).arg(format!("--port={}", address.port()));
+    command.args(["-e", statement]);
+    command
+}
+
+fn quietly(mut command: Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// What Redis answers to PING. While it loads its file, that is an error.
+fn ping(address: SocketAddr) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+    stream.write_all(b"PING\r\n").ok()?;
+    let mut answer = vec![0; 64];
+    let length = stream.read(&mut answer).ok()?;
+    answer.truncate(length);
+    Some(answer)
+}

@@ -1,0 +1,187 @@
+//! PostgreSQL, MariaDB and Redis as programs that tests start, kill, stop and start again.
+//!
+//! Each has a free port of this machine and a temporary folder of its own, is set up so that an
+//! acknowledged commit is on disk, and ends with the value that owns it, or with the process that
+//! started it. Everything here waits with a deadline and panics with what the server said.
+
+mod engine;
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+pub use engine::Engine;
+
+/// How long a server may take to start or end on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How often a server that is starting is asked whether it is ready.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A running database server, or one that was killed and can be started again.
+#[derive(Debug)]
+pub struct Database {
+    engine: Engine,
+    folder: TempDir,
+    address: SocketAddr,
+    child: Option<Child>,
+}
+
+impl Database {
+    /// Whether this machine has what [`Database::start`] needs.
+    pub fn installed(engine: Engine) -> bool {
+        engine.programs().iter().all(|program| engine::find(program).is_some())
+    }
+
+    /// Starts a server with nothing in it.
+    pub fn start(engine: Engine) -> Database {
+        let folder = TempDir::with_prefix("ashlar-database-").expect("a folder for a database");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        drop(listener);
+        engine.prepare(folder.path());
+        let mut database = Database { engine, folder, address, child: None };
+        database.restart();
+        database
+    }
+
+    /// Which server this is.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL of the server's own database, for someone who may do everything.
+    pub fn url(&self) -> String {
+        self.engine.url(self.address)
+    }
+
+    /// Makes an empty database, and says its URL.
+    pub fn fresh(&self, name: &str) -> String {
+        self.engine.fresh(self.address, name)
+    }
+
+    /// The same database by way of another address, such as a proxy's.
+    pub fn through(url: &str, from: SocketAddr, to: SocketAddr) -> String {
+        url.replace(&from.to_string(), &to.to_string())
+    }
+
+    /// Starts the server again on the same data and waits until it answers.
+    ///
+    /// # Panics
+    /// If it runs already, or does not answer in time.
+    pub fn restart(&mut self) {
+        assert!(self.child.is_none(), "it runs already");
+        self.child = Some(self.launch());
+        let limit = Instant::now() + PATIENCE;
+        while !self.engine.ready(self.address) {
+            let ended = self.child.as_mut().map(|child| child.try_wait().expect("a child"));
+            if let Some(Some(status)) = ended {
+                // The port, or the old process's locks, may be let go of late.
+                assert!(Instant::now() < limit, "{status}\n{}", self.log());
+                std::thread::sleep(PAUSE * 5);
+                self.child = Some(self.launch());
+            }
+            assert!(Instant::now() < limit, "{:?} does not start:\n{}", self.engine, self.log());
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// SIGKILL for the server and all its processes, in the middle of whatever they do.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("what is to be killed runs");
+        let ended = child.try_wait().expect("a child can be asked");
+        assert_eq!(ended, None, "what is to be killed has ended by itself:\n{}", self.log());
+        kill_process_group(Pid::from_child(&child), Signal::KILL).expect("it can be killed");
+        child.wait().expect("it can be waited for");
+    }
+
+    /// Stops all its processes where they are, or lets them go on.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn freeze(&self, frozen: bool) {
+        let child = self.child.as_ref().expect("what is to be stopped runs");
+        let signal = if frozen { Signal::STOP } else { Signal::CONT };
+        kill_process_group(Pid::from_child(child), signal).expect("it can be signalled");
+    }
+
+    /// The process ids of the server, its workers included.
+    pub fn processes(&self) -> Vec<u32> {
+        let Some(child) = &self.child else { return Vec::new() };
+        let group = child.id();
+        let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+        let numbers =
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter(|pid: &u32| group_of(*pid) == Some(group)).collect()
+    }
+
+    /// Where its data is, to see how much there is.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What it has said so far.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn launch(&self) -> Child {
+        let mut command = self.engine.server(self.folder.path(), self.address);
+        let log = File::options().create(true).append(true).open(self.log_path());
+        let log = log.expect("a log");
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a handle")).stderr(log);
+        command.spawn().expect("the server's program starts")
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended by itself.
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The group that a process belongs to: the fifth field of its status, behind its name.
+fn group_of(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = status.rsplit_once(')')?;
+    rest.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// With what it said, if it fails.
+fn run(mut command: Command) {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
