@@ -25,6 +25,7 @@ use tracing::warn;
 
 use crate::content::StagedContent;
 use crate::epoch::ReaderGuard;
+use crate::feed::OwnWrites;
 use crate::hints::HintMemory;
 use crate::lanes::{Lanes, Step, TakenLane};
 use crate::meters::{self, Meters};
@@ -96,6 +97,7 @@ pub(crate) struct Desk {
     pub(crate) session: Arc<Session>,
     pub(crate) lanes: Lanes,
     pub(crate) hints: Arc<HintMemory>,
+    pub(crate) own: Arc<OwnWrites>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) tasks: Tasks,
     /// Cancelled when the volume closes: what waits is sent, and nothing comes after it.
@@ -112,6 +114,11 @@ impl Committer {
         let serving = queue::serve(Arc::clone(&desk), plans, in_flight.max(1));
         drop(desk.tasks.spawn("committer", serving));
         Committer { queue, desk }
+    }
+
+    /// What was sent and has not come back by the feed.
+    pub(crate) fn own_writes(&self) -> Arc<OwnWrites> {
+        Arc::clone(&self.desk.own)
     }
 
     /// The lanes, to be removed with the session.
@@ -182,6 +189,7 @@ impl Desk {
             batch.iter().map(|Sent { waiting, lane }| self.dress(&waiting.plan, lane)).collect();
         // From here on a plan that names the blocks may commit.
         for Sent { waiting, .. } in &mut batch {
+            self.own.sent(&waiting.plan);
             waiting.staged.iter_mut().for_each(StagedContent::disarm);
         }
         let deadline = batch.iter().map(|sent| sent.waiting.deadline).max();
@@ -300,6 +308,7 @@ impl Desk {
             self.hints.apply(&plan);
             staged = None;
         } else {
+            self.own.dropped(&plan);
             self.forget_misled(&plan, &outcome);
         }
         staged.iter_mut().for_each(StagedContent::rearm);

@@ -29,6 +29,11 @@ const ENTRY_BYTES: u64 = 160;
 /// What may be remembered.
 const SPACES: [Space; 4] = [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD];
 
+/// Whether hints are kept of a space's records.
+pub(crate) fn is_remembered(space: Space) -> bool {
+    SPACES.contains(&space)
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Bytes;
 
@@ -98,7 +103,7 @@ impl HintMemory {
 
     /// Takes note of a record.
     pub(crate) fn remember(&self, key: &Key, value: &Value) {
-        if !SPACES.contains(&key.space()) {
+        if !is_remembered(key.space()) {
             return;
         }
         if value.len() > HINT_VALUE_BYTES_MAX {
@@ -115,6 +120,12 @@ impl HintMemory {
                 self.names.insert(directory, names);
             }
         }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        self.records.clear();
+        self.names.clear();
     }
 
     /// Forgets a record, because it is gone or because it misled an operation.

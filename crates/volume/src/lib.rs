@@ -12,6 +12,7 @@ pub mod content;
 mod epoch;
 mod error;
 mod facade;
+mod feed;
 mod fsck;
 mod hints;
 mod inos;
@@ -35,6 +36,7 @@ pub use facade::{
     OBJECT_BYTES_MAX, Object, Owner, PART_BYTES_MIN, PartStat, PartsPage, Published, UploadId,
     UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of,
 };
+pub use feed::FEED_INTERVAL;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};
 pub use hints::{HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX};
 pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};

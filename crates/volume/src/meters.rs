@@ -14,6 +14,8 @@ pub(crate) struct Meters {
     pub(crate) refused: Count,
     pub(crate) in_doubt: Count,
     pub(crate) unresolved: Count,
+    pub(crate) told: Count,
+    pub(crate) missed: Count,
     pub(crate) files_reaped: Count,
     pub(crate) blocks_reaped: Count,
     pub(crate) bytes_reaped: Count,
@@ -35,6 +37,10 @@ pub struct Counters {
     pub in_doubt: u64,
     /// Plans whose outcome was still unknown when their callers were answered.
     pub unresolved: u64,
+    /// Remembered records that others were told to have changed.
+    pub told: u64,
+    /// How often more had changed than the store remembered.
+    pub missed: u64,
     /// Blocks put.
     pub block_puts: u64,
     /// Content bytes put in blocks.

@@ -3,6 +3,7 @@
 mod checking;
 mod commit;
 mod faulty;
+mod feeding;
 mod marks;
 mod reaping;
 mod sessions;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::{BLOCK_BYTES_DEFAULT, BlockStore};
 use record::{Ino, Timestamp, VolumeRecord};
 use store::{MetaStore, Read};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -14,6 +14,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::commit::{Committer, Desk};
 use crate::content::{BlockIds, ByteBudget, Deadlines, Reading, Staging, Traffic};
 use crate::epoch::{Epochs, ReaderGuard};
+use crate::feed::{Listener, OwnWrites};
 use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
 use crate::inos::Inos;
 use crate::lanes::Lanes;
@@ -113,6 +114,8 @@ pub struct Volume {
     pub(crate) traffic: Arc<Traffic>,
     /// Told when something lost its name.
     pub(crate) orphaned: Arc<Notify>,
+    /// Told when users or policies may have changed.
+    access: watch::Sender<u64>,
     /// Held by the reaper's pass.
     pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
     /// Held by a sweep.
@@ -156,6 +159,7 @@ impl Volume {
         let now = options.clock.now();
         let (bytes, place) = (options.block_bytes, &options.place);
         let started = session::start(&*store, &*blocks, bytes, place, now).await?;
+        let position = Listener::begin(&*store).await?;
         let (mut volume, heart) = Volume::assemble(&options, store, blocks, started);
         if options.sole {
             heart.end_others().await?;
@@ -163,6 +167,8 @@ impl Volume {
         let ended = Arc::clone(&heart.fenced);
         let heart = volume.tasks.spawn("heartbeat", heart.run(volume.closing.clone()));
         *volume.heart.get_mut() = Some(heart);
+        let listening = volume.listener(position).run(volume.closing.clone());
+        drop(volume.tasks.spawn("listener", listening));
         let volume = Arc::new(volume);
         if options.collect {
             let reaping = reaper::reap_always(Arc::downgrade(&volume));
@@ -191,6 +197,7 @@ impl Volume {
             session: Arc::clone(&session),
             lanes: Lanes::new(started.nonce),
             hints: Arc::clone(&hints),
+            own: Arc::new(OwnWrites::default()),
             meters: Arc::clone(&meters),
             tasks: tasks.clone(),
             closing: closing.clone(),
@@ -239,6 +246,7 @@ impl Volume {
             meters,
             traffic,
             orphaned: Arc::default(),
+            access: watch::Sender::new(0),
             reaping: tokio::sync::Mutex::default(),
             sweeping: tokio::sync::Mutex::default(),
             closing,
@@ -246,6 +254,24 @@ impl Volume {
             heart: tokio::sync::Mutex::default(),
         };
         (volume, heart)
+    }
+
+    /// What listens to other gateways from a position on.
+    fn listener(&self, position: store::Position) -> Listener {
+        Listener {
+            store: Arc::clone(&self.store),
+            hints: Arc::clone(&self.hints),
+            own: self.committer.own_writes(),
+            meters: Arc::clone(&self.meters),
+            access: self.access.clone(),
+            position,
+        }
+    }
+
+    /// Is told, within about [`crate::FEED_INTERVAL`], when users or policies may have changed,
+    /// whoever changed them.
+    pub fn access_changes(&self) -> watch::Receiver<u64> {
+        self.access.subscribe()
     }
 
     /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and ends the session: nothing
@@ -333,6 +359,8 @@ impl Volume {
             refused: meters.refused.get(),
             in_doubt: meters.in_doubt.get(),
             unresolved: meters.unresolved.get(),
+            told: meters.told.get(),
+            missed: meters.missed.get(),
             block_puts: traffic.puts.get(),
             block_put_bytes: traffic.put_bytes.get(),
             block_gets: traffic.gets.get(),

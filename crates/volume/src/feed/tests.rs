@@ -1,0 +1,39 @@
+use bytes::Bytes;
+use record::{Ino, key};
+
+use super::*;
+
+fn plan(keys: &[Key]) -> Plan {
+    let put = |key: &Key| Write::Put(key.clone(), Bytes::from_static(b"x"));
+    Plan { guards: Vec::new(), writes: keys.iter().map(put).collect() }
+}
+
+#[test]
+fn own_changes_are_told_apart_as_often_as_they_were_sent() {
+    let own = OwnWrites::default();
+    let (mine, other) = (key::inode(Ino(1)), key::inode(Ino(2)));
+    own.sent(&plan(std::slice::from_ref(&mine)));
+    own.sent(&plan(std::slice::from_ref(&mine)));
+    assert!(own.told(&mine));
+    assert!(!own.told(&other), "nobody sent this one");
+    assert!(own.told(&mine));
+    assert!(!own.told(&mine), "the third change is somebody else's");
+}
+
+#[test]
+fn a_plan_that_did_not_happen_covers_nothing() {
+    let own = OwnWrites::default();
+    let at = key::inode(Ino(1));
+    own.sent(&plan(std::slice::from_ref(&at)));
+    own.dropped(&plan(std::slice::from_ref(&at)));
+    assert!(!own.told(&at));
+}
+
+#[test]
+fn what_is_waited_for_is_bounded() {
+    let own = OwnWrites::default();
+    for number in 0..3 * OWN_KEYS_MAX as u64 {
+        own.sent(&plan(&[key::inode(Ino(number))]));
+    }
+    assert!(own.counts().len() <= OWN_KEYS_MAX);
+}

@@ -1,0 +1,87 @@
+//! Two volumes on one store: what one changes, the other forgets.
+
+use std::time::Duration;
+
+use record::{PolicyRecord, key};
+use store::{MemoryStore, MetaStore, feed::FEED_BATCHES};
+
+use super::*;
+
+/// How long a change may take to be told on a busy machine.
+const TOLD: Duration = Duration::from_secs(5);
+
+async fn eventually(mut done: impl FnMut() -> bool) -> bool {
+    tokio::time::timeout(TOLD, async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .is_ok()
+}
+
+async fn two() -> (Arc<MemoryStore>, Arc<Volume>, Arc<Volume>) {
+    let store = Arc::new(MemoryStore::new());
+    let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
+    let one = open(store.clone(), Arc::clone(&blocks)).await;
+    let other = open(store.clone(), blocks).await;
+    make_bucket(&one).await;
+    (store, one, other)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_that_another_made_stale_misleads_nobody() {
+    let (_store, one, other) = two().await;
+    publish(&one, b"a", 3).await.unwrap();
+    lookup(&other, b"a").await.unwrap();
+    // The other's first change is made by what it read, and the next by what it wrote.
+    publish(&other, b"a", 4).await.unwrap();
+    let told = one.counters().told;
+    publish(&other, b"a", 5).await.unwrap();
+    assert!(eventually(|| one.counters().told >= told + 2).await, "it was not told");
+    assert_eq!(other.counters().refused, 0);
+    lookup(&one, b"a").await.unwrap();
+    publish(&one, b"a", 6).await.unwrap();
+    assert_eq!(one.counters().refused, 0, "it knew that its hint was stale");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_own_changes_make_a_volume_forget_nothing() {
+    let (_store, one, _other) = two().await;
+    publish(&one, b"a", 3).await.unwrap();
+    tokio::time::sleep(3 * crate::FEED_INTERVAL).await;
+    assert_eq!(one.counters().told, 0);
+    let (published, trips) = crate::measured(publish(&one, b"a", 4)).await;
+    published.unwrap();
+    assert_eq!((trips.reads, trips.commits), (0, 1), "the overwrite rests on what was written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_keeps_policies_is_told_of_changes_elsewhere() {
+    let (_store, one, other) = two().await;
+    let mut changes = other.access_changes();
+    changes.mark_unchanged();
+    publish(&one, b"a", 3).await.unwrap();
+    tokio::time::sleep(3 * crate::FEED_INTERVAL).await;
+    assert!(!changes.has_changed().unwrap(), "an object is no policy");
+    one.put_policy("p", &PolicyRecord("{}".to_owned())).await.unwrap();
+    assert!(eventually(|| changes.has_changed().unwrap()).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_falls_behind_forgets_everything() {
+    let (store, one, _other) = two().await;
+    publish(&one, b"a", 3).await.unwrap();
+    // More at once than is remembered, while nobody asks.
+    let write = |number: u64| store::Plan {
+        guards: Vec::new(),
+        writes: vec![store::Write::Put(key::map_page(Ino(number), 0), Bytes::new())],
+    };
+    for number in 0..=FEED_BATCHES as u64 {
+        store.commit(&[write(number)]).await.unwrap();
+    }
+    assert!(eventually(|| one.counters().missed >= 1).await, "it was not told");
+    let refused = one.counters().refused;
+    publish(&one, b"a", 4).await.unwrap();
+    assert_eq!(one.counters().refused, refused + 1, "it had to find out again");
+}
