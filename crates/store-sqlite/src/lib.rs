@@ -11,12 +11,17 @@
 //! statement does. Hence a `script::Script`: several statements that travel together. A commit
 //! is two scripts, a read is one.
 //!
+//! The change feed is a table that the same transaction appends to. A snapshot is a read
+//! transaction on a connection of its own.
+//!
 //! This crate knows keys, values and integers. It does not know what they mean.
 
 mod error;
+mod feed;
 mod open;
 mod read;
 mod script;
+mod snapshot;
 mod writer;
 
 use std::path::Path;
@@ -25,13 +30,14 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Durability, Found, Key, Limits, MetaStore, Page, Plan, Read, Space, StoreError, StoreErrorKind,
-    TallyPage, Verdict,
+    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
+    Space, StoreError, StoreErrorKind, TallyPage, Verdict,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::read::Readers;
+use crate::snapshot::Snapshots;
 use crate::writer::{Job, Writer};
 
 /// What one call may carry. The statements are built for no more.
@@ -62,20 +68,26 @@ pub struct SqliteOptions {
 ///
 /// Dropped without [`MetaStore::close`], it still finishes the commits that it has accepted, as
 /// long as the runtime lives.
+///
+/// While a snapshot lives, the log beside the file keeps everything that is committed, and cannot
+/// be cut: whoever takes one reads it and lets it go. Closing the store ends its snapshots.
 #[derive(Debug)]
 pub struct SqliteStore {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     writer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
+    snapshots: Snapshots,
 }
 
 impl SqliteStore {
     /// Opens the store at `path`, making it if there is none. The folder must exist, on a disk of
-    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock`.
+    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock`. A file
+    /// of an earlier format becomes one of today's.
     ///
     /// # Errors
     /// [`StoreErrorKind::Unavailable`] if the folder cannot be written to, if the file is open
-    /// exclusively elsewhere, or if SQLite does not offer what durability needs;
+    /// exclusively elsewhere (or is of an earlier format while any process has it open so), or if
+    /// SQLite does not offer what durability needs;
     /// [`StoreErrorKind::Corrupt`] if the file is not a store, or one of a newer format.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let lock = open::lock(path, options)?;
@@ -90,6 +102,7 @@ impl SqliteStore {
             jobs: Mutex::new(Some(jobs)),
             writer: tokio::sync::Mutex::new(Some(task)),
             readers: Readers::new(path),
+            snapshots: Snapshots::new(path),
         })
     }
 
@@ -145,9 +158,18 @@ impl MetaStore for SqliteStore {
         self.readers.walk_tallies(space, resume, limit).await
     }
 
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        feed::changes(&self.readers, since).await
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        Ok(Box::new(self.snapshots.take().await?))
+    }
+
     async fn close(&self) {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.readers.close().await;
+        self.snapshots.close().await;
         // The writer ends with its last sender. It closes its connection after the others, since
         // only the last one out can move the log into the file, and readers may not.
         drop(jobs);

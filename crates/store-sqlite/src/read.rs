@@ -69,6 +69,15 @@ impl Readers {
         Ok(Turn { readers: self, connection, _permit: permit })
     }
 
+    /// Carries out one script, in its turn.
+    pub(crate) async fn run(
+        &self,
+        script: Script,
+        doing: &str,
+    ) -> Result<Vec<Vec<SqliteRow>>, StoreError> {
+        self.turn().await?.run(script, doing).await
+    }
+
     /// Answers every question from one snapshot.
     pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
         let doing = "reading";
@@ -141,7 +150,7 @@ impl Readers {
             "SELECT key, value FROM {table} WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
         );
         script.statement(&text, &bounds).map_err(while_doing(doing))?;
-        let answers = self.turn().await?.run(script, doing).await?;
+        let answers = self.run(script, doing).await?;
         Ok(answers.into_iter().flatten().collect())
     }
 

@@ -4,7 +4,6 @@
 //! them together. It never stops in the middle: callers wait on a channel, and one that goes away
 //! changes nothing. After an error the connection is rolled back, or closed and opened anew.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use sqlx::Connection;
@@ -14,7 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::LIMITS;
 use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
-use crate::open::{self, WAL_BYTES_MAX};
+use crate::feed::{self, ROWS_BETWEEN_TRIMS};
+use crate::open::{self, Lock, WAL_BYTES_MAX};
 use crate::read::{integer, key_at, place, value_at};
 use crate::script::{Failure, Parameter, Script};
 
@@ -58,18 +58,22 @@ pub(crate) struct Writer {
     connection: Option<SqliteConnection>,
     /// How long the log may be before the writer waits for readers to shorten it.
     wal_bytes_allowed: u64,
+    /// Rows of the feed until old ones are trimmed. The first commit does so too, because a process
+    /// may not live for more.
+    rows_until_trim: usize,
     /// Held for as long as the connection may write.
-    _lock: File,
+    lock: Lock,
 }
 
 impl Writer {
-    pub(crate) async fn open(path: &Path, lock: File) -> Result<Writer, StoreError> {
-        let connection = open::writer(path).await?;
+    pub(crate) async fn open(path: &Path, lock: Lock) -> Result<Writer, StoreError> {
+        let connection = open::writer(path, &lock).await?;
         Ok(Writer {
             path: path.to_owned(),
             connection: Some(connection),
             wal_bytes_allowed: WAL_BYTES_MAX,
-            _lock: lock,
+            rows_until_trim: 0,
+            lock,
         })
     }
 
@@ -112,8 +116,10 @@ impl Writer {
             }
             return Err(Shared::new(kind(&failure.error), failure.error));
         }
-        let verdicts = plans().map(|plan| batch.decide(plan)).collect();
-        let script = match changes(&batch) {
+        let verdicts: Vec<Verdict> = plans().map(|plan| batch.decide(plan)).collect();
+        let rows = feed::rows(batches(jobs, &verdicts));
+        let trims = !rows.is_empty() && self.rows_until_trim == 0;
+        let script = match changes(&batch, &rows, trims) {
             Ok(script) => script,
             Err(error) => {
                 self.roll_back().await;
@@ -126,7 +132,11 @@ impl Writer {
             return Ok(verdicts);
         }
         let connection = self.connection().await?;
-        let Err(failure) = script.run(connection).await else { return Ok(verdicts) };
+        let Err(failure) = script.run(connection).await else {
+            let until_trim = if trims { ROWS_BETWEEN_TRIMS } else { self.rows_until_trim };
+            self.rows_until_trim = until_trim.saturating_sub(rows.len());
+            return Ok(verdicts);
+        };
         let rolled_back = self.roll_back().await;
         let kind = kind_of_commit(&failure, statements, rolled_back);
         if kind == StoreErrorKind::Unknown {
@@ -139,7 +149,7 @@ impl Writer {
     /// The connection, opened anew if the last one had to be given up.
     async fn connection(&mut self) -> Result<&mut SqliteConnection, Shared> {
         if self.connection.is_none() {
-            self.connection = Some(open::writer(&self.path).await?);
+            self.connection = Some(open::writer(&self.path, &self.lock).await?);
         }
         self.connection.as_mut().ok_or_else(|| error::closed().into())
     }
@@ -197,6 +207,18 @@ fn gather(jobs: &mut Vec<Job>, queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
     None
 }
 
+/// The plans of each job, and what was decided on them.
+fn batches<'a>(
+    jobs: &'a [Job],
+    mut verdicts: &'a [Verdict],
+) -> impl Iterator<Item = (&'a [Plan], &'a [Verdict])> {
+    jobs.iter().map_while(move |job| {
+        let (these, rest) = verdicts.split_at_checked(job.plans.len())?;
+        verdicts = rest;
+        Some((&job.plans[..], these))
+    })
+}
+
 /// Begins a transaction and fills the batch with what the file holds.
 async fn fetch(connection: &mut SqliteConnection, batch: &mut Batch) -> Result<(), Failure> {
     let (script, records, tallies) =
@@ -250,8 +272,9 @@ fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
     Ok((script, records, tallies))
 }
 
-/// The script that writes what a batch has changed and commits; empty if it has changed nothing.
-fn changes(batch: &Batch) -> Result<Script, sqlx::Error> {
+/// The script that writes what a batch has changed, tells the feed and commits; empty if the batch
+/// has changed nothing.
+fn changes(batch: &Batch, rows: &[Vec<u8>], trims: bool) -> Result<Script, sqlx::Error> {
     const PUT: (&str, &str) = (
         "INSERT INTO record SELECT column1, column2 FROM (VALUES ",
         ") WHERE column1 IS NOT NULL ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -283,6 +306,10 @@ fn changes(batch: &Batch) -> Result<Script, sqlx::Error> {
     }
     script.list(SET, false, &mut sets.into_iter())?;
     script.list(CLEAR, false, &mut clears.into_iter())?;
+    feed::write(&mut script, rows)?;
+    if trims {
+        feed::trim(&mut script)?;
+    }
     if script.statements() > 0 {
         script.statement("COMMIT", &[])?;
     }

@@ -80,10 +80,10 @@ async fn a_newer_format_is_refused_and_left_alone() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     SqliteStore::open(&path, EXCLUSIVE).await.unwrap().close().await;
-    foreign(&path, "UPDATE ashlar_store SET format = 2").await;
+    foreign(&path, "UPDATE ashlar_store SET format = 3").await;
     let before = std::fs::read(&path).unwrap();
     let opened = SqliteStore::open(&path, EXCLUSIVE).await;
-    let sentence = "it has format 2, and this version reads format 1 only";
+    let sentence = "it has format 3, and this version reads formats 1 and 2 only";
     check_refused(opened, StoreErrorKind::Corrupt, sentence);
     assert!(std::fs::read(&path).unwrap() == before, "the file was changed");
 }

@@ -1,0 +1,149 @@
+//! Snapshots: a connection each, in a read transaction that has begun to read.
+//!
+//! In WAL mode such a transaction sees the file as it was at its first read, and stands in nobody's
+//! way. But the log cannot be begun anew before it ends, and grows by whatever is committed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use async_trait::async_trait;
+use sqlx::Connection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use store::{Key, Snapshot, StoreError, StoreErrorKind, TallyKey, Value};
+
+use crate::LIMITS;
+use crate::error::{self, while_doing};
+use crate::open;
+use crate::read::{integer, key_at, value_at};
+use crate::script::{Parameter, Script};
+
+/// Snapshots that may live at a time. Each has a connection and a thread.
+const SNAPSHOTS_MAX: usize = 8;
+
+/// A snapshot's connection. It is not there while a page is read, so that a reader who goes away
+/// in the middle takes it along, nor after an error, nor when the store has been closed.
+type Held = tokio::sync::Mutex<Option<SqliteConnection>>;
+
+/// The snapshots that live, so that closing the store ends them.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    path: PathBuf,
+    /// `None` when the store has been closed.
+    living: Mutex<Option<Vec<Weak<Held>>>>,
+}
+
+impl Snapshots {
+    pub(crate) fn new(path: &Path) -> Snapshots {
+        Snapshots { path: path.to_owned(), living: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// A snapshot of now.
+    pub(crate) async fn take(&self) -> Result<SqliteSnapshot, StoreError> {
+        let doing = "taking a snapshot";
+        let held = Arc::new(Held::default());
+        // Locked before anybody else can know of it, so that close waits for what follows.
+        let mut place = held.lock().await;
+        self.register(&held)?;
+        let mut connection = open::reader(&self.path).await?;
+        let mut script = Script::default();
+        // BEGIN alone promises nothing: the first read decides what is seen.
+        let begun = script
+            .statement("BEGIN", &[])
+            .and_then(|()| script.statement("SELECT format FROM ashlar_store", &[]));
+        begun.map_err(while_doing(doing))?;
+        let begun = script.run(&mut connection).await;
+        begun.map_err(|failure| while_doing(doing)(failure.error))?;
+        *place = Some(connection);
+        drop(place);
+        Ok(SqliteSnapshot { held, record: Vec::new(), tally: Vec::new() })
+    }
+
+    fn register(&self, held: &Arc<Held>) -> Result<(), StoreError> {
+        let mut living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = living.as_mut().ok_or_else(error::closed)?;
+        living.retain(|other| other.strong_count() > 0);
+        if living.len() >= SNAPSHOTS_MAX {
+            let doing = format!("taking a snapshot: {SNAPSHOTS_MAX} others are being read");
+            return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
+        }
+        living.push(Arc::downgrade(held));
+        Ok(())
+    }
+
+    /// Waits for the pages that are being read and ends every snapshot.
+    pub(crate) async fn close(&self) {
+        let living = self.living.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for held in living.into_iter().flatten().filter_map(|held| held.upgrade()) {
+            if let Some(connection) = held.lock().await.take()
+                && let Err(error) = connection.close().await
+            {
+                tracing::warn!(%error, "a snapshot of the metadata store did not close");
+            }
+        }
+    }
+}
+
+/// The file as it was at one instant, and how far it has been read.
+#[derive(Debug)]
+pub(crate) struct SqliteSnapshot {
+    held: Arc<Held>,
+    /// The last record's key; empty, and so before all others, at the beginning.
+    record: Vec<u8>,
+    /// The same for tallies.
+    tally: Vec<u8>,
+}
+
+impl SqliteSnapshot {
+    async fn page(
+        &self,
+        text: &str,
+        after: &[u8],
+        limit: u32,
+        doing: &str,
+    ) -> Result<Vec<SqliteRow>, StoreError> {
+        let limit = i64::try_from(LIMITS.page(limit)).unwrap_or(i64::MAX);
+        let mut script = Script::default();
+        script
+            .statement(text, &[Parameter::Bytes(after), Parameter::Integer(limit)])
+            .map_err(while_doing(doing))?;
+        let mut place = self.held.lock().await;
+        let mut connection = place.take().ok_or_else(|| {
+            let doing = format!("{doing}: the snapshot has ended");
+            StoreError::new(StoreErrorKind::Unavailable, doing)
+        })?;
+        let answers = script.run(&mut connection).await;
+        let answers = answers.map_err(|failure| while_doing(doing)(failure.error))?;
+        *place = Some(connection);
+        Ok(answers.into_iter().flatten().collect())
+    }
+}
+
+#[async_trait]
+impl Snapshot for SqliteSnapshot {
+    async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError> {
+        const PAGE: &str = "SELECT key, value FROM record WHERE key > ? ORDER BY key LIMIT ?";
+        let doing = "reading records of a snapshot";
+        let rows = self.page(PAGE, &self.record, limit, doing).await?;
+        let records: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((key_at(row, 0)?, value_at(row, 1)?))).collect();
+        let records = records.map_err(while_doing(doing))?;
+        if let Some((last, _)) = records.last() {
+            self.record = last.as_bytes().to_vec();
+        }
+        Ok(records)
+    }
+
+    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
+        const PAGE: &str =
+            "SELECT key, value FROM tally WHERE key > ? AND value <> 0 ORDER BY key LIMIT ?";
+        let doing = "reading tallies of a snapshot";
+        let rows = self.page(PAGE, &self.tally, limit, doing).await?;
+        let tallies: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), integer(row, 1)?))).collect();
+        let tallies = tallies.map_err(while_doing(doing))?;
+        if let Some((TallyKey(last), _)) = tallies.last() {
+            self.tally = last.as_bytes().to_vec();
+        }
+        Ok(tallies)
+    }
+}
