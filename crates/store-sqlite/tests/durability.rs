@@ -2,7 +2,7 @@
 //!
 //! This program runs itself a second time as the victim, which commits in several tasks at once
 //! and prints the number of each commit when it is acknowledged. The first one kills it in the
-//! middle, reopens the file and looks.
+//! middle, reopens the file and looks: at the records, and at what the change feed says of them.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write as _};
@@ -10,7 +10,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use store::{Found, Guard, Key, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write};
+use store::{
+    Changes, Found, Guard, Key, MetaStore, Plan, Position, Read, Space, TallyKey, Value, Verdict,
+    Write,
+};
 use store_sqlite::{SqliteOptions, SqliteStore};
 
 const ROUNDS: u64 = 5;
@@ -103,7 +106,30 @@ async fn numbers(store: &SqliteStore, partition: u64) -> BTreeSet<u64> {
     }
 }
 
-async fn check(path: &Path, acknowledged: &[u64]) {
+/// What is there and was not, when a position was taken, the feed tells; and nothing else.
+async fn check_feed(
+    store: &SqliteStore,
+    since: Option<&Position>,
+    fresh: &BTreeSet<u64>,
+) -> Position {
+    match (since, store.changes(since).await.expect("changes")) {
+        (None, Changes::Told { next, .. }) => next,
+        (Some(_), Changes::Told { keys, next }) => {
+            let told: BTreeSet<_> = keys.into_iter().collect();
+            let expected = [1, 2].into_iter().flat_map(|p| fresh.iter().map(move |n| key(p, *n)));
+            assert_eq!(told, expected.collect());
+            next
+        }
+        (_, Changes::Missed { .. }) => panic!("so few commits can be told"),
+    }
+}
+
+/// What is there, and where the feed is.
+async fn check(
+    path: &Path,
+    acknowledged: &[u64],
+    earlier: Option<(BTreeSet<u64>, Position)>,
+) -> (BTreeSet<u64>, Position) {
     let store = open(path).await;
     let (left, right) = (numbers(&store, 1).await, numbers(&store, 2).await);
     assert_eq!(left, right, "half a plan");
@@ -112,7 +138,11 @@ async fn check(path: &Path, acknowledged: &[u64]) {
     let counted = store.read(&[Read::Tally(tally())]).await.expect("read");
     assert_eq!(counted, [Found::Tally(i64::try_from(left.len()).expect("few"))]);
     println!("{} acknowledged, {} there, none torn", acknowledged.len(), left.len());
+    let (before, since) = earlier.unzip();
+    let fresh = left.difference(&before.unwrap_or_default()).copied().collect();
+    let position = check_feed(&store, since.as_ref(), &fresh).await;
     store.close().await;
+    (left, position)
 }
 
 fn main() {
@@ -131,8 +161,9 @@ fn main() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let path = folder.path().join("meta.db");
     let mut acknowledged = Vec::new();
+    let mut earlier = None;
     for round in 0..ROUNDS {
         acknowledged.extend(kill_in_the_middle(&path, round));
-        runtime.block_on(check(&path, &acknowledged));
+        earlier = Some(runtime.block_on(check(&path, &acknowledged, earlier)));
     }
 }
