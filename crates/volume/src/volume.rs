@@ -274,6 +274,15 @@ impl Volume {
         self.access.subscribe()
     }
 
+    /// Waits until another process has ended this session, or the store has lost it: nothing is
+    /// served any more then, and only a new process can. Does not return before.
+    pub async fn lost(&self) {
+        self.session.ended.cancelled().await;
+        if !self.session.is_fenced() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and ends the session: nothing
     /// that comes later is served. The stores stay open; they are the caller's.
     pub async fn close(&self) {

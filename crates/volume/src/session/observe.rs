@@ -52,11 +52,17 @@ pub(crate) fn nonce(key: &Key) -> Option<Nonce> {
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     silent: HashMap<Nonce, (Option<Value>, Instant)>,
+    /// When they were last seen.
+    looked: Option<Instant>,
 }
+
+/// The share of the silence that may pass between two looks. Whoever did not look for longer,
+/// because the store was away or this process was stopped, has no right to call others silent.
+const LOOK_SHARE: u32 = 4;
 
 impl Others {
     /// Takes note of the sessions as they are now, and answers those that have been silent for
-    /// `silence`.
+    /// `silence`. Time in which nobody looked does not count.
     pub(crate) fn observe(
         &mut self,
         own: Nonce,
@@ -64,11 +70,14 @@ impl Others {
         now: Instant,
         silence: Duration,
     ) -> Vec<Seen> {
+        let since_last = self.looked.map_or(Duration::ZERO, |looked| now.duration_since(looked));
+        let blind = since_last.saturating_sub(silence / LOOK_SHARE);
+        self.looked = Some(now);
         let mut silent = HashMap::with_capacity(seen.len());
         let mut ended = Vec::new();
         for session in seen.into_iter().filter(|session| session.nonce != own) {
             let since = match self.silent.get(&session.nonce) {
-                Some((beat, since)) if *beat == session.beat => *since,
+                Some((beat, since)) if *beat == session.beat => *since + blind,
                 _ => now,
             };
             silent.insert(session.nonce, (session.beat.clone(), since));
@@ -109,3 +118,6 @@ pub(crate) async fn fence(
     }
     Ok(ended)
 }
+
+#[cfg(test)]
+mod tests;
