@@ -1,34 +1,47 @@
 //! `cargo xtask bench`: the gateway beside direct MinIO, interleaved, on this machine.
 //!
 //! Both sides use the same MinIO and the same load. Rounds alternate between them, so that what
-//! else the machine does falls on both; a figure is the median of its rounds.
+//! else the machine does falls on both; a figure is the median of its rounds. Each engine has a
+//! table of its own, beside a MinIO that is measured again: engines are compared by their ratios.
 
+mod copies;
+mod figure;
 mod load;
+mod metadata;
 mod meter;
 
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::child::{Child, Stop, tail};
+use crate::engines::{Databases, Engine};
 use crate::progress::{Mark, Progress};
-use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
+use crate::servers::{BLOCK_BUCKET, Blocks, Server};
 use crate::tools::Tools;
-use crate::workspace::{Workspace, stdout};
+use crate::workspace::Workspace;
 
-use load::{Round, Target, Verb};
+use figure::{Cost, Figure, median};
+use load::{Load, PAGE_KEYS, Round, Target, Verb};
+use metadata::Metadata;
 pub(crate) use meter::peak_memory;
 
-/// The bucket that each side is asked to write to.
+/// The bucket that each side is asked to write to, and the database that a server keeps it in.
 const BUCKET: &str = "bench";
 
-/// Objects read by GET rounds; at 1 MiB they fit in any cache, as the targets' "warm" means.
-const READ_OBJECTS: usize = 128;
+/// The workloads: a size, its name, and what is done with objects of that size, in this order.
+const WORKLOADS: [(&str, usize, &[Verb]); 3] = [
+    ("1 KiB", 1 << 10, &[Verb::Put]),
+    ("4 KiB", 4 << 10, &[Verb::Put, Verb::Get, Verb::Head, Verb::List, Verb::Delete]),
+    ("1 MiB", 1 << 20, &[Verb::Put, Verb::Get]),
+];
+
+/// Objects from which on the growth of a store tells the bytes of one: files grow by some MiB.
+const COUNTABLE_OBJECTS: usize = 10_000;
 
 /// How long a release build or one large copy may take.
 const STEP_LIMIT: Duration = Duration::from_mins(20);
@@ -36,6 +49,9 @@ const STEP_LIMIT: Duration = Duration::from_mins(20);
 /// How to measure.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
+    /// The metadata engine below the gateway; may be given several times.
+    #[arg(long, value_enum, value_name = "NAME", default_value = "sqlite")]
+    engine: Vec<Engine>,
     /// Short rounds and a copy of 512 MiB: shows that it runs, not how fast.
     #[arg(long)]
     quick: bool,
@@ -45,7 +61,8 @@ pub(crate) struct Options {
     /// Clients at the same time.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
     clients: u16,
-    /// MiB of the file that mc copies; 0 leaves the copies out.
+    /// MiB of the file that mc copies, with the first engine only: its bytes pass by all engines
+    /// alike. 0 leaves the copies out.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     copy: u64,
     /// Measure this program instead of a release build of this checkout.
@@ -56,7 +73,7 @@ pub(crate) struct Options {
     folder: Option<PathBuf>,
 }
 
-/// The two sides and what is around them.
+/// One engine's measurement: the two sides and what is around them.
 struct Bench<'a> {
     options: &'a Options,
     stop: &'a Stop,
@@ -65,20 +82,12 @@ struct Bench<'a> {
     mc: PathBuf,
     minio: Server,
     gateway: Server,
+    metadata: Metadata<'a>,
+    /// MiB of the file that is copied.
+    copy: u64,
 }
 
-/// One line of the result.
-struct Figure {
-    name: String,
-    /// In `unit`, direct and ours.
-    sides: [f64; 2],
-    unit: &'static str,
-    /// More is better, as for rates; less is, as for times.
-    more_is_better: bool,
-    remark: String,
-}
-
-/// Measures, prints a table, and returns true: a figure is not a verdict.
+/// Measures, prints a table for each engine, and returns true: a figure is not a verdict.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     if cfg!(debug_assertions) {
         return optimised(workspace);
@@ -93,21 +102,44 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
         Some(binary) => binary.clone(),
         None => build(workspace, folder.path(), stop)?,
     };
-    let (minio_program, mc) = Tools::prepare_minio(workspace, stop)?;
-    let minio = Server::minio(&minio_program, folder.path(), None, stop)?;
-    minio.make_bucket(&mc, folder.path(), BLOCK_BUCKET)?;
-    minio.make_bucket(&mc, folder.path(), BUCKET)?;
-    let blocks = Blocks::Bucket(&minio.endpoint, "bench");
-    let gateway = Server::gateway(&binary, folder.path(), blocks, None, stop)?;
-    gateway.make_bucket(&mc, folder.path(), BUCKET)?;
-    let progress = Progress::new();
-    let folder = folder.path().to_owned();
-    let mut bench = Bench { options, stop, progress, folder, mc, minio, gateway };
+    let tools = Tools::prepare_servers(workspace, &options.engine, stop)?;
+    for (number, &engine) in options.engine.iter().enumerate() {
+        // Nothing of an engine is left when the next one is measured.
+        let folder = folder.path().join(format!("{number}-{}", engine.name()));
+        std::fs::create_dir(&folder)?;
+        let copy = if number == 0 { options.copy } else { 0 };
+        one_engine(engine, copy, options, &binary, &tools, &folder, stop)
+            .with_context(|| format!("the measurement over {} failed", engine.name()))?;
+        std::fs::remove_dir_all(&folder)?;
+    }
+    Ok(true)
+}
+
+/// Measures the gateway over one engine.
+fn one_engine(
+    engine: Engine,
+    copy: u64,
+    options: &Options,
+    binary: &Path,
+    (minio, mc): &(PathBuf, PathBuf),
+    folder: &Path,
+    stop: &Stop,
+) -> Result<()> {
+    let mut databases = Databases::default();
+    databases.start(engine)?;
+    let metadata = Metadata::fresh(&databases, engine, folder)?;
+    let minio = Server::minio(minio, folder, None, stop)?;
+    minio.make_bucket(mc, folder, BLOCK_BUCKET)?;
+    minio.make_bucket(mc, folder, BUCKET)?;
+    let blocks = Blocks::Bucket(&minio.endpoint, BUCKET);
+    let gateway = Server::gateway(binary, folder, &metadata.place, blocks, None, stop)?;
+    gateway.make_bucket(mc, folder, BUCKET)?;
+    let (progress, folder, mc) = (Progress::new(), folder.to_owned(), mc.clone());
+    let mut bench = Bench { options, stop, progress, folder, mc, minio, gateway, metadata, copy };
     let figures = bench.measure().with_context(|| {
         format!("the gateway's log ends in:\n{}", tail(bench.gateway.child.log(), 20))
     })?;
-    bench.report(&figures)?;
-    Ok(true)
+    bench.report(engine, &figures)
 }
 
 /// Becomes the release build of this program: a slow load would measure itself.
@@ -134,20 +166,20 @@ fn build(workspace: &Workspace, folder: &Path, stop: &Stop) -> Result<PathBuf> {
 impl Bench<'_> {
     fn measure(&mut self) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
-        for (name, size) in [("4 KiB", 4 << 10), ("1 MiB", 1 << 20)] {
+        for (name, size, verbs) in WORKLOADS {
             let body = random_bytes(size)?;
             let targets =
                 [&self.minio, &self.gateway].map(|server| Target::new(&server.endpoint, BUCKET));
             let [direct, ours] = targets;
             let targets = [direct?, ours?];
             for target in &targets {
-                target.fill(&body, READ_OBJECTS)?;
+                target.fill(&body)?;
             }
-            for verb in [Verb::Put, Verb::Get] {
+            for &verb in verbs {
                 figures.push(self.rate(verb, name, &body, &targets)?);
             }
         }
-        if self.options.copy > 0 {
+        if self.copy > 0 {
             figures.extend(self.copies()?);
         }
         Ok(figures)
@@ -162,117 +194,66 @@ impl Bench<'_> {
         targets: &[Target; 2],
     ) -> Result<Figure> {
         let clients = usize::from(self.options.clients);
-        let word = if verb == Verb::Put { "PUT" } else { "GET" };
-        let name = format!("{word} {size} x{clients}");
         let time = Duration::from_secs(if self.options.quick { 2 } else { 8 });
+        let load = Load { verb, body, clients, time };
+        let name = match verb {
+            Verb::List => format!("LIST {PAGE_KEYS} keys"),
+            _ => format!("{} {size}", verb.word()),
+        };
         let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
-        let mut costs: Vec<f64> = Vec::new();
+        let mut gateway: Vec<f64> = Vec::new();
         let running = self.progress.begin(&name);
+        let before = (self.metadata.cpu(), self.metadata.bytes()?);
         for number in 0..self.options.rounds {
             // Each round begins with the other side, so that neither always runs on a warm machine.
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
             for side in order {
                 let before = meter::cpu_time(self.gateway.child.pid())?;
-                let round =
-                    targets[side].round(verb, body, clients, READ_OBJECTS, time, self.stop)?;
+                let round = targets[side].round(load, self.stop)?;
                 if side == 1 {
                     let used = meter::cpu_time(self.gateway.child.pid())?.saturating_sub(before);
-                    costs
-                        .push(used.as_secs_f64() * 1e6 / (round.rate() * round.took.as_secs_f64()));
+                    gateway.push(micros_each(used, round.requests));
                 }
                 rounds[side].push(round);
             }
         }
-        let rates = rounds.each_ref().map(|all| median(all.iter().map(Round::rate).collect()));
+        // A database works on after it has answered, so what it does in all rounds is counted.
+        let requests = rounds[1].iter().map(|round| round.requests).sum();
+        let database = micros_each(self.metadata.cpu().saturating_sub(before.0), requests);
+        let grown = self.metadata.bytes()?.saturating_sub(before.1);
+        let countable = verb == Verb::Put && requests >= COUNTABLE_OBJECTS;
+        let stored = countable.then(|| each(grown, requests));
         let late = |side: usize, percent| {
             let all = rounds[side].iter().map(|it| it.percentile(percent).as_secs_f64() * 1e3);
             median(all.collect())
         };
         let remark = format!(
-            "p50 {:.2} / {:.2} ms, p99 {:.1} / {:.1} ms, gateway {:.0} µs CPU a request",
+            "p50 {:.2} / {:.2} ms, p99 {:.1} / {:.1} ms",
             late(0, 50),
             late(1, 50),
             late(0, 99),
-            late(1, 99),
-            median(costs)
+            late(1, 99)
         );
-        let figure = Figure { name, sides: rates, unit: "/s", more_is_better: true, remark };
+        let sides = rounds.each_ref().map(|all| median(all.iter().map(Round::rate).collect()));
+        let cost = Some(Cost { gateway: median(gateway), database, stored });
+        let figure = Figure { name, sides, unit: "/s", more_is_better: true, cost, remark };
         running.end(Mark::Passed, &figure.sides());
         Ok(figure)
     }
 
-    /// One large file up and down with mc, and its checksum.
-    fn copies(&mut self) -> Result<Vec<Figure>> {
-        let mib = if self.options.quick { self.options.copy.min(512) } else { self.options.copy };
-        let source = self.folder.join("source");
-        write_random(&source, mib)?;
-        let sum = sha256(&source)?;
-        let mut times: [[Vec<f64>; 2]; 2] = Default::default();
-        let mut cpu: [Vec<f64>; 2] = Default::default();
-        let running = self.progress.begin(&format!("mc cp {mib} MiB"));
-        for number in 0..self.options.rounds {
-            let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
-            for side in order {
-                let server = if side == 0 { &self.minio } else { &self.gateway };
-                let pid = self.gateway.child.pid();
-                let object = format!("s/{BUCKET}/copy");
-                self.mc(server, &["alias", "set", "s", &server.endpoint, ACCESS_KEY, SECRET_KEY])?;
-                let start = meter::cpu_time(pid)?;
-                let up = self.mc(server, &["cp", "--quiet", path(&source)?, &object])?;
-                let middle = meter::cpu_time(pid)?;
-                let back = self.folder.join("back");
-                let down = self.mc(server, &["cp", "--quiet", &object, path(&back)?])?;
-                if sha256(&back)? != sum {
-                    bail!("{} gave back another file than it was given", server.endpoint);
-                }
-                if side == 1 {
-                    cpu[0].push(middle.saturating_sub(start).as_secs_f64());
-                    cpu[1].push(meter::cpu_time(pid)?.saturating_sub(middle).as_secs_f64());
-                }
-                std::fs::remove_file(&back)?;
-                self.mc(server, &["rm", "--quiet", &object])?;
-                times[0][side].push(up.as_secs_f64());
-                times[1][side].push(down.as_secs_f64());
-            }
-        }
-        running.end(Mark::Passed, "");
-        let figures = times.into_iter().zip(cpu).zip(["up", "down"]);
-        let figures = figures.map(|(([direct, ours], cpu), way)| Figure {
-            name: format!("mc cp {mib} MiB {way}"),
-            sides: [median(direct), median(ours)],
-            unit: "s",
-            more_is_better: false,
-            remark: format!("gateway {:.1} s CPU, checksums agree", median(cpu)),
-        });
-        Ok(figures.collect())
-    }
-
-    /// Runs MinIO's client and returns how long it took.
-    fn mc(&self, server: &Server, arguments: &[&str]) -> Result<Duration> {
-        self.stop.check()?;
-        let mut command = Command::new(&self.mc);
-        command.arg("--config-dir").arg(self.folder.join("mc")).args(arguments);
-        let log = self.folder.join("mc.log");
-        let since = Instant::now();
-        let status = Child::spawn(command, "mc", &log)?.wait(self.stop, STEP_LIMIT)?;
-        let took = since.elapsed();
-        if !status.success() {
-            bail!("mc against {}, {status}:\n{}", server.endpoint, tail(&log, 20));
-        }
-        Ok(took)
-    }
-
-    fn report(&mut self, figures: &[Figure]) -> Result<()> {
-        let rounds = self.options.rounds;
+    fn report(&mut self, engine: Engine, figures: &[Figure]) -> Result<()> {
         println!(
-            "\nmedians of {rounds} interleaved rounds; a ratio above 1 means ours is better\n"
+            "\n{}: medians of {} interleaved rounds, {} clients; a ratio above 1 means ours is \
+             better;\nCPU time per request, growth of the metadata store per object, latencies \
+             direct / ours\n",
+            engine.name(),
+            self.options.rounds,
+            self.options.clients
         );
-        println!("{:<22} {:>12} {:>12} {:>7}", "workload", "direct", "ours", "ratio");
-        for figure in figures {
-            println!("{:<22} {}  {}", figure.name, figure.sides(), figure.remark);
-        }
+        println!("{}", Figure::titles());
+        figures.iter().for_each(|figure| println!("{figure}"));
         let peak = peak_memory(self.gateway.child.pid())?;
-        println!("\ngateway: peak resident memory {peak:.0} MiB");
+        println!("\ngateway over {}: peak resident memory {peak:.0} MiB\n", engine.name());
         let status = self.gateway.child.end()?;
         if !status.success() {
             bail!("the gateway ended with {status}");
@@ -281,44 +262,21 @@ impl Bench<'_> {
     }
 }
 
-impl Figure {
-    /// Direct, ours, and how much better ours is.
-    fn sides(&self) -> String {
-        let ([direct, ours], unit) = (self.sides, self.unit);
-        let ratio = if self.more_is_better { ours / direct } else { direct / ours };
-        format!("{direct:>9.1} {unit:<2} {ours:>9.1} {unit:<2} {ratio:>7.2}")
-    }
+/// A time in microseconds, shared by requests.
+fn micros_each(time: Duration, requests: usize) -> f64 {
+    each(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), requests)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.as_slice() {
-        [] => f64::NAN,
-        all if all.len() % 2 == 1 => all[all.len() / 2],
-        all => f64::midpoint(all[all.len() / 2 - 1], all[all.len() / 2]),
-    }
+#[expect(clippy::cast_precision_loss, reason = "a median has no use for more than 52 bits")]
+fn each(sum: u64, requests: usize) -> f64 {
+    sum as f64 / requests as f64
 }
 
-fn random_bytes(size: u64) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open("/dev/urandom")?.take(size).read_to_end(&mut bytes)?;
+fn random_bytes(size: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A file without equal parts, so that nothing can be saved by finding them.
-fn write_random(path: &Path, mib: u64) -> Result<()> {
-    let mut file = File::create(path)?;
-    std::io::copy(&mut File::open("/dev/urandom")?.take(mib << 20), &mut file)?;
-    Ok(file.sync_all()?)
-}
-
-fn sha256(path: &Path) -> Result<String> {
-    let mut command = Command::new("sha256sum");
-    command.arg("--").arg(path);
-    let line = stdout(command)?;
-    Ok(line.split_whitespace().next().context("sha256sum prints a sum")?.to_owned())
-}
-
-fn path(path: &Path) -> Result<&str> {
-    path.to_str().context("a path for mc is UTF-8")
-}
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,13 @@
 //! Runs what a machine must do around the code: tests with services and clients, checks, benchmarks.
 //!
 //! Whatever a task starts, it ends: every program runs in a process group of its own, which ends
-//! with the value that owns it, also on Ctrl-C. Nothing of ours is linked in here; the gateway is
-//! known by its command line and its S3 interface only, as users know it.
+//! with the value that owns it, also on Ctrl-C. Of ours, only what starts databases for tests is linked
+//! in here; the gateway is known by its command line and its S3 interface only, as users know it.
 
 mod bench;
 mod certificate;
 mod child;
+mod engines;
 mod progress;
 mod servers;
 mod test;
@@ -30,7 +31,7 @@ enum Task {
     Test(test::Options),
     /// Check the architecture's invariants.
     Tidy,
-    /// Measure the gateway beside direct MinIO.
+    /// Measure the gateway beside direct MinIO, over each metadata engine that is named.
     Bench(bench::Options),
 }
 

@@ -72,10 +72,12 @@ impl Server {
         Self::ready(child, &address, certificate, "/minio/health/ready", stop)
     }
 
-    /// Starts the gateway with SQLite and its data in `folder`, which must exist.
+    /// Starts the gateway over the metadata store at `meta`, with its data in `folder`, which must
+    /// exist.
     pub(crate) fn gateway(
         program: &Path,
         folder: &Path,
+        meta: &str,
         blocks: Blocks<'_>,
         certificate: Option<&Certificate>,
         stop: &Stop,
@@ -92,8 +94,7 @@ impl Server {
         };
         let mut command = Command::new(program);
         command
-            .args(["serve", "--listen", &address, "--blocks", &blocks])
-            .args(["--meta", &format!("sqlite:{}", folder.join("meta.sqlite").display())])
+            .args(["serve", "--listen", &address, "--meta", meta, "--blocks", &blocks])
             .arg("--data-dir")
             .arg(folder.join("data"))
             .env("ASHLAR_ROOT_USER", ACCESS_KEY)

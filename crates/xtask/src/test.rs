@@ -14,6 +14,7 @@ use anyhow::{Result, bail};
 
 use crate::certificate::Certificate;
 use crate::child::{Child, Stop, tail};
+use crate::engines::{self, Databases, Engine};
 use crate::progress::{Mark, Progress};
 use crate::servers::{ACCESS_KEY, SECRET_KEY, Server};
 use crate::tidy;
@@ -34,6 +35,10 @@ pub(crate) struct Options {
     /// Only steps whose name contains this; may be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Only this metadata engine: its crate's tests, the gateway's tests and the client suites on
+    /// it, without the tests that need all engines. May be given several times; otherwise all run.
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "reference")]
+    engine: Vec<Engine>,
     /// Keep the folder with all logs and data, and print where it is.
     #[arg(long)]
     keep: bool,
@@ -117,19 +122,27 @@ impl Run<'_> {
         if wanted.is_empty() && !rust {
             return Ok(());
         }
+        let engines = if rust { self.engines() } else { clients::engines(&wanted) };
         let mut tools = None;
         self.step("install", |run| {
-            tools = Some(Tools::prepare(run.workspace, !run.options.skip_install, run.stop)?);
+            let install = !run.options.skip_install;
+            tools = Some(Tools::prepare(run.workspace, install, &engines, run.stop)?);
             Ok(Finding::default())
         })?;
         let Some(tools) = tools else { return Ok(()) };
+        let mut databases = Databases::default();
+        for engine in engines.into_iter().filter(|engine| engine.has_server()) {
+            self.step(&format!("database {}", engine.name()), |_| {
+                databases.start(engine).map(|()| Finding::default())
+            })?;
+        }
         let certificate = Certificate::make(&self.folder.join("certificates"))?;
         let mut minio = Server::minio(&tools.minio, &self.folder, None, self.stop)?;
         if rust {
             let endpoint = minio.endpoint.clone();
-            self.step("rust", |run| run.rust_tests(&endpoint, &tools.minio))?;
+            self.step("rust", |run| run.rust_tests(&endpoint, &tools.minio, &databases))?;
         }
-        clients::run(self, &wanted, &tools, &certificate, &minio)?;
+        clients::run(self, &wanted, &tools, &certificate, &minio, &databases)?;
         minio.child.check_alive()
     }
 
@@ -191,10 +204,20 @@ impl Run<'_> {
     /// All of cargo's tests, with the services that they otherwise do without.
     ///
     /// `minio` is an endpoint, and `program` what those start who stop and kill one.
-    fn rust_tests(&self, minio: &str, program: &Path) -> Result<Finding> {
+    fn rust_tests(&self, minio: &str, program: &Path, databases: &Databases) -> Result<Finding> {
+        let engines = self.engines();
         let mut command = self.workspace.cargo();
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+        for name in engines::crates_without_servers(&engines) {
+            // Cargo has a word to say about names that it does not know.
+            if self.workspace.members.iter().any(|member| member.name == name) {
+                command.args(["--exclude", &name]);
+            }
+        }
+        let names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
         command
-            .args(["test", "--workspace", "--no-fail-fast"])
+            .envs(databases.variables())
+            .env("ASHLAR_TEST_ENGINES", names.join(","))
             .env("ASHLAR_TEST_S3_ENDPOINT", minio)
             .env("ASHLAR_TEST_S3_ACCESS_KEY", ACCESS_KEY)
             .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
@@ -218,6 +241,11 @@ impl Run<'_> {
             finding.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
         }
         Ok(finding)
+    }
+
+    /// The engines that the user wants.
+    fn engines(&self) -> Vec<Engine> {
+        engines::wanted(&self.options.engine)
     }
 
     /// The gateway under test.
@@ -293,3 +321,6 @@ impl Step {
         Self { name, mark, took, remark, summary, counts }
     }
 }
+
+#[cfg(test)]
+mod tests;

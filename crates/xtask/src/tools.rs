@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::child::{Child, Stop, tail};
+use crate::engines::{Engine, missing_packages};
 use crate::workspace::{Workspace, is_executable, stdout, which};
 
 const MINIO: GoTool = GoTool {
@@ -55,12 +56,19 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Finds everything, and installs what is missing unless told not to.
-    pub(crate) fn prepare(workspace: &Workspace, install: bool, stop: &Stop) -> Result<Self> {
-        let folder = workspace.tools();
-        std::fs::create_dir_all(&folder)?;
-        let installer = Installer { workspace, folder, install, stop };
-        installer.packages()?;
+    /// Finds everything, and installs what is missing unless told not to; of the databases only
+    /// what `engines` need.
+    pub(crate) fn prepare(
+        workspace: &Workspace,
+        install: bool,
+        engines: &[Engine],
+        stop: &Stop,
+    ) -> Result<Self> {
+        let installer = Installer::new(workspace, install, stop)?;
+        let clients = PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
+        let mut missing: Vec<&str> = clients.map(|(package, _)| *package).collect();
+        missing.extend(missing_packages(engines));
+        installer.packages(&missing)?;
         Ok(Self {
             minio: installer.go(&MINIO)?,
             mc: installer.go(&MC)?,
@@ -69,11 +77,14 @@ impl Tools {
         })
     }
 
-    /// MinIO and its client only.
-    pub(crate) fn prepare_minio(workspace: &Workspace, stop: &Stop) -> Result<(PathBuf, PathBuf)> {
-        let folder = workspace.tools();
-        std::fs::create_dir_all(&folder)?;
-        let installer = Installer { workspace, folder, install: true, stop };
+    /// Databases, MinIO and its client only: what no S3 client but `mc` is measured with.
+    pub(crate) fn prepare_servers(
+        workspace: &Workspace,
+        engines: &[Engine],
+        stop: &Stop,
+    ) -> Result<(PathBuf, PathBuf)> {
+        let installer = Installer::new(workspace, true, stop)?;
+        installer.packages(&missing_packages(engines))?;
         Ok((installer.go(&MINIO)?, installer.go(&MC)?))
     }
 }
@@ -85,27 +96,28 @@ struct Installer<'a> {
     stop: &'a Stop,
 }
 
-impl Installer<'_> {
+impl<'a> Installer<'a> {
+    fn new(workspace: &'a Workspace, install: bool, stop: &'a Stop) -> Result<Self> {
+        let folder = workspace.tools();
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self { workspace, folder, install, stop })
+    }
+
     /// Debian packages, in one go.
-    fn packages(&self) -> Result<()> {
-        let missing: Vec<&str> = PACKAGES
-            .iter()
-            .filter(|(_, proof)| !succeeds(proof))
-            .map(|(package, _)| *package)
-            .collect();
+    fn packages(&self, missing: &[&str]) -> Result<()> {
         if missing.is_empty() {
             return Ok(());
         }
         let wanted = missing.join(" ");
+        if !self.install || which("apt-get").is_none() {
+            bail!("install these packages, by their Debian names: {wanted}");
+        }
         let prefix: &[&str] = match user_id()?.as_str() {
             "0" => &[],
             _ if succeeds(&["sudo", "-n", "true"]) => &["sudo", "-n"],
             _ => bail!("these packages are missing and only root may install them: {wanted}"),
         };
-        if !self.install || which("apt-get").is_none() {
-            bail!("install these packages, by their Debian names: {wanted}");
-        }
-        for words in [&["update"][..], &[&["install", "--yes"][..], &missing].concat()] {
+        for words in [&["update"][..], &[&["install", "--yes"][..], missing].concat()] {
             let words = [prefix, &["apt-get"], words].concat();
             let mut command = Command::new(words[0]);
             command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");

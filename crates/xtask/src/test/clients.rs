@@ -1,6 +1,8 @@
-//! The client suites: real clients with default settings, over the matrix of blocks and schemes.
+//! The client suites: real clients with default settings, over the matrix of engines, block stores
+//! and schemes.
 //!
-//! http and https are two protocols to an S3 client, so each suite runs over both.
+//! http and https are two protocols to an S3 client, so each suite runs over both. Engines and block
+//! stores do not know each other: every engine meets MinIO, one of them a folder as well.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +14,7 @@ use super::summary::{self, Counts};
 use super::{Finding, Run, TAIL_LINES};
 use crate::certificate::Certificate;
 use crate::child::{Child, tail};
+use crate::engines::{Databases, Engine};
 use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
 use crate::tools::Tools;
 
@@ -40,10 +43,21 @@ enum Python {
 enum Subject {
     /// The gateway over SQLite, its blocks in a folder.
     Folder,
-    /// The gateway over SQLite, its blocks in MinIO.
-    Bucket,
+    /// The gateway over an engine, its blocks in MinIO.
+    Bucket(Engine),
     /// MinIO itself.
     Reference,
+}
+
+impl Subject {
+    /// The engine below, if it is the gateway.
+    fn engine(self) -> Option<Engine> {
+        match self {
+            Self::Folder => Some(Engine::Sqlite),
+            Self::Bucket(engine) => Some(engine),
+            Self::Reference => None,
+        }
+    }
 }
 
 /// One server and the suites to run against it.
@@ -55,11 +69,12 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// `minio-https`, for the gateway over blocks in MinIO.
+    /// `minio-https` for SQLite and blocks in MinIO, `postgres-https` for another engine.
     fn name(&self) -> String {
         let subject = match self.subject {
             Subject::Folder => "folder",
-            Subject::Bucket => "minio",
+            Subject::Bucket(Engine::Sqlite) => "minio",
+            Subject::Bucket(engine) => engine.name(),
             Subject::Reference => "reference",
         };
         format!("{subject}-{}", if self.tls { "https" } else { "http" })
@@ -68,11 +83,26 @@ impl Cell {
 
 /// The cells and suites that the user asked for.
 pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
-    let subjects: &[Subject] = if run.options.reference {
-        &[Subject::Reference]
-    } else {
-        &[Subject::Folder, Subject::Bucket]
-    };
+    let subjects = subjects(run.options.reference, &run.engines());
+    cells(&subjects, |step| run.wants(step))
+}
+
+/// The engines below the cells, each once.
+pub(super) fn engines(cells: &[Cell]) -> Vec<Engine> {
+    let used = |engine: &Engine| cells.iter().any(|cell| cell.subject.engine() == Some(*engine));
+    Engine::ALL.into_iter().filter(used).collect()
+}
+
+fn subjects(reference: bool, engines: &[Engine]) -> Vec<Subject> {
+    if reference {
+        return vec![Subject::Reference];
+    }
+    let folder = engines.contains(&Engine::Sqlite).then_some(Subject::Folder);
+    folder.into_iter().chain(engines.iter().copied().map(Subject::Bucket)).collect()
+}
+
+/// Both schemes for each subject, with those suites whose step's name is wanted.
+fn cells(subjects: &[Subject], wants: impl Fn(&str) -> bool) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &subject in subjects {
         for tls in [false, true] {
@@ -80,7 +110,7 @@ pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
             let name = cell.name();
             cell.suites = SUITES
                 .into_iter()
-                .filter(|(suite, _)| run.wants(&format!("clients {suite} {name}")))
+                .filter(|(suite, _)| wants(&format!("clients {suite} {name}")))
                 .collect();
             if !cell.suites.is_empty() {
                 cells.push(cell);
@@ -97,8 +127,9 @@ pub(super) fn run(
     tools: &Tools,
     certificate: &Certificate,
     minio: &Server,
+    databases: &Databases,
 ) -> Result<()> {
-    if cells.iter().any(|cell| cell.subject == Subject::Bucket) {
+    if cells.iter().any(|cell| matches!(cell.subject, Subject::Bucket(_))) {
         minio.make_bucket(&tools.mc, &run.folder, BLOCK_BUCKET)?;
     }
     for cell in cells {
@@ -108,7 +139,8 @@ pub(super) fn run(
         let mut server = None;
         run.step(&format!("start {name}"), |run| {
             let certificate = cell.tls.then_some(certificate);
-            server = Some(start(run, cell, tools, &folder, certificate, minio)?);
+            let services = Services { tools, certificate, minio, databases };
+            server = Some(start(run, cell, &folder, &services)?);
             Ok(Finding::default())
         })?;
         let Some(mut server) = server else {
@@ -136,20 +168,26 @@ pub(super) fn run(
     Ok(())
 }
 
-fn start(
-    run: &Run<'_>,
-    cell: &Cell,
-    tools: &Tools,
-    folder: &Path,
-    certificate: Option<&Certificate>,
-    minio: &Server,
-) -> Result<Server> {
-    let blocks = match cell.subject {
-        Subject::Reference => return Server::minio(&tools.minio, folder, certificate, run.stop),
-        Subject::Folder => Blocks::Folder,
-        Subject::Bucket => Blocks::Bucket(&minio.endpoint, if cell.tls { "https" } else { "http" }),
+/// What a cell's server is started with.
+struct Services<'a> {
+    tools: &'a Tools,
+    certificate: Option<&'a Certificate>,
+    minio: &'a Server,
+    databases: &'a Databases,
+}
+
+fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> Result<Server> {
+    let certificate = services.certificate;
+    let name = cell.name();
+    let (engine, blocks) = match cell.subject {
+        Subject::Reference => {
+            return Server::minio(&services.tools.minio, folder, certificate, run.stop);
+        }
+        Subject::Folder => (Engine::Sqlite, Blocks::Folder),
+        Subject::Bucket(engine) => (engine, Blocks::Bucket(&services.minio.endpoint, &name)),
     };
-    Server::gateway(&run.gateway(), folder, blocks, certificate, run.stop)
+    let meta = services.databases.fresh(engine, folder, &name)?;
+    Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, run.stop)
 }
 
 /// A server must end in good order when asked to.
@@ -240,3 +278,6 @@ fn files(run: &Run<'_>, suite: &str) -> Result<Vec<PathBuf>> {
     files.sort();
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests;

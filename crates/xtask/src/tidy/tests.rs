@@ -11,7 +11,18 @@ fn found(package: &str, text: &str) -> Vec<String> {
 #[track_caller]
 fn reaches(package: &str, others: &[&str]) -> Vec<String> {
     let reached: BTreeSet<String> = others.iter().map(|&name| name.to_owned()).collect();
-    let members = ["record", "store", "namespace", "volume", "gateway", "fuse", "store-sqlite"];
+    let members = [
+        "record",
+        "store",
+        "namespace",
+        "volume",
+        "gateway",
+        "fuse",
+        "store-sqlite",
+        "store-redis",
+        "databases",
+        "proxy",
+    ];
     dependencies::violations(package, &reached, &members)
 }
 
@@ -51,11 +62,29 @@ fn the_views_are_peers() {
 #[test]
 fn only_the_server_names_engines() {
     assert_eq!(reaches("gateway", &["volume", "store-sqlite"]).len(), 1);
+    assert_eq!(reaches("gateway", &["volume", "store-redis"]).len(), 1);
+    assert!(reaches("server", &["store-sqlite", "store-redis"]).is_empty());
 }
 
 #[test]
-fn nothing_of_ours_is_in_xtask() {
+fn engines_do_not_know_each_other() {
+    assert_eq!(reaches("store-redis", &["store", "store-sqlite"]).len(), 2);
+}
+
+#[test]
+fn of_ours_only_the_databases_are_in_xtask() {
     assert_eq!(reaches("xtask", &["store"]), ["xtask reaches store"]);
+    assert!(reaches("xtask", &["databases", "rustix"]).is_empty());
+    assert_eq!(reaches("xtask", &["proxy"]), ["xtask reaches proxy"]);
+}
+
+#[test]
+fn what_is_for_tests_stays_out_of_what_is_delivered() {
+    assert_eq!(reaches("server", &["proxy"]), ["proxy is for tests, but server reaches it"]);
+    assert_eq!(reaches("store-redis", &["store", "databases"]).len(), 2);
+    assert!(reaches("it", &["server", "proxy", "databases"]).is_empty());
+    assert_eq!(reaches("databases", &["store"]).len(), 1);
+    assert!(reaches("proxy", &["rustix"]).is_empty());
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! The metadata store below the gateway, seen from outside: what it costs and how much it holds.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use databases::Database;
+
+use super::meter;
+use crate::engines::{Databases, Engine};
+
+/// How long Redis may take to tell how much it holds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// An empty metadata store, and how to look at it.
+pub(super) struct Metadata<'a> {
+    /// The URL for `--meta`.
+    pub(super) place: String,
+    server: Option<&'a Database>,
+    holds: Holds,
+}
+
+/// What says how much a store holds.
+enum Holds {
+    /// All files of a folder.
+    Folder(PathBuf),
+    /// One file. What waits in the log beside it is not counted; it is at most a few MiB.
+    File(PathBuf),
+    /// The memory of a Redis.
+    Memory(SocketAddr),
+}
+
+impl<'a> Metadata<'a> {
+    /// A fresh store of an engine whose server runs; what has no server lies in `folder`.
+    pub(super) fn fresh(databases: &'a Databases, engine: Engine, folder: &Path) -> Result<Self> {
+        let place = databases.fresh(engine, folder, super::BUCKET)?;
+        let server = databases.server(engine);
+        let holds = match (engine, server) {
+            (Engine::Postgres, Some(server)) => Holds::Folder(server.folder().join("data/base")),
+            (Engine::Mysql, Some(server)) => {
+                Holds::Folder(server.folder().join("data").join(super::BUCKET))
+            }
+            (_, Some(server)) => Holds::Memory(server.address()),
+            (_, None) => {
+                Holds::File(place.strip_prefix("sqlite:").context("a file has a path")?.into())
+            }
+        };
+        Ok(Self { place, server, holds })
+    }
+
+    /// The CPU time that the server has used so far; none where the gateway does the work itself.
+    pub(super) fn cpu(&self) -> Duration {
+        self.server.map_or(Duration::ZERO, |it| meter::cpu_time_with_ended(&it.processes()))
+    }
+
+    /// The bytes that the store occupies: on disk, or in memory where everything is there.
+    pub(super) fn bytes(&self) -> Result<u64> {
+        match &self.holds {
+            Holds::Folder(folder) => size_below(folder),
+            Holds::File(file) => Ok(file.metadata().map_or(0, |found| found.len())),
+            Holds::Memory(address) => used_memory(*address),
+        }
+    }
+}
+
+/// The sizes of all files below a folder; a file that vanishes meanwhile holds nothing.
+fn size_below(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    let entries = std::fs::read_dir(folder);
+    for entry in entries.with_context(|| format!("cannot list {}", folder.display()))? {
+        let entry = entry?;
+        match entry.metadata() {
+            Ok(found) if found.is_dir() => bytes += size_below(&entry.path())?,
+            Ok(found) => bytes += found.len(),
+            Err(_) => {}
+        }
+    }
+    Ok(bytes)
+}
+
+/// All memory that a Redis has allocated. Its own `used_memory_dataset` would leave out the tables
+/// that its keys are found by, which other engines count as indexes.
+fn used_memory(address: SocketAddr) -> Result<u64> {
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+    stream.write_all(b"INFO memory\r\nQUIT\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    used_memory_in(&answer).context("Redis does not tell its memory")
+}
+
+fn used_memory_in(answer: &str) -> Option<u64> {
+    answer.lines().find_map(|line| line.strip_prefix("used_memory:"))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

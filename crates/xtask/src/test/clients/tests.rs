@@ -1,0 +1,62 @@
+use super::*;
+use crate::engines::wanted as engines_wanted;
+
+/// `postgres-http: boto3 awscli`, a line for each cell.
+fn matrix(named: &[Engine], only: &[&str]) -> Vec<String> {
+    let wants = |step: &str| only.is_empty() || only.iter().any(|part| step.contains(part));
+    let cells = cells(&subjects(false, &engines_wanted(named)), wants);
+    let words = |cell: &Cell| cell.suites.iter().map(|(suite, _)| *suite).collect::<Vec<_>>();
+    cells.iter().map(|cell| format!("{}: {}", cell.name(), words(cell).join(" "))).collect()
+}
+
+#[test]
+fn every_engine_meets_minio_over_both_schemes() {
+    let cells = cells(&subjects(false, &Engine::ALL), |_| true);
+    let names: Vec<String> = cells.iter().map(Cell::name).collect();
+    assert_eq!(
+        names,
+        [
+            "folder-http",
+            "folder-https",
+            "minio-http",
+            "minio-https",
+            "postgres-http",
+            "postgres-https",
+            "mysql-http",
+            "mysql-https",
+            "redis-http",
+            "redis-https",
+        ]
+    );
+    assert!(cells.iter().all(|cell| cell.suites.len() == SUITES.len()));
+    assert_eq!(engines(&cells), Engine::ALL);
+}
+
+#[test]
+fn an_engine_picks_its_cells() {
+    assert_eq!(matrix(&[Engine::Redis], &["boto3"]), ["redis-http: boto3", "redis-https: boto3"]);
+    assert_eq!(matrix(&[Engine::Sqlite], &["restic", "mc "]).len(), 4);
+}
+
+#[test]
+fn a_part_of_a_steps_name_picks_suites() {
+    assert_eq!(
+        matrix(&[], &["clients boto3 postgres-http"]),
+        ["postgres-http: boto3", "postgres-https: boto3"]
+    );
+    assert_eq!(matrix(&[], &["restic mysql-https"]), ["mysql-https: restic"]);
+    assert!(matrix(&[Engine::Sqlite], &["restic mysql-https"]).is_empty());
+    assert!(matrix(&[], &["rust"]).is_empty());
+}
+
+#[test]
+fn only_what_the_cells_need_is_started() {
+    let some = cells(&subjects(false, &Engine::ALL), |step| step.contains("mc redis"));
+    assert_eq!(engines(&some), [Engine::Redis]);
+    let reference = cells(&subjects(true, &[]), |_| true);
+    assert_eq!(
+        reference.iter().map(Cell::name).collect::<Vec<_>>(),
+        ["reference-http", "reference-https"]
+    );
+    assert!(engines(&reference).is_empty());
+}

@@ -1,0 +1,27 @@
+use clap::Parser as _;
+
+use super::*;
+
+#[derive(clap::Parser, Debug)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn parse(words: &[&str]) -> Result<Options, clap::Error> {
+    Line::try_parse_from([&["test"], words].concat()).map(|line| line.options)
+}
+
+#[test]
+fn engines_are_named_one_by_one() {
+    let options = parse(&["--engine", "redis", "--engine", "sqlite"]).expect("two engines");
+    assert_eq!(options.engine, [Engine::Redis, Engine::Sqlite]);
+    assert!(parse(&[]).expect("nothing").engine.is_empty());
+    assert!(parse(&["--engine", "oracle"]).is_err());
+}
+
+#[test]
+fn the_reference_has_no_engine() {
+    assert!(parse(&["--reference", "--engine", "redis"]).is_err());
+    assert!(parse(&["--reference", "--gateway", "x"]).is_err());
+}
