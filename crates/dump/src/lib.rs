@@ -1,0 +1,71 @@
+//! A metadata store as one stream of bytes, and back into any other.
+//!
+//! A dump is what [`store::MetaStore::snapshot`] gives: every record and every tally of one
+//! instant, in byte order of their keys, with a CRC for each, counts, and a sum over the whole at
+//! the end. It holds nothing of the engine and nothing of the moment at which it was written. So
+//! a store that was filled from a dump gives the same bytes again, whatever engines the two are.
+//!
+//! A dump is verified to its last byte before anything of it is written to a store, and the record
+//! that makes a store a whole is written last ([`Keystone`]). So a store is filled completely or
+//! nobody takes it for one.
+//!
+//! This crate knows keys, values and integers; neither what they mean nor where bytes come from
+//! and go to.
+
+mod error;
+mod format;
+mod load;
+mod read;
+mod write;
+
+pub use error::DumpError;
+pub use format::{FORMAT, LABEL_BYTES_MAX, VALUE_BYTES_MAX};
+pub use load::{Keystone, load};
+pub use read::verify;
+pub use write::dump;
+
+use bytes::Bytes;
+
+/// What a dump holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What whoever wrote it calls the store.
+    pub label: Bytes,
+    /// How much there is, the bytes of header and trailer included.
+    pub counts: Counts,
+    /// SHA-256 of all bytes before it: dumps with equal sums are equal.
+    pub sum: [u8; 32],
+}
+
+/// How much of a dump was written or read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records.
+    pub records: u64,
+    /// Tallies.
+    pub tallies: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What is being done with a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is being written.
+    Dump,
+    /// It is being verified.
+    Verify,
+    /// A store is being filled from it.
+    Fill,
+}
+
+/// Told now and then how far a step has come. The counts begin anew with each step.
+pub trait Progress: Sync {
+    /// So much of this step is done.
+    fn passed(&self, step: Step, counts: Counts);
+}
+
+/// For whom nobody watches.
+impl Progress for () {
+    fn passed(&self, _: Step, _: Counts) {}
+}

@@ -1,0 +1,343 @@
+//! From a verified dump to a store.
+//!
+//! The store is claimed first, by putting other bytes in the place of the record that makes it a
+//! whole. Every plan that fills it guards these bytes, and the last one puts the record in their
+//! place. So nobody takes a store that is filled by half for a whole one, two loads do not mix, and
+//! a commit that was repeated because its outcome was not known changes nothing when its original
+//! arrives late: by then its guard does not hold any more. Until then it writes what stands there
+//! already, for tallies are set, not added to.
+
+use std::io::{Read, Seek};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, TryStreamExt, stream};
+use store::{
+    Found, Guard, Key, Limits, MetaStore, Plan, Space, StoreError, StoreErrorKind, TALLY_MAX,
+    TallyKey, Value, Verdict, Write,
+};
+
+use crate::read::{Piece, Reader};
+use crate::{DumpError, Progress, Step, Summary};
+
+/// Commits under way at a time.
+const COMMITS_AT_ONCE: usize = 4;
+
+/// Records and tallies of one commit, at most: no database is held up for long.
+const COMMIT_ITEMS: usize = 2_000;
+
+/// Bytes of one commit from which on nothing is added to it.
+const COMMIT_BYTES: usize = 1 << 20;
+
+/// How often a commit is tried that did not happen, or of which that is not known.
+const TRIES: u32 = 8;
+
+/// How long it pauses after the first try; then twice as long each time, up to the second.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Spaces that are looked into at the same time.
+const LOOKS_AT_ONCE: usize = 8;
+
+/// What stands in the place of the keystone while a store is filled.
+const UNFINISHED: &[u8] = b"ashlar load has not finished ";
+
+/// The record without which a store is no whole. It is written last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keystone {
+    key: Key,
+    meanwhile: Value,
+}
+
+impl Keystone {
+    /// The record under this key, for a load whose name is random.
+    pub fn new(key: Key, name: [u8; 16]) -> Keystone {
+        Keystone { key, meanwhile: [UNFINISHED, &name].concat().into() }
+    }
+
+    /// Whether this record's bytes say that a load began to fill the store and did not finish.
+    pub fn is_unfinished(value: &[u8]) -> bool {
+        value.starts_with(UNFINISHED)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Equals(self.key.clone(), self.meanwhile.clone())
+    }
+}
+
+/// Fills an empty store with what a dump holds. The dump is read twice: nothing is written before
+/// all of it was verified, and found to fit this kind of store.
+///
+/// # Errors
+/// As [`crate::verify`]; [`DumpError::TooLarge`] and [`DumpError::NoKeystone`] if the store cannot
+/// hold it, [`DumpError::NotEmpty`] and [`DumpError::Unfinished`] if it is not empty: until here
+/// nothing was written. Then [`DumpError::Contested`], [`DumpError::Changed`] and errors of the
+/// store: what it was filled with until then has to be removed before another try.
+pub async fn load<I: Read + Seek + Send>(
+    store: &dyn MetaStore,
+    input: &mut I,
+    keystone: &Keystone,
+    progress: &dyn Progress,
+) -> Result<Summary, DumpError> {
+    check_empty(store, &keystone.key).await?;
+    let begin = input.stream_position().map_err(DumpError::Read)?;
+    let limits = store.limits();
+    let room = Room::of(&limits, keystone);
+    let summary = check(input, &room, keystone, progress)?;
+    input.seek(std::io::SeekFrom::Start(begin)).map_err(DumpError::Read)?;
+    // A while has passed.
+    check_empty(store, &keystone.key).await?;
+    claim(store, keystone).await?;
+    fill(store, input, &room, (keystone, &summary), progress).await?;
+    Ok(summary)
+}
+
+/// Verifies the dump, and that every piece fits.
+fn check<I: Read + Send>(
+    input: &mut I,
+    room: &Room,
+    keystone: &Keystone,
+    progress: &dyn Progress,
+) -> Result<Summary, DumpError> {
+    let mut pieces = Reader::begin(input)?;
+    let mut misfit = None;
+    let mut whole = false;
+    while let Some(piece) = pieces.next()? {
+        // That a damaged dump is damaged says more than that a piece of it is large.
+        misfit = misfit.or_else(|| room.misfit(&piece));
+        whole |= matches!(&piece, Piece::Record(key, _) if *key == keystone.key);
+        pieces.report(Step::Verify, progress);
+    }
+    let summary = pieces.end(Step::Verify, progress)?;
+    match misfit {
+        Some(misfit) => Err(misfit),
+        None if !whole => Err(DumpError::NoKeystone(keystone.key.clone())),
+        None => Ok(summary),
+    }
+}
+
+/// What an engine takes of one commit of ours, beside its guard.
+struct Room {
+    limits: Limits,
+    items: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn of(limits: &Limits, keystone: &Keystone) -> Room {
+        let guard = Plan { guards: vec![keystone.guard()], writes: Vec::new() };
+        let items = limits.plan_items.min(limits.batch_items);
+        let bytes = limits.plan_bytes.min(limits.batch_bytes);
+        Room {
+            limits: *limits,
+            items: items.saturating_sub(guard.items()),
+            bytes: bytes.saturating_sub(guard.bytes()),
+        }
+    }
+
+    /// Why a piece cannot be written to the engine at all.
+    fn misfit(&self, piece: &Piece) -> Option<DumpError> {
+        let (key, size, number) = match piece {
+            Piece::Record(key, value) => (key, value.len(), 0),
+            Piece::Tally(TallyKey(key), number) => (key, size_of::<i64>(), number.unsigned_abs()),
+        };
+        let key_bytes = key.as_bytes().len();
+        let wide = |size: usize| size as u64;
+        [
+            ("bytes of its key", wide(key_bytes), wide(self.limits.key_bytes)),
+            ("bytes of its value", wide(size), wide(self.limits.value_bytes)),
+            ("bytes in all", wide(key_bytes + size), wide(self.bytes)),
+            ("counted", number, TALLY_MAX.unsigned_abs()),
+        ]
+        .into_iter()
+        .find(|(_, size, limit)| size > limit)
+        .map(|(what, size, limit)| DumpError::TooLarge {
+            key: key.clone(),
+            what,
+            size,
+            limit,
+        })
+    }
+}
+
+/// An error unless there is nothing in the store. Tallies of 0 are nothing.
+async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpError> {
+    let found = store.read(&[store::Read::Record { key: keystone.clone(), follow: None }]).await?;
+    if let Some(Found::Record(Some(entry))) = found.first() {
+        return Err(if Keystone::is_unfinished(&entry.value) {
+            DumpError::Unfinished
+        } else {
+            DumpError::NotEmpty(keystone.clone())
+        });
+    }
+    let looks = stream::iter(0..=u8::MAX).map(|space| first(store, Space(space)));
+    let mut looks = looks.buffer_unordered(LOOKS_AT_ONCE);
+    while let Some(found) = looks.try_next().await? {
+        if let Some(key) = found {
+            return Err(DumpError::NotEmpty(key));
+        }
+    }
+    Ok(())
+}
+
+/// Some key of a space, if it has any.
+async fn first(store: &dyn MetaStore, space: Space) -> Result<Option<Key>, StoreError> {
+    let mut resume = None;
+    loop {
+        let page = store.walk(space, resume, 1).await?;
+        if let Some((key, _)) = page.records.into_iter().next() {
+            return Ok(Some(key));
+        }
+        resume = page.resume;
+        if resume.is_none() {
+            break;
+        }
+    }
+    loop {
+        let page = store.walk_tallies(space, resume, 1).await?;
+        let mut tallies = page.tallies.into_iter().filter(|(_, number)| *number != 0);
+        if let Some((TallyKey(key), _)) = tallies.next() {
+            return Ok(Some(key));
+        }
+        resume = page.resume;
+        if resume.is_none() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Takes the store for this load.
+async fn claim(store: &dyn MetaStore, keystone: &Keystone) -> Result<(), DumpError> {
+    let plan = Plan {
+        guards: vec![Guard::Absent(keystone.key.clone())],
+        writes: vec![Write::Put(keystone.key.clone(), keystone.meanwhile.clone())],
+    };
+    match commit(store, plan).await? {
+        Verdict::Committed => Ok(()),
+        // An earlier try of this very plan.
+        Verdict::Refused { found, .. } if found.as_ref() == Some(&keystone.meanwhile) => Ok(()),
+        Verdict::Refused { .. } => Err(DumpError::Contested),
+    }
+}
+
+/// Writes everything, and the keystone last.
+async fn fill<I: Read + Send>(
+    store: &dyn MetaStore,
+    input: &mut I,
+    room: &Room,
+    (keystone, expected): (&Keystone, &Summary),
+    progress: &dyn Progress,
+) -> Result<(), DumpError> {
+    let mut pieces = Reader::begin(input).map_err(changed)?;
+    let mut commits = FuturesUnordered::new();
+    let mut load = Load::default();
+    let mut last: Option<Value> = None;
+    while let Some(piece) = pieces.next().map_err(changed)? {
+        if let Some(misfit) = room.misfit(&piece) {
+            return Err(changed(misfit));
+        }
+        pieces.report(Step::Fill, progress);
+        let (write, bytes) = match piece {
+            Piece::Record(key, value) if key == keystone.key => {
+                last = Some(value);
+                continue;
+            }
+            Piece::Record(key, value) => {
+                let bytes = key.as_bytes().len() + value.len();
+                (Write::Put(key, value), bytes)
+            }
+            Piece::Tally(key, number) => {
+                let bytes = key.0.as_bytes().len() + size_of::<i64>();
+                (Write::Set(key, number), bytes)
+            }
+        };
+        if load.is_full(bytes, room) {
+            if commits.len() == COMMITS_AT_ONCE {
+                commits.try_next().await?;
+            }
+            commits.push(lay(store, keystone, std::mem::take(&mut load).writes));
+        }
+        load.bytes += bytes;
+        load.writes.push(write);
+    }
+    let found = pieces.end(Step::Fill, progress).map_err(changed)?;
+    commits.push(lay(store, keystone, load.writes));
+    while commits.try_next().await?.is_some() {}
+    match last {
+        Some(value) if found == *expected => finish(store, keystone, value).await,
+        _ => Err(DumpError::Changed),
+    }
+}
+
+/// What goes into the next commit.
+#[derive(Default)]
+struct Load {
+    writes: Vec<Write>,
+    bytes: usize,
+}
+
+impl Load {
+    fn is_full(&self, more: usize, room: &Room) -> bool {
+        !self.writes.is_empty()
+            && (self.writes.len() >= room.items.min(COMMIT_ITEMS)
+                || self.bytes + more > room.bytes.min(COMMIT_BYTES))
+    }
+}
+
+/// The dump was whole when it was verified.
+fn changed(error: DumpError) -> DumpError {
+    match error {
+        DumpError::Read(_) => error,
+        _ => DumpError::Changed,
+    }
+}
+
+async fn lay(
+    store: &dyn MetaStore,
+    keystone: &Keystone,
+    writes: Vec<Write>,
+) -> Result<(), DumpError> {
+    match commit(store, Plan { guards: vec![keystone.guard()], writes }).await? {
+        Verdict::Committed => Ok(()),
+        Verdict::Refused { .. } => Err(DumpError::Contested),
+    }
+}
+
+/// Puts the keystone in its place.
+async fn finish(store: &dyn MetaStore, keystone: &Keystone, value: Bytes) -> Result<(), DumpError> {
+    let plan = Plan {
+        guards: vec![keystone.guard()],
+        writes: vec![Write::Put(keystone.key.clone(), value.clone())],
+    };
+    match commit(store, plan).await? {
+        Verdict::Committed => Ok(()),
+        // An earlier try of this very plan.
+        Verdict::Refused { found, .. } if found == Some(value) => Ok(()),
+        Verdict::Refused { .. } => Err(DumpError::Contested),
+    }
+}
+
+/// Commits a plan that does no harm when it is sent again.
+async fn commit(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, StoreError> {
+    let plans = [plan];
+    let mut pause = PAUSE_MIN;
+    for _ in 1..TRIES {
+        match store.commit(&plans).await {
+            Err(error) if may_pass(&error) => {}
+            decided => return verdict(decided),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+    verdict(store.commit(&plans).await)
+}
+
+fn may_pass(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Unknown | StoreErrorKind::Unavailable)
+}
+
+fn verdict(decided: Result<Vec<Verdict>, StoreError>) -> Result<Verdict, StoreError> {
+    let verdict = decided?.into_iter().next();
+    verdict.ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, "filling the store: no verdict"))
+}

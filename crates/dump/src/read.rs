@@ -1,0 +1,231 @@
+//! From a stream of bytes to verified pieces.
+//!
+//! Bytes are believed only behind their CRC, and the whole only behind its trailer.
+
+use std::io::{self, ErrorKind, Read};
+
+use bytes::{Buf, Bytes};
+use sha2::{Digest, Sha256};
+use store::{Key, TallyKey, Value};
+
+use crate::format::{CRC_BYTES, FORMAT, MAGIC, SUM_BYTES, VALUE_BYTES_MAX, kind};
+use crate::{Counts, DumpError, Progress, Step, Summary};
+
+/// Pieces between two reports of progress.
+const REPORT_EVERY: u64 = 1_000;
+
+/// Reads a dump from its first byte to its last and says what it holds.
+///
+/// # Errors
+/// [`DumpError::NotADump`], [`DumpError::Format`], [`DumpError::Cut`] and [`DumpError::Damaged`] if
+/// it is not a whole dump, [`DumpError::Read`] if it cannot be read.
+pub fn verify(
+    input: &mut (dyn Read + Send),
+    progress: &dyn Progress,
+) -> Result<Summary, DumpError> {
+    let mut pieces = Reader::begin(input)?;
+    while pieces.next()?.is_some() {
+        pieces.report(Step::Verify, progress);
+    }
+    pieces.end(Step::Verify, progress)
+}
+
+/// A record or tally of a dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Record(Key, Value),
+    Tally(TallyKey, i64),
+}
+
+/// Reads pieces one after the other.
+pub(crate) struct Reader<'a> {
+    input: io::BufReader<&'a mut (dyn Read + Send)>,
+    sum: Sha256,
+    label: Bytes,
+    counts: Counts,
+    /// The key of the last piece: of a record or, once there was one, of a tally.
+    last: Option<Piece>,
+    /// The sum at the end, once it was read and found right.
+    whole: Option<[u8; SUM_BYTES]>,
+}
+
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// Bytes of a piece of which its length is known: kind and lengths.
+const RECORD_HEAD: usize = 7;
+const TALLY_HEAD: usize = 3;
+
+impl<'a> Reader<'a> {
+    pub(crate) fn begin(input: &'a mut (dyn Read + Send)) -> Result<Reader<'a>, DumpError> {
+        let mut reader = Reader {
+            input: io::BufReader::with_capacity(READ_BYTES, input),
+            sum: Sha256::new(),
+            label: Bytes::new(),
+            counts: Counts::default(),
+            last: None,
+            whole: None,
+        };
+        let mut header = Vec::new();
+        // Whoever gives something shorter than a magic does not give a dump that was cut.
+        match reader.take(&mut header, MAGIC.len()) {
+            Ok(()) if header == MAGIC => {}
+            Ok(()) | Err(DumpError::Cut(_)) => return Err(DumpError::NotADump),
+            Err(error) => return Err(error),
+        }
+        reader.take(&mut header, 2)?;
+        let [format, length] = last_chunk(&header);
+        reader.take(&mut header, usize::from(length) + CRC_BYTES)?;
+        let header = checked(header, 0)?;
+        if format != FORMAT {
+            return Err(DumpError::Format(format));
+        }
+        reader.label = header.slice(MAGIC.len() + 2..);
+        Ok(reader)
+    }
+
+    /// The next piece; none behind the trailer, and then the dump is known to be whole.
+    pub(crate) fn next(&mut self) -> Result<Option<Piece>, DumpError> {
+        if self.whole.is_some() {
+            return Ok(None);
+        }
+        let at = self.counts.bytes;
+        let mut bytes = Vec::new();
+        self.take(&mut bytes, 1)?;
+        let piece = match last_chunk(&bytes) {
+            [kind::RECORD] => self.record(bytes, at)?,
+            [kind::TALLY] => self.tally(bytes, at)?,
+            [kind::TRAILER] => {
+                self.trailer(bytes, at)?;
+                return Ok(None);
+            }
+            _ => return Err(DumpError::Damaged { at, what: "no piece begins like this" }),
+        };
+        self.follows(&piece, at)?;
+        match piece {
+            Piece::Record(..) => self.counts.records += 1,
+            Piece::Tally(..) => self.counts.tallies += 1,
+        }
+        self.last = Some(piece.clone());
+        Ok(Some(piece))
+    }
+
+    fn record(&mut self, mut bytes: Vec<u8>, at: u64) -> Result<Piece, DumpError> {
+        self.take(&mut bytes, RECORD_HEAD - 1)?;
+        let [key_0, key_1, value @ ..]: [u8; 6] = last_chunk(&bytes);
+        let key_length = usize::from(u16::from_be_bytes([key_0, key_1]));
+        let value_length = usize::try_from(u32::from_be_bytes(value)).unwrap_or(usize::MAX);
+        if value_length > VALUE_BYTES_MAX {
+            return Err(DumpError::Damaged { at, what: "a value of impossible length" });
+        }
+        self.take(&mut bytes, key_length + value_length + CRC_BYTES)?;
+        let mut rest = checked(bytes, at)?;
+        rest.advance(RECORD_HEAD);
+        let key = key(rest.split_to(key_length), at)?;
+        Ok(Piece::Record(key, rest))
+    }
+
+    fn tally(&mut self, mut bytes: Vec<u8>, at: u64) -> Result<Piece, DumpError> {
+        self.take(&mut bytes, TALLY_HEAD - 1)?;
+        let key_length = usize::from(u16::from_be_bytes(last_chunk(&bytes)));
+        self.take(&mut bytes, key_length + size_of::<i64>() + CRC_BYTES)?;
+        let mut rest = checked(bytes, at)?;
+        rest.advance(TALLY_HEAD);
+        let key = key(rest.split_to(key_length), at)?;
+        match i64::from_be_bytes(last_chunk(&rest)) {
+            0 => Err(DumpError::Damaged { at, what: "a tally of 0" }),
+            number => Ok(Piece::Tally(TallyKey(key), number)),
+        }
+    }
+
+    /// Keys ascend, tallies behind records: so nothing stands twice and equal stores have equal
+    /// dumps.
+    fn follows(&self, piece: &Piece, at: u64) -> Result<(), DumpError> {
+        let follows = match (&self.last, piece) {
+            (None, _) | (Some(Piece::Record(..)), Piece::Tally(..)) => true,
+            (Some(Piece::Record(last, _)), Piece::Record(key, _)) => last < key,
+            (Some(Piece::Tally(last, _)), Piece::Tally(key, _)) => last < key,
+            (Some(Piece::Tally(..)), Piece::Record(..)) => false,
+        };
+        let damaged = DumpError::Damaged { at, what: "keys are out of order" };
+        if follows { Ok(()) } else { Err(damaged) }
+    }
+
+    fn trailer(&mut self, mut bytes: Vec<u8>, at: u64) -> Result<(), DumpError> {
+        self.take(&mut bytes, 2 * size_of::<u64>())?;
+        let sum: [u8; SUM_BYTES] = self.sum.clone().finalize().into();
+        let mut counts = bytes.get(1..).unwrap_or_default();
+        let (records, tallies) = (counts.get_u64(), counts.get_u64());
+        let mut stated = Vec::new();
+        self.take(&mut stated, SUM_BYTES)?;
+        if last_chunk(&stated) != sum {
+            return Err(DumpError::Damaged { at, what: "the sum over the whole is another" });
+        }
+        if (records, tallies) != (self.counts.records, self.counts.tallies) {
+            return Err(DumpError::Damaged { at, what: "the counts are others" });
+        }
+        let end = self.counts.bytes;
+        match self.input.read_exact(&mut [0]) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(DumpError::Read(error)),
+            Ok(()) => {
+                return Err(DumpError::Damaged { at: end, what: "something follows its end" });
+            }
+        }
+        self.whole = Some(sum);
+        Ok(())
+    }
+
+    /// What the whole dump held. Reads on to its end, if that was not reached.
+    pub(crate) fn end(mut self, step: Step, progress: &dyn Progress) -> Result<Summary, DumpError> {
+        loop {
+            if let Some(sum) = self.whole {
+                progress.passed(step, self.counts);
+                return Ok(Summary { label: self.label, counts: self.counts, sum });
+            }
+            self.next()?;
+        }
+    }
+
+    /// How much was read.
+    pub(crate) fn report(&self, step: Step, progress: &dyn Progress) {
+        if (self.counts.records + self.counts.tallies).is_multiple_of(REPORT_EVERY) {
+            progress.passed(step, self.counts);
+        }
+    }
+
+    /// Reads `count` bytes more.
+    fn take(&mut self, bytes: &mut Vec<u8>, count: usize) -> Result<(), DumpError> {
+        let begin = bytes.len();
+        bytes.resize(begin + count, 0);
+        let fresh = bytes.get_mut(begin..).unwrap_or_default();
+        self.input.read_exact(fresh).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => DumpError::Cut(self.counts.bytes),
+            _ => DumpError::Read(error),
+        })?;
+        self.sum.update(&*fresh);
+        self.counts.bytes += count as u64;
+        Ok(())
+    }
+}
+
+/// The last bytes of a piece that was read at least so far.
+fn last_chunk<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    *bytes.last_chunk().expect("as many bytes were read just before")
+}
+
+/// A piece without its CRC, if that fits.
+fn checked(bytes: Vec<u8>, at: u64) -> Result<Bytes, DumpError> {
+    let mut piece = Bytes::from(bytes);
+    let crc = u32::from_be_bytes(last_chunk(&piece));
+    piece.truncate(piece.len() - CRC_BYTES);
+    let damaged = DumpError::Damaged { at, what: "a checksum does not fit" };
+    if crc32c::crc32c(&piece) == crc { Ok(piece) } else { Err(damaged) }
+}
+
+fn key(bytes: Bytes, at: u64) -> Result<Key, DumpError> {
+    if bytes.len() < Key::PREFIX_BYTES {
+        return Err(DumpError::Damaged { at, what: "a key shorter than any" });
+    }
+    Ok(Key::from_bytes(bytes))
+}

@@ -1,0 +1,115 @@
+//! From a store to a stream of bytes.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use store::{Key, MetaStore, TallyKey};
+
+use crate::format::Pieces;
+use crate::{Counts, DumpError, Progress, Step, Summary};
+
+/// Records that the store is asked for at a time.
+const PAGE: u32 = 1_000;
+
+/// Bytes that are gathered before they are written.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Writes everything that a store holds at one instant, while others go on using it. The label, of
+/// at most [`crate::LABEL_BYTES_MAX`] bytes, is kept beside and says nothing to this crate.
+///
+/// What was written is a dump once this has returned `Ok`, and flushed, not synced.
+///
+/// # Errors
+/// If the store or the writer fails; what was written until then is no dump.
+pub async fn dump(
+    store: &dyn MetaStore,
+    label: &[u8],
+    out: &mut (dyn Write + Send),
+    progress: &dyn Progress,
+) -> Result<Summary, DumpError> {
+    let mut snapshot = store.snapshot().await?;
+    let mut stream = Stream::begin(label, out)?;
+    let mut last: Option<Key> = None;
+    loop {
+        let page = snapshot.records(PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        for (key, value) in page {
+            stream.add(&mut last, key, |pieces, key| pieces.record(key, &value))?;
+            stream.counts.records += 1;
+        }
+        progress.passed(Step::Dump, stream.counts);
+    }
+    let mut last = None;
+    loop {
+        let page = snapshot.tallies(PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        for (TallyKey(key), number) in page {
+            stream.add(&mut last, key, |pieces, key| pieces.tally(key, number))?;
+            stream.counts.tallies += 1;
+        }
+        progress.passed(Step::Dump, stream.counts);
+    }
+    let summary = stream.end(label)?;
+    progress.passed(Step::Dump, summary.counts);
+    Ok(summary)
+}
+
+/// The bytes on their way out.
+struct Stream<'a> {
+    out: &'a mut (dyn Write + Send),
+    pieces: Pieces,
+    sum: Sha256,
+    counts: Counts,
+}
+
+impl<'a> Stream<'a> {
+    fn begin(label: &[u8], out: &'a mut (dyn Write + Send)) -> Result<Stream<'a>, DumpError> {
+        let mut pieces = Pieces::default();
+        let invalid = |what| DumpError::Write(std::io::Error::other(what));
+        pieces.header(label).map_err(invalid)?;
+        let counts = Counts { bytes: pieces.bytes.len() as u64, ..Counts::default() };
+        Ok(Stream { out, pieces, sum: Sha256::new(), counts })
+    }
+
+    /// Adds a piece whose key comes behind the last one.
+    fn add(
+        &mut self,
+        last: &mut Option<Key>,
+        key: Key,
+        lay: impl FnOnce(&mut Pieces, &Key) -> Result<(), &'static str>,
+    ) -> Result<(), DumpError> {
+        if last.as_ref().is_some_and(|last| *last >= key) {
+            return Err(DumpError::Undumpable { what: "keys out of order", key });
+        }
+        let before = self.pieces.bytes.len();
+        match lay(&mut self.pieces, &key) {
+            Ok(()) => *last = Some(key),
+            Err(what) => return Err(DumpError::Undumpable { what, key }),
+        }
+        self.counts.bytes += (self.pieces.bytes.len() - before) as u64;
+        if self.pieces.bytes.len() >= WRITE_BYTES { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), DumpError> {
+        self.sum.update(&self.pieces.bytes);
+        self.out.write_all(&self.pieces.bytes).map_err(DumpError::Write)?;
+        self.pieces.bytes.clear();
+        Ok(())
+    }
+
+    fn end(mut self, label: &[u8]) -> Result<Summary, DumpError> {
+        let before = self.pieces.bytes.len();
+        self.pieces.trailer(self.counts.records, self.counts.tallies);
+        self.counts.bytes += (self.pieces.bytes.len() - before) as u64;
+        self.send()?;
+        let sum: [u8; 32] = self.sum.finalize().into();
+        self.counts.bytes += sum.len() as u64;
+        self.out.write_all(&sum).and_then(|()| self.out.flush()).map_err(DumpError::Write)?;
+        Ok(Summary { label: Bytes::copy_from_slice(label), counts: self.counts, sum })
+    }
+}
