@@ -82,8 +82,8 @@ pub(crate) fn crates_without_servers(engines: &[Engine]) -> Vec<String> {
     let absent = || Engine::ALL.into_iter().filter(|engine| !engines.contains(engine));
     let mut names: Vec<String> = absent().map(|it| format!("store-{}", it.name())).collect();
     if absent().any(Engine::has_server) {
-        // One starts each server, the other moves volumes between all pairs of engines.
-        names.extend(["databases", "dump"].map(str::to_owned));
+        // It starts each of them.
+        names.push("databases".to_owned());
     }
     names
 }

@@ -32,7 +32,11 @@ const TAIL_LINES: usize = 80;
 /// What to run.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Only steps whose name contains this; may be given several times.
+    /// Only steps whose name contains this, as "clients", "boto3 redis-http" or "rust"; may be given
+    /// several times.
+    ///
+    /// Client suites run in cells: folder-http and minio-http over SQLite, postgres-http, mysql-http
+    /// and redis-http over blocks in MinIO, and the same over https.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Only this metadata engine: its crate's tests, the gateway's tests and the client suites on

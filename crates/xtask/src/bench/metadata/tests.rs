@@ -1,4 +1,33 @@
+use std::time::Instant;
+
 use super::*;
+
+#[test]
+fn every_server_tells_what_it_costs_and_holds() {
+    let wanted = std::env::var_os("ASHLAR_TEST_ENGINES").unwrap_or_default();
+    let wanted = wanted.to_string_lossy();
+    for engine in Engine::ALL.into_iter().filter(|engine| engine.has_server()) {
+        if !wanted.is_empty() && !wanted.split(',').any(|name| name == engine.name()) {
+            continue;
+        }
+        if let Some(package) = crate::engines::missing_packages(&[engine]).first() {
+            let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
+            assert!(!required, "{package} is not installed");
+            eprintln!("not run: {package} is not installed");
+            continue;
+        }
+        let mut databases = Databases::default();
+        databases.start(engine).expect("it starts");
+        let metadata = Metadata::fresh(&databases, engine, Path::new("/")).expect("a store");
+        // The system counts in hundredths of a second; Redis needs less than that to start.
+        let limit = Instant::now() + ANSWER_LIMIT;
+        while metadata.cpu() == Duration::ZERO {
+            assert!(metadata.bytes().expect("it tells") > 0, "{engine:?} holds nothing");
+            assert!(Instant::now() < limit, "{engine:?} works without any cost");
+        }
+        assert!(metadata.bytes().expect("it tells") > 0, "{engine:?} holds nothing");
+    }
+}
 
 #[test]
 fn redis_tells_its_memory_among_other_things() {
