@@ -1,0 +1,295 @@
+//! Commits: two trips, and why they are exact.
+//!
+//! The isolation level is READ COMMITTED. There a locking read sees the latest committed row and
+//! holds its lock until the transaction ends, and a key under which nothing stands is not locked.
+//!
+//! **Trip 1** begins the transaction and locks, in the order of keys, every row that a plan guards
+//! or deletes: exclusively if some plan of the batch writes it too, shared if it is only looked at.
+//! Then come the ranges that must be empty: as many rows as decide that, shared.
+//!
+//! **In between** the plans are decided in memory, in order, over what was found.
+//!
+//! **Trip 2** writes the net effect and commits. All verdicts hold at one instant, just before its
+//! COMMIT, because then
+//!
+//! - every row that was found is as it was found: it has been locked since. That covers `Equals`
+//!   and `Present` that hold, `Equals` and `Absent` that do not, and ranges with something in them.
+//! - every guarded key under which nothing was found still has nothing under it, and is locked. If
+//!   the batch puts a record there, a plain `INSERT` does it; if not, a placeholder is inserted and
+//!   deleted again, which nobody ever sees. Either fails with a duplicate key if somebody came in
+//!   between, and waits for whoever is about to. After that failure the transaction is rolled back
+//!   and the batch begins again with trip 1. That covers `Absent` that holds, and `Equals` and
+//!   `Present` that found nothing. Deleting what is not there counts as such a guard: else a record
+//!   could come to be after the deletion and be visible before it.
+//! - an empty range is empty: whoever writes into it locks its owner record first, and this
+//!   transaction has locked that exclusively before it looked, so they have ended or not begun.
+//! - what is put unseen, under keys that nobody guards, is inserted or updated by one statement.
+//! - tallies are changed by arithmetic, and nobody guards them.
+//!
+//! A batch that turns out to write nothing has no need to lock absent keys until it commits: its
+//! second trip looks at them once more, in one statement, while the found rows are still locked. If
+//! they are still absent, that is the instant; if not, the batch begins again.
+//!
+//! Rows are locked in one order (exclusive keys, shared keys, ranges, inserts, updates, tallies,
+//! the lane of the feed), but a batch's shared keys and another's exclusive ones may cross. The
+//! server notices, and undoes one of them: that one begins again.
+//!
+//! **What is known after an error.** Nothing is committed before COMMIT is carried out, and the
+//! server stops at the first statement that fails. So an error that the server reports of an
+//! earlier statement is definite, as is any error before the packet with COMMIT was sent, and one
+//! of a batch that writes nothing. After any other the outcome is unknown, and the connection is
+//! thrown away.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use store::{Batch, Guard, Key, Plan, StoreError, StoreErrorKind, Value, Verdict, Write};
+use tokio::time::Instant;
+
+use crate::error::{is_contention, is_unknown, kind};
+use crate::feed;
+use crate::pool::{Pool, Turn};
+use crate::row;
+use crate::script::{Answer, Failure, LIST_ROWS_MAX, Script, push, push_bytes};
+use crate::writes::Writes;
+
+/// How often a batch is decided anew because somebody was in the way.
+const TRIES: u32 = 16;
+
+/// After how long it is not decided anew any more.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The first pause before another try; it doubles, up to the longest, and half of it is the
+/// connection's own so that two that met do not meet again.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(64);
+
+/// What became of one try.
+enum Trouble {
+    /// Somebody was in the way. The transaction may have to be rolled back.
+    Contention(sqlx::Error),
+    /// The connection had ended before the call began.
+    Ended,
+    /// Nothing was committed, or it is not known, as the kind says.
+    Failed(StoreErrorKind, sqlx::Error),
+}
+
+/// Decides the plans, in order, in one transaction.
+pub(crate) async fn commit(pool: &Pool, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+    let doing = || format!("committing {} plans", plans.len());
+    let began = Instant::now();
+    let mut turn = pool.turn().await?;
+    let mut tries = 1;
+    loop {
+        match attempt(&mut turn, plans).await {
+            Ok((verdicts, entry)) => {
+                trim(turn, entry).await;
+                return Ok(verdicts);
+            }
+            // A new connection has not been idle, so this does not come twice in a row.
+            Err(Trouble::Ended) => turn.renew().await?,
+            Err(Trouble::Contention(error)) => {
+                let again = tries < TRIES && began.elapsed() < PATIENCE;
+                roll_back(&mut turn).await?;
+                if !again {
+                    turn.keep();
+                    let doing = format!("{}: in each other's way {tries} times", doing());
+                    return Err(StoreError::because(StoreErrorKind::Unavailable, doing, error));
+                }
+                tokio::time::sleep(pause(tries, turn.id())).await;
+                tries += 1;
+            }
+            Err(Trouble::Failed(kind, error)) => {
+                if kind == StoreErrorKind::Unknown {
+                    tracing::warn!(%error, "the outcome of a commit is not known");
+                }
+                return Err(StoreError::because(kind, doing(), error));
+            }
+        }
+    }
+}
+
+fn pause(tries: u32, connection: u64) -> Duration {
+    let whole = PAUSE.saturating_mul(1 << tries.min(10)).min(PAUSE_MAX);
+    // The golden ratio's multiples are far apart for numbers that are close together.
+    let own = connection.wrapping_add(u64::from(tries)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    whole / 2 + whole / 2 * u32::try_from(own).unwrap_or(0) / 256
+}
+
+/// Ends a transaction that may be open, by itself or with its connection.
+async fn roll_back(turn: &mut Turn<'_>) -> Result<(), StoreError> {
+    let mut script = Script::default();
+    script.statement("ROLLBACK");
+    match turn.run(script).await {
+        Ok(_) => Ok(()),
+        Err(_) => turn.renew().await,
+    }
+}
+
+/// Puts the connection back, after forgetting old entries of its lane if it is time for that.
+async fn trim(mut turn: Turn<'_>, entry: Option<u64>) {
+    let trimming = entry.and_then(|number| feed::trim(feed::lane(turn.id()), number));
+    if let Some(script) = trimming
+        && let Err(failure) = turn.run(script).await
+    {
+        tracing::warn!(error = %failure.error, "the change feed was not trimmed");
+        return;
+    }
+    turn.keep();
+}
+
+/// Tries once. Answers with the verdicts and the number of the batch's entry in the feed.
+async fn attempt(
+    turn: &mut Turn<'_>,
+    plans: &[Plan],
+) -> Result<(Vec<Verdict>, Option<u64>), Trouble> {
+    let locks = Locks::of(plans);
+    let mut batch = Batch::of(plans.iter());
+    // Even if there is nothing to ask: an idle connection that has ended is found here, before
+    // anything is at stake.
+    let answers = turn.run(locks.script(&batch)).await;
+    let answers = answers.map_err(|failure| definite(turn, failure))?;
+    let found = take(&mut batch, &answers);
+    let found = found.map_err(|error| Trouble::Failed(kind(&error), error))?;
+    let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
+    let absent: Vec<&Key> = batch.records().filter(|key| locks.lacks(&found, key)).collect();
+    let committed = plans.iter().zip(&verdicts);
+    let committed = committed.filter(|(_, verdict)| **verdict == Verdict::Committed);
+    let tallies = store::tally_changes(committed.map(|(plan, _)| plan));
+    let writes = Writes::new(&batch, &tallies, &absent, |key| locks.state(&found, key));
+    if writes.is_empty() && absent.len() <= LIST_ROWS_MAX {
+        end(turn, &absent).await?;
+        return Ok((verdicts, None));
+    }
+    let mut script = Script::default();
+    writes.add_to(&mut script);
+    let entry = feed::entry(plans, &verdicts);
+    let numbered = (!entry.is_empty()).then_some(script.len());
+    if !entry.is_empty() {
+        feed::append(&mut script, feed::lane(turn.id()), &entry);
+    }
+    script.statement("COMMIT");
+    let answers = match turn.run(script).await {
+        Ok(answers) => answers,
+        Err(failure) if is_unknown(&failure) => {
+            return Err(Trouble::Failed(StoreErrorKind::Unknown, failure.error));
+        }
+        Err(failure) => return Err(definite(turn, failure)),
+    };
+    let number = numbered.and_then(|at| answers.get(at)).map(|answer| answer.last_insert_id);
+    Ok((verdicts, number))
+}
+
+/// What a failure means when nothing can have been committed.
+fn definite(turn: &Turn<'_>, failure: Failure) -> Trouble {
+    if is_contention(&failure.error) {
+        Trouble::Contention(failure.error)
+    } else if turn.had_ended(&failure) {
+        Trouble::Ended
+    } else {
+        Trouble::Failed(kind(&failure.error), failure.error)
+    }
+}
+
+/// Ends a transaction that writes nothing, if what was absent still is.
+async fn end(turn: &mut Turn<'_>, absent: &[&Key]) -> Result<(), Trouble> {
+    let mut script = Script::default();
+    let look = ("SELECT k FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k IN (", ") LIMIT 1");
+    script.list(look, absent, |text, key| push_bytes(text, key.as_bytes()));
+    script.statement("COMMIT");
+    let answers = turn.run(script).await.map_err(|failure| definite(turn, failure))?;
+    if answers.iter().any(|answer| !answer.rows.is_empty()) {
+        let came = "a record came to be while its absence was relied on";
+        return Err(Trouble::Contention(sqlx::Error::Protocol(came.into())));
+    }
+    Ok(())
+}
+
+/// What is known of the row under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// There is one, and it is locked exclusively.
+    Present,
+    /// There was none, and nothing keeps others from making one.
+    Absent,
+    /// Nobody asked.
+    Unseen,
+}
+
+/// The rows to lock, in the order of keys, and whether exclusively.
+struct Locks<'a>(BTreeMap<&'a Key, bool>);
+
+impl<'a> Locks<'a> {
+    fn of(plans: &'a [Plan]) -> Locks<'a> {
+        let mut locks = BTreeMap::new();
+        for guard in plans.iter().flat_map(|plan| &plan.guards) {
+            if let Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) = guard {
+                locks.insert(key, false);
+            }
+        }
+        let writes = || plans.iter().flat_map(|plan| &plan.writes);
+        for write in writes() {
+            if let Write::Delete(key) = write {
+                locks.insert(key, true);
+            }
+        }
+        for write in writes() {
+            if let Write::Put(key, _) = write
+                && let Some(exclusive) = locks.get_mut(key)
+            {
+                *exclusive = true;
+            }
+        }
+        Locks(locks)
+    }
+
+    /// Trip 1. Its first statement begins the transaction.
+    fn script(&self, batch: &Batch) -> Script {
+        const LOOK: &str = "SELECT k, v FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k IN (";
+        let keys = |exclusive| self.0.iter().filter(move |lock| *lock.1 == exclusive);
+        let push_key = |text: &mut String, (key, _): (&&Key, &bool)| {
+            push_bytes(text, key.as_bytes());
+        };
+        let mut script = Script::default();
+        script.statement("START TRANSACTION");
+        script.list((LOOK, ") FOR UPDATE"), keys(true), push_key);
+        script.list((LOOK, ") LOCK IN SHARE MODE"), keys(false), push_key);
+        for (start, end, limit) in batch.ranges() {
+            let mut text =
+                String::from("SELECT k FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k >= ");
+            push_bytes(&mut text, start.as_bytes());
+            text.push_str(" AND k < ");
+            push_bytes(&mut text, end.as_bytes());
+            push(&mut text, format_args!(" ORDER BY k LIMIT {limit} LOCK IN SHARE MODE"));
+            script.statement(text);
+        }
+        script
+    }
+
+    fn state(&self, found: &HashMap<Key, Value>, key: &Key) -> State {
+        match (found.contains_key(key), self.0.contains_key(key)) {
+            (true, _) => State::Present,
+            (false, true) => State::Absent,
+            (false, false) => State::Unseen,
+        }
+    }
+
+    /// Whether a key was looked at, and nothing was there.
+    fn lacks(&self, found: &HashMap<Key, Value>, key: &Key) -> bool {
+        self.state(found, key) == State::Absent
+    }
+}
+
+/// Tells the batch what trip 1 found. Answers with the records that were found by key.
+fn take(batch: &mut Batch, answers: &[Answer]) -> Result<HashMap<Key, Value>, sqlx::Error> {
+    let lists = answers.len().saturating_sub(batch.ranges().count());
+    let mut found = HashMap::new();
+    for row in answers.iter().take(lists).flat_map(|answer| &answer.rows) {
+        found.insert(row::key(row, 0)?, row::value(row, 1)?);
+    }
+    let in_ranges = answers.iter().skip(lists).flat_map(|answer| &answer.rows);
+    let in_ranges: Result<Vec<Key>, _> = in_ranges.map(|row| row::key(row, 0)).collect();
+    let records = batch.records().map(|key| found.get(key).cloned()).collect();
+    batch.found(records, Vec::new(), in_ranges?);
+    Ok(found)
+}

@@ -1,0 +1,194 @@
+//! Where the server is, and what a connection to it is like.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
+use sqlx::{ConnectOptions, Connection};
+use store::{StoreError, StoreErrorKind};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::error::while_doing;
+use crate::row;
+use crate::script::Script;
+
+/// How long connecting may take, with TLS, passwords and settings.
+const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
+
+/// How long closing may take before the socket is simply dropped.
+const CLOSE_WAIT: Duration = Duration::from_millis(500);
+
+/// Parameters that a URL may have. The rest is ours to set, or a mistake that should be heard of.
+const PARAMETERS: [&str; 9] = [
+    "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
+];
+
+/// What every connection is told. Locks are waited for 2 s at most, lists of keys are looked up in
+/// the primary key however long they are, and bytes are bytes.
+const SESSION: &str = "SET SESSION innodb_lock_wait_timeout = 2, eq_range_index_dive_limit = 1, \
+     autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
+
+/// What only MariaDB understands: no long list becomes a subquery, no statement takes longer than
+/// its caller waits.
+const SESSION_MARIADB: &str = "SET SESSION in_predicate_conversion_threshold = 0, \
+     max_statement_time = 9, query_cache_type = 0";
+
+const WRITER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+const READER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+
+/// A writer that stands still between its two trips must not keep its locks: the server ends it.
+/// MySQL can only do so for every idle writer.
+const WRITER_MARIADB: &str = "SET SESSION idle_transaction_timeout = 5, \
+     idle_write_transaction_timeout = 5, idle_readonly_transaction_timeout = 5";
+const WRITER_MYSQL: &str = "SET SESSION wait_timeout = 5";
+
+/// A snapshot may wait for whoever reads it.
+const READER_MARIADB: &str = "SET SESSION idle_transaction_timeout = 0, \
+     idle_readonly_transaction_timeout = 0, wait_timeout = 28800";
+const READER_MYSQL: &str = "SET SESSION wait_timeout = 28800";
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Makes tables and looks at settings.
+    Opener,
+    /// Commits.
+    Writer,
+    /// Reads, and takes snapshots.
+    Reader,
+}
+
+/// Whose server it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    MariaDb,
+    MySql,
+}
+
+/// A connection, and the server's number for it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) connection: MySqlConnection,
+    pub(crate) id: u64,
+}
+
+impl Link {
+    /// Says goodbye to the server, if it listens.
+    pub(crate) async fn close(self) {
+        match timeout(CLOSE_WAIT, self.connection.close()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a connection did not close"),
+            Err(_) => tracing::debug!("a connection did not close in time"),
+        }
+    }
+}
+
+/// How to reach the server. Its `Debug` shows neither user nor password.
+pub(crate) struct Connector {
+    options: MySqlConnectOptions,
+    flavour: Flavour,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector")
+            .field("host", &self.options.get_host())
+            .field("port", &self.options.get_port())
+            .field("database", &self.options.get_database())
+            .field("flavour", &self.flavour)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connector {
+    /// Reads a URL. Which flavour the server is of is asked later.
+    pub(crate) fn new(url: &str) -> Result<Connector, StoreError> {
+        // None of these sentences may hold a part of the URL: it has a password in it.
+        let wrong = |why: &str| {
+            let doing = format!("reading the URL of the metadata store: {why}");
+            StoreError::new(StoreErrorKind::Unavailable, doing)
+        };
+        let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(parsed.scheme(), "mysql" | "mariadb") {
+            return Err(wrong("it begins with neither mysql:// nor mariadb://"));
+        }
+        if parsed.query_pairs().any(|(name, _)| !PARAMETERS.contains(&&*name)) {
+            return Err(wrong(&format!("a parameter is none of {}", PARAMETERS.join(", "))));
+        }
+        let options = MySqlConnectOptions::from_str(url)
+            .map_err(|_| wrong("ssl-mode, user, password or database cannot be read"))?;
+        if options.get_database().is_none() {
+            return Err(wrong("it names no database"));
+        }
+        let options = options
+            .disable_statement_logging()
+            .pipes_as_concat(false)
+            .no_engine_substitution(false)
+            .timezone(None)
+            .set_names(false);
+        Ok(Connector { options, flavour: Flavour::MariaDb })
+    }
+
+    pub(crate) fn set_flavour(&mut self, flavour: Flavour) {
+        self.flavour = flavour;
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unavailable`] if there is none within [`CONNECT_WAIT`].
+    pub(crate) async fn connect(&self, role: Role) -> Result<Link, StoreError> {
+        const DOING: &str = "connecting to the metadata store";
+        let connecting = async {
+            let mut connection = self.options.connect().await?;
+            let answers = self.session(role).run(&mut connection).await;
+            let answers = answers.map_err(|failure| failure.error)?;
+            let row = answers.last().and_then(|answer| answer.rows.first());
+            let id = row::integer(row.ok_or(sqlx::Error::RowNotFound)?, 0)?;
+            Ok(Link { connection, id: id.unsigned_abs() })
+        };
+        match timeout(CONNECT_WAIT, connecting).await {
+            Ok(done) => done.map_err(while_doing(DOING)),
+            Err(_) => {
+                let doing = format!("{DOING}: no answer within {CONNECT_WAIT:?}");
+                Err(StoreError::new(StoreErrorKind::Unavailable, doing))
+            }
+        }
+    }
+
+    fn session(&self, role: Role) -> Script {
+        let mut script = Script::default();
+        if role != Role::Opener {
+            script.statement(SESSION);
+            if self.flavour == Flavour::MariaDb {
+                script.statement(SESSION_MARIADB);
+            }
+        }
+        match (role, self.flavour) {
+            (Role::Opener, _) => {}
+            (Role::Writer, Flavour::MariaDb) => {
+                script.statement(WRITER);
+                script.statement(WRITER_MARIADB);
+            }
+            (Role::Writer, Flavour::MySql) => {
+                script.statement(WRITER);
+                script.statement(WRITER_MYSQL);
+            }
+            (Role::Reader, Flavour::MariaDb) => {
+                script.statement(READER);
+                script.statement(READER_MARIADB);
+            }
+            (Role::Reader, Flavour::MySql) => {
+                script.statement(READER);
+                script.statement(READER_MYSQL);
+            }
+        }
+        script.statement("SELECT CONNECTION_ID()");
+        script
+    }
+}
+
+#[cfg(test)]
+mod tests;

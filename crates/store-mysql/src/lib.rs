@@ -1,0 +1,206 @@
+//! The metadata store in a database of MariaDB or MySQL.
+//!
+//! Records and tallies are two `InnoDB` tables of bytes. A read is one statement. A batch of plans is
+//! two trips on a connection of its own: the first begins a transaction and locks what the plans
+//! look at, the second writes what they change and commits; between them the plans are decided in
+//! memory. `commit` says why that is exact. A third table remembers which records changed.
+//!
+//! Several stores, in this process and in others, may have one database open at the same time.
+//!
+//! Made for MariaDB 10.11 and later, which the tests run against. The statements are those that
+//! MySQL 8 understands as well; nobody has run them there.
+//!
+//! This crate knows keys, values and integers. It does not know what they mean.
+
+mod commit;
+mod connect;
+mod error;
+mod feed;
+mod open;
+mod pool;
+mod read;
+mod row;
+mod script;
+mod snapshot;
+mod writes;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
+    Space, StoreError, StoreErrorKind, TallyPage, Verdict,
+};
+use tokio_util::task::TaskTracker;
+
+use crate::connect::{Connector, Role};
+use crate::pool::Pool;
+
+/// What one call may carry. The statements and the columns are made for no more.
+pub(crate) const LIMITS: Limits = Limits {
+    key_bytes: 1_100 + Key::PREFIX_BYTES,
+    value_bytes: 1 << 20,
+    plan_items: 8_192,
+    plan_bytes: 4 << 20,
+    batch_plans: 256,
+    batch_items: 16_384,
+    batch_bytes: 7 << 20,
+    reads: 2_048,
+    range_records: 10_000,
+};
+
+/// Connections that commit, unless told otherwise.
+pub const WRITERS: u32 = 4;
+
+/// Connections that read, unless told otherwise.
+pub const READERS: u32 = 8;
+
+/// How to open a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MysqlOptions {
+    /// Accept a server whose settings risk acknowledged commits in a crash. They are logged then,
+    /// and [`MetaStore::durability`] says [`Durability::Relaxed`].
+    pub relaxed: bool,
+    /// Connections that commit, each one batch at a time; at least 1.
+    pub writers: u32,
+    /// Connections that read, each one call at a time; at least 1. Opening the store and every
+    /// snapshot take one more for as long as they last.
+    pub readers: u32,
+}
+
+impl Default for MysqlOptions {
+    fn default() -> MysqlOptions {
+        MysqlOptions { relaxed: false, writers: WRITERS, readers: READERS }
+    }
+}
+
+/// A metadata store in a database of MariaDB or MySQL.
+///
+/// Dropped without [`MetaStore::close`], it still finishes the commits that it has accepted, as
+/// long as the runtime lives.
+#[derive(Debug)]
+pub struct MysqlStore {
+    connector: Arc<Connector>,
+    writers: Arc<Pool>,
+    readers: Pool,
+    commits: TaskTracker,
+    durability: Durability,
+    /// What tells this store's positions from those of others.
+    store: Bytes,
+}
+
+impl MysqlStore {
+    /// Opens the store in the database that `url` names, making its tables if there are none:
+    /// `mysql://user:password@host:port/database`, or `mariadb://…`, percent-encoded where needed.
+    ///
+    /// Parameters: `ssl-mode` is `DISABLED`, `PREFERRED` (the default: encrypted if the server
+    /// can, whoever it is), `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`; `ssl-ca` a file of root
+    /// certificates in PEM, in place of the public ones; `ssl-cert` and `ssl-key` the client's own;
+    /// `socket` the path of a Unix socket. Any other parameter is refused.
+    ///
+    /// The user needs to read and write the tables, and once to create them; `SHOW VARIABLES` is
+    /// open to everybody.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unavailable`] if the URL cannot be read, if the server cannot be reached
+    /// or lets nobody in, if its settings risk acknowledged commits and `options` do not accept
+    /// that, or if they leave no way to work; [`StoreErrorKind::Corrupt`] if the tables are of
+    /// another format. No error holds the password.
+    pub async fn open(url: &str, options: MysqlOptions) -> Result<MysqlStore, StoreError> {
+        let mut connector = Connector::new(url)?;
+        let opened = open::open(&mut connector, options.relaxed).await?;
+        for risk in &opened.risks {
+            tracing::warn!(%risk, "the metadata store may lose acknowledged commits");
+        }
+        let durability =
+            if opened.risks.is_empty() { Durability::Strict } else { Durability::Relaxed };
+        let connector = Arc::new(connector);
+        let pool = |role, size| Pool::new(Arc::clone(&connector), role, size);
+        Ok(MysqlStore {
+            writers: Arc::new(pool(Role::Writer, options.writers)),
+            readers: pool(Role::Reader, options.readers),
+            connector,
+            commits: TaskTracker::new(),
+            durability,
+            store: opened.store,
+        })
+    }
+
+    /// Fails after `close`.
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.commits.is_closed() { Err(error::closed()) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl MetaStore for MysqlStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        LIMITS.check_read(reads)?;
+        self.check_open()?;
+        read::read(&self.readers, reads).await
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        LIMITS.check_commit(plans)?;
+        self.check_open()?;
+        if plans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (writers, plans) = (Arc::clone(&self.writers), plans.to_vec());
+        let count = plans.len();
+        // The task goes on whether or not anybody waits here; `close` waits for it. It is gone
+        // without an answer only if its runtime is.
+        let task = self.commits.spawn(async move { commit::commit(&writers, &plans).await });
+        task.await.unwrap_or_else(|error| {
+            let doing = format!("committing {count} plans: the task is gone");
+            Err(StoreError::because(StoreErrorKind::Unknown, doing, error))
+        })
+    }
+
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        read::walk(&self.readers, space, resume, limit).await
+    }
+
+    async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError> {
+        read::walk_tallies(&self.readers, space, resume, limit).await
+    }
+
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        self.check_open()?;
+        let question = feed::Question::new(since, &self.store)?;
+        let script = || question.script();
+        let answers = read::ask(&self.readers, script, "reading the change feed").await?;
+        question.answer(&answers)
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.check_open()?;
+        Ok(Box::new(snapshot::MysqlSnapshot::begin(&self.connector).await?))
+    }
+
+    async fn close(&self) {
+        self.commits.close();
+        self.commits.wait().await;
+        self.writers.close().await;
+        self.readers.close().await;
+    }
+}

@@ -1,0 +1,112 @@
+//! Connections and whose turn it is to use them.
+//!
+//! A connection is used by one call at a time and comes back only from a call that said it may:
+//! one that failed, or whose caller went away in the middle, is closed. So no connection here is
+//! inside a transaction or owes an answer. Nobody asks whether an idle connection still lives; who
+//! finds it dead has it replaced.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use store::{StoreError, StoreErrorKind};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+use crate::connect::{Connector, Link, Role};
+use crate::error;
+use crate::script::{Answer, Failure, Script};
+
+/// How long a call waits for its turn.
+const TURN_WAIT: Duration = Duration::from_secs(2);
+
+/// Connections of one role, opened when first needed.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    connector: Arc<Connector>,
+    role: Role,
+    size: u32,
+    idle: Mutex<Vec<Link>>,
+    turns: Semaphore,
+}
+
+/// A turn of one caller. Its connection is closed unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pool: &'a Pool,
+    link: Link,
+    /// Whether the connection was idle before, and may have ended meanwhile.
+    was_idle: bool,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Pool {
+    pub(crate) fn new(connector: Arc<Connector>, role: Role, size: u32) -> Pool {
+        let size = size.max(1);
+        let places = usize::try_from(size).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        Pool { connector, role, size, idle: Mutex::new(Vec::new()), turns: Semaphore::new(places) }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn turn(&self) -> Result<Turn<'_>, StoreError> {
+        let permit = match timeout(TURN_WAIT, self.turns.acquire()).await {
+            Ok(permit) => permit.map_err(|_| error::closed())?,
+            Err(_) => {
+                let doing = "waiting for a connection: all of them are busy";
+                return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
+            }
+        };
+        let idle = self.idle().pop();
+        let was_idle = idle.is_some();
+        let link = match idle {
+            Some(link) => link,
+            None => self.connector.connect(self.role).await?,
+        };
+        Ok(Turn { pool: self, link, was_idle, _permit: permit })
+    }
+
+    /// Waits for the calls under way and closes every connection.
+    pub(crate) async fn close(&self) {
+        let Ok(turns) = self.turns.acquire_many(self.size).await else { return };
+        self.turns.close();
+        drop(turns);
+        let idle = std::mem::take(&mut *self.idle());
+        for link in idle {
+            link.close().await;
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Carries out a script on the connection of this turn.
+    pub(crate) async fn run(&mut self, script: Script) -> Result<Vec<Answer>, Failure> {
+        script.run(&mut self.link.connection).await
+    }
+
+    /// Whether a failure says only that the connection had ended while it was idle, so that the
+    /// same on a new one may succeed.
+    pub(crate) fn had_ended(&self, failure: &Failure) -> bool {
+        self.was_idle && error::is_broken(&failure.error) && !error::is_timeout(&failure.error)
+    }
+
+    /// Takes a new connection in place of a broken one, and gives up those that are idle: they
+    /// have most likely ended for the same reason.
+    pub(crate) async fn renew(&mut self) -> Result<(), StoreError> {
+        self.pool.idle().clear();
+        self.link = self.pool.connector.connect(self.pool.role).await?;
+        self.was_idle = false;
+        Ok(())
+    }
+
+    /// The server's number for this connection.
+    pub(crate) fn id(&self) -> u64 {
+        self.link.id
+    }
+
+    /// Puts the connection back. It must be outside any transaction.
+    pub(crate) fn keep(self) {
+        self.pool.idle().push(self.link);
+    }
+}

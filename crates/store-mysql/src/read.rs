@@ -1,0 +1,294 @@
+//! Reads: each call one statement, and so one snapshot and one trip.
+//!
+//! The statement is a union of sections: all records asked for by key, those that are followed in
+//! the same way, all tallies, and each range by itself. A row says which section it is of; the key
+//! in it says which questions it answers. A call of very many sections is several statements, in a
+//! transaction with one read view, that travel together all the same.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use sqlx::mysql::MySqlRow;
+use store::{
+    Entry, Follow, Found, Key, Page, Read, Space, StoreError, StoreErrorKind, TallyKey, TallyPage,
+};
+
+use crate::LIMITS;
+use crate::error::while_doing;
+use crate::pool::Pool;
+use crate::row;
+use crate::script::{Answer, Script, push, push_bytes};
+
+/// Keys of a section. Longer lists become several sections.
+const SECTION_KEYS_MAX: usize = 512;
+
+/// Sections of a statement.
+const SECTIONS_MAX: usize = 16;
+
+/// Answers every question from one snapshot.
+pub(crate) async fn read(pool: &Pool, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    const DOING: &str = "reading";
+    let sections = sections(reads);
+    let mut found: Vec<Found> = reads.iter().map(nothing).collect();
+    if !sections.is_empty() {
+        let answers = ask(pool, || script(&sections), DOING).await?;
+        for row in answers.iter().flat_map(|answer| &answer.rows) {
+            place(&mut found, &sections, row).map_err(while_doing(DOING))?;
+        }
+    }
+    for answer in &mut found {
+        // The server keeps to the order that each range asked for, but does not promise to.
+        if let Found::Range(entries) = answer {
+            entries.sort_by(|one, other| one.key.cmp(&other.key));
+        }
+    }
+    Ok(found)
+}
+
+/// Carries out a script that only reads; once more if the connection had ended while it was idle.
+pub(crate) async fn ask(
+    pool: &Pool,
+    script: impl Fn() -> Script,
+    doing: &str,
+) -> Result<Vec<Answer>, StoreError> {
+    let mut turn = pool.turn().await?;
+    let mut answers = turn.run(script()).await;
+    if let Err(failure) = &answers
+        && turn.had_ended(failure)
+    {
+        turn.renew().await?;
+        answers = turn.run(script()).await;
+    }
+    let answers = answers.map_err(|failure| while_doing(doing)(failure.error))?;
+    turn.keep();
+    Ok(answers)
+}
+
+/// The answer that stands when the tables say nothing.
+fn nothing(read: &Read) -> Found {
+    match read {
+        Read::Record { .. } => Found::Record(None),
+        Read::Range { .. } => Found::Range(Vec::new()),
+        Read::Tally(_) => Found::Tally(0),
+    }
+}
+
+/// Keys in their order, each with the index of its question.
+type Asked<'a> = Vec<(&'a Key, usize)>;
+
+/// A part of the statement.
+#[derive(Debug)]
+enum Section<'a> {
+    Records(Asked<'a>, Option<&'a Follow>),
+    Tallies(Asked<'a>),
+    /// The range that is the question of this index.
+    Range {
+        index: usize,
+        bounds: (&'a Key, &'a Key),
+        limit: u32,
+        follow: Option<&'a Follow>,
+    },
+}
+
+fn sections(reads: &[Read]) -> Vec<Section<'_>> {
+    let mut records: HashMap<Option<&Follow>, Asked<'_>> = HashMap::new();
+    let mut tallies = Asked::new();
+    let mut ranges = Vec::new();
+    for (index, read) in reads.iter().enumerate() {
+        match read {
+            Read::Record { key, follow } => {
+                records.entry(follow.as_ref()).or_default().push((key, index));
+            }
+            Read::Tally(TallyKey(key)) => tallies.push((key, index)),
+            Read::Range { limit: 0, .. } => {}
+            Read::Range { start, end, limit, follow } => {
+                let (bounds, limit) = ((start, end), *limit);
+                ranges.push(Section::Range { index, bounds, limit, follow: follow.as_ref() });
+            }
+        }
+    }
+    let mut sections = Vec::new();
+    for (follow, mut asked) in records {
+        asked.sort_unstable();
+        let parts = asked.chunks(SECTION_KEYS_MAX);
+        sections.extend(parts.map(|part| Section::Records(part.to_vec(), follow)));
+    }
+    tallies.sort_unstable();
+    let parts = tallies.chunks(SECTION_KEYS_MAX);
+    sections.extend(parts.map(|part| Section::Tallies(part.to_vec())));
+    sections.extend(ranges);
+    sections
+}
+
+fn script(sections: &[Section<'_>]) -> Script {
+    let mut script = Script::default();
+    let alone = sections.len() <= SECTIONS_MAX;
+    if !alone {
+        script.statement("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY");
+    }
+    for (part, sections) in sections.chunks(SECTIONS_MAX).enumerate() {
+        let mut text = String::new();
+        for (place, section) in sections.iter().enumerate() {
+            text.push_str(if place == 0 { "(" } else { " UNION ALL (" });
+            section.write(&mut text, part * SECTIONS_MAX + place);
+            text.push(')');
+        }
+        script.statement(text);
+    }
+    if !alone {
+        script.statement("COMMIT");
+    }
+    script
+}
+
+impl Section<'_> {
+    fn write(&self, text: &mut String, number: usize) {
+        match self {
+            Section::Records(asked, follow) => {
+                push_records(text, number, *follow);
+                text.push_str(" WHERE r.k IN (");
+                push_keys(text, asked);
+            }
+            Section::Tallies(asked) => {
+                push(text, format_args!("SELECT {number}, k, CAST(n AS CHAR), NULL"));
+                text.push_str(" FROM ashlar_tally FORCE INDEX (PRIMARY) WHERE k IN (");
+                push_keys(text, asked);
+            }
+            Section::Range { bounds: (start, end), limit, follow, .. } => {
+                push_records(text, number, *follow);
+                text.push_str(" WHERE r.k >= ");
+                push_bytes(text, start.as_bytes());
+                text.push_str(" AND r.k < ");
+                push_bytes(text, end.as_bytes());
+                push(text, format_args!(" ORDER BY r.k LIMIT {limit}"));
+            }
+        }
+    }
+}
+
+/// The beginning of a section about records. What a record points to is joined by a comparison of
+/// bytes with bytes, which the primary key answers.
+fn push_records(text: &mut String, number: usize, follow: Option<&Follow>) {
+    let target = if follow.is_some() { "t.v" } else { "NULL" };
+    push(text, format_args!("SELECT {number}, r.k, r.v, {target} FROM ashlar_record r"));
+    text.push_str(" FORCE INDEX (PRIMARY)");
+    if let Some(Follow { prefix, offset, length }) = follow {
+        let (start, end) = (u16::from(*offset) + 1, u16::from(*offset) + u16::from(*length));
+        text.push_str(" LEFT JOIN ashlar_record t FORCE INDEX (PRIMARY) ON t.k = CONCAT(");
+        push_bytes(text, prefix);
+        push(text, format_args!(", SUBSTRING(r.v, {start}, {length}))"));
+        push(text, format_args!(" AND LENGTH(r.v) >= {end}"));
+    }
+}
+
+/// The distinct keys of sorted questions, and the end of the list.
+fn push_keys(text: &mut String, asked: &[(&Key, usize)]) {
+    let mut last = None;
+    for (key, _) in asked {
+        if last == Some(key) {
+            continue;
+        }
+        if last.is_some() {
+            text.push(',');
+        }
+        push_bytes(text, key.as_bytes());
+        last = Some(key);
+    }
+    text.push(')');
+}
+
+/// Puts a row where the questions are that it answers.
+fn place(found: &mut [Found], sections: &[Section<'_>], row: &MySqlRow) -> Result<(), sqlx::Error> {
+    let number = usize::try_from(row::integer(row, 0)?).ok();
+    let section = number.and_then(|number| sections.get(number)).ok_or(sqlx::Error::RowNotFound)?;
+    let key = row::key(row, 1)?;
+    let answer = match section {
+        Section::Tallies(_) => Found::Tally(row::integer(row, 2)?),
+        Section::Records(..) | Section::Range { .. } => {
+            let (value, target) = (row::value(row, 2)?, row::value_if_any(row, 3)?);
+            Found::Record(Some(Entry { key: key.clone(), value, target }))
+        }
+    };
+    match section {
+        Section::Records(asked, _) | Section::Tallies(asked) => {
+            let first = asked.partition_point(|(other, _)| *other < &key);
+            let same = asked.iter().skip(first).take_while(|(other, _)| *other == &key);
+            for (_, index) in same {
+                if let Some(place) = found.get_mut(*index) {
+                    *place = answer.clone();
+                }
+            }
+        }
+        Section::Range { index, .. } => {
+            if let (Some(Found::Range(entries)), Found::Record(Some(entry))) =
+                (found.get_mut(*index), answer)
+            {
+                entries.push(entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A page of a walk over records.
+pub(crate) async fn walk(
+    pool: &Pool,
+    space: Space,
+    resume: Option<Bytes>,
+    limit: u32,
+) -> Result<Page, StoreError> {
+    const DOING: &str = "walking over records";
+    let answers = page(pool, ("k, v", "ashlar_record"), space, resume, limit, DOING).await?;
+    let rows = answers.iter().flat_map(|answer| &answer.rows);
+    let records: Result<Vec<_>, sqlx::Error> =
+        rows.map(|row| Ok((row::key(row, 0)?, row::value(row, 1)?))).collect();
+    let mut records = records.map_err(while_doing(DOING))?;
+    let more = records.len() > LIMITS.page(limit);
+    let next = if more { records.pop() } else { None };
+    Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
+}
+
+/// A page of a walk over tallies.
+pub(crate) async fn walk_tallies(
+    pool: &Pool,
+    space: Space,
+    resume: Option<Bytes>,
+    limit: u32,
+) -> Result<TallyPage, StoreError> {
+    const DOING: &str = "walking over tallies";
+    let answers = page(pool, ("k, n", "ashlar_tally"), space, resume, limit, DOING).await?;
+    let rows = answers.iter().flat_map(|answer| &answer.rows);
+    let tallies: Result<Vec<_>, sqlx::Error> =
+        rows.map(|row| Ok((TallyKey(row::key(row, 0)?), row::integer(row, 1)?))).collect();
+    let mut tallies = tallies.map_err(while_doing(DOING))?;
+    let more = tallies.len() > LIMITS.page(limit);
+    let next = if more { tallies.pop() } else { None };
+    Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+}
+
+/// The rows of a page, and the first one of the next.
+async fn page(
+    pool: &Pool,
+    (columns, table): (&str, &str),
+    space: Space,
+    resume: Option<Bytes>,
+    limit: u32,
+    doing: &str,
+) -> Result<Vec<Answer>, StoreError> {
+    if resume.as_ref().is_some_and(|resume| resume.len() < Key::PREFIX_BYTES) {
+        return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk"));
+    }
+    let mut text = format!("SELECT {columns} FROM {table} FORCE INDEX (PRIMARY) WHERE k >= ");
+    push_bytes(&mut text, resume.as_deref().unwrap_or(&[space.0]));
+    if let Some(after) = space.0.checked_add(1) {
+        text.push_str(" AND k < ");
+        push_bytes(&mut text, &[after]);
+    }
+    push(&mut text, format_args!(" ORDER BY k LIMIT {}", LIMITS.page(limit) + 1));
+    let script = || {
+        let mut script = Script::default();
+        script.statement(text.as_str());
+        script
+    };
+    ask(pool, script, doing).await
+}

@@ -1,0 +1,79 @@
+//! The whole store as it was at one instant, page by page.
+//!
+//! A snapshot is a transaction on a connection of its own, whose read view is taken when it begins.
+//! Dropped, the connection is closed, and the server forgets the view.
+
+use async_trait::async_trait;
+use store::{Key, Snapshot, StoreError, TallyKey, Value};
+
+use crate::LIMITS;
+use crate::connect::{Connector, Link, Role};
+use crate::error::while_doing;
+use crate::row;
+use crate::script::{Answer, Script, push, push_bytes};
+
+const DOING: &str = "reading a snapshot";
+
+/// A transaction that only reads, and how far it has come.
+#[derive(Debug)]
+pub(crate) struct MysqlSnapshot {
+    link: Link,
+    last_record: Option<Key>,
+    last_tally: Option<TallyKey>,
+}
+
+impl MysqlSnapshot {
+    pub(crate) async fn begin(connector: &Connector) -> Result<MysqlSnapshot, StoreError> {
+        let mut link = connector.connect(Role::Reader).await?;
+        let mut script = Script::default();
+        script.statement("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY");
+        let begun = script.run(&mut link.connection).await;
+        begun.map_err(|failure| while_doing("taking a snapshot")(failure.error))?;
+        Ok(MysqlSnapshot { link, last_record: None, last_tally: None })
+    }
+
+    async fn page(
+        &mut self,
+        (columns, table, filter): (&str, &str, &str),
+        after: &[u8],
+        limit: u32,
+    ) -> Result<Vec<Answer>, StoreError> {
+        let mut text =
+            format!("SELECT {columns} FROM {table} FORCE INDEX (PRIMARY) WHERE {filter}k > ");
+        push_bytes(&mut text, after);
+        push(&mut text, format_args!(" ORDER BY k LIMIT {}", LIMITS.page(limit)));
+        let mut script = Script::default();
+        script.statement(text);
+        let answers = script.run(&mut self.link.connection).await;
+        answers.map_err(|failure| while_doing(DOING)(failure.error))
+    }
+}
+
+#[async_trait]
+impl Snapshot for MysqlSnapshot {
+    async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError> {
+        let after = self.last_record.as_ref().map_or_else(Value::new, Key::to_bytes);
+        let answers = self.page(("k, v", "ashlar_record", ""), &after, limit).await?;
+        let rows = answers.iter().flat_map(|answer| &answer.rows);
+        let records: Result<Vec<_>, sqlx::Error> =
+            rows.map(|row| Ok((row::key(row, 0)?, row::value(row, 1)?))).collect();
+        let records = records.map_err(while_doing(DOING))?;
+        if let Some((key, _)) = records.last() {
+            self.last_record = Some(key.clone());
+        }
+        Ok(records)
+    }
+
+    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
+        let after = self.last_tally.as_ref().map_or_else(Value::new, |key| key.0.to_bytes());
+        let answers = self.page(("k, n", "ashlar_tally", "n <> 0 AND "), &after, limit).await?;
+        let rows = answers.iter().flat_map(|answer| &answer.rows);
+        let tallies: Result<Vec<_>, sqlx::Error> =
+            rows.map(|row| Ok((TallyKey(row::key(row, 0)?), row::integer(row, 1)?))).collect();
+        let tallies = tallies.map_err(while_doing(DOING))?;
+        if let Some((key, _)) = tallies.last() {
+            self.last_tally = Some(key.clone());
+        }
+        Ok(tallies)
+    }
+}

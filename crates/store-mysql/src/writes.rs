@@ -1,0 +1,140 @@
+//! What a batch has changed, as statements.
+//!
+//! Tables are written in one order (new records, other records, deletions, tallies) and each in the
+//! order of its keys, so that batches wait for each other rather than in a circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store::{Batch, Key, TallyChange, TallyKey, Value};
+
+use crate::commit::State;
+use crate::script::{Script, push, push_bytes};
+
+/// Where the sum of a tally is held in, far beyond what one is defined for, so that no addition
+/// fails.
+const TALLY_BOUND: i64 = (1 << 62) - 1;
+const _: () = assert!(TALLY_BOUND.checked_add(TALLY_BOUND).is_some(), "two bounds are no number");
+
+/// The net effect of a batch.
+#[derive(Debug)]
+pub(crate) struct Writes<'a> {
+    /// Records whose keys have nothing under them and must not until then: put, or placeholders.
+    new: BTreeMap<&'a Key, &'a [u8]>,
+    /// Records that are there, or may be.
+    put: Vec<(&'a Key, &'a Value)>,
+    /// Records that are there, and placeholders.
+    deleted: BTreeSet<&'a Key>,
+    tallies: &'a BTreeMap<&'a TallyKey, TallyChange>,
+    is_empty: bool,
+}
+
+impl<'a> Writes<'a> {
+    /// What to write for a decided batch. `absent` are the guarded keys under which nothing stood
+    /// in the tables; `state` says what is known of any key.
+    pub(crate) fn new(
+        batch: &'a Batch,
+        tallies: &'a BTreeMap<&'a TallyKey, TallyChange>,
+        absent: &[&'a Key],
+        state: impl Fn(&Key) -> State,
+    ) -> Writes<'a> {
+        // A placeholder first, everywhere: what is put takes its place.
+        let mut new: BTreeMap<&Key, &[u8]> = absent.iter().map(|key| (*key, &b""[..])).collect();
+        let mut deleted: BTreeSet<&Key> = absent.iter().copied().collect();
+        let mut put = Vec::new();
+        let mut is_empty = tallies.is_empty();
+        for (key, value) in batch.written_records() {
+            is_empty = false;
+            match (value, state(key)) {
+                (Some(value), State::Absent) => {
+                    new.insert(key, value);
+                    deleted.remove(key);
+                }
+                (Some(value), State::Present | State::Unseen) => put.push((key, value)),
+                (None, State::Absent) => {
+                    new.insert(key, b"");
+                    deleted.insert(key);
+                }
+                (None, State::Present | State::Unseen) => {
+                    deleted.insert(key);
+                }
+            }
+        }
+        Writes { new, put, deleted, tallies, is_empty }
+    }
+
+    /// Whether the plans changed nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    pub(crate) fn add_to(&self, script: &mut Script) {
+        const INSERT: &str = "INSERT INTO ashlar_record VALUES ";
+        let push_record = |text: &mut String, key: &Key, value: &[u8]| {
+            text.push('(');
+            push_bytes(text, key.as_bytes());
+            text.push(',');
+            push_bytes(text, value);
+            text.push(')');
+        };
+        script.list((INSERT, ""), &self.new, |text, (key, value)| push_record(text, key, value));
+        let upsert = (INSERT, " ON DUPLICATE KEY UPDATE v = VALUES(v)");
+        script.list(upsert, &self.put, |text, (key, value)| push_record(text, key, value));
+        delete(script, "ashlar_record", self.deleted.iter().copied());
+        self.add_tallies_to(script);
+    }
+
+    /// One statement for each way of changing a tally, and one by itself for each that is both
+    /// added to and raised.
+    fn add_tallies_to(&self, script: &mut Script) {
+        const INSERT: &str = "INSERT INTO ashlar_tally VALUES ";
+        let bounded = |number: i64| number.clamp(-TALLY_BOUND, TALLY_BOUND);
+        let sum = format!("LEAST(GREATEST(n, -{TALLY_BOUND}), {TALLY_BOUND})");
+        let (mut adds, mut raises, mut sets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut others = Vec::new();
+        for (TallyKey(key), change) in self.tallies {
+            match *change {
+                TallyChange::To(number) => sets.push((key, bounded(number))),
+                TallyChange::By { add: 0, floor: None } => {}
+                TallyChange::By { add, floor: None } => adds.push((key, bounded(add))),
+                TallyChange::By { add: 0, floor: Some(floor) } if floor >= 0 => {
+                    raises.push((key, bounded(floor)));
+                }
+                TallyChange::By { add, floor: Some(floor) } => {
+                    others.push((key, bounded(add), bounded(floor)));
+                }
+            }
+        }
+        let push_tally = |text: &mut String, (key, number): &(&Key, i64)| {
+            text.push('(');
+            push_bytes(text, key.as_bytes());
+            push(text, format_args!(",{number})"));
+        };
+        let added = format!(" ON DUPLICATE KEY UPDATE n = {sum} + VALUES(n)");
+        script.list((INSERT, &added), &adds, push_tally);
+        let highest = " ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n))";
+        script.list((INSERT, highest), &raises, push_tally);
+        for (key, add, floor) in others {
+            let mut text = String::from(INSERT);
+            push_tally(&mut text, &(key, add.max(floor)));
+            push(
+                &mut text,
+                format_args!(" ON DUPLICATE KEY UPDATE n = GREATEST({sum} + {add}, {floor})"),
+            );
+            script.statement(text);
+        }
+        // What becomes 0 is locked by being set, and only then deleted: deleting what is not
+        // there would lock nothing.
+        script.list((INSERT, " ON DUPLICATE KEY UPDATE n = VALUES(n)"), &sets, push_tally);
+        let cleared = sets.iter().filter(|(_, number)| *number == 0).map(|(key, _)| *key);
+        delete(script, "ashlar_tally", cleared);
+    }
+}
+
+/// Deletes rows by key. The order keeps the server to its primary key.
+fn delete<'k>(script: &mut Script, table: &str, keys: impl Iterator<Item = &'k Key>) {
+    let before = format!("DELETE FROM {table} WHERE k IN (");
+    script.list((&before, ") ORDER BY k"), keys, |text, key| push_bytes(text, key.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests;

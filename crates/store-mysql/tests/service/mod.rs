@@ -1,0 +1,92 @@
+//! The server that tests talk to, and databases of their own on it.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
+
+#[expect(clippy::disallowed_methods, reason = "only the environment knows where the service is")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The URL of a server on which databases may be made; `None`, said aloud, if there is none.
+pub(crate) fn server() -> Option<String> {
+    let url = variable("ASHLAR_TEST_MYSQL");
+    if url.is_none() {
+        assert!(
+            variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
+            "ASHLAR_TEST_MYSQL must name a server"
+        );
+        // Written past the capture of test output: who reads the result shall know.
+        let notice = b"NOT RUN against a server: ASHLAR_TEST_MYSQL is not set\n";
+        std::io::stderr().write_all(notice).expect("standard error is open");
+    }
+    url
+}
+
+/// Runs a test on a runtime of its own, if there is a server.
+pub(crate) fn run(case: impl Future<Output = ()>) {
+    if server().is_some() {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(case);
+    }
+}
+
+pub(crate) async fn connect(url: &str) -> MySqlConnection {
+    let options: MySqlConnectOptions = url.parse().expect("a URL");
+    options.disable_statement_logging().connect().await.expect("the server lets us in")
+}
+
+/// Carries out statements of the test's own.
+pub(crate) async fn execute(url: &str, text: impl Into<String>) {
+    let mut connection = connect(url).await;
+    let done = connection.execute(sqlx::raw_sql(AssertSqlSafe(text.into()))).await;
+    done.expect("the server does as told");
+}
+
+/// A database of one test, dropped with this.
+#[derive(Debug)]
+pub(crate) struct Database {
+    server: String,
+    name: String,
+}
+
+impl Database {
+    /// A new one on the server of the environment.
+    pub(crate) async fn new() -> Database {
+        Database::on(&server().expect("tests without a server do not come here")).await
+    }
+
+    /// A new one on the server of a URL.
+    pub(crate) async fn on(server: &str) -> Database {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ashlar_test_{}_{number}", std::process::id());
+        let make = format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}");
+        execute(server, make).await;
+        Database { server: server.to_owned(), name }
+    }
+
+    /// Where the database is.
+    pub(crate) fn url(&self) -> String {
+        let mut url = url::Url::parse(&self.server).expect("a URL");
+        url.set_path(&self.name);
+        url.into()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let (server, name) = (self.server.clone(), self.name.clone());
+        // A runtime cannot wait within another one.
+        let dropping = std::thread::Builder::new().spawn(move || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().build().expect("a runtime");
+            runtime.block_on(execute(&server, format!("DROP DATABASE {name}")));
+        });
+        let dropped = dropping.expect("a thread").join();
+        assert!(dropped.is_ok() || std::thread::panicking(), "the database {} stays", self.name);
+    }
+}
