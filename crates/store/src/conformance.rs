@@ -77,6 +77,7 @@ macro_rules! conformance {
             tallies_hold_large_and_negative_numbers
             tallies_stand_apart_from_records
             refused_plans_change_no_tally
+            limits_are_large_enough
             values_may_be_empty_or_as_long_as_allowed
             keys_may_be_as_long_as_allowed
             a_full_batch_is_accepted

@@ -157,6 +157,20 @@ impl Plan {
 }
 
 impl Limits {
+    /// What every engine allows, at least. A plan cannot be split, and the largest that there is
+    /// makes every directory of a key whose 512 components have a letter each.
+    pub const LEAST: Limits = Limits {
+        key_bytes: 1_100 + Key::PREFIX_BYTES,
+        value_bytes: 1 << 20,
+        plan_items: 4_096,
+        plan_bytes: 4 << 20,
+        batch_plans: 64,
+        batch_items: 4_096,
+        batch_bytes: 4 << 20,
+        reads: 2_048,
+        range_records: 10_000,
+    };
+
     /// Whether an engine with these limits may be asked to decide this batch.
     pub fn check_commit(&self, plans: &[Plan]) -> Result<(), Malformed> {
         within("plans of a batch", plans.len(), self.batch_plans)?;

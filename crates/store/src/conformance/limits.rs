@@ -4,7 +4,7 @@ use super::{
     ORDERED, POINT, ask, check_malformed_plans, check_malformed_reads, check_record, decide,
     follow, get, key, number, plan, point, put, range, suffixes, tally, value, write,
 };
-use crate::{Found, Guard, Key, MetaStore, Plan, Read, Value, Verdict, Write};
+use crate::{Found, Guard, Key, Limits, MetaStore, Plan, Read, Value, Verdict, Write};
 
 fn filled(length: usize, salt: u8) -> Value {
     (0..length).map(|at| salt ^ u8::try_from(at % 251).expect("below 251")).collect()
@@ -12,6 +12,20 @@ fn filled(length: usize, salt: u8) -> Value {
 
 fn longest_key(store: &dyn MetaStore, salt: u8) -> Key {
     key(1, filled(store.limits().key_bytes - Key::PREFIX_BYTES, salt))
+}
+
+/// Limits are no lower than what callers count on.
+pub async fn limits_are_large_enough(store: &dyn MetaStore) {
+    let (limits, least) = (store.limits(), Limits::LEAST);
+    assert!(limits.key_bytes >= least.key_bytes, "{limits:?}");
+    assert!(limits.value_bytes >= least.value_bytes, "{limits:?}");
+    assert!(limits.plan_items >= least.plan_items, "{limits:?}");
+    assert!(limits.plan_bytes >= least.plan_bytes, "{limits:?}");
+    assert!(limits.batch_plans >= least.batch_plans, "{limits:?}");
+    assert!(limits.batch_items >= least.batch_items.max(limits.plan_items), "{limits:?}");
+    assert!(limits.batch_bytes >= least.batch_bytes.max(limits.plan_bytes), "{limits:?}");
+    assert!(limits.reads >= least.reads, "{limits:?}");
+    assert!(limits.range_records >= least.range_records, "{limits:?}");
 }
 
 /// Values of no bytes and of the most bytes come back as they went in.
