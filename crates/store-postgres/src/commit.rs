@@ -1,0 +1,187 @@
+//! Commits: one statement, and what is done when it fails.
+//!
+//! The statement is a transaction by itself, so there is never one open between two trips, and an
+//! answer is believed only when the server is ready for the next statement, which is after the
+//! commit. What the server itself says to have aborted is tried again a few times, if trying may
+//! help; what nobody can know is `Unknown`, and never tried again here.
+
+use std::time::Duration;
+
+use rand::RngExt as _;
+use sqlx::Row;
+use sqlx::postgres::PgConnection;
+use store::{Plan, StoreError, StoreErrorKind, Verdict};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::connections::Connections;
+use crate::error::{is_definite, is_worth_another_try, kind, kind_of_commit, unreadable};
+use crate::rounds::Rounds;
+use crate::script;
+
+/// How long this side waits for the answer to one try.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often a commit is tried that the server aborts.
+const TRIES: u32 = 5;
+
+/// After this time it is not tried again.
+const TRYING: Duration = Duration::from_secs(5);
+
+/// The longest pause before the second try; it doubles from try to try.
+const PAUSE: Duration = Duration::from_millis(10);
+
+const COMMIT: &str = "select failed, met from ashlar_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+
+/// How the database is told to commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By our function, in one trip.
+    Function,
+    /// By plain statements in two, where functions may not be made.
+    Statements,
+}
+
+/// Why a try failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: sqlx::Error,
+    /// The statement that commits may have reached the server.
+    pub(crate) sent: bool,
+}
+
+impl Failure {
+    /// An error before anything was sent that could commit.
+    pub(crate) fn before(error: sqlx::Error) -> Failure {
+        Failure { error, sent: false }
+    }
+
+    /// An error once the committing statement may have been sent.
+    pub(crate) fn after(error: sqlx::Error) -> Failure {
+        Failure { error, sent: true }
+    }
+
+    fn kind(&self) -> StoreErrorKind {
+        if self.sent { kind_of_commit(&self.error) } else { kind(&self.error) }
+    }
+
+    fn is_worth_another_try(&self) -> bool {
+        is_worth_another_try(&self.error)
+    }
+}
+
+/// A batch in the shape that its way needs, built once for all tries.
+enum Batch {
+    Function(Rounds),
+    Statements(Vec<Plan>),
+}
+
+impl Batch {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Verdict>, Failure> {
+        match self {
+            Batch::Function(rounds) => call(connection, rounds).await.map_err(Failure::after),
+            Batch::Statements(plans) => script::commit(connection, plans).await,
+        }
+    }
+}
+
+/// Decides plans and carries them out.
+pub(crate) async fn commit(
+    connections: &Connections,
+    way: Way,
+    plans: Vec<Plan>,
+) -> Result<Vec<Verdict>, StoreError> {
+    let doing = format!("committing {} plans", plans.len());
+    let batch = match way {
+        Way::Function => Batch::Function(Rounds::of(&plans)),
+        Way::Statements => Batch::Statements(plans),
+    };
+    let began = Instant::now();
+    let mut tried = 0;
+    loop {
+        let mut lent = connections.lend().await?;
+        tried += 1;
+        let Ok(answer) = timeout(ANSWER_DEADLINE, batch.run(&mut lent)).await else {
+            lent.broke();
+            let late = format!("{doing}: no answer within {ANSWER_DEADLINE:?}");
+            tracing::warn!(error = late, "the outcome of a commit is not known");
+            return Err(StoreError::new(StoreErrorKind::Unknown, late));
+        };
+        let failure = match answer {
+            Ok(verdicts) => {
+                lent.give_back();
+                return Ok(verdicts);
+            }
+            Err(failure) => failure,
+        };
+        if is_definite(&failure.error) {
+            // Nobody has to find out what state it is in.
+            drop(lent);
+        } else {
+            lent.broke();
+        }
+        if !failure.is_worth_another_try() || tried == TRIES || began.elapsed() > TRYING {
+            let kind = failure.kind();
+            if kind == StoreErrorKind::Unknown {
+                tracing::warn!(error = %failure.error, "the outcome of a commit is not known");
+            }
+            return Err(StoreError::because(kind, doing, failure.error));
+        }
+        tracing::debug!(error = %failure.error, tried, "a commit was aborted and is tried again");
+        sleep(pause(tried)).await;
+    }
+}
+
+fn pause(tried: u32) -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "a pause that nothing depends on")]
+    let part = rand::rng().random_range(0.1..1.0);
+    PAUSE.saturating_mul(1 << tried.min(8)).mul_f64(part)
+}
+
+/// Calls the function.
+async fn call(connection: &mut PgConnection, rounds: &Rounds) -> Result<Vec<Verdict>, sqlx::Error> {
+    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = rounds.locks.iter().copied().unzip();
+    let (members, conditions): (Vec<i32>, Vec<i32>) = rounds.members.iter().copied().unzip();
+    let all = &rounds.conditions;
+    let row = sqlx::query(COMMIT)
+        .bind(hashes)
+        .bind(exclusive)
+        .bind(rounds.ends.concat())
+        .bind(all.iter().map(|it| it.kind).collect::<Vec<_>>())
+        .bind(all.iter().map(|it| &it.key[..]).collect::<Vec<_>>())
+        .bind(all.iter().map(|it| it.arg.as_deref()).collect::<Vec<_>>())
+        .bind(members)
+        .bind(conditions)
+        .bind(rounds.puts.iter().map(|(plan, ..)| *plan).collect::<Vec<_>>())
+        .bind(rounds.puts.iter().map(|(_, key, _)| key.as_bytes()).collect::<Vec<_>>())
+        .bind(rounds.puts.iter().map(|(.., value)| &value[..]).collect::<Vec<_>>())
+        .bind(rounds.deletes.iter().map(|(plan, _)| *plan).collect::<Vec<_>>())
+        .bind(rounds.deletes.iter().map(|(_, key)| key.as_bytes()).collect::<Vec<_>>())
+        .bind(rounds.changes.iter().map(|it| it.plan).collect::<Vec<_>>())
+        .bind(rounds.changes.iter().map(|it| it.kind).collect::<Vec<_>>())
+        .bind(rounds.changes.iter().map(|it| it.key.0.as_bytes()).collect::<Vec<_>>())
+        .bind(rounds.changes.iter().map(|it| it.number).collect::<Vec<_>>())
+        .bind(rounds.kinds)
+        .bind(rounds.pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>())
+        .fetch_one(connection)
+        .await?;
+    let failed: Vec<i32> = row.try_get(0)?;
+    let met: Vec<Option<Vec<u8>>> = row.try_get(1)?;
+    rounds.verdicts(&failed, met).ok_or_else(|| unreadable("conditions that nobody named"))
+}
+
+/// Whether any plan was committed that the feed tells of.
+pub(crate) fn is_told(plans: &[Plan], verdicts: &[Verdict]) -> bool {
+    let record =
+        |write: &store::Write| matches!(write, store::Write::Put(..) | store::Write::Delete(_));
+    plans
+        .iter()
+        .zip(verdicts)
+        .any(|(plan, verdict)| *verdict == Verdict::Committed && plan.writes.iter().any(record))
+}
+
+/// What a commit says when its task is gone.
+pub(crate) fn lost(plans: usize) -> StoreError {
+    let doing = format!("committing {plans} plans: its task is gone");
+    StoreError::new(StoreErrorKind::Unknown, doing)
+}

@@ -1,0 +1,149 @@
+-- Decides a batch of plans and carries it out: the whole of a commit, in one statement that is a
+-- transaction of its own.
+--
+-- It must be volatile and run under READ COMMITTED: only then does each statement in here see what
+-- was committed while the locks were waited for.
+--
+-- The batch comes in rounds. Plans of one round do not touch what the others of it look at, so a
+-- round is decided at once. `ends` has four numbers for each round: where its conditions, its
+-- members, its puts and its deletes end. A condition is what one guard or several equal ones say; a
+-- member says that a plan rests on a condition. Kinds of conditions: 0 equals, 1 absent, 2 present,
+-- 3 empty. Plans and conditions are numbered from 0.
+--
+-- No guard names a tally, so these come last, in the order of their keys, each row once. Kinds:
+-- 0 add and 1 raise, if a key has no other in this batch; 2 set and 3 clear, if a key has nothing
+-- else; 10 to 13 the same for all other keys, one after the other.
+create function ashlar_commit_1(
+    lock_hash int[], lock_exclusive boolean[], ends int[],
+    c_kind int[], c_key bytea[], c_arg bytea[],
+    m_plan int[], m_condition int[],
+    p_plan int[], p_key bytea[], p_value bytea[],
+    d_plan int[], d_key bytea[],
+    t_plan int[], t_kind int[], t_key bytea[], t_number bigint[], t_kinds int,
+    pieces bytea[],
+    out failed int[], out met bytea[])
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+    c_from int := 0; m_from int := 0; p_from int := 0; d_from int := 0;
+    c_to int; m_to int; p_to int; d_to int;
+    failed_now int[]; met_now bytea[];
+    refused int[] := '{}';
+    step record;
+    entry bytea;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'a commit needs READ COMMITTED' using errcode = '25001';
+    end if;
+    failed := '{}';
+    met := '{}';
+    -- One lock for each key, in one order everywhere, so that batches do not block each other in a
+    -- circle. The table's own number keeps other stores and other programs apart.
+    perform case when l.exclusive
+            then pg_advisory_xact_lock('ashlar_record'::regclass::oid::int, l.hash)
+            else pg_advisory_xact_lock_shared('ashlar_record'::regclass::oid::int, l.hash) end
+        from unnest(lock_hash, lock_exclusive) as l(hash, exclusive);
+
+    for r in 1 .. cardinality(ends) / 4 loop
+        c_to := ends[4 * r - 3]; m_to := ends[4 * r - 2];
+        p_to := ends[4 * r - 1]; d_to := ends[4 * r];
+        select array_agg(c_from + c.at::int - 1),
+               array_agg(case when c.kind < 2 then held.value end)
+            into failed_now, met_now
+            from unnest(c_kind[c_from + 1 : c_to], c_key[c_from + 1 : c_to],
+                        c_arg[c_from + 1 : c_to]) with ordinality as c(kind, key, arg, at)
+            left join ashlar_record held on held.key = c.key
+            where case c.kind
+                when 0 then held.value is distinct from c.arg
+                when 1 then held.key is not null
+                when 2 then held.key is null
+                else exists (select from ashlar_record e where e.key >= c.key and e.key < c.arg)
+                end;
+        if failed_now is not null then
+            failed := failed || failed_now;
+            met := met || met_now;
+            refused := refused || array(
+                select distinct m.plan
+                    from unnest(m_plan[m_from + 1 : m_to], m_condition[m_from + 1 : m_to])
+                        as m(plan, condition)
+                    where m.condition = any (failed_now));
+        end if;
+        if p_to > p_from then
+            insert into ashlar_record (key, value)
+                select p.key, p.value
+                    from unnest(p_plan[p_from + 1 : p_to], p_key[p_from + 1 : p_to],
+                                p_value[p_from + 1 : p_to]) as p(plan, key, value)
+                    where p.plan <> all (refused)
+                on conflict (key) do update set value = excluded.value;
+        end if;
+        if d_to > d_from then
+            delete from ashlar_record
+                using unnest(d_plan[d_from + 1 : d_to], d_key[d_from + 1 : d_to]) as d(plan, gone)
+                where key = d.gone and d.plan <> all (refused);
+        end if;
+        c_from := c_to; m_from := m_to; p_from := p_to; d_from := d_to;
+    end loop;
+
+    -- Sums stay far enough inside the type that the next one cannot leave it.
+    if t_kinds & 1 > 0 then
+        insert into ashlar_tally as t (key, value)
+            select a.key, greatest(least(sum(a.number), 1::bigint << 61), -(1::bigint << 61))::bigint
+                from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
+                where a.kind = 0 and a.plan <> all (refused)
+                group by a.key having sum(a.number) <> 0 order by a.key
+            on conflict (key) do update set value =
+                greatest(least(t.value + excluded.value, 1::bigint << 61), -(1::bigint << 61));
+    end if;
+    if t_kinds & 2 > 0 then
+        insert into ashlar_tally as t (key, value)
+            select a.key, max(a.number)
+                from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
+                where a.kind = 1 and a.plan <> all (refused)
+                group by a.key order by a.key
+            on conflict (key) do update set value = excluded.value where t.value < excluded.value;
+    end if;
+    if t_kinds & 4 > 0 then
+        insert into ashlar_tally as t (key, value)
+            select a.key, a.number
+                from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
+                where a.kind = 2 and a.plan <> all (refused) order by a.key
+            on conflict (key) do update set value = excluded.value;
+    end if;
+    if t_kinds & 8 > 0 then
+        delete from ashlar_tally where key = any (array(
+            select a.key from unnest(t_plan, t_kind, t_key) as a(plan, kind, key)
+                where a.kind = 3 and a.plan <> all (refused) order by a.key));
+    end if;
+    if t_kinds & 16 > 0 then
+        for step in
+            select a.kind, a.key, a.number
+                from unnest(t_plan, t_kind, t_key, t_number) with ordinality
+                    as a(plan, kind, key, number, at)
+                where a.kind >= 10 and a.plan <> all (refused) order by a.key, a.at
+        loop
+            if step.kind = 10 then
+                insert into ashlar_tally as t (key, value) values (step.key, step.number)
+                    on conflict (key) do update set value = greatest(
+                        least(t.value + excluded.value, 1::bigint << 61), -(1::bigint << 61));
+            elsif step.kind = 11 then
+                insert into ashlar_tally as t (key, value)
+                    values (step.key, greatest(step.number, 0))
+                    on conflict (key) do update set value = greatest(t.value, step.number);
+            elsif step.kind = 12 then
+                insert into ashlar_tally as t (key, value) values (step.key, step.number)
+                    on conflict (key) do update set value = excluded.value;
+            else
+                delete from ashlar_tally where key = step.key;
+            end if;
+        end loop;
+    end if;
+
+    if cardinality(pieces) > 0 then
+        select string_agg(p.piece, '') into entry
+            from unnest(pieces) with ordinality as p(piece, at)
+            where p.at::int - 1 <> all (refused);
+        if octet_length(entry) > 0 then
+            insert into ashlar_change (keys) values (entry);
+        end if;
+    end if;
+end $$;

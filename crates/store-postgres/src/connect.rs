@@ -1,0 +1,294 @@
+//! Connecting: what the URL says, what every session is told, and what the server must be.
+//!
+//! Each new connection asks the server whether it is a primary and whether its settings keep what
+//! an acknowledged commit promises, in one trip after the handshake; so neither a failover nor a
+//! changed setting goes unnoticed for longer than a connection lives. No error and no log names
+//! more of the URL than host, port and database.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
+use sqlx::{ConnectOptions, Row};
+use store::{Durability, StoreError};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::error::{unavailable, while_doing};
+
+/// How long connecting may take, with its handshakes and the questions to the server.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a statement waits for a lock. Then it has certainly not happened.
+const LOCK_TIMEOUT: &str = "2s";
+
+/// How long a statement may take, shorter than this side waits for it, so that the server is the
+/// one that says what happened.
+const STATEMENT_TIMEOUT: &str = "8s";
+
+/// The oldest server that is known to do: 15.
+const VERSION_MIN: i32 = 15_00_00;
+
+/// Prepared statements that a connection keeps; there are about a dozen.
+const STATEMENTS_CACHED: usize = 64;
+
+/// What every session is told. The planner's settings leave one way for each statement: nested
+/// loops over primary keys, planned once. Any other would depend on what the statistics say just
+/// then about tables that grow from nothing.
+const SETTINGS: &[(&str, &str)] = &[
+    ("default_transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
+    ("lock_timeout", LOCK_TIMEOUT),
+    ("statement_timeout", STATEMENT_TIMEOUT),
+    ("tcp_user_timeout", "10s"),
+    ("client_min_messages", "warning"),
+    ("standard_conforming_strings", "on"),
+    ("bytea_output", "hex"),
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("max_parallel_workers_per_gather", "0"),
+    ("jit", "off"),
+];
+
+/// What a URL may say beside user, password, host, port and database.
+const PARAMETERS: &[&str] = &[
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
+/// How long a transaction may do nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Five seconds: it holds locks.
+    Short,
+    /// For ever: it only looks.
+    Endless,
+}
+
+/// Makes connections to one database.
+pub(crate) struct Connector {
+    options: PgConnectOptions,
+    /// Host, port and database.
+    name: String,
+    relaxed: bool,
+    /// The server was last seen with settings that may lose acknowledged commits.
+    lax: AtomicBool,
+    /// Rises whenever a connection breaks: others of the same age are not to be trusted.
+    age: AtomicU64,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Connector {
+    pub(crate) fn new(url: &str, relaxed: bool) -> Result<Connector, StoreError> {
+        let (options, name) = parse(url)?;
+        Ok(Connector {
+            options,
+            name,
+            relaxed,
+            lax: AtomicBool::new(false),
+            age: AtomicU64::new(0),
+        })
+    }
+
+    /// Host, port and database, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        if self.lax.load(Ordering::Relaxed) { Durability::Relaxed } else { Durability::Strict }
+    }
+
+    pub(crate) fn age(&self) -> u64 {
+        self.age.load(Ordering::SeqCst)
+    }
+
+    /// A connection of this age broke.
+    pub(crate) fn broke(&self, age: u64) {
+        // One that notices late says nothing about those that were made since.
+        let _ = self.age.compare_exchange(age, age + 1, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// A new connection to a server that is what it must be.
+    pub(crate) async fn connect(&self, idle: Idle) -> Result<PgConnection, StoreError> {
+        let doing = format!("connecting to PostgreSQL at {}", self.name);
+        let idle = match idle {
+            Idle::Short => "5s",
+            Idle::Endless => "0",
+        };
+        let options = self.options.clone().options([("idle_in_transaction_session_timeout", idle)]);
+        let connecting = async {
+            let mut connection = options.connect().await.map_err(while_doing(&doing))?;
+            let row = sqlx::raw_sql(QUESTIONS).fetch_one(&mut connection).await;
+            let server = row.and_then(|row| Server::of(&row)).map_err(while_doing(&doing))?;
+            self.check(&server, &doing)?;
+            Ok(connection)
+        };
+        let late = |_| unavailable(format!("{doing}: no answer within {CONNECT_DEADLINE:?}"));
+        timeout(CONNECT_DEADLINE, connecting).await.map_err(late)?
+    }
+
+    /// Whether a server will do, or may under relaxed durability.
+    fn check(&self, server: &Server, doing: &str) -> Result<(), StoreError> {
+        if let Some(why) = server.refused() {
+            return Err(unavailable(format!("{doing}: {why}")));
+        }
+        let reasons = server.lax();
+        if reasons.is_empty() {
+            self.lax.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
+        let reasons = reasons.join("; ");
+        if !self.relaxed {
+            return Err(unavailable(format!(
+                "{doing}: {reasons}; --metadata-durability=relaxed accepts that"
+            )));
+        }
+        if !self.lax.swap(true, Ordering::Relaxed) {
+            tracing::warn!(server = self.name, "acknowledged commits may be lost: {reasons}");
+        }
+        Ok(())
+    }
+}
+
+/// What is asked of each server.
+const QUESTIONS: &str = "select current_setting('server_version_num') version, \
+     pg_is_in_recovery()::text recovery, current_setting('fsync') fsync, \
+     current_setting('full_page_writes') full_page_writes, \
+     current_setting('synchronous_commit') synchronous_commit, \
+     current_setting('lock_timeout') lock_timeout, \
+     current_setting('transaction_isolation') isolation";
+
+/// What a server says about itself.
+#[derive(Debug)]
+struct Server {
+    version: String,
+    recovery: String,
+    fsync: String,
+    full_page_writes: String,
+    synchronous_commit: String,
+    lock_timeout: String,
+    isolation: String,
+}
+
+impl Server {
+    fn of(row: &PgRow) -> Result<Server, sqlx::Error> {
+        Ok(Server {
+            version: row.try_get("version")?,
+            recovery: row.try_get("recovery")?,
+            fsync: row.try_get("fsync")?,
+            full_page_writes: row.try_get("full_page_writes")?,
+            synchronous_commit: row.try_get("synchronous_commit")?,
+            lock_timeout: row.try_get("lock_timeout")?,
+            isolation: row.try_get("isolation")?,
+        })
+    }
+
+    /// Why this server will not do at all.
+    fn refused(&self) -> Option<String> {
+        if self.version.parse::<i32>().is_ok_and(|version| version < VERSION_MIN) {
+            let (version, least) = (&self.version, VERSION_MIN);
+            return Some(format!("its version is {version}, and at least {least} is needed"));
+        }
+        if self.recovery != "false" {
+            return Some("it is a standby; the URL must name the primary".to_owned());
+        }
+        if self.lock_timeout != LOCK_TIMEOUT || self.isolation != "read committed" {
+            return Some(
+                "it does not take the settings of the session; what stands between must pass on \
+                 the startup parameter `options`"
+                    .to_owned(),
+            );
+        }
+        None
+    }
+
+    /// What may be lost under its settings.
+    fn lax(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.fsync != "on" {
+            reasons.push(
+                "fsync is off, so a crash of its machine may destroy the database".to_owned(),
+            );
+        }
+        if self.full_page_writes != "on" {
+            reasons.push(
+                "full_page_writes is off, so a crash of its machine may tear pages".to_owned(),
+            );
+        }
+        if !matches!(&*self.synchronous_commit, "on" | "remote_write" | "remote_apply") {
+            reasons.push(format!(
+                "synchronous_commit is {}, so a crash or a failover may lose the last commits \
+                 that were acknowledged",
+                self.synchronous_commit
+            ));
+        }
+        reasons
+    }
+}
+
+/// Reads a URL. Nothing of it is in an error but names of parameters.
+fn parse(url: &str) -> Result<(PgConnectOptions, String), StoreError> {
+    let wrong = |why: &str| unavailable(format!("reading the URL of a PostgreSQL database: {why}"));
+    let url = Url::parse(url).map_err(|_| wrong("it is no URL"))?;
+    if !matches!(url.scheme(), "postgres" | "postgresql") {
+        return Err(wrong("it must begin with postgres://"));
+    }
+    let has = |name: &str| url.query_pairs().any(|(key, value)| key == name && !value.is_empty());
+    for (key, _) in url.query_pairs() {
+        // The driver would log what it does not know, with its value.
+        if !PARAMETERS.contains(&&*key) && !key.starts_with("options[") {
+            return Err(wrong(&format!("there is no parameter {:?}", key.escape_debug())));
+        }
+    }
+    // Else the driver takes what this process's environment says.
+    if url.username().is_empty() && !has("user") {
+        return Err(wrong("it names no user"));
+    }
+    if url.path().trim_matches('/').is_empty() && !has("dbname") {
+        return Err(wrong("it names no database"));
+    }
+    if url.host_str().is_none_or(str::is_empty) && !has("host") {
+        return Err(wrong("it names no host"));
+    }
+    let mut options =
+        PgConnectOptions::from_url(&url).map_err(|_| wrong("a part of it cannot be read"))?;
+    if !has("sslmode") {
+        options = options.ssl_mode(PgSslMode::Prefer);
+    }
+    if url.port().is_none() && !has("port") {
+        options = options.port(5432);
+    }
+    if !has("application_name") {
+        options = options.application_name("ashlar");
+    }
+    let name = format!(
+        "{}:{}/{}",
+        options.get_host(),
+        options.get_port(),
+        options.get_database().unwrap_or_default()
+    );
+    let options = options
+        .options(SETTINGS.iter().copied())
+        .statement_cache_capacity(STATEMENTS_CACHED)
+        .disable_statement_logging();
+    Ok((options, name))
+}

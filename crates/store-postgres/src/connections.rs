@@ -1,0 +1,155 @@
+//! A few connections, taken in turn.
+//!
+//! A connection is lent to one call and comes back only if the call came to its end well: one that
+//! was dropped on the way, or saw an error, is closed. So no call finds another's transaction, or
+//! another's answer. This module knows no statement.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
+use store::StoreError;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
+
+use crate::connect::{Connector, Idle};
+use crate::error::{closed, unavailable};
+
+/// How long a call waits for its turn.
+const TURN_DEADLINE: Duration = Duration::from_secs(2);
+
+/// A connection that was quiet for this long is asked whether it still stands before a call relies
+/// on it: the server may have been started anew meanwhile.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How long the answer to that may take.
+const PING_DEADLINE: Duration = Duration::from_millis(500);
+
+/// How long a goodbye may take.
+const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
+
+/// Connections for one kind of call.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    connector: Arc<Connector>,
+    idle: Mutex<Vec<Resting>>,
+    turns: Semaphore,
+    size: u32,
+}
+
+#[derive(Debug)]
+struct Resting {
+    connection: PgConnection,
+    age: u64,
+    since: Instant,
+}
+
+/// A connection, lent to one call.
+#[derive(Debug)]
+pub(crate) struct Lent<'a> {
+    connections: &'a Connections,
+    connection: PgConnection,
+    age: u64,
+    /// Whether it was made for this call.
+    pub(crate) is_new: bool,
+    _turn: SemaphorePermit<'a>,
+}
+
+impl Deref for Lent<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}
+
+impl Lent<'_> {
+    /// Gives back a connection that has done all that it was asked to do.
+    pub(crate) fn give_back(self) {
+        if self.age == self.connections.connector.age() {
+            let resting =
+                Resting { connection: self.connection, age: self.age, since: Instant::now() };
+            self.connections.idle().push(resting);
+        }
+    }
+
+    /// Lets go of a connection that broke, and of all that are as old.
+    pub(crate) fn broke(self) {
+        self.connections.connector.broke(self.age);
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(connector: Arc<Connector>, size: u32) -> Connections {
+        let size = size.max(1);
+        let turns = Semaphore::new(usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS));
+        Connections { connector, idle: Mutex::default(), turns, size }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Resting>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn, and for a connection that stands.
+    pub(crate) async fn lend(&self) -> Result<Lent<'_>, StoreError> {
+        let late = |_| {
+            let size = self.size;
+            unavailable(format!("waiting for one of {size} connections to PostgreSQL: all busy"))
+        };
+        let turn = timeout(TURN_DEADLINE, self.turns.acquire()).await.map_err(late)?;
+        let turn = turn.map_err(|_| closed())?;
+        loop {
+            let Some(mut resting) = self.idle().pop() else { break };
+            let age = resting.age;
+            if age != self.connector.age() {
+                continue;
+            }
+            if resting.since.elapsed() > QUIET {
+                let ping = timeout(PING_DEADLINE, resting.connection.ping()).await;
+                if !matches!(ping, Ok(Ok(()))) {
+                    self.connector.broke(age);
+                    continue;
+                }
+            }
+            return Ok(self.lent(resting.connection, age, false, turn));
+        }
+        let age = self.connector.age();
+        let connection = self.connector.connect(Idle::Short).await?;
+        Ok(self.lent(connection, age, true, turn))
+    }
+
+    fn lent<'a>(
+        &'a self,
+        connection: PgConnection,
+        age: u64,
+        is_new: bool,
+        turn: SemaphorePermit<'a>,
+    ) -> Lent<'a> {
+        Lent { connections: self, connection, age, is_new, _turn: turn }
+    }
+
+    /// Puts a connection here that was made elsewhere.
+    pub(crate) fn adopt(&self, connection: PgConnection, age: u64) {
+        self.idle().push(Resting { connection, age, since: Instant::now() });
+    }
+
+    /// Waits for the calls under way and closes every connection.
+    pub(crate) async fn close(&self) {
+        let Ok(turns) = self.turns.acquire_many(self.size).await else { return };
+        self.turns.close();
+        drop(turns);
+        let idle = std::mem::take(&mut *self.idle());
+        for resting in idle {
+            // If the server is gone there is nobody to say goodbye to.
+            let _ = timeout(GOODBYE_DEADLINE, resting.connection.close()).await;
+        }
+    }
+}

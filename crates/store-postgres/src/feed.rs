@@ -1,0 +1,173 @@
+//! The change feed: one row for each batch that changed records, under its transaction's number.
+//!
+//! Transactions become visible in another order than they are numbered in, so a position is not a
+//! number but a *snapshot*: which transactions had ended. What a reader has not been told is what
+//! its last snapshot did not see, and its statement's own snapshot does; nothing can fall between.
+//!
+//! A snapshot is cut behind the newest row that it sees, for two reasons. What lies behind needs
+//! not be looked through again when other databases of the server keep an old transaction open.
+//! And a crash may give numbers anew that were only ever used by transactions that it undid; up to
+//! a committed row it cannot, since that was on disk.
+
+use std::fmt;
+
+use bytes::Bytes;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use store::feed::{self, FEED_BATCHES};
+use store::{Changes, Position, StoreError, StoreErrorKind};
+
+use crate::connections::Connections;
+use crate::error::{unreadable, while_doing};
+use crate::read::fetch;
+
+/// Bytes of all entries of one answer. A reader for whom there are more has missed some.
+const ANSWER_BYTES_MAX: i64 = 16 << 20;
+
+/// Batches after which a process trims the feed.
+pub(crate) const TRIM_EVERY: u64 = 256;
+
+/// The lowest number that a transaction can have.
+const XID_MIN: u64 = 3;
+
+const CHANGES: &str = "with told as materialized (\
+         select keys from ashlar_change where xid >= pg_snapshot_xmin($1::text::pg_snapshot) \
+         and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)) \
+     select s.identity::text, pg_current_snapshot()::text, \
+         greatest(s.trimmed, (select xid from ashlar_change order by xid desc limit 1))::text, \
+         coalesce((select sum(octet_length(keys)) from told), 0)::bigint > $2, \
+         case when coalesce((select sum(octet_length(keys)) from told), 0) <= $2 \
+             then (select string_agg(keys, '') from told) end, \
+         coalesce(s.trimmed is not null and ( \
+             not pg_visible_in_snapshot(s.trimmed, $1::text::pg_snapshot) \
+             or exists (select from pg_snapshot_xip($1::text::pg_snapshot) as x(xid) \
+                 where x.xid <= s.trimmed \
+                 and pg_visible_in_snapshot(x.xid, pg_current_snapshot()))), false) \
+         or coalesce(pg_snapshot_xmax($1::text::pg_snapshot) \
+             > pg_snapshot_xmax(pg_current_snapshot()), false) \
+     from ashlar_store s";
+
+const TRIM: &str = "with bound as (\
+         select xid from ashlar_change order by xid desc offset $1 limit 1), \
+     gone as (delete from ashlar_change where xid <= (select xid from bound)) \
+     update ashlar_store set trimmed = greatest(trimmed, (select xid from bound)) \
+         where exists (select from bound)";
+
+/// Which transactions had ended: all below `xmin`, none from `xmax` on, and between them all but
+/// those that are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    xmin: u64,
+    xmax: u64,
+    open: Vec<u64>,
+}
+
+impl Seen {
+    /// Reads a snapshot as PostgreSQL writes it.
+    fn parse(text: &str) -> Option<Seen> {
+        let mut parts = text.split(':');
+        let (xmin, xmax, open) = (parts.next()?, parts.next()?, parts.next()?);
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            // PostgreSQL's own limit is that of its signed type, or so.
+            let number: u64 = if digits { text.parse().ok()? } else { return None };
+            (number <= i64::MAX.unsigned_abs()).then_some(number)
+        };
+        let open: Vec<u64> = match open {
+            "" => Vec::new(),
+            open => open.split(',').map(number).collect::<Option<_>>()?,
+        };
+        let seen = Seen { xmin: number(xmin)?, xmax: number(xmax)?, open };
+        let ordered = seen.open.is_sorted_by(|a, b| a < b)
+            && seen.open.iter().all(|xid| (seen.xmin..seen.xmax).contains(xid));
+        let whole = parts.next().is_none() && seen.xmin > 0 && seen.xmin <= seen.xmax && ordered;
+        whole.then_some(seen)
+    }
+
+    /// The same, as if nothing had been seen behind `newest`.
+    fn cut(mut self, newest: Option<u64>) -> Seen {
+        let xmax = newest.map_or(XID_MIN, |newest| newest.saturating_add(1)).min(self.xmax);
+        self.open.retain(|xid| *xid < xmax);
+        Seen { xmin: self.xmin.min(xmax), xmax, open: self.open }
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.xmin, self.xmax)?;
+        for (number, xid) in self.open.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(f, "{comma}{xid}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A position is the store's identity, a blank, and what was seen.
+fn read_position(position: &Position) -> Option<(String, Seen)> {
+    let text = std::str::from_utf8(&position.0).ok()?;
+    let (identity, seen) = text.split_once(' ')?;
+    let plain = identity.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let identity = (plain && identity.len() == 36).then(|| identity.to_owned())?;
+    Some((identity, Seen::parse(seen)?))
+}
+
+/// What one statement says about the feed.
+struct Answer {
+    identity: String,
+    now: Seen,
+    newest: Option<u64>,
+    too_much: bool,
+    told: Option<Bytes>,
+    missed: bool,
+}
+
+impl Answer {
+    fn of(row: &PgRow) -> Result<Answer, sqlx::Error> {
+        let now: String = row.try_get(1)?;
+        let newest: Option<String> = row.try_get(2)?;
+        let newest = newest.map(|newest| newest.parse()).transpose();
+        let told: Option<&[u8]> = row.try_get(4)?;
+        Ok(Answer {
+            identity: row.try_get(0)?,
+            now: Seen::parse(&now).ok_or_else(|| unreadable("a snapshot of a strange form"))?,
+            newest: newest.map_err(|_| unreadable("a transaction's number of a strange form"))?,
+            too_much: row.try_get(3)?,
+            told: told.map(Bytes::copy_from_slice),
+            missed: row.try_get(5)?,
+        })
+    }
+}
+
+pub(crate) async fn changes(
+    connections: &Connections,
+    since: Option<&Position>,
+) -> Result<Changes, StoreError> {
+    const DOING: &str = "reading the change feed";
+    let malformed = || StoreError::new(StoreErrorKind::Malformed, "reading a position");
+    let since = since.map(|since| read_position(since).ok_or_else(malformed)).transpose()?;
+    let seen = since.as_ref().map(|(_, seen)| seen.to_string());
+    let rows = fetch(connections, DOING, || {
+        sqlx::query(CHANGES).bind(seen.clone()).bind(ANSWER_BYTES_MAX)
+    });
+    let rows = rows.await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound).map_err(while_doing(DOING))?;
+    let answer = Answer::of(row).map_err(while_doing(DOING))?;
+    let now = answer.now.cut(answer.newest);
+    let next = Position(format!("{} {now}", answer.identity).into());
+    let foreign = since.is_some_and(|(identity, _)| identity != answer.identity);
+    if foreign || answer.missed || answer.too_much {
+        return Ok(Changes::Missed { next });
+    }
+    feed::tell(answer.told, next)
+}
+
+/// Forgets all but the newest batches, and remembers that it did.
+pub(crate) async fn trim(connections: &Connections) {
+    let kept = i64::try_from(FEED_BATCHES).unwrap_or(i64::MAX);
+    // It may be run twice as well as once.
+    let trimmed = fetch(connections, "trimming the change feed", || sqlx::query(TRIM).bind(kept));
+    if let Err(error) = trimmed.await {
+        tracing::debug!(%error, "the change feed stays long until the next time");
+    }
+}

@@ -1,0 +1,247 @@
+//! The metadata store in a PostgreSQL database.
+//!
+//! A commit is one statement in autocommit: it calls a function that takes a lock for each key,
+//! decides the batch, writes what holds, and tells the change feed. A read is one statement, and
+//! so one snapshot. There is no transaction that is open between two round trips, but for
+//! snapshots, which only look, and where the database does not let us make functions.
+//!
+//! Several processes may use one database at once, and several stores: the tables lie in the first
+//! schema of the connection's search path, under names that begin with `ashlar_`. Connections must
+//! reach the server itself, or through something that gives each its own session and passes on the
+//! startup parameter `options`; a pooler that shares sessions between transactions is refused or
+//! fails. The server is PostgreSQL 15 or later.
+//!
+//! # URLs
+//! `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Parameters: `sslmode` (`disable`, `allow`,
+//! `prefer`, `require`, `verify-ca`, `verify-full`; `prefer` if it is not there, which does not
+//! verify whom it talks to), `sslrootcert`, `sslcert` and `sslkey` (paths of PEM files),
+//! `application_name`, and settings of the session as `options[search_path]=SCHEMA`. `host` may be
+//! the folder of a Unix socket. A password that is not in the URL is taken from where libpq looks.
+//!
+//! # Durability
+//! Strict means that `fsync` and `full_page_writes` are on and `synchronous_commit` is `on`,
+//! `remote_write` or `remote_apply`. The last is what the server, the database or the role says;
+//! this crate never changes it. `off` loses the last commits in a crash, and `local` those that no
+//! standby has yet when one takes over, so both need relaxed durability. A standby is never used.
+//!
+//! This crate knows keys, values and integers. It does not know what they mean.
+
+mod commit;
+mod connect;
+mod connections;
+mod error;
+mod feed;
+mod read;
+mod rounds;
+mod schema;
+mod script;
+mod snapshot;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
+    Space, StoreError, TallyPage, Verdict,
+};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::commit::Way;
+use crate::connect::{Connector, Idle};
+use crate::connections::Connections;
+use crate::snapshot::PostgresSnapshot;
+
+/// What one call may carry. A batch takes a lock for each key, of which the server has 64 for each
+/// connection that it allows, by default 6,400.
+pub(crate) const LIMITS: Limits = Limits {
+    key_bytes: 1_100 + Key::PREFIX_BYTES,
+    value_bytes: 1 << 20,
+    plan_items: 2_048,
+    plan_bytes: 4 << 20,
+    batch_plans: 256,
+    batch_items: 4_096,
+    batch_bytes: 16 << 20,
+    reads: 4_096,
+    range_records: 10_000,
+};
+
+/// Connections that commit, if the options do not say otherwise. More of them share fsyncs, but
+/// wait for each other at tallies that all of them change.
+pub const COMMIT_CONNECTIONS: u32 = 4;
+
+/// Connections that read, if the options do not say otherwise.
+pub const READ_CONNECTIONS: u32 = 8;
+
+/// Snapshots that one store holds at a time; each has a connection.
+pub const SNAPSHOTS: usize = 8;
+
+/// How long a snapshot waits for others to end.
+const SNAPSHOT_TURN_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How to open a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresOptions {
+    /// Take a server whose settings may lose acknowledged commits in a crash.
+    pub relaxed: bool,
+    /// Make and use a function, so that a commit is one round trip. Without it, or where the role
+    /// may not make functions, it is two.
+    pub functions: bool,
+    /// Batches that are committed at a time, each on a connection; at least 1.
+    pub commit_connections: u32,
+    /// Reads at a time, each on a connection; at least 1.
+    pub read_connections: u32,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> PostgresOptions {
+        PostgresOptions {
+            relaxed: false,
+            functions: true,
+            commit_connections: COMMIT_CONNECTIONS,
+            read_connections: READ_CONNECTIONS,
+        }
+    }
+}
+
+/// A metadata store in a PostgreSQL database.
+///
+/// Dropped without [`MetaStore::close`], it still finishes the commits that it has accepted, as
+/// long as the runtime lives.
+#[derive(Debug)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    /// Commits, which end by themselves whoever waits for them.
+    tasks: TaskTracker,
+    snapshots: Arc<Semaphore>,
+    closed: AtomicBool,
+}
+
+/// What commits under way need.
+#[derive(Debug)]
+struct Shared {
+    connector: Arc<Connector>,
+    commits: Connections,
+    reads: Connections,
+    way: Way,
+    /// Batches that went into the feed since it was trimmed last.
+    told: AtomicU64,
+}
+
+impl PostgresStore {
+    /// Opens the store that the URL names, making it if there is none. Connects, with a deadline
+    /// of two seconds.
+    ///
+    /// # Errors
+    /// [`store::StoreErrorKind::Unavailable`] if the server cannot be reached, is a standby, or
+    /// has settings that may lose commits while the options do not accept that, and if the URL
+    /// cannot be read; [`store::StoreErrorKind::Corrupt`] if the store has another format. No
+    /// error holds a password.
+    pub async fn open(url: &str, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
+        let connector = Arc::new(Connector::new(url, options.relaxed)?);
+        let age = connector.age();
+        let mut connection = connector.connect(Idle::Short).await?;
+        let way = schema::prepare(&mut connection, connector.name(), options.functions).await?;
+        let commits = Connections::new(Arc::clone(&connector), options.commit_connections);
+        commits.adopt(connection, age);
+        let reads = Connections::new(Arc::clone(&connector), options.read_connections);
+        // The feed is trimmed soon after the start, however short a process lives.
+        let told = AtomicU64::new(feed::TRIM_EVERY * 3 / 4);
+        Ok(PostgresStore {
+            shared: Arc::new(Shared { connector, commits, reads, way, told }),
+            tasks: TaskTracker::new(),
+            snapshots: Arc::new(Semaphore::new(SNAPSHOTS)),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::SeqCst) { Err(error::closed()) } else { Ok(()) }
+    }
+}
+
+impl Shared {
+    async fn commit(&self, plans: Vec<Plan>) -> Result<(Vec<Verdict>, bool), StoreError> {
+        let kept = plans.clone();
+        let verdicts = commit::commit(&self.commits, self.way, plans).await?;
+        let told = commit::is_told(&kept, &verdicts);
+        let trim = told && (1 + self.told.fetch_add(1, Ordering::Relaxed)) % feed::TRIM_EVERY == 0;
+        Ok((verdicts, trim))
+    }
+}
+
+#[async_trait]
+impl MetaStore for PostgresStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn durability(&self) -> Durability {
+        self.shared.connector.durability()
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        LIMITS.check_read(reads)?;
+        read::read(&self.shared.reads, reads).await
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        LIMITS.check_commit(plans)?;
+        self.check_open()?;
+        if plans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (shared, plans) = (Arc::clone(&self.shared), plans.to_vec());
+        let count = plans.len();
+        let task = self.tasks.spawn(async move { shared.commit(plans).await });
+        let (verdicts, trim) = task.await.map_err(|_| commit::lost(count))??;
+        if trim {
+            let shared = Arc::clone(&self.shared);
+            self.tasks.spawn(async move { feed::trim(&shared.commits).await });
+        }
+        Ok(verdicts)
+    }
+
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        read::walk(&self.shared.reads, space, resume, limit).await
+    }
+
+    async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError> {
+        read::walk_tallies(&self.shared.reads, space, resume, limit).await
+    }
+
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        feed::changes(&self.shared.reads, since).await
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.check_open()?;
+        let turn = timeout(SNAPSHOT_TURN_DEADLINE, Arc::clone(&self.snapshots).acquire_owned());
+        let busy = || error::unavailable(format!("beginning a snapshot: {SNAPSHOTS} are open"));
+        let turn = turn.await.map_err(|_| busy())?.map_err(|_| error::closed())?;
+        let connection = self.shared.connector.connect(Idle::Endless).await?;
+        Ok(Box::new(PostgresSnapshot::begin(connection, turn).await?))
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.shared.commits.close().await;
+        self.shared.reads.close().await;
+    }
+}

@@ -1,0 +1,415 @@
+//! Reads: whatever is asked, one statement, and so one snapshot and one trip.
+//!
+//! Three shapes of statement are enough: some records, one range, and any mix. Each row says which
+//! question it answers. Answers are put in order here, so nothing rests on the order of rows.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::{Postgres, Row};
+use store::{
+    Entry, Follow, Found, Key, Limits, Page, Read, Space, StoreError, StoreErrorKind, TallyKey,
+    TallyPage, Value,
+};
+use tokio::time::timeout;
+
+use crate::LIMITS;
+use crate::connections::Connections;
+use crate::error::{is_definite, unavailable, unreadable, while_doing};
+
+type Query = sqlx::query::Query<'static, Postgres, PgArguments>;
+
+/// How long this side waits for an answer.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+const RECORDS: &str = "select q.at, r.value from unnest($1::bytea[]) with ordinality as q(key, at) \
+     join ashlar_record r on r.key = q.key";
+
+const FOLLOWED: &str = "select q.at, r.value, t.value \
+     from unnest($1::bytea[], $2::bytea[], $3::int[], $4::int[]) with ordinality \
+     as q(key, prefix, skip, length, at) \
+     join ashlar_record r on r.key = q.key \
+     left join ashlar_record t on octet_length(r.value) >= q.skip + q.length \
+     and t.key = q.prefix || substring(r.value from q.skip + 1 for q.length)";
+
+const RANGE: &str = "select key, value from ashlar_record \
+     where key >= $1 and key < $2 order by key limit $3";
+
+const RANGE_FOLLOWED: &str = "select r.key, r.value, t.value from \
+     (select key, value from ashlar_record where key >= $1 and key < $2 order by key limit $3) r \
+     left join ashlar_record t on octet_length(r.value) >= $5 + $6 \
+     and t.key = $4 || substring(r.value from $5 + 1 for $6)";
+
+const MIX: &str = "select q.at, null::bytea, r.value, t.value, null::bigint \
+     from unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[], $5::int[]) \
+     as q(at, key, prefix, skip, length) \
+     join ashlar_record r on r.key = q.key \
+     left join ashlar_record t on octet_length(r.value) >= q.skip + q.length \
+     and t.key = q.prefix || substring(r.value from q.skip + 1 for q.length) \
+     union all \
+     select q.at, r.key, r.value, t.value, null::bigint \
+     from unnest($6::int[], $7::bytea[], $8::bytea[], $9::int[], $10::bytea[], $11::int[], \
+     $12::int[]) as q(at, first, behind, most, prefix, skip, length) \
+     cross join lateral (select key, value from ashlar_record \
+     where key >= q.first and key < q.behind order by key limit q.most) r \
+     left join ashlar_record t on octet_length(r.value) >= q.skip + q.length \
+     and t.key = q.prefix || substring(r.value from q.skip + 1 for q.length) \
+     union all \
+     select q.at, null::bytea, null::bytea, null::bytea, t.value \
+     from unnest($13::int[], $14::bytea[]) as q(at, key) \
+     join ashlar_tally t on t.key = q.key";
+
+/// Runs a statement that changes nothing, once more if the connection turns out to be broken.
+pub(crate) async fn fetch(
+    connections: &Connections,
+    doing: &str,
+    query: impl Fn() -> Query,
+) -> Result<Vec<PgRow>, StoreError> {
+    let mut again = true;
+    loop {
+        let mut lent = connections.lend().await?;
+        let connection: &mut PgConnection = &mut lent;
+        let Ok(answer) = timeout(ANSWER_DEADLINE, query().fetch_all(connection)).await else {
+            lent.broke();
+            return Err(unavailable(format!("{doing}: no answer within {ANSWER_DEADLINE:?}")));
+        };
+        let error = match answer {
+            Ok(rows) => {
+                lent.give_back();
+                return Ok(rows);
+            }
+            Err(error) => error,
+        };
+        // A connection that was made for this call tells how the server is now; an older one may
+        // have broken long ago.
+        let stale = !lent.is_new && !is_definite(&error);
+        if is_definite(&error) {
+            drop(lent);
+        } else {
+            lent.broke();
+        }
+        if !(stale && again) {
+            return Err(while_doing(doing)(error));
+        }
+        again = false;
+    }
+}
+
+/// Answers every question from one snapshot.
+pub(crate) async fn read(
+    connections: &Connections,
+    reads: &[Read],
+) -> Result<Vec<Found>, StoreError> {
+    const DOING: &str = "reading";
+    if reads.is_empty() {
+        connections.lend().await?.give_back();
+        return Ok(Vec::new());
+    }
+    let shape = Shape::of(reads);
+    let rows = fetch(connections, DOING, || shape.query(reads)).await?;
+    let mut found: Vec<Found> = reads.iter().map(nothing).collect();
+    for row in rows {
+        shape.place(&row, reads, &mut found).map_err(while_doing(DOING))?;
+    }
+    for found in &mut found {
+        if let Found::Range(entries) = found {
+            // They come in this order as long as the planner joins as it should.
+            entries.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+    }
+    Ok(found)
+}
+
+/// Which statement asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Records,
+    Followed,
+    Range,
+    RangeFollowed,
+    Mix,
+}
+
+impl Shape {
+    fn of(reads: &[Read]) -> Shape {
+        match reads {
+            [Read::Range { follow: None, .. }] => return Shape::Range,
+            [Read::Range { .. }] => return Shape::RangeFollowed,
+            _ => {}
+        }
+        let mut shape = Shape::Records;
+        for read in reads {
+            match read {
+                Read::Record { follow: None, .. } => {}
+                Read::Record { .. } => shape = Shape::Followed,
+                Read::Range { .. } | Read::Tally(_) => return Shape::Mix,
+            }
+        }
+        shape
+    }
+
+    fn query(self, reads: &[Read]) -> Query {
+        match (self, reads) {
+            (Shape::Range, [Read::Range { start, end, limit, .. }]) => sqlx::query(RANGE)
+                .bind(start.as_bytes())
+                .bind(end.as_bytes())
+                .bind(i64::from(*limit)),
+            (Shape::RangeFollowed, [Read::Range { start, end, limit, follow }]) => {
+                let (prefix, skip, length) = parts(follow.as_ref());
+                sqlx::query(RANGE_FOLLOWED)
+                    .bind(start.as_bytes())
+                    .bind(end.as_bytes())
+                    .bind(i64::from(*limit))
+                    .bind(prefix)
+                    .bind(skip)
+                    .bind(length)
+            }
+            (Shape::Records, _) => {
+                let records = Records::of(reads);
+                sqlx::query(RECORDS).bind(records.keys)
+            }
+            (Shape::Followed, _) => {
+                let records = Records::of(reads);
+                sqlx::query(FOLLOWED)
+                    .bind(records.keys)
+                    .bind(records.prefixes)
+                    .bind(records.skips)
+                    .bind(records.lengths)
+            }
+            _ => mix(reads),
+        }
+    }
+
+    /// Puts what a row says into the answer of its question.
+    fn place(self, row: &PgRow, reads: &[Read], found: &mut [Found]) -> Result<(), sqlx::Error> {
+        match self {
+            Shape::Range | Shape::RangeFollowed => {
+                let target = if self == Shape::RangeFollowed { optional_at(row, 2)? } else { None };
+                let entry = Entry { key: key_at(row, 0)?, value: value_at(row, 1)?, target };
+                add(found.first_mut(), entry)
+            }
+            Shape::Records | Shape::Followed => {
+                // Numbered from 1.
+                let at = usize::try_from(row.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
+                let target = if self == Shape::Followed { optional_at(row, 2)? } else { None };
+                set(at, value_at(row, 1)?, target, reads, found)
+            }
+            Shape::Mix => {
+                let at = usize::try_from(row.try_get::<i32, _>(0)?).unwrap_or(usize::MAX);
+                match reads.get(at) {
+                    Some(Read::Record { .. }) => {
+                        set(at, value_at(row, 2)?, optional_at(row, 3)?, reads, found)
+                    }
+                    Some(Read::Range { .. }) => {
+                        let (value, target) = (value_at(row, 2)?, optional_at(row, 3)?);
+                        add(found.get_mut(at), Entry { key: key_at(row, 1)?, value, target })
+                    }
+                    Some(Read::Tally(_)) => {
+                        let place = found.get_mut(at).ok_or_else(nobody_asked)?;
+                        *place = Found::Tally(row.try_get(4)?);
+                        Ok(())
+                    }
+                    None => Err(nobody_asked()),
+                }
+            }
+        }
+    }
+}
+
+fn nobody_asked() -> sqlx::Error {
+    unreadable("an answer to no question")
+}
+
+fn set(
+    at: usize,
+    value: Value,
+    target: Option<Value>,
+    reads: &[Read],
+    found: &mut [Found],
+) -> Result<(), sqlx::Error> {
+    match (reads.get(at), found.get_mut(at)) {
+        (Some(Read::Record { key, .. }), Some(place)) => {
+            *place = Found::Record(Some(Entry { key: key.clone(), value, target }));
+            Ok(())
+        }
+        _ => Err(nobody_asked()),
+    }
+}
+
+fn add(place: Option<&mut Found>, entry: Entry) -> Result<(), sqlx::Error> {
+    match place {
+        Some(Found::Range(entries)) => {
+            entries.push(entry);
+            Ok(())
+        }
+        _ => Err(nobody_asked()),
+    }
+}
+
+/// The answer that stands when the database says nothing.
+fn nothing(read: &Read) -> Found {
+    match read {
+        Read::Record { .. } => Found::Record(None),
+        Read::Range { .. } => Found::Range(Vec::new()),
+        Read::Tally(_) => Found::Tally(0),
+    }
+}
+
+/// A follow as parameters; a prefix of NULL leads nowhere.
+fn parts(follow: Option<&Follow>) -> (Option<&[u8]>, i32, i32) {
+    follow.map_or((None, 0, 0), |follow| {
+        (Some(&follow.prefix), follow.offset.into(), follow.length.into())
+    })
+}
+
+/// The questions about single records.
+#[derive(Default)]
+struct Records<'a> {
+    at: Vec<i32>,
+    keys: Vec<&'a [u8]>,
+    prefixes: Vec<Option<&'a [u8]>>,
+    skips: Vec<i32>,
+    lengths: Vec<i32>,
+}
+
+impl<'a> Records<'a> {
+    fn of(reads: &'a [Read]) -> Records<'a> {
+        let mut records = Records::default();
+        for (at, read) in reads.iter().enumerate() {
+            if let Read::Record { key, follow } = read {
+                let (prefix, skip, length) = parts(follow.as_ref());
+                records.at.push(number(at));
+                records.keys.push(key.as_bytes());
+                records.prefixes.push(prefix);
+                records.skips.push(skip);
+                records.lengths.push(length);
+            }
+        }
+        records
+    }
+}
+
+fn number(at: usize) -> i32 {
+    i32::try_from(at).expect("a read within limits has fewer questions than 2^31")
+}
+
+fn mix(reads: &[Read]) -> Query {
+    let records = Records::of(reads);
+    let (mut at, mut first, mut behind, mut most) = (vec![], vec![], vec![], vec![]);
+    let (mut prefixes, mut skips, mut lengths) = (vec![], vec![], vec![]);
+    let (mut tallies_at, mut tallies) = (vec![], vec![]);
+    for (index, read) in reads.iter().enumerate() {
+        match read {
+            Read::Record { .. } => {}
+            Read::Range { start, end, limit, follow } => {
+                let (prefix, skip, length) = parts(follow.as_ref());
+                at.push(number(index));
+                first.push(start.as_bytes());
+                behind.push(end.as_bytes());
+                most.push(i32::try_from(*limit).unwrap_or(i32::MAX));
+                prefixes.push(prefix);
+                skips.push(skip);
+                lengths.push(length);
+            }
+            Read::Tally(TallyKey(key)) => {
+                tallies_at.push(number(index));
+                tallies.push(key.as_bytes());
+            }
+        }
+    }
+    sqlx::query(MIX)
+        .bind(records.at)
+        .bind(records.keys)
+        .bind(records.prefixes)
+        .bind(records.skips)
+        .bind(records.lengths)
+        .bind(at)
+        .bind(first)
+        .bind(behind)
+        .bind(most)
+        .bind(prefixes)
+        .bind(skips)
+        .bind(lengths)
+        .bind(tallies_at)
+        .bind(tallies)
+}
+
+pub(crate) async fn walk(
+    connections: &Connections,
+    space: Space,
+    resume: Option<Bytes>,
+    limit: u32,
+) -> Result<Page, StoreError> {
+    const DOING: &str = "walking over records";
+    let text = "select key, value from ashlar_record \
+         where key >= $1 and key < $2 order by key limit $3";
+    let rows = page(connections, DOING, text, space, resume, limit).await?;
+    let records: Result<Vec<_>, sqlx::Error> =
+        rows.iter().map(|row| Ok((key_at(row, 0)?, value_at(row, 1)?))).collect();
+    let mut records = records.map_err(while_doing(DOING))?;
+    let more = records.len() > LIMITS.page(limit);
+    let next = if more { records.pop() } else { None };
+    Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
+}
+
+pub(crate) async fn walk_tallies(
+    connections: &Connections,
+    space: Space,
+    resume: Option<Bytes>,
+    limit: u32,
+) -> Result<TallyPage, StoreError> {
+    const DOING: &str = "walking over tallies";
+    let text = "select key, value from ashlar_tally \
+         where key >= $1 and key < $2 order by key limit $3";
+    let rows = page(connections, DOING, text, space, resume, limit).await?;
+    let tallies: Result<Vec<_>, sqlx::Error> =
+        rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), row.try_get(1)?))).collect();
+    let mut tallies = tallies.map_err(while_doing(DOING))?;
+    let more = tallies.len() > LIMITS.page(limit);
+    let next = if more { tallies.pop() } else { None };
+    Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+}
+
+/// The rows of a page, and the first one of the next.
+async fn page(
+    connections: &Connections,
+    doing: &str,
+    text: &'static str,
+    space: Space,
+    resume: Option<Bytes>,
+    limit: u32,
+) -> Result<Vec<PgRow>, StoreError> {
+    if resume.as_ref().is_some_and(|resume| resume.len() < Key::PREFIX_BYTES) {
+        return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk"));
+    }
+    let limit = i64::try_from(LIMITS.page(limit) + 1).unwrap_or(i64::MAX);
+    let first = resume.map_or_else(|| vec![space.0], Vec::from);
+    let behind = behind(space, &LIMITS);
+    fetch(connections, doing, || {
+        sqlx::query(text).bind(first.clone()).bind(behind.clone()).bind(limit)
+    })
+    .await
+}
+
+/// The first key behind a space. Behind the last one comes what is longer than any key.
+fn behind(space: Space, limits: &Limits) -> Vec<u8> {
+    space.0.checked_add(1).map_or_else(|| vec![0xff; limits.key_bytes + 1], |next| vec![next])
+}
+
+pub(crate) fn value_at(row: &PgRow, column: usize) -> Result<Value, sqlx::Error> {
+    row.try_get(column).map(Bytes::copy_from_slice)
+}
+
+fn optional_at(row: &PgRow, column: usize) -> Result<Option<Value>, sqlx::Error> {
+    let bytes: Option<&[u8]> = row.try_get(column)?;
+    Ok(bytes.map(Bytes::copy_from_slice))
+}
+
+pub(crate) fn key_at(row: &PgRow, column: usize) -> Result<Key, sqlx::Error> {
+    let bytes: &[u8] = row.try_get(column)?;
+    if bytes.len() < Key::PREFIX_BYTES {
+        return Err(unreadable("a key shorter than its space and partition"));
+    }
+    Ok(Key::from_bytes(Bytes::copy_from_slice(bytes)))
+}

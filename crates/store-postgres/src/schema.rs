@@ -1,0 +1,109 @@
+//! Making the store: its tables, and the function that commits.
+//!
+//! Processes that open at once take turns under a lock. The function's name carries a number that
+//! rises with its text, so that processes of two versions work beside each other; the locks and
+//! the tables that both use are the format, which has a number of its own.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Row};
+use store::{StoreError, StoreErrorKind};
+
+use crate::commit::Way;
+use crate::error::{is_forbidden, unavailable, while_doing};
+
+/// The format that this crate writes, and the only one that it reads.
+const FORMAT: i32 = 1;
+
+const TABLES: &str = include_str!("tables.sql");
+const FUNCTION: &str = include_str!("commit.sql");
+
+/// Takes the turn to make something. The number says "ashlar" in ASCII.
+const TURN: &str =
+    "set local lock_timeout = '8s'; select pg_advisory_xact_lock(x'6173686c6172'::bigint)";
+
+/// What is there of the store in the schema that the connection would make it in.
+#[derive(Debug)]
+struct There {
+    schema: Option<String>,
+    tables: bool,
+    function: bool,
+}
+
+const LOOK: &str = "select current_schema()::text, \
+     to_regclass(quote_ident(current_schema()) || '.ashlar_store') is not null, \
+     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null";
+
+async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, StoreError> {
+    let row = sqlx::raw_sql(LOOK).fetch_one(connection).await;
+    let there = row.and_then(|row| {
+        let (tables, function): (Option<bool>, Option<bool>) = (row.try_get(1)?, row.try_get(2)?);
+        let there = |there: Option<bool>| there.unwrap_or(false);
+        let schema = row.try_get(0)?;
+        Ok(There { schema, tables: there(tables), function: there(function) })
+    });
+    there.map_err(while_doing(doing))
+}
+
+/// Makes what is missing, and says how to commit.
+pub(crate) async fn prepare(
+    connection: &mut PgConnection,
+    name: &str,
+    functions: bool,
+) -> Result<Way, StoreError> {
+    let doing = format!("opening the store in PostgreSQL at {name}");
+    let there = look(connection, &doing).await?;
+    let Some(schema) = there.schema else {
+        return Err(unavailable(format!("{doing}: no schema of the search path exists")));
+    };
+    if !there.tables {
+        make(connection, TABLES).await.map_err(|error| {
+            if is_forbidden(&error) {
+                let why = format!("{doing}: the role may not create tables in schema {schema}");
+                StoreError::because(StoreErrorKind::Unavailable, why, error)
+            } else {
+                while_doing(&doing)(error)
+            }
+        })?;
+    }
+    check_format(connection, &doing).await?;
+    if !functions {
+        return Ok(Way::Statements);
+    }
+    if there.function {
+        return Ok(Way::Function);
+    }
+    match make(connection, FUNCTION).await {
+        Ok(()) => Ok(Way::Function),
+        Err(error) if is_forbidden(&error) => {
+            let why = "the role may not create functions: commits take two round trips";
+            tracing::warn!(server = name, schema, %error, "{why}");
+            Ok(Way::Statements)
+        }
+        // Somebody else was faster: it is there now.
+        Err(error) => match look(connection, &doing).await? {
+            There { function: true, .. } => Ok(Way::Function),
+            _ => Err(while_doing(&doing)(error)),
+        },
+    }
+}
+
+/// Runs statements in one transaction, one process after the other.
+async fn make(connection: &mut PgConnection, text: &str) -> Result<(), sqlx::Error> {
+    let all = format!("begin; {TURN}; {text}; commit");
+    let made = sqlx::raw_sql(AssertSqlSafe(all)).execute(&mut *connection).await;
+    if let Err(error) = made {
+        sqlx::raw_sql("rollback").execute(connection).await?;
+        return Err(error);
+    }
+    Ok(())
+}
+
+async fn check_format(connection: &mut PgConnection, doing: &str) -> Result<(), StoreError> {
+    let row = sqlx::raw_sql("select format from ashlar_store").fetch_one(connection).await;
+    let format: i32 = row.and_then(|row| row.try_get(0)).map_err(while_doing(doing))?;
+    if format == FORMAT {
+        return Ok(());
+    }
+    let why = format!("{doing}: it has format {format}, and this version reads {FORMAT} only");
+    Err(StoreError::new(StoreErrorKind::Corrupt, why))
+}

@@ -1,0 +1,230 @@
+//! Commits where functions may not be made: two trips, each several plain statements.
+//!
+//! The first opens a transaction, takes the same locks as the function does, and fetches what the
+//! plans look at. They are decided in memory. The second writes what came out and commits. Both
+//! run on a connection that nobody else has. Statements of several carry no parameters; bytes are
+//! written as hexadecimal digits, and nothing else of a plan is written but numbers.
+//!
+//! A transaction that failed answers COMMIT with ROLLBACK, and the driver takes that for success.
+//! It cannot get there: PostgreSQL stops at the first statement of a text that fails, so COMMIT is
+//! reached only if all before it went well; and all of their answers are counted.
+
+use std::fmt::Write as _;
+
+use futures::StreamExt as _;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Either, Row};
+use store::{Batch, Key, Plan, TallyChange, Verdict, feed, tally_changes};
+
+use crate::commit::Failure;
+use crate::error::unreadable;
+use crate::rounds::locks;
+
+/// The most that a tally becomes by adding, either side of 0, so that the next sum fits the type.
+const SUM_MAX: i64 = 1 << 61;
+
+/// Several statements without parameters.
+#[derive(Debug, Default)]
+struct Script {
+    text: String,
+    statements: usize,
+}
+
+impl Script {
+    fn add(&mut self, statement: &str) {
+        self.text.push_str(statement);
+        self.text.push_str(";\n");
+        self.statements += 1;
+    }
+
+    /// Carries the statements out. Answers with the rows of each.
+    async fn run(self, connection: &mut PgConnection) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
+        let mut answers = Vec::with_capacity(self.statements);
+        let mut rows = Vec::new();
+        let mut steps = sqlx::raw_sql(AssertSqlSafe(self.text)).fetch_many(connection);
+        while let Some(step) = steps.next().await {
+            match step? {
+                Either::Right(row) => rows.push(row),
+                Either::Left(_done) => answers.push(std::mem::take(&mut rows)),
+            }
+        }
+        if answers.len() == self.statements {
+            Ok(answers)
+        } else {
+            Err(unreadable("fewer answers than statements"))
+        }
+    }
+}
+
+/// Bytes as an expression.
+fn bytes(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len() + 12);
+    text.push_str("'\\x");
+    digits(&mut text, bytes);
+    text.push_str("'::bytea");
+    text
+}
+
+/// A list of bytes as an expression.
+fn list<'a>(items: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut text = String::from("'{");
+    for (number, item) in items.enumerate() {
+        // Within quotes within an array a backslash is written twice.
+        text.push_str(if number == 0 { "\"\\\\x" } else { ",\"\\\\x" });
+        digits(&mut text, item);
+        text.push('"');
+    }
+    text.push_str("}'::bytea[]");
+    text
+}
+
+fn digits(text: &mut String, bytes: &[u8]) {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+/// Decides plans and carries them out.
+pub(crate) async fn commit(
+    connection: &mut PgConnection,
+    plans: &[Plan],
+) -> Result<Vec<Verdict>, Failure> {
+    let mut batch = Batch::of(plans.iter());
+    let answers = questions(plans, &batch).run(connection).await.map_err(Failure::before)?;
+    fill(&mut batch, answers).map_err(Failure::before)?;
+    let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
+    let script = changes(plans, &verdicts, &batch);
+    script.run(connection).await.map_err(Failure::after)?;
+    Ok(verdicts)
+}
+
+/// Begins, locks, and asks for records and ranges. Tallies are changed without being read.
+fn questions(plans: &[Plan], batch: &Batch) -> Script {
+    let mut script = Script::default();
+    script.add("begin isolation level read committed read write");
+    script.add("set local ashlar.batch = 'open'");
+    let (mut hashes, mut exclusive) = (String::new(), String::new());
+    for (number, (hash, written)) in locks(plans).into_iter().enumerate() {
+        let comma = if number == 0 { "" } else { "," };
+        let _ = write!(hashes, "{comma}{hash}");
+        let _ = write!(exclusive, "{comma}{}", if written { 't' } else { 'f' });
+    }
+    script.add(&format!(
+        "select case when l.exclusive \
+         then pg_advisory_xact_lock('ashlar_record'::regclass::oid::int, l.hash)::text \
+         else pg_advisory_xact_lock_shared('ashlar_record'::regclass::oid::int, l.hash)::text end \
+         from unnest('{{{hashes}}}'::int[], '{{{exclusive}}}'::boolean[]) as l(hash, exclusive)"
+    ));
+    script.add(&format!(
+        "select q.at, r.value from unnest({}) with ordinality as q(key, at) \
+         join ashlar_record r on r.key = q.key",
+        list(batch.records().map(Key::as_bytes))
+    ));
+    for (start, end, limit) in batch.ranges() {
+        script.add(&format!(
+            "select key from ashlar_record where key >= {} and key < {} order by key limit {limit}",
+            bytes(start.as_bytes()),
+            bytes(end.as_bytes())
+        ));
+    }
+    script
+}
+
+/// Tells the batch what was found.
+fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>) -> Result<(), sqlx::Error> {
+    // BEGIN, SET and the locks answer nothing that matters.
+    let mut answers = answers.into_iter().skip(3);
+    let mut records = vec![None; batch.records().len()];
+    for row in answers.next().into_iter().flatten() {
+        let at: i64 = row.try_get(0)?;
+        let place = usize::try_from(at - 1).ok().and_then(|at| records.get_mut(at));
+        let value: Vec<u8> = row.try_get(1)?;
+        *place.ok_or_else(|| unreadable("a record that nobody asked for"))? = Some(value.into());
+    }
+    let mut keys = Vec::new();
+    for row in answers.flatten() {
+        let key: Vec<u8> = row.try_get(0)?;
+        if key.len() < Key::PREFIX_BYTES {
+            return Err(unreadable("a key shorter than its space and partition"));
+        }
+        keys.push(Key::from_bytes(key));
+    }
+    let tallies = vec![None; batch.tallies().len()];
+    batch.found(records, tallies, keys);
+    Ok(())
+}
+
+/// Writes what the plans that hold have changed, and commits.
+fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
+    let mut script = Script::default();
+    // Divides by zero if this is not the transaction that holds the locks.
+    script.add("select 1 / (coalesce(current_setting('ashlar.batch', true), '') = 'open')::int");
+    let (mut keys, mut values, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, value) in batch.written_records() {
+        match value {
+            Some(value) => {
+                keys.push(key.as_bytes());
+                values.push(&value[..]);
+            }
+            None => gone.push(key.as_bytes()),
+        }
+    }
+    if !keys.is_empty() {
+        script.add(&format!(
+            "insert into ashlar_record (key, value) select * from unnest({}, {}) \
+             on conflict (key) do update set value = excluded.value",
+            list(keys.into_iter()),
+            list(values.into_iter())
+        ));
+    }
+    if !gone.is_empty() {
+        script.add(&format!(
+            "delete from ashlar_record where key = any ({})",
+            list(gone.into_iter())
+        ));
+    }
+    let committed = || {
+        let both = plans.iter().zip(verdicts);
+        both.filter(|(_, verdict)| **verdict == Verdict::Committed).map(|(plan, _)| plan)
+    };
+    for (key, change) in tally_changes(committed()) {
+        script.add(&tally(key.0.as_bytes(), change));
+    }
+    let told = feed::pieces(plans).into_iter().zip(verdicts);
+    let told = told.filter(|(_, verdict)| **verdict == Verdict::Committed);
+    let entry: Vec<u8> = told.flat_map(|(piece, _)| piece).collect();
+    if !entry.is_empty() {
+        script.add(&format!("insert into ashlar_change (keys) values ({})", bytes(&entry)));
+    }
+    script.add("commit");
+    script
+}
+
+/// The statement that changes one tally, whatever it was before.
+fn tally(key: &[u8], change: TallyChange) -> String {
+    let key = bytes(key);
+    match change {
+        TallyChange::To(0) => format!("delete from ashlar_tally where key = {key}"),
+        TallyChange::To(number) => {
+            let number = number.clamp(-SUM_MAX, SUM_MAX);
+            format!(
+                "insert into ashlar_tally (key, value) values ({key}, {number}) \
+                 on conflict (key) do update set value = excluded.value"
+            )
+        }
+        TallyChange::By { add, floor } => {
+            let add = add.clamp(-SUM_MAX, SUM_MAX);
+            // `greatest` passes over what is null.
+            let floor = floor.map(|floor| floor.clamp(-SUM_MAX, SUM_MAX));
+            let floor = floor.map_or("null".to_owned(), |floor| floor.to_string());
+            format!(
+                "insert into ashlar_tally as t (key, value) values ({key}, \
+                 greatest({add}::bigint, {floor})) on conflict (key) do update set value = \
+                 greatest(least(t.value + {add}::bigint, {SUM_MAX}), -{SUM_MAX}, {floor})"
+            )
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Snapshots: a transaction that only looks, on a connection of its own, page by page.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::Row;
+use sqlx::postgres::{PgConnection, PgRow};
+use store::{Key, Snapshot, StoreError, TallyKey, Value};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use crate::LIMITS;
+use crate::error::{unavailable, while_doing};
+use crate::read::{key_at, value_at};
+
+/// How long this side waits for a page.
+const PAGE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The instant is that of the first statement that looks at something.
+const BEGIN: &str =
+    "begin isolation level repeatable read read only; select format from ashlar_store";
+
+const RECORDS: &str = "select key, value from ashlar_record where key > $1 order by key limit $2";
+
+const TALLIES: &str = "select key, value from ashlar_tally where key > $1 and value <> 0 \
+     order by key limit $2";
+
+/// The store as it was when this began. Dropped, its connection closes, and the server lets go.
+#[derive(Debug)]
+pub(crate) struct PostgresSnapshot {
+    /// `None` after an error: the transaction is over.
+    connection: Option<PgConnection>,
+    /// The last keys told. No key is empty, so all are behind these.
+    record: Vec<u8>,
+    tally: Vec<u8>,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl PostgresSnapshot {
+    pub(crate) async fn begin(
+        mut connection: PgConnection,
+        turn: OwnedSemaphorePermit,
+    ) -> Result<PostgresSnapshot, StoreError> {
+        const DOING: &str = "beginning a snapshot";
+        let begun = timeout(PAGE_DEADLINE, sqlx::raw_sql(BEGIN).fetch_all(&mut connection)).await;
+        let late = |_| unavailable(format!("{DOING}: no answer within {PAGE_DEADLINE:?}"));
+        begun.map_err(late)?.map_err(while_doing(DOING))?;
+        let (record, tally) = (Vec::new(), Vec::new());
+        Ok(PostgresSnapshot { connection: Some(connection), record, tally, _turn: turn })
+    }
+
+    async fn page(
+        &mut self,
+        text: &'static str,
+        behind: Vec<u8>,
+        limit: u32,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        const DOING: &str = "reading a page of a snapshot";
+        // Taken for the time of the call: one that is dropped on the way ends the snapshot.
+        let Some(mut connection) = self.connection.take() else {
+            return Err(unavailable(format!("{DOING}: it ended with an earlier error")));
+        };
+        let limit = i64::try_from(LIMITS.page(limit)).unwrap_or(i64::MAX);
+        let query = sqlx::query(text).bind(behind).bind(limit);
+        let page = timeout(PAGE_DEADLINE, query.fetch_all(&mut connection)).await;
+        let late = |_| unavailable(format!("{DOING}: no answer within {PAGE_DEADLINE:?}"));
+        let rows = page.map_err(late)?.map_err(while_doing(DOING))?;
+        self.connection = Some(connection);
+        Ok(rows)
+    }
+}
+
+#[async_trait]
+impl Snapshot for PostgresSnapshot {
+    async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError> {
+        let rows = self.page(RECORDS, self.record.clone(), limit).await?;
+        let records: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((key_at(row, 0)?, value_at(row, 1)?))).collect();
+        let records = records.map_err(while_doing("reading records of a snapshot"))?;
+        if let Some((key, _)) = records.last() {
+            self.record = key.as_bytes().to_vec();
+        }
+        Ok(records)
+    }
+
+    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
+        let rows = self.page(TALLIES, self.tally.clone(), limit).await?;
+        let tallies: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), row.try_get(1)?))).collect();
+        let tallies = tallies.map_err(while_doing("reading tallies of a snapshot"))?;
+        if let Some((TallyKey(key), _)) = tallies.last() {
+            self.tally = key.as_bytes().to_vec();
+        }
+        Ok(tallies)
+    }
+}

@@ -1,0 +1,44 @@
+//! The suite that every engine passes, by the function and by plain statements, each case in a
+//! database of its own.
+
+mod place;
+
+use std::sync::Arc;
+
+use store::{MemoryStore, MetaStore};
+use store_postgres::{PostgresOptions, PostgresStore};
+
+use crate::place::Place;
+
+fn run(case: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(case);
+}
+
+/// Without a server the suite runs over the reference, so that there is something to run.
+async fn fresh_with(functions: bool) -> (Arc<dyn MetaStore>, Option<Place>) {
+    let Some(place) = Place::fresh().await else { return (Arc::new(MemoryStore::new()), None) };
+    let options = PostgresOptions { functions, ..PostgresOptions::default() };
+    let store = PostgresStore::open(place.url().as_str(), options).await.expect("a store");
+    (Arc::new(store), Some(place))
+}
+
+mod by_function {
+    use super::{Arc, MetaStore, Place, fresh_with, run};
+
+    async fn fresh() -> (Arc<dyn MetaStore>, Option<Place>) {
+        fresh_with(true).await
+    }
+
+    store::conformance!(run, fresh);
+}
+
+mod by_statements {
+    use super::{Arc, MetaStore, Place, fresh_with, run};
+
+    async fn fresh() -> (Arc<dyn MetaStore>, Option<Place>) {
+        fresh_with(false).await
+    }
+
+    store::conformance!(run, fresh);
+}

@@ -1,0 +1,107 @@
+//! Where tests find PostgreSQL: a fresh database for each, on the server that
+//! `ASHLAR_TEST_POSTGRES` names, whose role may create databases and roles.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::UNIX_EPOCH;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+use url::Url;
+
+#[expect(clippy::disallowed_methods, reason = "only the environment knows where the server is")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The server under test, or `None`, said aloud, if there is none.
+pub(crate) fn server() -> Option<Url> {
+    let Some(url) = variable("ASHLAR_TEST_POSTGRES") else {
+        assert!(
+            variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
+            "ASHLAR_TEST_POSTGRES must name a server"
+        );
+        // Written past the capture of test output: who reads the result shall know.
+        let notice = b"NOT RUN against PostgreSQL: ASHLAR_TEST_POSTGRES is not set\n";
+        std::io::stderr().write_all(notice).expect("standard error is open");
+        return None;
+    };
+    Some(Url::parse(&url).expect("ASHLAR_TEST_POSTGRES is a URL"))
+}
+
+/// A name that no other test uses.
+fn unique() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    #[expect(clippy::disallowed_methods, reason = "a name that no earlier run has used")]
+    let now = std::time::SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("ashlar_test_{}_{}_{number}", std::process::id(), now.as_nanos())
+}
+
+/// A database of a test's own.
+pub(crate) struct Place {
+    server: Url,
+    name: String,
+}
+
+impl Place {
+    /// Makes a database on the server under test.
+    pub(crate) async fn fresh() -> Option<Place> {
+        Some(Place::on(server()?).await)
+    }
+
+    /// Makes a database on some server.
+    pub(crate) async fn on(server: Url) -> Place {
+        let name = unique();
+        run_at(&server, &format!("create database {name}")).await;
+        Place { server, name }
+    }
+
+    /// The database's URL.
+    pub(crate) fn url(&self) -> Url {
+        let mut url = self.server.clone();
+        url.set_path(&self.name);
+        url
+    }
+
+    /// Runs statements in the database.
+    pub(crate) async fn run(&self, text: &str) {
+        run_at(&self.url(), text).await;
+    }
+
+    /// Connects to the database without a store.
+    pub(crate) async fn connect(&self) -> PgConnection {
+        connect(&self.url()).await
+    }
+}
+
+async fn connect(url: &Url) -> PgConnection {
+    let options = PgConnectOptions::from_url(url).expect("a URL of PostgreSQL");
+    options.connect().await.expect("the server is there")
+}
+
+async fn run_at(url: &Url, text: &str) {
+    let mut connection = connect(url).await;
+    let done = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(&mut connection).await;
+    done.unwrap_or_else(|error| panic!("{text}: {error}"));
+    connection.close().await.expect("a goodbye");
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (server, name) = (self.server.clone(), self.name.clone());
+        // A test's own runtime may be in the middle of something.
+        let dropping = std::thread::Builder::new().spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let options = PgConnectOptions::from_url(&server).expect("a URL of PostgreSQL");
+                // A server that was killed took its databases along.
+                if let Ok(mut connection) = options.connect().await {
+                    let text = format!("drop database if exists {name} with (force)");
+                    let _ = sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut connection).await;
+                }
+            });
+        });
+        let _ = dropping.expect("a thread").join();
+    }
+}
