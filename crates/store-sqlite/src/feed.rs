@@ -41,7 +41,7 @@ pub(crate) fn rows<'a>(batches: impl Iterator<Item = (&'a [Plan], &'a [Verdict])
         let pieces = feed::pieces(plans);
         let committed = pieces.iter().zip(verdicts);
         let committed = committed.filter(|(_, verdict)| **verdict == Verdict::Committed);
-        let entry: Vec<u8> = committed.flat_map(|(piece, _)| piece).copied().collect();
+        let entry = committed.map(|(piece, _)| &piece[..]).collect::<Vec<_>>().concat();
         match rows.last_mut() {
             _ if entry.is_empty() => {}
             Some(row) if row.len() + entry.len() <= FEED_BATCH_BYTES_MAX => row.extend(entry),
