@@ -1,0 +1,77 @@
+//! The URL: which server, how to get there, and which volume on it.
+
+use redis::io::tcp::TcpSettings;
+use redis::{
+    Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError, TlsCertificates,
+};
+use store::{StoreError, StoreErrorKind};
+use url::Url;
+
+/// The name of a volume whose URL has none.
+const DEFAULT_NAME: &str = "ashlar";
+
+/// Bytes of a volume's name, at most.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Where a volume is.
+pub(crate) struct Address {
+    pub(crate) client: Client,
+    /// What every key of the volume begins with: a hash tag, so that all lie in one slot, and a
+    /// colon.
+    pub(crate) prefix: String,
+}
+
+/// Takes a URL apart.
+pub(crate) fn parse(url: &str) -> Result<Address, StoreError> {
+    let mut url = Url::parse(url).map_err(|_| malformed("it is no URL"))?;
+    if url.fragment().is_some() {
+        return Err(malformed("it has a fragment; TLS without verification is not offered"));
+    }
+    let (mut name, mut authorities) = (DEFAULT_NAME.to_owned(), None);
+    let mut others = Vec::new();
+    for (parameter, value) in url.query_pairs() {
+        match &*parameter {
+            "prefix" => name = value.into_owned(),
+            "ca" => authorities = Some(value.into_owned()),
+            "db" | "user" | "pass" => others.push((parameter.into_owned(), value.into_owned())),
+            _ => return Err(malformed("it has a parameter that means nothing here")),
+        }
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {
+        return Err(malformed("a prefix has 1 to 64 letters, digits, '.', '_' and '-'"));
+    }
+    url.set_query(None);
+    if !others.is_empty() {
+        url.query_pairs_mut().extend_pairs(others);
+    }
+    Ok(Address { client: client(url, authorities)?, prefix: format!("{{{name}}}:") })
+}
+
+fn client(url: Url, authorities: Option<String>) -> Result<Client, StoreError> {
+    let unreadable = |error: RedisError| {
+        let doing = "reading the URL of the metadata store";
+        StoreError::because(StoreErrorKind::Malformed, doing, error)
+    };
+    let connection: ConnectionInfo = url.into_connection_info().map_err(unreadable)?;
+    // The third version of the protocol is what tells of a connection's end.
+    let session = connection.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let connection = connection
+        .set_redis_settings(session)
+        .set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let Some(path) = authorities else { return Client::open(connection).map_err(unreadable) };
+    let root_cert = std::fs::read(&path).map_err(|error| {
+        let doing = format!("reading the certificates in {path}");
+        StoreError::because(StoreErrorKind::Unavailable, doing, error)
+    })?;
+    let certificates = TlsCertificates { client_tls: None, root_cert: Some(root_cert) };
+    Client::build_with_tls(connection, certificates).map_err(unreadable)
+}
+
+fn malformed(why: &str) -> StoreError {
+    let doing = format!("reading the URL of the metadata store: {why}");
+    StoreError::new(StoreErrorKind::Malformed, doing)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use store::StoreErrorKind;
+
+use super::{Address, parse};
+
+fn parsed(url: &str) -> Address {
+    parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+#[test]
+fn a_volume_has_a_name_of_its_own_or_the_usual_one() {
+    assert_eq!(parsed("redis://localhost:7000/").prefix, "{ashlar}:");
+    assert_eq!(parsed("redis://localhost/3?prefix=photos-2.b_c").prefix, "{photos-2.b_c}:");
+}
+
+#[test]
+fn the_ways_to_a_server() {
+    let plain = parsed("redis://localhost:7000/3?prefix=a");
+    let info = plain.client.get_connection_info();
+    assert_eq!((info.addr().to_string(), info.redis_settings().db()), ("localhost:7000".into(), 3));
+    assert!(info.tcp_settings().nodelay());
+    let secure = parsed("rediss://user:word@db.example/");
+    let info = secure.client.get_connection_info();
+    assert!(matches!(info.addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
+    assert_eq!(info.redis_settings().password(), Some("word"));
+    let socket = parsed("redis+unix:///run/redis.sock?db=2&pass=word&prefix=a");
+    let info = socket.client.get_connection_info();
+    assert_eq!(
+        (info.addr().to_string(), info.redis_settings().db()),
+        ("/run/redis.sock".into(), 2)
+    );
+    assert_eq!(info.redis_settings().password(), Some("word"));
+}
+
+#[test]
+fn what_is_no_url_is_malformed_and_tells_no_password() {
+    let long = format!("redis://user:hunter2@localhost/?prefix={}", "a".repeat(65));
+    let bad = [
+        "redis://user:hunter2@local host/",
+        "redis://user:hunter2@localhost/?prefix=",
+        "redis://user:hunter2@localhost/?prefix=a%7Db",
+        "redis://user:hunter2@localhost/?prefx=a",
+        "redis://user:hunter2@localhost/one",
+        "redis://user:hunter2@localhost:port/",
+        "rediss://user:hunter2@localhost/#insecure",
+        "postgres://user:hunter2@localhost/",
+        "user:hunter2@localhost",
+        &long,
+    ];
+    for url in bad {
+        let Err(error) = parse(url) else { panic!("{url} is a URL") };
+        assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    }
+    let missing = parse("rediss://user:hunter2@localhost/?ca=/nowhere/ca.pem");
+    let Err(error) = missing else { panic!("there is no such file") };
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+}

@@ -1,0 +1,142 @@
+//! Commits: a batch of plans becomes one script's arguments, and its answer the verdicts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use redis::Value as Answer;
+use store::feed::{self, FEED_BATCHES};
+use store::{Guard, Plan, StoreError, Value, Verdict, Write};
+
+use crate::connect::{Call, Links};
+use crate::error;
+use crate::program::{Keys, Known, Program};
+use crate::reply;
+
+const DOING: &str = "committing plans";
+
+/// What `commit.lua` calls guards and writes.
+mod code {
+    pub(super) const PLAN: u8 = 1;
+    pub(super) const EQUALS: u8 = 17;
+    pub(super) const ABSENT: u8 = 18;
+    pub(super) const PRESENT: u8 = 19;
+    pub(super) const EMPTY: u8 = 20;
+    pub(super) const PUT: u8 = 21;
+    pub(super) const DELETE: u8 = 22;
+    pub(super) const TELL: u8 = 23;
+    pub(super) const ADD: u8 = 24;
+    pub(super) const MAX: u8 = 25;
+    pub(super) const SET: u8 = 26;
+}
+
+/// Entries that `commit.lua` leaves in the feed, at least.
+const FEED_ENTRIES: usize = 4_096;
+const _: () = assert!(FEED_ENTRIES > FEED_BATCHES);
+
+/// Decides plans. The call goes on whether or not anybody waits for it.
+pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+    let call = {
+        let pieces = feed::pieces(plans);
+        let program = program(plans, &pieces);
+        Call::script(links, &links.scripts.commit, program.arguments(), DOING).commits()
+    };
+    let answer = links.call(call).await?;
+    verdicts(plans, answer)
+}
+
+fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
+    let mut program = Program::over(keys(plans));
+    // Plans of one batch guard the same records, mostly.
+    let mut expected: HashMap<&[u8], u16> = HashMap::new();
+    for (plan, piece) in plans.iter().zip(pieces) {
+        let told = usize::from(!piece.is_empty());
+        let count = |items: usize| u16::try_from(items).expect("limits keep plans short");
+        program.step(code::PLAN, count(plan.guards.len()), count(plan.writes.len() + told));
+        for guard in &plan.guards {
+            match guard {
+                Guard::Equals(key, value) => {
+                    let key = program.record(key);
+                    let value =
+                        *expected.entry(value).or_insert_with(|| program.argument(&value[..]));
+                    program.step(code::EQUALS, key, value);
+                }
+                Guard::Absent(key) => program.step(code::ABSENT, program.record(key), 0),
+                Guard::Present(key) => program.step(code::PRESENT, program.record(key), 0),
+                Guard::Empty(start, end) => {
+                    let range = program.range(start, end);
+                    program.step(code::EMPTY, range, 0);
+                }
+            }
+        }
+        for write in &plan.writes {
+            put_write(&mut program, write);
+        }
+        if told == 1 {
+            let piece = program.argument(&piece[..]);
+            program.step(code::TELL, piece, 0);
+        }
+    }
+    program
+}
+
+fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
+    let (code, tally, number) = match write {
+        Write::Put(key, value) => {
+            let value = program.argument(&value[..]);
+            return program.step(code::PUT, program.record(key), value);
+        }
+        Write::Delete(key) => return program.step(code::DELETE, program.record(key), 0),
+        Write::Add(tally, by) => (code::ADD, tally, *by),
+        Write::Max(tally, least) => (code::MAX, tally, *least),
+        Write::Set(tally, number) => (code::SET, tally, *number),
+        Write::Clear(tally) => (code::SET, tally, 0),
+    };
+    let number = program.argument(number.to_string().into_bytes());
+    program.step(code, program.tally(&tally.0), number);
+}
+
+fn keys(plans: &[Plan]) -> Keys<'_> {
+    let mut keys = Keys::default();
+    for plan in plans {
+        for guard in &plan.guards {
+            match guard {
+                Guard::Equals(key, _) | Guard::Absent(key) => keys.record(key, Known::Record),
+                Guard::Present(key) => keys.record(key, Known::Presence),
+                Guard::Empty(..) => {}
+            }
+        }
+        for write in &plan.writes {
+            match write {
+                Write::Put(key, _) | Write::Delete(key) => keys.record(key, Known::Nothing),
+                Write::Add(tally, _)
+                | Write::Max(tally, _)
+                | Write::Set(tally, _)
+                | Write::Clear(tally) => keys.tally(&tally.0),
+            }
+        }
+    }
+    keys
+}
+
+/// Reads plan, guard and record met of each refusal.
+fn verdicts(plans: &[Plan], answer: Answer) -> Result<Vec<Verdict>, StoreError> {
+    // The script has run. What cannot be read is no reason to say that it did not.
+    let garbled = || {
+        let kind = store::StoreErrorKind::Unknown;
+        StoreError::because(kind, DOING, error::garbled(DOING))
+    };
+    let mut verdicts = vec![Verdict::Committed; plans.len()];
+    let mut refusals = reply::list(answer).ok_or_else(garbled)?.into_iter();
+    while let Some(plan) = refusals.next() {
+        let (Some(guard), Some(met)) = (refusals.next(), refusals.next()) else {
+            return Err(garbled());
+        };
+        let (Some(plan), Some(guard)) = (reply::index(&plan), reply::index(&guard)) else {
+            return Err(garbled());
+        };
+        let found: Option<Value> = reply::bytes(met).ok_or_else(garbled)?;
+        *verdicts.get_mut(plan).ok_or_else(garbled)? = Verdict::Refused { guard, found };
+    }
+    Ok(verdicts)
+}

@@ -1,0 +1,277 @@
+//! Connections, and the one way in which anything is asked of the server.
+//!
+//! Calls share a few connections, on which requests and answers follow each other in order. A call
+//! runs in a task of the store: a caller that goes away does not disturb the others. A connection
+//! that ended, or that failed to answer in time, is never used again; the next call makes another.
+//! No call is sent twice, but for one that the server did not know the script of.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, RedisError, Script, Value};
+use store::{StoreError, StoreErrorKind};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::address::Address;
+use crate::error::{self, Effect};
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a call waits for a connection.
+const LINK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a call waits for its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a request from which on it takes the last connection, so that small ones need not wait
+/// behind it.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// The scripts, as the server knows them.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) open: Arc<Script>,
+    pub(crate) read: Arc<Script>,
+    pub(crate) commit: Arc<Script>,
+    pub(crate) changes: Arc<Script>,
+    pub(crate) snapshot: Arc<Script>,
+}
+
+macro_rules! script {
+    ($file:literal) => {
+        Arc::new(Script::new(concat!(include_str!("prelude.lua"), include_str!($file))))
+    };
+}
+
+impl Scripts {
+    fn new() -> Scripts {
+        Scripts {
+            open: script!("open.lua"),
+            read: script!("read.lua"),
+            commit: script!("commit.lua"),
+            changes: script!("changes.lua"),
+            snapshot: script!("snapshot.lua"),
+        }
+    }
+}
+
+/// Something to ask of the server.
+#[derive(Debug)]
+pub(crate) struct Call {
+    command: Cmd,
+    script: Option<Arc<Script>>,
+    bytes: usize,
+    doing: &'static str,
+    effect: Effect,
+}
+
+impl Call {
+    /// A command that changes nothing.
+    pub(crate) fn command(command: Cmd, doing: &'static str) -> Call {
+        Call { command, script: None, bytes: 0, doing, effect: Effect::None }
+    }
+
+    /// A script with its arguments.
+    pub(crate) fn script<'a>(
+        links: &Links,
+        script: &Arc<Script>,
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+        doing: &'static str,
+    ) -> Call {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(script.get_hash()).arg("1").arg(&links.prefix);
+        let mut bytes = 0;
+        for argument in arguments {
+            bytes += argument.len();
+            command.arg(argument);
+        }
+        Call { command, script: Some(Arc::clone(script)), bytes, doing, effect: Effect::None }
+    }
+
+    /// The same, as one that changes the volume.
+    pub(crate) fn commits(self) -> Call {
+        Call { effect: Effect::Commits, ..self }
+    }
+}
+
+/// A connection, and whether it has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    connection: MultiplexedConnection,
+    ended: Arc<AtomicBool>,
+}
+
+impl Link {
+    fn is_alive(&self) -> bool {
+        !self.ended.load(Ordering::Acquire)
+    }
+
+    /// Sends a call, and waits for its answer.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Value, StoreError> {
+        let mut connection = self.connection.clone();
+        let mut answer: Result<Value, RedisError> = call.command.query_async(&mut connection).await;
+        if let (Err(error), Some(script)) = (&answer, &call.script)
+            && error.code() == Some("NOSCRIPT")
+        {
+            // Nothing has happened yet, whatever becomes of this.
+            let loaded = script.load_async(&mut connection).await;
+            loaded.map_err(|error| self.failed(error, call.doing, Effect::None))?;
+            answer = call.command.query_async(&mut connection).await;
+        }
+        answer.map_err(|error| self.failed(error, call.doing, call.effect))
+    }
+
+    fn failed(&self, error: RedisError, doing: &str, effect: Effect) -> StoreError {
+        if !error::is_answer(&error) {
+            self.ended.store(true, Ordering::Release);
+        }
+        error::after_sending(error, doing, effect)
+    }
+}
+
+/// The connections of a store.
+pub(crate) struct Links {
+    client: Client,
+    /// What every key of the volume begins with.
+    pub(crate) prefix: String,
+    pub(crate) scripts: Scripts,
+    slots: Vec<Mutex<Option<Link>>>,
+    next: AtomicUsize,
+    tasks: TaskTracker,
+    closed: AtomicBool,
+}
+
+impl fmt::Debug for Links {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.client.get_connection_info().addr();
+        write!(f, "Links({address}, {}, {})", self.prefix, self.slots.len())
+    }
+}
+
+impl Links {
+    pub(crate) fn new(address: Address, connections: usize) -> Links {
+        Links {
+            client: address.client,
+            prefix: address.prefix,
+            scripts: Scripts::new(),
+            slots: (0..connections.max(1)).map(|_| Mutex::new(None)).collect(),
+            next: AtomicUsize::new(0),
+            tasks: TaskTracker::new(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks something of the server, in a task that ends even if nobody waits for it.
+    pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Result<Value, StoreError> {
+        let links = Arc::clone(self);
+        let (doing, effect) = (call.doing, call.effect);
+        let task = self.tasks.spawn(async move {
+            let link = links.link(call.bytes, call.doing).await?;
+            link.call(&call).await
+        });
+        task.await.unwrap_or_else(|_| {
+            let kind = match effect {
+                Effect::None => StoreErrorKind::Unavailable,
+                Effect::Commits => StoreErrorKind::Unknown,
+            };
+            Err(StoreError::new(kind, format!("{doing}: the runtime is shutting down")))
+        })
+    }
+
+    /// Asks for something that the server may refuse.
+    pub(crate) async fn ask(
+        &self,
+        command: &Cmd,
+        doing: &str,
+    ) -> Result<Result<Value, RedisError>, StoreError> {
+        let link = self.link(0, doing).await?;
+        match command.query_async(&mut link.connection.clone()).await {
+            Err(error) if !error::is_answer(&error) => Err(link.failed(error, doing, Effect::None)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// A connection to use now; one is made if the one whose turn it is has ended.
+    async fn link(&self, bytes: usize, doing: &str) -> Result<Link, StoreError> {
+        let small = self.slots.len().saturating_sub(1).max(1);
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % small;
+        let slot = if bytes >= LARGE_BYTES { self.slots.last() } else { self.slots.get(turn) };
+        let Some(slot) = slot else { return Err(error::closed(doing)) };
+        let found = timeout(LINK_TIMEOUT, async {
+            let mut slot = slot.lock().await;
+            if self.closed.load(Ordering::Acquire) {
+                return Err(error::closed(doing));
+            }
+            if let Some(link) = slot.as_ref().filter(|link| link.is_alive()) {
+                return Ok(link.clone());
+            }
+            *slot = None;
+            let link = self.connect(doing).await?;
+            Ok(slot.insert(link).clone())
+        });
+        found.await.unwrap_or_else(|_| {
+            let doing = format!("{doing}: waiting for a connection");
+            Err(StoreError::new(StoreErrorKind::Unavailable, doing))
+        })
+    }
+
+    /// A new connection, to a server that is a master: a replica would answer with what was.
+    pub(crate) async fn connect(&self, doing: &str) -> Result<Link, StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(error::closed(doing));
+        }
+        let ended = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ended);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT))
+            .set_push_sender(move |push: PushInfo| {
+                if push.kind == PushKind::Disconnection {
+                    told.store(true, Ordering::Release);
+                }
+                Ok::<(), redis::aio::SendError>(())
+            });
+        let unreachable = |error| error::unreachable(doing, error);
+        let connecting = async {
+            let connection = self.client.get_multiplexed_async_connection_with_config(&config);
+            let mut connection = connection.await.map_err(unreachable)?;
+            let mut role = redis::cmd("INFO");
+            let role: Result<String, _> =
+                role.arg("replication").query_async(&mut connection).await;
+            if !role.map_err(unreachable)?.lines().any(|line| line.trim_end() == "role:master") {
+                let doing = format!(
+                    "{doing}: the server is a replica, and may answer with what is no longer true"
+                );
+                return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
+            }
+            Ok(Link { connection, ended })
+        };
+        timeout(LINK_TIMEOUT, connecting).await.unwrap_or_else(|_| {
+            let doing = format!("{doing}: connecting to the server took too long");
+            Err(StoreError::new(StoreErrorKind::Unavailable, doing))
+        })
+    }
+
+    /// Sees to it that something is sent, if there is still somebody to do it.
+    pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            self.tasks.spawn_on(work, &runtime);
+        }
+    }
+
+    /// Waits for what is under way, and lets go of every connection.
+    pub(crate) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.tasks.close();
+        self.tasks.wait().await;
+        for slot in &self.slots {
+            *slot.lock().await = None;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What errors of the server and of the way there mean for a caller.
+
+use redis::RedisError;
+use store::{StoreError, StoreErrorKind};
+
+/// Answers of a server that has not begun a command, or not got to a script's first change. All
+/// others may come from the middle of a script.
+const DEFINITE: &[&str] = &[
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "MOVED",
+    "NOAUTH",
+    "NOREPLICAS",
+    "NOSCRIPT",
+    "OOM",
+    "READONLY",
+];
+
+/// What a call does, as far as its errors are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It may be sent again.
+    None,
+    /// It changes the volume, once it has arrived.
+    Commits,
+}
+
+/// What an error means once a command may have been sent.
+pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
+    match error.code() {
+        Some(code) if DEFINITE.contains(&code) => StoreErrorKind::Unavailable,
+        Some("WRONGTYPE") if effect == Effect::None => StoreErrorKind::Corrupt,
+        _ if effect == Effect::Commits => StoreErrorKind::Unknown,
+        _ => StoreErrorKind::Unavailable,
+    }
+}
+
+/// Whether a connection is still in step after this error: the server answered.
+pub(crate) fn is_answer(error: &RedisError) -> bool {
+    error.code().is_some()
+}
+
+/// An error of a command that may have been sent.
+pub(crate) fn after_sending(error: RedisError, doing: &str, effect: Effect) -> StoreError {
+    StoreError::because(kind(&error, effect), doing, error)
+}
+
+/// An error of getting to the server, with nothing sent that matters.
+pub(crate) fn unreachable(doing: &str, error: RedisError) -> StoreError {
+    StoreError::because(
+        StoreErrorKind::Unavailable,
+        format!("{doing}: connecting to the server"),
+        error,
+    )
+}
+
+/// The answer has another shape than what was asked for.
+pub(crate) fn garbled(doing: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: reading the server's answer"))
+}
+
+/// What every call says after `close`.
+pub(crate) fn closed(doing: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: the store is closed"))
+}
+
+#[cfg(test)]
+mod tests;

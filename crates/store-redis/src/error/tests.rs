@@ -1,0 +1,49 @@
+use redis::{RedisError, ServerError, Value};
+use store::StoreErrorKind::{Corrupt, Unavailable, Unknown};
+
+use super::{Effect, is_answer, kind};
+
+/// The error that the driver makes of a line of the server.
+fn answered(line: &str) -> RedisError {
+    let answer = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("an answer");
+    let Value::ServerError(error) = answer else { panic!("{line} is no error") };
+    ServerError::into(error)
+}
+
+#[test]
+fn answers_from_before_the_first_change_are_definite() {
+    let definite = [
+        "NOSCRIPT No matching script. Please use EVAL.",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "BUSY Redis is busy running a script.",
+        "LOADING Redis is loading the dataset in memory",
+        "READONLY You can't write against a read only replica.",
+        "MISCONF Errors writing to the AOF file: No space left on device",
+        "MASTERDOWN Link with MASTER is down",
+        "CLUSTERDOWN The cluster is down",
+    ];
+    for line in definite {
+        let error = answered(line);
+        assert!(is_answer(&error), "{line}");
+        assert_eq!(kind(&error, Effect::Commits), Unavailable, "{line}");
+        assert_eq!(kind(&error, Effect::None), Unavailable, "{line}");
+    }
+}
+
+#[test]
+fn answers_that_may_come_from_the_middle_are_not() {
+    for line in ["ERR unknown", "NOPERM this user has no permissions", "WRONGTYPE Operation"] {
+        assert_eq!(kind(&answered(line), Effect::Commits), Unknown, "{line}");
+    }
+    assert_eq!(kind(&answered("WRONGTYPE Operation"), Effect::None), Corrupt);
+}
+
+#[test]
+fn no_answer_leaves_a_commit_in_doubt_and_the_connection_too() {
+    for cause in [std::io::ErrorKind::TimedOut, std::io::ErrorKind::ConnectionReset] {
+        let error = RedisError::from(std::io::Error::from(cause));
+        assert!(!is_answer(&error));
+        assert_eq!(kind(&error, Effect::Commits), Unknown);
+        assert_eq!(kind(&error, Effect::None), Unavailable);
+    }
+}

@@ -1,0 +1,14 @@
+use super::{ID_BYTES, take_apart};
+
+#[test]
+fn a_position_has_a_volume_and_a_name() {
+    let bytes = [&[7; ID_BYTES][..], &5_u64.to_be_bytes(), &u64::MAX.to_be_bytes()].concat();
+    assert_eq!(take_apart(&bytes), Some(([7; ID_BYTES], format!("5-{}", u64::MAX))));
+}
+
+#[test]
+fn what_has_another_length_is_none() {
+    for length in (0..60).filter(|length| *length != ID_BYTES + 16) {
+        assert_eq!(take_apart(&vec![0; length]), None, "{length}");
+    }
+}

@@ -1,0 +1,166 @@
+//! The metadata store in Redis or Valkey.
+//!
+//! A call is one script: Redis runs scripts one after the other and none beside another, so that a
+//! read is one snapshot and a batch is decided without neighbours. Scripts are not undone when they
+//! fail. Hence they look first and change afterwards, with commands that cannot fail, and the one
+//! thing that Redis may still refuse, memory, it refuses before a script's first change.
+//!
+//! All keys of a volume begin with one hash tag. A space's records are the fields of one hash. An
+//! ordered space has a sorted set beside it for each partition, so that small directories take few
+//! bytes. `prelude.lua` has the list.
+//!
+//! This crate knows keys, values and integers. It does not know what they mean.
+
+mod address;
+mod commit;
+mod connect;
+mod error;
+mod feed;
+mod open;
+mod program;
+mod read;
+mod reply;
+mod snapshot;
+mod walk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
+    Space, StoreError, TallyPage, Verdict,
+};
+
+use crate::connect::Links;
+
+/// What one call may carry. Redis serves nobody else while a script runs, so one is kept to a few
+/// milliseconds.
+pub(crate) const LIMITS: Limits = Limits {
+    key_bytes: 1_100 + Key::PREFIX_BYTES,
+    value_bytes: 1 << 20,
+    plan_items: 4_096,
+    plan_bytes: 4 << 20,
+    batch_plans: 256,
+    batch_items: 4_096,
+    batch_bytes: 8 << 20,
+    reads: 2_048,
+    range_records: 10_000,
+};
+
+/// Connections that calls are spread over, unless told otherwise.
+pub const CONNECTIONS: usize = 3;
+
+/// How long a snapshot waits for its reader to ask for the next page, unless told otherwise.
+pub const SNAPSHOT_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct RedisOptions {
+    /// Accept a server whose settings may lose what was acknowledged. The store then says that it
+    /// is [`Durability::Relaxed`].
+    pub relaxed: bool,
+    /// Connections that calls are spread over; at least one. A snapshot has one of its own besides.
+    pub connections: usize,
+    /// How long a snapshot waits for its reader. While one is open, Redis keeps the old bytes of
+    /// every record that is changed.
+    pub snapshot_patience: Duration,
+}
+
+impl Default for RedisOptions {
+    fn default() -> RedisOptions {
+        RedisOptions {
+            relaxed: false,
+            connections: CONNECTIONS,
+            snapshot_patience: SNAPSHOT_PATIENCE,
+        }
+    }
+}
+
+/// A metadata store in a Redis or Valkey server.
+#[derive(Debug)]
+pub struct RedisStore {
+    links: Arc<Links>,
+    durability: Durability,
+    /// The first bytes of every position in this volume's feed.
+    id: [u8; feed::ID_BYTES],
+    options: RedisOptions,
+}
+
+impl RedisStore {
+    /// Opens the volume that a URL names, making it if there is none:
+    /// `redis://[user:password@]host[:port][/db][?prefix=NAME]`.
+    ///
+    /// - `rediss://` speaks TLS and believes the certificates that the system believes, or the
+    ///   authorities in the PEM file that `ca=PATH` names, instead.
+    /// - `redis+unix:///path/to/socket[?db=N&user=U&pass=P]` goes to a socket of this machine.
+    /// - `prefix` tells volumes of one server apart: 1 to 64 letters, digits, `.`, `_` and `-`;
+    ///   `ashlar` if there is none.
+    ///
+    /// # Errors
+    /// [`store::StoreErrorKind::Unavailable`] if the server cannot be reached, is not a master, is
+    /// older than Redis 7.0 or a cluster, or, unless `options.relaxed`, if its settings may lose
+    /// what was acknowledged; [`store::StoreErrorKind::Corrupt`] if the volume has a newer format
+    /// or is none; [`store::StoreErrorKind::Malformed`] if the URL is none. No error tells a
+    /// password.
+    pub async fn open(url: &str, options: RedisOptions) -> Result<RedisStore, StoreError> {
+        let address = address::parse(url)?;
+        let links = Arc::new(Links::new(address, options.connections));
+        let opened = open::open(&links, options.relaxed).await?;
+        Ok(RedisStore { links, durability: opened.durability, id: opened.id, options })
+    }
+}
+
+#[async_trait]
+impl MetaStore for RedisStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        LIMITS.check_read(reads)?;
+        read::read(&self.links, reads).await
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        LIMITS.check_commit(plans)?;
+        commit::commit(&self.links, plans).await
+    }
+
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        walk::records(&self.links, space, resume, limit).await
+    }
+
+    async fn walk_tallies(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<TallyPage, StoreError> {
+        walk::tallies(&self.links, space, resume, limit).await
+    }
+
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        feed::changes(&self.links, self.id, since).await
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        let snapshot =
+            snapshot::RedisSnapshot::open(&self.links, self.options.snapshot_patience).await?;
+        Ok(Box::new(snapshot))
+    }
+
+    async fn close(&self) {
+        self.links.close().await;
+    }
+}

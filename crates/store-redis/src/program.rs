@@ -1,0 +1,165 @@
+//! What a script is told: steps of a few bytes, which refer to its arguments by index.
+//!
+//! A key stands among the arguments once, however many steps name it, beside the other keys of its
+//! space: a script can then ask for all of them with one command.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use store::Key;
+
+use crate::LIMITS;
+
+/// Fields that a script asks for with one command, at most. Lua has a limit on arguments.
+const GROUP_FIELDS_MAX: usize = 1_000;
+
+/// The index of a script's first argument behind its program and its groups.
+const FIRST: usize = 3;
+
+/// What is to be known of a key before the first step; the more, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Known {
+    /// Nothing: the record is only written.
+    Nothing,
+    /// Whether there is such a record.
+    Presence,
+    /// A record's bytes.
+    Record,
+    /// A tally.
+    Tally,
+}
+
+impl Known {
+    /// The same, as scripts name it.
+    fn code(self) -> u8 {
+        match self {
+            Known::Nothing => b'n',
+            Known::Presence => b'p',
+            Known::Record => b'r',
+            Known::Tally => b't',
+        }
+    }
+}
+
+/// Keys that a program will name.
+#[derive(Debug, Default)]
+pub(crate) struct Keys<'a> {
+    records: BTreeMap<&'a Key, Known>,
+    tallies: BTreeMap<&'a Key, Known>,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn record(&mut self, key: &'a Key, known: Known) {
+        let slot = self.records.entry(key).or_insert(known);
+        *slot = known.max(*slot);
+    }
+
+    pub(crate) fn tally(&mut self, key: &'a Key) {
+        self.tallies.insert(key, Known::Tally);
+    }
+}
+
+/// A script's arguments, as far as they are known.
+#[derive(Debug)]
+pub(crate) struct Program<'a> {
+    steps: Vec<u8>,
+    groups: Vec<u8>,
+    arguments: Vec<Cow<'a, [u8]>>,
+    records: BTreeMap<&'a Key, u16>,
+    tallies: BTreeMap<&'a Key, u16>,
+}
+
+impl<'a> Program<'a> {
+    /// A program that knows its keys, and has no steps yet.
+    pub(crate) fn over(keys: Keys<'a>) -> Program<'a> {
+        let mut program = Program {
+            steps: Vec::new(),
+            groups: Vec::new(),
+            arguments: Vec::new(),
+            records: BTreeMap::new(),
+            tallies: BTreeMap::new(),
+        };
+        let mut all: Vec<(Known, &Key)> =
+            keys.records.into_iter().chain(keys.tallies).map(|(key, known)| (known, key)).collect();
+        // Stable, so that keys stay in order within each kind.
+        all.sort_by_key(|(known, _)| *known);
+        let alike = |one: &(Known, &Key), other: &(Known, &Key)| {
+            one.0 == other.0 && one.1.space() == other.1.space()
+        };
+        for group in all.chunk_by(alike).flat_map(|group| group.chunks(GROUP_FIELDS_MAX)) {
+            let Some((known, first)) = group.first() else { continue };
+            program.groups.extend([known.code(), first.space().0]);
+            program.groups.extend(program.next_index().to_be_bytes());
+            for (known, key) in group {
+                let indices = match known {
+                    Known::Tally => &mut program.tallies,
+                    _ => &mut program.records,
+                };
+                indices.insert(key, index_of(program.arguments.len()));
+                program.arguments.push(Cow::Borrowed(key.as_bytes().get(1..).unwrap_or_default()));
+            }
+            program.groups.extend((program.next_index() - 1).to_be_bytes());
+        }
+        program
+    }
+
+    /// The index that the next argument will have.
+    fn next_index(&self) -> u16 {
+        index_of(self.arguments.len())
+    }
+
+    /// Adds an argument, and says its index.
+    pub(crate) fn argument(&mut self, argument: impl Into<Cow<'a, [u8]>>) -> u16 {
+        let index = self.next_index();
+        self.arguments.push(argument.into());
+        index
+    }
+
+    /// The index of a record's key.
+    pub(crate) fn record(&self, key: &Key) -> u16 {
+        *self.records.get(key).expect("every record that a step names was announced")
+    }
+
+    /// The index of a tally's key.
+    pub(crate) fn tally(&self, key: &Key) -> u16 {
+        *self.tallies.get(key).expect("every tally that a step names was announced")
+    }
+
+    /// Adds arguments for a range: where it lies, and its bounds within the partition. Says the
+    /// index of the first.
+    pub(crate) fn range(&mut self, start: &'a Key, end: &'a Key) -> u16 {
+        let place = start.as_bytes().get(..Key::PREFIX_BYTES).unwrap_or_default();
+        let index = self.argument(place);
+        self.argument([b"[", start.suffix()].concat());
+        let whole = start.partition() != end.partition();
+        self.argument(if whole { b"+".to_vec() } else { [b"(", end.suffix()].concat() });
+        index
+    }
+
+    /// Adds a step of five bytes.
+    pub(crate) fn step(&mut self, code: u8, first: u16, second: u16) {
+        self.steps.push(code);
+        self.steps.extend(first.to_be_bytes());
+        self.steps.extend(second.to_be_bytes());
+    }
+
+    /// Adds two more bytes to a step.
+    pub(crate) fn two_more(&mut self, bytes: [u8; 2]) {
+        self.steps.extend(bytes);
+    }
+
+    /// Everything that the script is told, in order.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+        [&self.steps[..], &self.groups[..]]
+            .into_iter()
+            .chain(self.arguments.iter().map(|argument| &**argument))
+    }
+}
+
+fn index_of(position: usize) -> u16 {
+    // Every guard, write and question adds at most five arguments.
+    const ITEMS: usize =
+        if LIMITS.batch_items > LIMITS.reads { LIMITS.batch_items } else { LIMITS.reads };
+    const _: () = assert!(5 * ITEMS + LIMITS.batch_plans + FIRST < u16::MAX as usize);
+    u16::try_from(position + FIRST).expect("limits keep the number of arguments below 2^16")
+}

@@ -1,0 +1,99 @@
+//! Reads: questions become one script's arguments, and its answer what was found.
+
+use std::sync::Arc;
+
+use redis::Value as Answer;
+use store::{Entry, Follow, Found, Key, Read, StoreError};
+
+use crate::connect::{Call, Links};
+use crate::error;
+use crate::program::{Keys, Known, Program};
+use crate::reply;
+
+const DOING: &str = "reading";
+
+/// What `read.lua` calls questions.
+mod code {
+    pub(super) const FETCHED: u8 = 1;
+    pub(super) const RANGE: u8 = 3;
+}
+
+/// Answers questions from one instant.
+pub(crate) async fn read(links: &Arc<Links>, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    let call = Call::script(links, &links.scripts.read, program(reads).arguments(), DOING);
+    let answer = links.call(call).await?;
+    let garbled = || error::garbled(DOING);
+    let mut answers = reply::list(answer).ok_or_else(garbled)?.into_iter();
+    reads.iter().map(|read| found(read, &mut answers).ok_or_else(garbled)).collect()
+}
+
+fn program(reads: &[Read]) -> Program<'_> {
+    let mut keys = Keys::default();
+    for read in reads {
+        match read {
+            Read::Record { key, .. } => keys.record(key, Known::Record),
+            Read::Tally(tally) => keys.tally(&tally.0),
+            Read::Range { .. } => {}
+        }
+    }
+    let mut program = Program::over(keys);
+    for read in reads {
+        match read {
+            Read::Record { key, follow } => {
+                let key = program.record(key);
+                step(&mut program, code::FETCHED, key, follow.as_ref());
+            }
+            Read::Tally(tally) => {
+                let tally = program.tally(&tally.0);
+                step(&mut program, code::FETCHED, tally, None);
+            }
+            Read::Range { start, end, limit, follow } => {
+                let range = program.range(start, end);
+                program.argument(limit.to_string().into_bytes());
+                step(&mut program, code::RANGE, range, follow.as_ref());
+            }
+        }
+    }
+    program
+}
+
+fn step<'a>(program: &mut Program<'a>, code: u8, index: u16, follow: Option<&'a Follow>) {
+    let prefix = follow.map_or(0, |follow| program.argument(&follow.prefix[..]));
+    program.step(code, index, prefix);
+    program.two_more(follow.map_or([0, 0], |follow| [follow.offset, follow.length]));
+}
+
+/// Reads the answer to one question off the front of the answers.
+fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Found> {
+    match read {
+        Read::Record { key, follow } => {
+            let value = reply::bytes(answers.next()?)?;
+            let target = match follow {
+                Some(_) => reply::bytes(answers.next()?)?,
+                None => None,
+            };
+            Some(Found::Record(value.map(|value| Entry { key: key.clone(), value, target })))
+        }
+        Read::Tally(_) => reply::tally(answers.next()?).map(Found::Tally),
+        Read::Range { start, follow, .. } => {
+            let suffixes = reply::list(answers.next()?)?;
+            let values = reply::list(answers.next()?)?;
+            let mut targets = reply::list(answers.next()?)?.into_iter();
+            if suffixes.len() != values.len() {
+                return None;
+            }
+            let entry = |(suffix, value)| {
+                let target = match follow {
+                    Some(_) => reply::bytes(targets.next()?)?,
+                    None => None,
+                };
+                let suffix = reply::bytes(suffix)??;
+                let key = Key::new(start.space(), start.partition(), &suffix);
+                // A suffix without its record is damage, and no answer.
+                Some(Entry { key, value: reply::bytes(value)??, target })
+            };
+            let entries: Option<Vec<Entry>> = suffixes.into_iter().zip(values).map(entry).collect();
+            entries.map(Found::Range)
+        }
+    }
+}

@@ -1,0 +1,49 @@
+-- What the reader of a snapshot asks for; ARGV[1] says which.
+local verb, id = A[1], A[2]
+if verb == 'open' then
+  -- ARGV[2] is how long it lasts without its reader, in ms; ARGV[3] how many may be open.
+  if #open_snapshots() >= tonumber(A[3]) then return false end
+  local time = call('TIME')
+  local new = time[1] .. '.' .. time[2] .. '.' .. decimal(call('HINCRBY', P .. 'm', 'snapshots', 1))
+  call('ZADD', P .. 's', decimal(milliseconds() + tonumber(A[2])), new)
+  local spaces = { '', '' }
+  for number, kind in ipairs({ 'r', 't' }) do
+    for space = 0, 255 do
+      if call('EXISTS', P .. kind .. char(space)) == 1 then
+        spaces[number] = spaces[number] .. char(space)
+      end
+    end
+  end
+  return { new, spaces[1], spaces[2] }
+end
+if verb == 'close' then
+  let_go(id)
+  return true
+end
+-- ARGV[2] is the snapshot, ARGV[3] how much longer it lasts, ARGV[4] 'r' or 't' and a space.
+if not call('ZSCORE', P .. 's', id) then return false end
+call('ZADD', P .. 's', 'XX', decimal(milliseconds() + tonumber(A[3])), id)
+if verb == 'saved' or verb == 'keys' then
+  -- Some keys that are there now, or that were there when somebody changed them, after ARGV[5].
+  local name = P .. (verb == 'saved' and ('c' .. id) or '') .. A[4]
+  local page = call('HSCAN', name, A[5], 'COUNT', 1000)
+  local keys = {}
+  for at = 1, #page[2], 2 do keys[#keys + 1] = page[2][at] end
+  return { page[1], keys }
+end
+-- The values of the keys from ARGV[6] on, as they were; fewer if they have more bytes than ARGV[5].
+local PAGE = 64
+local answers, bytes_left = {}, tonumber(A[5])
+for from = 6, #A, PAGE do
+  local to = math.min(from + PAGE - 1, #A)
+  local values = call('HMGET', P .. A[4], unpack(A, from, to))
+  local saved = call('HMGET', P .. 'c' .. id .. A[4], unpack(A, from, to))
+  for index, value in ipairs(values) do
+    local was = saved[index]
+    if was then value = byte(was) == 43 and sub(was, 2) end
+    answers[#answers + 1] = value
+    bytes_left = bytes_left - (value and #value or 0)
+  end
+  if bytes_left < 0 then break end
+end
+return answers

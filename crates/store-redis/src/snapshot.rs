@@ -1,0 +1,219 @@
+//! Snapshots: the volume as it was, while others go on.
+//!
+//! While one is open, whoever changes a record or tally first puts its old bytes aside, unless
+//! they are there already; the script of a commit does so. The reader takes one space at a time: it
+//! gathers the keys of the space, those of the present first and those put aside after, which
+//! together are all that were there; sorts them; and asks for their old bytes where there are some.
+//! The keys of one space are what it holds in memory.
+//!
+//! A snapshot ends at the server when its reader stays away for too long, by the server's clock.
+//! Whoever ends one does so within a script. So a page is either right or an error.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Value as Answer;
+use store::{Key, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, Value};
+
+use crate::connect::{Call, Link, Links};
+use crate::{LIMITS, error, reply, walk};
+
+/// Snapshots of one volume that may be open at the same time: commits do more work for each.
+const SNAPSHOTS_MAX: usize = 8;
+
+/// Bytes of values that one answer holds, about.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// Values that one script looks up, at most.
+const PAGE_VALUES_MAX: usize = 1_000;
+
+const DOING: &str = "reading a snapshot";
+
+/// An open snapshot.
+#[derive(Debug)]
+pub(crate) struct RedisSnapshot {
+    reader: Reader,
+    records: Walk,
+    tallies: Walk,
+}
+
+/// Who asks the server for pages of a snapshot.
+#[derive(Debug)]
+struct Reader {
+    links: Arc<Links>,
+    link: Link,
+    id: String,
+    patience: String,
+}
+
+/// How far the reader has got with records or tallies.
+#[derive(Debug)]
+struct Walk {
+    /// What scripts call them.
+    kind: u8,
+    /// The space of `fields`.
+    space: Space,
+    /// What is still to be read of the space, in order.
+    fields: VecDeque<Vec<u8>>,
+    /// The spaces after it.
+    spaces: VecDeque<u8>,
+}
+
+impl Walk {
+    fn over(kind: u8, spaces: Vec<u8>) -> Walk {
+        Walk { kind, space: Space(0), fields: VecDeque::new(), spaces: spaces.into() }
+    }
+
+    fn place(&self) -> [u8; 2] {
+        [self.kind, self.space.0]
+    }
+}
+
+impl RedisSnapshot {
+    /// Takes a snapshot, over a connection of its own.
+    pub(crate) async fn open(
+        links: &Arc<Links>,
+        patience: Duration,
+    ) -> Result<RedisSnapshot, StoreError> {
+        const DOING: &str = "taking a snapshot";
+        let link = links.connect(DOING).await?;
+        let patience = patience.as_millis().max(1).to_string();
+        let most = SNAPSHOTS_MAX.to_string();
+        let arguments = [&b"open"[..], patience.as_bytes(), most.as_bytes()];
+        let call = Call::script(links, &links.scripts.snapshot, arguments, DOING);
+        let answer = link.call(&call).await?;
+        if answer == Answer::Nil {
+            let doing = format!("{DOING}: {SNAPSHOTS_MAX} are open already");
+            return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
+        }
+        let parts = reply::list(answer).and_then(|parts| <[Answer; 3]>::try_from(parts).ok());
+        let garbled = || error::garbled(DOING);
+        let [id, records, tallies] = parts.ok_or_else(garbled)?;
+        let id = reply::text(id).ok_or_else(garbled)?;
+        let spaces = |answer| reply::bytes(answer).flatten().map(Vec::from).ok_or_else(garbled);
+        Ok(RedisSnapshot {
+            reader: Reader { links: Arc::clone(links), link, id, patience },
+            records: Walk::over(b'r', spaces(records)?),
+            tallies: Walk::over(b't', spaces(tallies)?),
+        })
+    }
+}
+
+impl Reader {
+    /// The fields of the next page with their old bytes; none at the end. If the caller goes away,
+    /// the walk is where it was.
+    async fn page(&self, walk: &mut Walk, limit: u32) -> Result<Vec<(Key, Answer)>, StoreError> {
+        loop {
+            if walk.fields.is_empty() {
+                let Some(space) = walk.spaces.front().copied() else { return Ok(Vec::new()) };
+                walk.space = Space(space);
+                walk.fields = self.fields(walk.place()).await?.into();
+                walk.spaces.pop_front();
+            }
+            let asked = LIMITS.page(limit).min(PAGE_VALUES_MAX).min(walk.fields.len());
+            let bytes = PAGE_BYTES.to_string();
+            let place = walk.place();
+            let arguments = [&place[..], bytes.as_bytes()];
+            let fields = walk.fields.iter().take(asked).map(|field| &field[..]);
+            let answer = self.ask(b"values", arguments.into_iter().chain(fields)).await?;
+            let answers = reply::list(answer).ok_or_else(|| error::garbled(DOING))?;
+            if answers.len() > asked || answers.is_empty() && asked > 0 {
+                return Err(error::garbled(DOING));
+            }
+            let fields = walk.fields.drain(..answers.len());
+            let there = fields.zip(answers).filter(|(_, answer)| *answer != Answer::Nil);
+            let page: Option<Vec<_>> = there
+                .map(|(field, answer)| Some((walk::key(walk.space, &field)?, answer)))
+                .collect();
+            let page = page.ok_or_else(|| error::garbled(DOING))?;
+            if !page.is_empty() {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Every field of a space that was there, and some that came later, in order.
+    async fn fields(&self, place: [u8; 2]) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut fields = Vec::new();
+        // What is deleted before it is met here has been put aside by the time this is done.
+        for verb in [&b"keys"[..], b"saved"] {
+            let mut cursor = "0".to_owned();
+            loop {
+                let answer = self.ask(verb, [&place[..], cursor.as_bytes()].into_iter()).await?;
+                let (next, page) = scanned(answer).ok_or_else(|| error::garbled(DOING))?;
+                fields.extend(page);
+                cursor = next;
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+        fields.sort_unstable();
+        fields.dedup();
+        Ok(fields)
+    }
+
+    /// Asks for something of this snapshot, which also keeps it open.
+    async fn ask<'a>(
+        &'a self,
+        verb: &'a [u8],
+        arguments: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Answer, StoreError> {
+        let mine = [verb, self.id.as_bytes(), self.patience.as_bytes()];
+        let arguments = mine.into_iter().chain(arguments);
+        let script = &self.links.scripts.snapshot;
+        let call = Call::script(&self.links, script, arguments, DOING);
+        match self.link.call(&call).await? {
+            Answer::Nil => Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                format!("{DOING}: it took too long between pages, and the server has ended it"),
+            )),
+            answer => Ok(answer),
+        }
+    }
+}
+
+fn scanned(answer: Answer) -> Option<(String, Vec<Vec<u8>>)> {
+    let mut answer = reply::list(answer)?.into_iter();
+    let cursor = reply::text(answer.next()?)?;
+    let fields = reply::list(answer.next()?)?.into_iter();
+    let fields: Option<Vec<_>> =
+        fields.map(|field| Some(Vec::from(reply::bytes(field)??))).collect();
+    Some((cursor, fields?))
+}
+
+#[async_trait]
+impl Snapshot for RedisSnapshot {
+    async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError> {
+        let page = self.reader.page(&mut self.records, limit).await;
+        let records = page?.into_iter().map(|(key, value)| Some((key, reply::bytes(value)??)));
+        let records: Option<Vec<_>> = records.collect();
+        records.ok_or_else(|| error::garbled(DOING))
+    }
+
+    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
+        let page = self.reader.page(&mut self.tallies, limit).await;
+        let tallies =
+            page?.into_iter().map(|(key, number)| Some((TallyKey(key), reply::tally(number)?)));
+        let tallies: Option<Vec<_>> = tallies.collect();
+        tallies.ok_or_else(|| error::garbled(DOING))
+    }
+}
+
+impl Drop for RedisSnapshot {
+    fn drop(&mut self) {
+        // If this does not get there, the server ends the snapshot by itself.
+        let Reader { links, link, id, .. } = &self.reader;
+        let arguments = [&b"close"[..], id.as_bytes()];
+        let script = &links.scripts.snapshot;
+        let call = Call::script(links, script, arguments, "letting go of a snapshot");
+        let link = link.clone();
+        links.in_background(async move {
+            if let Err(error) = link.call(&call).await {
+                tracing::debug!(%error, "a snapshot is left to end by itself");
+            }
+        });
+    }
+}

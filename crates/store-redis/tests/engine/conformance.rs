@@ -1,0 +1,25 @@
+//! The suite that every engine passes, each case in a volume of its own.
+
+use std::sync::Arc;
+
+use store::MetaStore;
+
+use crate::server;
+
+/// Runs a case, unless there is no server to run it on.
+fn run(case: impl Future<Output = ()>) {
+    if server::given().is_none() {
+        return;
+    }
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(case);
+}
+
+async fn fresh() -> (Arc<dyn MetaStore>, server::Volume) {
+    let volume = server::Volume::new(&server::given().expect("run looked for a server"));
+    let store = volume.open().await;
+    (Arc::new(store), volume)
+}
+
+store::conformance!(run, fresh);
