@@ -81,6 +81,16 @@ impl Script {
         rows: impl IntoIterator<Item = R>,
         row: impl Fn(&mut String, R),
     ) {
+        self.joined((before, ",", after), rows, row);
+    }
+
+    /// As [`Script::list`], with `between` instead of commas.
+    pub(crate) fn joined<R>(
+        &mut self,
+        (before, between, after): (&str, &str, &str),
+        rows: impl IntoIterator<Item = R>,
+        row: impl Fn(&mut String, R),
+    ) {
         let mut text = String::new();
         let mut length = 0;
         for item in rows {
@@ -89,7 +99,7 @@ impl Script {
                 self.statements.push(std::mem::take(&mut text));
                 length = 0;
             }
-            text.push_str(if length == 0 { before } else { "," });
+            text.push_str(if length == 0 { before } else { between });
             row(&mut text, item);
             length += 1;
         }

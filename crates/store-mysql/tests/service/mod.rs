@@ -1,10 +1,14 @@
-//! The server that tests talk to, and databases of their own on it.
+//! The server that tests talk to, databases of their own on it, and words for plans.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
+use store::{
+    Found, Guard, Key, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write as Change,
+};
+use store_mysql::{MysqlOptions, MysqlStore};
 
 #[expect(clippy::disallowed_methods, reason = "only the environment knows where the service is")]
 fn variable(name: &str) -> Option<String> {
@@ -88,5 +92,46 @@ impl Drop for Database {
         });
         let dropped = dropping.expect("a thread").join();
         assert!(dropped.is_ok() || std::thread::panicking(), "the database {} stays", self.name);
+    }
+}
+
+/// Opens a store whatever its server's settings risk.
+pub(crate) async fn open(url: &str) -> MysqlStore {
+    let options = MysqlOptions { relaxed: true, ..MysqlOptions::default() };
+    MysqlStore::open(url, options).await.expect("a store")
+}
+
+pub(crate) fn key(partition: u64, suffix: impl AsRef<[u8]>) -> Key {
+    Key::new(Space(b'd'), partition, suffix.as_ref())
+}
+
+pub(crate) fn tally(partition: u64) -> TallyKey {
+    TallyKey(key(partition, "tally"))
+}
+
+pub(crate) fn put(key: Key, bytes: impl AsRef<[u8]>) -> Change {
+    Change::Put(key, Value::copy_from_slice(bytes.as_ref()))
+}
+
+pub(crate) fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Change>>) -> Plan {
+    Plan { guards: guards.into(), writes: writes.into() }
+}
+
+pub(crate) async fn decide_one(store: &MysqlStore, plan: Plan) -> Verdict {
+    store.commit(&[plan]).await.expect("a batch is decided").remove(0)
+}
+
+pub(crate) async fn record(store: &MysqlStore, key: &Key) -> Option<Value> {
+    let read = Read::Record { key: key.clone(), follow: None };
+    match store.read(&[read]).await.expect("a read is answered").remove(0) {
+        Found::Record(found) => found.map(|entry| entry.value),
+        other => panic!("a record was asked for, not {other:?}"),
+    }
+}
+
+pub(crate) async fn number(store: &MysqlStore, key: &TallyKey) -> i64 {
+    match store.read(&[Read::Tally(key.clone())]).await.expect("a read is answered").remove(0) {
+        Found::Tally(number) => number,
+        other => panic!("a tally was asked for, not {other:?}"),
     }
 }

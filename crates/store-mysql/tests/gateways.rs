@@ -1,0 +1,272 @@
+//! Several stores on one database at the same time, as several gateways have them.
+
+mod service;
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use service::{Database, decide_one, key, number, open, plan, put, record, run, tally};
+use store::{Changes, Guard, Key, MetaStore, Read, Value, Verdict, Write};
+use store_mysql::MysqlStore;
+
+async fn two() -> (MysqlStore, MysqlStore, Database) {
+    let database = Database::new().await;
+    let url = database.url();
+    let (one, other) = futures::join!(open(&url), open(&url));
+    (one, other, database)
+}
+
+fn found(bytes: &[u8]) -> Verdict {
+    Verdict::Refused { guard: 0, found: Some(Value::copy_from_slice(bytes)) }
+}
+
+/// Of two who create a record, one does, and the other learns who it was.
+#[test]
+fn creators_at_two_stores_have_one_winner() {
+    run(async {
+        let (one, other, database) = two().await;
+        for round in 0..150_u64 {
+            let prize = key(round, "prize");
+            let create =
+                |who: &'static str| plan([Guard::Absent(prize.clone())], [put(prize.clone(), who)]);
+            let verdicts = futures::join!(
+                decide_one(&one, create("one")),
+                decide_one(&other, create("other"))
+            );
+            match verdicts {
+                (Verdict::Committed, lost) => assert_eq!(lost, found(b"one")),
+                (lost, Verdict::Committed) => assert_eq!(lost, found(b"other")),
+                neither => panic!("round {round}: {neither:?}"),
+            }
+        }
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
+
+/// Two plans that each rely on the absence of what the other creates never both happen, and the
+/// absence that they rely on leaves no trace.
+#[test]
+fn absences_that_exclude_each_other_do() {
+    run(async {
+        let (one, other, database) = two().await;
+        let mut committed = 0;
+        for round in 0..150_u64 {
+            let (left, right) = (key(round, "left"), key(round, "right"));
+            let relying = |absent: &Key, made: &Key| {
+                plan([Guard::Absent(absent.clone())], [put(made.clone(), "made")])
+            };
+            let verdicts = futures::join!(
+                decide_one(&one, relying(&left, &right)),
+                decide_one(&other, relying(&right, &left))
+            );
+            let both = [verdicts.0, verdicts.1].map(|verdict| verdict == Verdict::Committed);
+            assert_ne!(both, [true, true], "round {round}");
+            committed += u32::from(both != [false, false]);
+            let there = [record(&one, &right).await, record(&one, &left).await];
+            assert_eq!(there.map(|there| there.is_some()), both, "round {round}");
+        }
+        assert_eq!(committed, 150, "one of two always can");
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
+
+/// A deletion of nothing and a creation, beside a record that both look at, have an order.
+#[test]
+fn blind_deletions_have_an_order() {
+    run(async {
+        let (one, other, database) = two().await;
+        for round in 0..150_u64 {
+            let (at, mark) = (key(round, "at"), key(round, "mark"));
+            let deleting = plan([], [Write::Delete(at.clone()), put(mark.clone(), "deleted")]);
+            let creating = plan([Guard::Absent(mark.clone())], [put(at.clone(), "made")]);
+            let (deleted, created) =
+                futures::join!(decide_one(&one, deleting), decide_one(&other, creating));
+            assert_eq!(deleted, Verdict::Committed);
+            let there = record(&one, &at).await.is_some();
+            // The creation came first, or it was refused: either way nothing is left.
+            assert!(!there, "round {round}: {created:?}");
+        }
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
+
+/// Counters kept by comparison and by tally arrive at the same number, whoever counts.
+#[test]
+fn increments_at_two_stores_are_all_kept() {
+    const EACH: u64 = 40;
+    run(async {
+        let (one, other, database) = two().await;
+        let counter = key(1, "counter");
+        decide_one(&one, plan([], [put(counter.clone(), 0_u64.to_be_bytes())])).await;
+        join_all([&one, &other, &one, &other, &one, &other].map(|store| {
+            let counter = counter.clone();
+            async move {
+                let mut seen = record(store, &counter).await.expect("it is there");
+                for _ in 0..EACH {
+                    loop {
+                        let now = u64::from_be_bytes(seen[..].try_into().expect("eight bytes"));
+                        let next = Value::copy_from_slice(&(now + 1).to_be_bytes());
+                        let guards = [Guard::Equals(counter.clone(), seen.clone())];
+                        let writes =
+                            [Write::Put(counter.clone(), next.clone()), Write::Add(tally(1), 1)];
+                        match decide_one(store, plan(guards, writes)).await {
+                            Verdict::Committed => {
+                                seen = next;
+                                break;
+                            }
+                            Verdict::Refused { found, .. } => seen = found.expect("it is there"),
+                        }
+                    }
+                }
+            }
+        }))
+        .await;
+        assert_eq!(record(&other, &counter).await.as_deref(), Some(&(6 * EACH).to_be_bytes()[..]));
+        assert_eq!(number(&one, &tally(1)).await.unsigned_abs(), 6 * EACH);
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
+
+/// Who removes a folder because it is empty, and who creates something in it, do not both succeed:
+/// the creator guards the folder, and the remover deletes it.
+#[test]
+fn an_empty_range_is_kept_by_its_owner() {
+    run(async {
+        let (one, other, database) = two().await;
+        let (mut removed, mut created) = (0, 0);
+        for round in 0..150_u64 {
+            let owner = Key::new(store::Space(b'I'), round, b"");
+            decide_one(&one, plan([], [put(owner.clone(), "folder")])).await;
+            let whole = Guard::Empty(key(round, ""), key(round + 1, ""));
+            let remove =
+                plan([Guard::Present(owner.clone()), whole], [Write::Delete(owner.clone())]);
+            let create = |name: &str| {
+                let at = key(round, name);
+                let guards = [Guard::Present(owner.clone()), Guard::Absent(at.clone())];
+                plan(guards, [put(at, "file")])
+            };
+            let [gone, a, b] = futures::future::join3(
+                decide_one(&one, remove),
+                decide_one(&other, create("a")),
+                decide_one(&one, create("b")),
+            )
+            .await
+            .into();
+            let gone = gone == Verdict::Committed;
+            let made = [a, b].map(|verdict| verdict == Verdict::Committed);
+            assert_eq!(made, [!gone; 2], "round {round}");
+            assert_eq!(record(&other, &owner).await.is_none(), gone);
+            if gone { removed += 1 } else { created += 1 }
+        }
+        assert!(removed + created == 150 && created > 0, "{removed} removed, {created} created");
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
+
+/// What one store acknowledged is told by the other, whichever of its connections wrote it.
+#[test]
+fn changes_at_one_store_are_told_by_the_other() {
+    run(async {
+        let (one, other, database) = two().await;
+        let Changes::Told { next: mut position, .. } =
+            other.changes(None).await.expect("a position")
+        else {
+            panic!("nothing can be missed without a position")
+        };
+        for round in 0..40_u64 {
+            let keys: BTreeSet<Key> = (0..6_u8).map(|n| key(round, [n])).collect();
+            let writers = keys.iter().enumerate().map(|(n, key)| {
+                let store = if n % 2 == 0 { &one } else { &other };
+                decide_one(store, plan([], [put(key.clone(), "x"), Write::Add(tally(0), 1)]))
+            });
+            join_all(writers).await;
+            match other.changes(Some(&position)).await.expect("changes") {
+                Changes::Told { keys: told, next } => {
+                    assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), keys, "round {round}");
+                    position = next;
+                }
+                Changes::Missed { .. } => panic!("six batches behind"),
+            }
+        }
+        // The position of another store means nothing here.
+        let elsewhere = Database::new().await;
+        let stranger = open(&elsewhere.url()).await;
+        let answer = stranger.changes(Some(&position)).await.expect("an answer");
+        assert!(matches!(answer, Changes::Missed { .. }), "{answer:?}");
+        futures::join!(one.close(), other.close(), stranger.close());
+        drop((database, elsewhere));
+    });
+}
+
+/// Whoever reads one record of a pair finds the other one beside it, through either store.
+#[test]
+fn pairs_are_whole_through_either_store() {
+    run(async {
+        let (one, other, database) = two().await;
+        let writing = join_all((0..4_u64).map(|task| {
+            let store = if task % 2 == 0 { &one } else { &other };
+            async move {
+                for turn in 0..40_u64 {
+                    let writes =
+                        [1, 2].map(|half| put(key(half, [7]), (task * 40 + turn).to_be_bytes()));
+                    decide_one(store, plan([], writes)).await;
+                }
+            }
+        }));
+        let reading = join_all([&one, &other].map(|store| async move {
+            for _ in 0..80 {
+                let reads = [1, 2].map(|half| Read::Record { key: key(half, [7]), follow: None });
+                let found = store.read(&reads).await.expect("answers");
+                let values = found.into_iter().map(|found| match found {
+                    store::Found::Record(entry) => entry.map(|entry| entry.value),
+                    other => panic!("a record was asked for, not {other:?}"),
+                });
+                let values: Vec<_> = values.collect();
+                assert_eq!(values[0], values[1], "half a pair");
+            }
+        }));
+        futures::join!(writing, reading);
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
+
+/// Batches that write the same keys in other orders, and delete many at once, all come through.
+#[test]
+fn crossing_batches_come_through() {
+    run(async {
+        let (one, other, database) = two().await;
+        let keys: Vec<Key> = (0..60_u8).map(|n| key(1, [n])).collect();
+        let fill: Vec<_> = keys.iter().map(|key| put(key.clone(), "0")).collect();
+        decide_one(&one, plan([], fill)).await;
+        join_all((0..6_usize).map(|task| {
+            let (store, keys) = (if task % 2 == 0 { &one } else { &other }, &keys);
+            async move {
+                for turn in 0..30_usize {
+                    let at = |step: usize| keys[(task * 7 + turn * 11 + step * 13) % 60].clone();
+                    let guards = [Guard::Present(at(3)), Guard::Present(at(4))];
+                    let delete = plan([], [Write::Delete(at(0)), Write::Delete(at(1))]);
+                    let crossing = plan(guards, [put(at(2), "x"), put(at(5), "x")]);
+                    let again = plan([], [put(at(0), "y"), put(at(1), "y")]);
+                    let verdicts = store.commit(&[delete, crossing, again]).await;
+                    let verdicts = verdicts.expect("everybody gets a turn");
+                    assert_eq!(verdicts[0], Verdict::Committed);
+                    assert_eq!(verdicts[2], Verdict::Committed);
+                }
+            }
+        }))
+        .await;
+        let all: Vec<_> = keys.iter().map(|key| Write::Delete(key.clone())).collect();
+        let many = (0..3_000_u64).map(|n| Write::Delete(key(2, n.to_be_bytes())));
+        decide_one(&one, plan([], all.into_iter().chain(many).collect::<Vec<_>>())).await;
+        let page = one.walk(store::Space(b'd'), None, 10_000).await.expect("a page");
+        assert_eq!(page.records, [], "everything is deleted, placeholders included");
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
