@@ -14,7 +14,19 @@ use store::{
 };
 
 use failing::{Failing, Fault};
-use stores::{LABEL, dumped, few, keystone, keystone_key, loaded, put, volume, write};
+use stores::{LABEL, dumped, keystone, keystone_key, loaded, put, volume, write};
+
+/// A store with a few records: one of each kind, so that every byte of its dump can be tried.
+fn few() -> Vec<Write> {
+    vec![
+        put(keystone_key(), "the volume"),
+        put(Key::new(Space(b'E'), 0, b""), ""),
+        put(Key::new(Space(b'd'), 1, b"photos/"), "a name"),
+        put(Key::new(Space(b'd'), 0x0102_0304, "caf\u{e9}".as_bytes()), [0, 1, 2, 0xff]),
+        Write::Set(TallyKey(Key::new(Space(b'n'), 1, b"\0")), 3),
+        Write::Set(TallyKey(Key::new(Space(b'n'), 1, b"\x02")), -(1 << 53)),
+    ]
+}
 
 async fn filled(writes: Vec<Write>) -> MemoryStore {
     let store = MemoryStore::new();
