@@ -1,0 +1,386 @@
+//! `ashlar dump` and `ashlar load`: a volume's metadata as one file, and from there into another
+//! database.
+//!
+//! A dump appears under its name when all of it is on disk, readable by its owner alone, and
+//! replaces nothing unasked. A store is loaded completely or is no volume: the volume's own record
+//! comes last.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::dump::{Counts, DumpError, Keystone, Step, Summary};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use record::key::{self, space};
+use record::{DecodeError, VolumeRecord};
+use store::{Found, MetaStore, Read};
+use tempfile::NamedTempFile;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::say;
+use crate::cli::Outcome;
+use crate::config::{MetaPlace, ServerKind, VolumeSettings};
+use crate::credentials;
+use crate::engines::{self, Use};
+use crate::problem::Problem;
+
+/// What stands for standard input or output.
+const STANDARD: &str = "-";
+
+/// Sessions that are counted; more are as good as so many.
+const SESSIONS_COUNTED: u32 = 1_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    /// The file to write, or - for standard output
+    file: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    /// The file to read, or - for standard input
+    file: PathBuf,
+    /// Verify the file, and write nothing
+    #[arg(long)]
+    check: bool,
+}
+
+/// Writes the metadata of a volume to a file, whoever is using it.
+pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outcome, Problem> {
+    let doing = "dump the volume";
+    let problem = |error: DumpError| Problem::new(doing, error);
+    let out = Out::open(&command)?;
+    let (meta, volume) = existing(&settings, doing).await?;
+    let bar = Bar::new(None);
+    let dumping = async {
+        let sessions = sessions(&*meta).await.map_err(|error| problem(error.into()))?;
+        let summary = out.dump(&*meta, &volume.id, &bar).await?;
+        Ok((summary, sessions))
+    };
+    let dumped = tokio::select! {
+        dumped = dumping => dumped,
+        () = interrupted(), if !is_standard(&command.file) => Err(Problem::new(doing, "it was interrupted")),
+    };
+    bar.0.finish_and_clear();
+    meta.close().await;
+    let (summary, sessions) = dumped?;
+    // What is written to standard output is the dump, and nothing else.
+    let tell = |line: String| {
+        if is_standard(&command.file) { eprintln!("{line}") } else { say(format_args!("{line}")) }
+    };
+    tell(format!("dumped {}", Told(&summary)));
+    if sessions > 0 {
+        tell(format!(
+            "open sessions: {sessions}; what gateways change from now on is not in the dump, and \
+             blocks that it names may be deleted: to move the volume, stop them first"
+        ));
+    }
+    Ok(Outcome::Well)
+}
+
+/// Fills an empty metadata store from a file.
+pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outcome, Problem> {
+    let doing = || format!("load {}", command.file.display());
+    let mut input = input(&command.file)?;
+    let length = input.metadata().ok().map(|metadata| metadata.len());
+    let bar = Bar::new(length);
+    if command.check {
+        let summary = ::dump::verify(&mut input, &bar);
+        bar.0.finish_and_clear();
+        let summary = summary.map_err(|error| Problem::new(doing(), error))?;
+        say(format_args!("the dump is whole: {}", Told(&summary)));
+        return Ok(Outcome::Well);
+    }
+    let meta = target(&settings, &doing()).await?;
+    let mut name = [0; 16];
+    credentials::random(&mut name)?;
+    let keystone = Keystone::new(key::volume(), name);
+    let loaded = ::dump::load(&*meta, &mut input, &keystone, &bar).await;
+    bar.0.finish_and_clear();
+    let told = match loaded {
+        Ok(summary) => Ok((summary, sessions(&*meta).await.unwrap_or_default())),
+        Err(error) => Err(refusal(&doing(), &settings.meta, &error)),
+    };
+    meta.close().await;
+    let (summary, sessions) = told?;
+    say(format_args!("loaded {} into {}", Told(&summary), settings.meta));
+    if sessions > 0 {
+        say(format_args!(
+            "open sessions in the dump: {sessions}; they fall silent here, and the first gateway to \
+             start ends them"
+        ));
+    }
+    say(format_args!(
+        "the blocks are where they were, and belong to this store now: never serve the one that \
+         the dump came from again, or each deletes blocks of the other"
+    ));
+    Ok(Outcome::Well)
+}
+
+/// The metadata store of a volume that is there, left to whoever else uses it.
+async fn existing(
+    settings: &VolumeSettings,
+    doing: &str,
+) -> Result<(Arc<dyn MetaStore>, VolumeRecord), Problem> {
+    let absent = || {
+        Problem::new(doing, format!("there is no volume in {}", settings.meta))
+            .remedy("name the gateway's --meta or --data-dir")
+    };
+    match &settings.meta {
+        MetaPlace::Memory => return Err(absent()),
+        // Opening it would make it.
+        MetaPlace::Sqlite(path) if !path.exists() => return Err(absent()),
+        _ => {}
+    }
+    let meta = engines::meta(settings, Use::Administer).await?;
+    let at = key::volume();
+    let reads = [Read::Record { key: at.clone(), follow: None }];
+    let found = meta.read(&reads).await.map_err(|error| Problem::new(doing, error))?;
+    let Some(Found::Record(Some(entry))) = found.into_iter().next() else { return Err(absent()) };
+    if Keystone::is_unfinished(&entry.value) {
+        return Err(refusal(doing, &settings.meta, &DumpError::Unfinished));
+    }
+    let volume = VolumeRecord::decode(&at, &entry.value).map_err(|error: DecodeError| {
+        Problem::new(doing, format!("the volume's record cannot be read: {error}"))
+    })?;
+    Ok((meta, volume))
+}
+
+/// The metadata store that is to be filled, used by nobody else where the engine can tell.
+async fn target(settings: &VolumeSettings, doing: &str) -> Result<Arc<dyn MetaStore>, Problem> {
+    match &settings.meta {
+        MetaPlace::Memory => {
+            let wrong = "a store in memory ends with this command";
+            return Err(Problem::new(doing, wrong).remedy("name a database with --meta"));
+        }
+        MetaPlace::Sqlite(path) => {
+            if let Some(folder) = path.parent().filter(|folder| *folder == settings.data_dir) {
+                credentials::make_data_dir(folder)?;
+            }
+        }
+        MetaPlace::Server(_) => {}
+    }
+    engines::meta(settings, Use::Serve).await
+}
+
+/// Says what to do about a store that was not filled.
+fn refusal(doing: &str, place: &MetaPlace, error: &DumpError) -> Problem {
+    let empty = match place {
+        MetaPlace::Memory => "take a database".to_owned(),
+        MetaPlace::Sqlite(path) => {
+            let path = path.display();
+            format!("remove {path} and what is named {path}-… beside it, or name another file")
+        }
+        MetaPlace::Server(server) => match server.kind {
+            ServerKind::Postgres | ServerKind::Mysql => {
+                "drop the database and create it anew, or name another one".to_owned()
+            }
+            ServerKind::Redis => {
+                "delete the keys that begin with its prefix, or name another prefix".to_owned()
+            }
+        },
+    };
+    let problem = Problem::new(doing, error);
+    match error {
+        DumpError::NotEmpty(_) => problem.remedy(format!(
+            "a dump is loaded into an empty store only: if what is there is given up, {empty}"
+        )),
+        DumpError::Unfinished => {
+            problem.remedy(format!("if that one does not run any more, {empty}, and load again"))
+        }
+        DumpError::Contested | DumpError::Changed | DumpError::Store(_) => problem.remedy(format!(
+            "the store is no volume; if something was written to it, {empty}, and load again"
+        )),
+        DumpError::Cut(_) | DumpError::Damaged { .. } => {
+            problem.remedy("nothing was written; take another dump")
+        }
+        _ => problem,
+    }
+}
+
+/// How many sessions a store says are open.
+async fn sessions(meta: &dyn MetaStore) -> Result<usize, store::StoreError> {
+    let (start, end) = key::partition(space::SESSION, 0);
+    let limit = SESSIONS_COUNTED.min(meta.limits().range_records);
+    let found = meta.read(&[Read::Range { start, end, limit, follow: None }]).await?;
+    match found.first() {
+        Some(Found::Range(entries)) => Ok(entries.len()),
+        _ => Ok(0),
+    }
+}
+
+fn is_standard(file: &Path) -> bool {
+    file.as_os_str() == STANDARD
+}
+
+/// Ends when somebody wants the command to end, so that what it has begun is cleared away.
+async fn interrupted() {
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// Where a dump goes.
+enum Out {
+    Standard,
+    /// To a temporary file beside the one that it will be; gone if it does not become that.
+    File {
+        part: NamedTempFile,
+        file: PathBuf,
+        force: bool,
+    },
+}
+
+impl Out {
+    fn open(command: &Dump) -> Result<Out, Problem> {
+        let file = &command.file;
+        if is_standard(file) {
+            if io::stdout().is_terminal() {
+                let wrong = "standard output is a terminal, and a dump is no text";
+                return Err(Problem::new("dump the volume", wrong)
+                    .remedy("name a file, or lead it into another program"));
+            }
+            return Ok(Out::Standard);
+        }
+        let doing = || format!("write {}", file.display());
+        if !command.force && file.symlink_metadata().is_ok() {
+            return Err(Problem::new(doing(), "it is there already").remedy(REPLACE));
+        }
+        let Some(name) = file.file_name() else {
+            return Err(Problem::new(doing(), "it names no file"));
+        };
+        let mut prefix = name.to_owned();
+        prefix.push(".");
+        // Others cannot read it: so the library makes all its files.
+        let part = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".part")
+            .tempfile_in(folder(file))
+            .map_err(|error| {
+                Problem::new(doing(), error).remedy("the folder must exist and be writable")
+            })?;
+        Ok(Out::File { part, file: file.clone(), force: command.force })
+    }
+
+    /// Writes the dump, and gives it its name once it is on disk.
+    async fn dump(self, meta: &dyn MetaStore, label: &[u8], bar: &Bar) -> Result<Summary, Problem> {
+        let problem = |error: DumpError| Problem::new("dump the volume", error);
+        match self {
+            Out::Standard => {
+                ::dump::dump(meta, label, &mut io::stdout(), bar).await.map_err(problem)
+            }
+            Out::File { mut part, file, force } => {
+                let dumped = ::dump::dump(meta, label, part.as_file_mut(), bar).await;
+                let summary = dumped.map_err(problem)?;
+                keep(part, &file, force)?;
+                Ok(summary)
+            }
+        }
+    }
+}
+
+const REPLACE: &str = "name another file, or replace it with --force";
+
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a file that is complete durable under its name.
+fn keep(part: NamedTempFile, file: &Path, force: bool) -> Result<(), Problem> {
+    let problem = |error: io::Error| {
+        let there = error.kind() == io::ErrorKind::AlreadyExists;
+        let problem = Problem::new(format!("write {}", file.display()), error);
+        if there { problem.remedy(REPLACE) } else { problem }
+    };
+    part.as_file().sync_all().map_err(problem)?;
+    let kept = if force { part.persist(file) } else { part.persist_noclobber(file) };
+    kept.map_err(|error| problem(error.error))?;
+    File::open(folder(file)).and_then(|folder| folder.sync_all()).map_err(problem)
+}
+
+/// A dump that can be read twice: what cannot be is copied to a file without a name first.
+fn input(file: &Path) -> Result<File, Problem> {
+    let problem = |error| Problem::new(format!("read {}", file.display()), error);
+    let spool = |from: &mut dyn io::Read| {
+        let mut spooled = tempfile::tempfile()?;
+        io::copy(from, &mut spooled)?;
+        spooled.rewind()?;
+        Ok(spooled)
+    };
+    if is_standard(file) {
+        if io::stdin().is_terminal() {
+            return Err(Problem::new("load a dump", "standard input is a terminal")
+                .remedy("name a file, or lead a dump into this command"));
+        }
+        return spool(&mut io::stdin().lock()).map_err(problem);
+    }
+    let mut opened = File::open(file).map_err(problem)?;
+    if opened.metadata().map_err(problem)?.is_file() {
+        return Ok(opened);
+    }
+    spool(&mut opened).map_err(problem)
+}
+
+/// What a dump holds, for people.
+struct Told<'a>(&'a Summary);
+
+impl std::fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Counts { records, tallies, bytes } = self.0.counts;
+        let volume = hex::encode(&self.0.label);
+        write!(f, "volume {volume}, {records} records and {tallies} tallies in {bytes} bytes")
+    }
+}
+
+/// Progress on a terminal; elsewhere silent.
+struct Bar(ProgressBar);
+
+impl Bar {
+    /// For a dump of so many bytes, or of nobody knows how many.
+    fn new(length: Option<u64>) -> Bar {
+        let (bar, template) = match length {
+            Some(length) => (
+                ProgressBar::new(length),
+                "{msg} {wide_bar} {percent}% {binary_bytes} of {binary_total_bytes}, \
+                 {binary_bytes_per_sec}",
+            ),
+            None => (
+                ProgressBar::new_spinner(),
+                "{spinner} {msg}, {binary_bytes}, {binary_bytes_per_sec}",
+            ),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+}
+
+impl ::dump::Progress for Bar {
+    fn passed(&self, step: Step, counts: Counts) {
+        let items = counts.records + counts.tallies;
+        self.0.set_message(match step {
+            Step::Dump => format!("{items} records"),
+            Step::Verify => format!("verifying: {items} records"),
+            Step::Fill => format!("loading: {items} records"),
+        });
+        self.0.set_position(counts.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;
