@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions};
 use store::{StoreError, StoreErrorKind};
 
 use crate::SqliteOptions;
-use crate::error::while_doing;
+use crate::error::{is_busy, while_doing};
 
 /// The format that this crate writes.
 const FORMAT: i64 = 2;
@@ -24,6 +24,11 @@ const SQLITE_VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 
 /// How long a statement waits for another connection's lock before it fails.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often, and how long apart, the log is asked for while another connection is in the way:
+/// SQLite does not always wait when two want to change the mode of a file at once.
+const WAL_TRIES: u32 = 100;
+const WAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Rows that a connection's thread may be ahead of the task that takes them.
 const ROWS_AHEAD: usize = 1_024;
@@ -227,7 +232,7 @@ async fn make_durable(connection: &mut SqliteConnection, doing: &str) -> Result<
          PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
          PRAGMA journal_size_limit = {WAL_BYTES_MAX}"
     );
-    let mode: String = ask(connection, "PRAGMA journal_mode = WAL").await.map_err(&failed)?;
+    let mode = turn_on_wal(connection).await.map_err(&failed)?;
     let set = sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut *connection).await;
     set.map_err(&failed)?;
     let synchronous: i64 = ask(connection, "PRAGMA synchronous").await.map_err(&failed)?;
@@ -237,6 +242,17 @@ async fn make_durable(connection: &mut SqliteConnection, doing: &str) -> Result<
         return Err(StoreError::new(StoreErrorKind::Unavailable, why));
     }
     Ok(())
+}
+
+/// The mode that the file then has.
+async fn turn_on_wal(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
+    for _ in 1..WAL_TRIES {
+        match ask(connection, "PRAGMA journal_mode = WAL").await {
+            Err(error) if is_busy(&error) => tokio::time::sleep(WAL_PAUSE).await,
+            done => return done,
+        }
+    }
+    ask(connection, "PRAGMA journal_mode = WAL").await
 }
 
 /// How long the log is now.
