@@ -7,33 +7,41 @@
 mod stores;
 
 use std::collections::BTreeMap;
+use std::io::Cursor;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use databases::{Database, Engine};
+use dump::{Counts, Progress, Step};
 use store::{Key, MemoryStore, MetaStore, Space, Write};
 use store_mysql::{MysqlOptions, MysqlStore};
+use store_postgres::{PostgresOptions, PostgresStore};
+use store_redis::{RedisOptions, RedisStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
-use stores::{dumped, keystone_key, loaded, put, volume, write};
+use stores::{dumped, keystone, keystone_key, loaded, put, volume, write};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Memory,
     Sqlite,
+    Postgres,
     Mysql,
+    Redis,
 }
 
-const ALL: &[Kind] = &[Kind::Memory, Kind::Sqlite, Kind::Mysql];
+const ALL: &[Kind] = &[Kind::Memory, Kind::Sqlite, Kind::Postgres, Kind::Mysql, Kind::Redis];
 
 /// The server that an engine needs.
 fn server(kind: Kind) -> Option<Engine> {
     match kind {
         Kind::Memory | Kind::Sqlite => None,
+        Kind::Postgres => Some(Engine::Postgres),
         Kind::Mysql => Some(Engine::Mysql),
+        Kind::Redis => Some(Engine::Redis),
     }
 }
 
@@ -45,9 +53,17 @@ async fn fresh(kind: Kind, place: &Place) -> Arc<dyn MetaStore> {
             let options = SqliteOptions { exclusive: true };
             Arc::new(SqliteStore::open(&place.path, options).await.expect("a store"))
         }
+        Kind::Postgres => {
+            let options = PostgresOptions::default();
+            Arc::new(PostgresStore::open(&place.url, options).await.expect("a store"))
+        }
         Kind::Mysql => {
             let options = MysqlOptions::default();
             Arc::new(MysqlStore::open(&place.url, options).await.expect("a store"))
+        }
+        Kind::Redis => {
+            let options = RedisOptions::default();
+            Arc::new(RedisStore::open(&place.url, options).await.expect("a store"))
         }
     }
 }
@@ -139,18 +155,24 @@ async fn dump_load_dump_gives_the_same_bytes_between_all_engines() {
     eprintln!("{pairs} pairs of {:?}", run.kinds);
 }
 
-/// More than a page, more than a commit, and more than are under way at a time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_engine_takes_and_gives_many_records() {
-    const RECORDS: u32 = 20_000;
-    let run = Run::start();
+/// Records of a store that takes more than a page, more than a commit, and more commits than are
+/// under way at a time.
+const RECORDS: u32 = 20_000;
+
+async fn many() -> Vec<u8> {
     let key = |n: u32| Key::new(Space(b"Id"[n as usize % 2]), u64::from(n / 100), &n.to_be_bytes());
     let value = |n: u32| vec![n.to_le_bytes()[0]; 60 + n as usize % 200];
     let mut writes: Vec<Write> = (0..RECORDS).map(|n| put(key(n), value(n))).collect();
     writes.push(put(keystone_key(), "the volume"));
     let reference = MemoryStore::new();
     write(&reference, writes).await;
-    let bytes = dumped(&reference).await;
+    dumped(&reference).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_engine_takes_and_gives_many_records() {
+    let run = Run::start();
+    let bytes = many().await;
     for &kind in &run.kinds {
         let store = run.fresh(kind).await;
         let begun = Instant::now();
@@ -163,5 +185,43 @@ async fn every_engine_takes_and_gives_many_records() {
         let rate = |took: std::time::Duration| f64::from(RECORDS) / took.as_secs_f64();
         eprintln!("{kind:?}: filled at {:.0} records/s", rate(filled));
         eprintln!("{kind:?}: dumped at {:.0} records/s", rate(dumped));
+    }
+}
+
+/// Kills a server and starts it again when a store is filled by half.
+struct Killing {
+    server: Mutex<Database>,
+    kills: AtomicU32,
+}
+
+impl Progress for Killing {
+    fn passed(&self, step: Step, counts: Counts) {
+        if step == Step::Fill && counts.records > u64::from(RECORDS) / 2 {
+            let first = self.kills.fetch_add(1, Ordering::SeqCst) == 0;
+            if first {
+                let mut server = self.server.lock().expect("nobody panics");
+                server.kill();
+                server.restart();
+            }
+        }
+    }
+}
+
+/// A server that is killed and started again in the middle of a load costs it no more than time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_outlives_its_server() {
+    let mut run = Run::start();
+    let bytes = many().await;
+    for kind in run.kinds.clone() {
+        let Some(server) = run.servers.remove(&kind) else { continue };
+        let place = Place { path: PathBuf::new(), url: server.fresh("killed") };
+        let store = fresh(kind, &place).await;
+        let killing = Killing { server: Mutex::new(server), kills: AtomicU32::new(0) };
+        let mut input = Cursor::new(&bytes);
+        dump::load(&*store, &mut input, &keystone(1), &killing).await.expect("loaded");
+        assert!(killing.kills.load(Ordering::SeqCst) > 0, "{kind:?} was not killed");
+        assert!(dumped(&*store).await == bytes, "{kind:?} lost or changed something");
+        store.close().await;
+        eprintln!("{kind:?}: killed at half of the load, which then went on");
     }
 }
