@@ -68,6 +68,12 @@ impl Script {
         self.statements.len()
     }
 
+    /// The statements, in order.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.statements.iter().map(String::as_str)
+    }
+
     /// Adds one statement.
     pub(crate) fn statement(&mut self, text: impl Into<String>) {
         self.statements.push(text.into());

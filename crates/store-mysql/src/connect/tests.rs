@@ -1,1 +1,33 @@
+use store::StoreErrorKind;
 
+use super::Connector;
+
+fn refused(url: &str) -> String {
+    let error = Connector::new(url).expect_err(url);
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    error.to_string()
+}
+
+#[test]
+fn urls_of_either_name_are_read() {
+    for url in ["mysql://user:pass@host:3307/ashlar", "mariadb://host/ashlar?ssl-mode=VERIFY_CA"] {
+        Connector::new(url).expect(url);
+    }
+}
+
+#[test]
+fn a_connector_shows_no_user_and_no_password() {
+    let connector = Connector::new("mysql://someone:secret@host/ashlar").expect("a URL");
+    let shown = format!("{connector:?}");
+    assert!(shown.contains("host") && shown.contains("ashlar"), "{shown}");
+    assert!(!shown.contains("secret") && !shown.contains("someone"), "{shown}");
+}
+
+#[test]
+fn urls_that_cannot_be_used_say_why() {
+    assert!(refused("host/ashlar").contains("URL"));
+    assert!(refused("postgres://host/ashlar").contains("mysql://"));
+    assert!(refused("mysql://host").contains("no database"));
+    assert!(refused("mysql://host/ashlar?ssl-moed=REQUIRED").contains("ssl-mode"));
+    assert!(refused("mysql://host/ashlar?ssl-mode=PERHAPS").contains("ssl-mode"));
+}

@@ -1,1 +1,58 @@
+use super::{Settings, check_usable, risks};
 
+/// The settings of a server as packages install it, with some changed.
+fn settings(changes: &[(&str, &str)]) -> Settings {
+    let usual = [
+        ("binlog_format", "MIXED"),
+        ("innodb_doublewrite", "ON"),
+        ("innodb_flush_log_at_trx_commit", "1"),
+        ("innodb_flush_method", "O_DIRECT"),
+        ("innodb_force_recovery", "0"),
+        ("innodb_read_only", "OFF"),
+        ("log_bin", "OFF"),
+        ("max_allowed_packet", "16777216"),
+        ("read_only", "OFF"),
+        ("sync_binlog", "0"),
+    ];
+    let all = usual.iter().chain(changes);
+    all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn the_usual_settings_risk_nothing() {
+    assert_eq!(risks(&settings(&[])), [""; 0]);
+    assert_eq!(risks(&settings(&[("log_bin", "ON"), ("sync_binlog", "1")])), [""; 0]);
+    assert!(check_usable(&settings(&[])).is_ok());
+}
+
+#[test]
+fn each_risk_is_told_by_the_name_of_its_setting() {
+    let changed: [(&str, &[(&str, &str)]); 9] = [
+        ("innodb_flush_log_at_trx_commit", &[("innodb_flush_log_at_trx_commit", "2")]),
+        ("innodb_flush_log_at_trx_commit", &[("innodb_flush_log_at_trx_commit", "0")]),
+        ("sync_binlog", &[("log_bin", "ON")]),
+        ("sync_binlog", &[("log_bin", "1"), ("sync_binlog", "1000")]),
+        ("innodb_doublewrite", &[("innodb_doublewrite", "OFF")]),
+        ("innodb_flush_method", &[("innodb_flush_method", "nosync")]),
+        ("innodb_force_recovery", &[("innodb_force_recovery", "3")]),
+        ("read_only", &[("read_only", "ON")]),
+        ("wsrep_on", &[("wsrep_on", "ON")]),
+    ];
+    for (name, changes) in changed {
+        let risks = risks(&settings(changes));
+        assert!(risks.len() == 1 && risks[0].starts_with(name), "{changes:?}: {risks:?}");
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_its_remedy() {
+    let refused: [(&str, &[(&str, &str)]); 3] = [
+        ("max_allowed_packet = 16M", &[("max_allowed_packet", "16777215")]),
+        ("binlog_format = ROW", &[("log_bin", "ON"), ("binlog_format", "STATEMENT")]),
+        ("innodb_read_only", &[("innodb_read_only", "ON")]),
+    ];
+    for (remedy, changes) in refused {
+        let error = check_usable(&settings(changes)).expect_err(remedy);
+        assert!(error.to_string().contains(remedy), "{error}");
+    }
+}

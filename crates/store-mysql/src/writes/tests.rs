@@ -1,1 +1,91 @@
+use std::collections::BTreeMap;
 
+use store::{Batch, Guard, Key, Plan, Space, TallyKey, Value, Verdict, Write};
+
+use super::Writes;
+use crate::commit::State;
+use crate::script::Script;
+
+fn key(suffix: &str) -> Key {
+    Key::new(Space(b'd'), 0, suffix.as_bytes())
+}
+
+/// The statements for one plan that commits, with keys by their suffixes. Keys that begin with `p`
+/// are there, those with `a` are not, others have not been looked at.
+fn statements(plan: &Plan) -> Vec<String> {
+    let state = |key: &Key| match key.suffix().first() {
+        Some(b'p') => State::Present,
+        Some(b'a') => State::Absent,
+        _ => State::Unseen,
+    };
+    let mut batch = Batch::of([plan].into_iter());
+    let value = |key: &Key| (state(key) == State::Present).then(Value::new);
+    let found = batch.records().map(value).collect();
+    batch.found(found, Vec::new(), Vec::new());
+    assert_eq!(batch.decide(plan), Verdict::Committed);
+    let tallies = store::tally_changes([plan]);
+    let absent: Vec<&Key> = batch.records().filter(|key| state(key) == State::Absent).collect();
+    let writes = Writes::new(&batch, &tallies, &absent, state);
+    let mut script = Script::default();
+    writes.add_to(&mut script);
+    let prefix = ["x'64", &"0".repeat(16)].concat();
+    script.texts().map(|text| text.replace(&prefix, "x'")).collect()
+}
+
+fn put(suffix: &str) -> Write {
+    Write::Put(key(suffix), Value::from_static(b"v"))
+}
+
+#[test]
+fn what_was_absent_is_inserted_and_may_not_be_there() {
+    let plan = Plan { guards: vec![Guard::Absent(key("a"))], writes: vec![put("a")] };
+    assert_eq!(statements(&plan), ["INSERT INTO ashlar_record VALUES (x'61',x'76')"]);
+}
+
+#[test]
+fn what_was_there_or_unseen_is_put() {
+    let plan = Plan { guards: vec![Guard::Present(key("p"))], writes: vec![put("p"), put("u")] };
+    let expected = "INSERT INTO ashlar_record VALUES (x'70',x'76'),(x'75',x'76') \
+                    ON DUPLICATE KEY UPDATE v = VALUES(v)";
+    assert_eq!(statements(&plan), [expected]);
+}
+
+#[test]
+fn an_absence_that_is_relied_on_is_held_by_a_placeholder() {
+    let plan = Plan { guards: vec![Guard::Absent(key("a"))], writes: vec![put("u")] };
+    let all = statements(&plan);
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert_eq!(all[0], "INSERT INTO ashlar_record VALUES (x'61',x'')");
+    assert_eq!(all[2], "DELETE FROM ashlar_record WHERE k = x'61'");
+    // As is the absence of what is deleted all the same.
+    let plan = Plan { guards: Vec::new(), writes: vec![Write::Delete(key("a")), put("u")] };
+    assert_eq!(statements(&plan), all);
+}
+
+#[test]
+fn deletions_look_up_each_key() {
+    let deletes = ["p1", "p2"].map(|suffix| Write::Delete(key(suffix)));
+    let plan = Plan { guards: Vec::new(), writes: deletes.to_vec() };
+    let expected = "DELETE r FROM (SELECT x'7031' AS k UNION ALL SELECT x'7032' AS k) q \
+         STRAIGHT_JOIN ashlar_record r FORCE INDEX (PRIMARY) ON r.k = q.k";
+    assert_eq!(statements(&plan), [expected]);
+}
+
+#[test]
+fn tallies_that_do_not_change_are_not_written() {
+    let plan = Plan {
+        guards: Vec::new(),
+        writes: vec![Write::Add(TallyKey(key("t")), 0), Write::Max(TallyKey(key("m")), 5)],
+    };
+    let expected = "INSERT INTO ashlar_tally VALUES (x'6d',5) \
+                    ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n))";
+    assert_eq!(statements(&plan), [expected]);
+}
+
+#[test]
+fn a_batch_without_changes_is_empty() {
+    let plan = Plan { guards: vec![Guard::Absent(key("a"))], writes: Vec::new() };
+    let batch = Batch::of([&plan].into_iter());
+    let none = BTreeMap::new();
+    assert!(Writes::new(&batch, &none, &[], |_| State::Absent).is_empty());
+}

@@ -1,11 +1,9 @@
 //! Several stores on one database at the same time, as several gateways have them.
 
-mod service;
-
 use std::collections::BTreeSet;
 
+use crate::service::{Database, decide_one, key, number, open, plan, put, record, run, tally};
 use futures::future::join_all;
-use service::{Database, decide_one, key, number, open, plan, put, record, run, tally};
 use store::{Changes, Guard, Key, MetaStore, Read, Value, Verdict, Write};
 use store_mysql::MysqlStore;
 

@@ -1,10 +1,8 @@
 //! The suite that every engine passes, on a server, each case in a database of its own.
 
-mod service;
-
 use std::sync::Arc;
 
-use service::{Database, run};
+use crate::service::{Database, run};
 use store::MetaStore;
 use store_mysql::{MysqlOptions, MysqlStore};
 

@@ -1,0 +1,340 @@
+//! What happens when the connection or the server fails, and how many trips a call takes.
+//!
+//! These tests have a server of their own, which they may kill, behind a proxy that may cut.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::bench::run;
+use crate::service::{connect, decide_one, key, number, open, plan, put, record, tally};
+use futures::future::join_all;
+use proxy::Cut;
+use sqlx::Row;
+use store::{
+    Changes, Follow, Found, Guard, Key, MetaStore, Read, Space, StoreErrorKind, Verdict, Write,
+};
+use store_mysql::MysqlStore;
+
+fn create(at: &Key) -> store::Plan {
+    plan([Guard::Absent(at.clone())], [put(at.clone(), "x"), Write::Add(tally(1), 1)])
+}
+
+fn get(key: Key) -> Read {
+    Read::Record { key, follow: None }
+}
+
+/// How often the server is asked during a call that succeeds.
+macro_rules! trips {
+    ($bench:expr, $call:expr) => {{
+        let before = $bench.proxy.trips();
+        $call.await.expect("an answer");
+        $bench.proxy.trips() - before
+    }};
+}
+
+#[test]
+fn every_call_takes_the_trips_it_says() {
+    run(async |bench| {
+        let store = open(&bench.through).await;
+        let warm = [create(&key(9, "warm"))];
+        store.commit(&warm).await.expect("a commit");
+        let position = match store.changes(None).await.expect("a position") {
+            Changes::Told { next, .. } | Changes::Missed { next } => next,
+        };
+        let follow = Follow { prefix: "I".into(), offset: 0, length: 8 };
+        let mut reads: Vec<Read> = (0..40_u64)
+            .map(|n| Read::Range {
+                start: key(n, ""),
+                end: key(n + 1, ""),
+                limit: 10,
+                follow: Some(follow.clone()),
+            })
+            .collect();
+        reads.push(Read::Tally(tally(1)));
+        reads.push(Read::Record { key: key(1, "a"), follow: Some(follow) });
+        let plans: Vec<_> = (0..64_u64).map(|n| create(&key(2, n.to_be_bytes()))).collect();
+        let refused = [plan([Guard::Present(key(1, "never"))], [put(key(1, "x"), "")])];
+        assert_eq!(trips!(bench, store.read(&reads)), 1);
+        assert_eq!(trips!(bench, store.commit(&plans)), 2);
+        assert_eq!(trips!(bench, store.commit(&refused)), 2);
+        assert_eq!(trips!(bench, store.changes(Some(&position))), 1);
+        assert_eq!(trips!(bench, store.walk(Space(b'd'), None, 100)), 1);
+        store.close().await;
+    });
+}
+
+#[test]
+fn a_commit_cut_before_the_server_has_it_is_unknown_and_did_not_happen() {
+    run(async |bench| {
+        let (store, watcher) = futures::join!(open(&bench.through), open(&bench.direct));
+        let at = key(1, "cut");
+        bench.proxy.cut(Cut::BeforeRequest, b";COMMIT", 1);
+        let error = store.commit(&[create(&at)]).await.expect_err("the connection is cut");
+        assert_eq!((error.kind(), bench.proxy.cuts()), (StoreErrorKind::Unknown, 1), "{error}");
+        assert_eq!(decide_one(&watcher, create(&at)).await, Verdict::Committed, "it is free");
+        assert_eq!(number(&watcher, &tally(1)).await, 1);
+        decide_one(&store, create(&key(1, "next"))).await;
+        futures::join!(store.close(), watcher.close());
+    });
+}
+
+#[test]
+fn a_commit_cut_after_the_server_did_it_is_unknown_and_happened() {
+    run(async |bench| {
+        let (store, watcher) = futures::join!(open(&bench.through), open(&bench.direct));
+        let at = key(1, "cut");
+        bench.proxy.cut(Cut::AfterReply, b";COMMIT", 1);
+        let error = store.commit(&[create(&at)]).await.expect_err("the connection is cut");
+        assert_eq!((error.kind(), bench.proxy.cuts()), (StoreErrorKind::Unknown, 1), "{error}");
+        assert_eq!(record(&watcher, &at).await.as_deref(), Some(&b"x"[..]));
+        assert_eq!(number(&store, &tally(1)).await, 1, "and once only");
+        futures::join!(store.close(), watcher.close());
+    });
+}
+
+#[test]
+fn a_batch_that_writes_nothing_is_never_unknown() {
+    run(async |bench| {
+        let store = open(&bench.through).await;
+        let refused = [plan([Guard::Present(key(1, "never"))], [put(key(1, "x"), "")])];
+        for cut in [Cut::BeforeRequest, Cut::AfterReply] {
+            let cuts = bench.proxy.cuts();
+            bench.proxy.cut(cut, b";COMMIT", 2);
+            let error = store.commit(&refused).await.expect_err("the connection is cut");
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+            assert!(bench.proxy.cuts() > cuts, "it was cut");
+            bench.proxy.cut(cut, b"", 0);
+        }
+        store.close().await;
+    });
+}
+
+#[test]
+fn idle_connections_that_ended_are_replaced_unnoticed() {
+    run(async |bench| {
+        let store = open(&bench.through).await;
+        // Several of each kind, idle.
+        let several = |round: u64| {
+            let store = &store;
+            join_all((0..8_u64).map(move |n| async move {
+                let at = key(round, n.to_be_bytes());
+                decide_one(store, create(&at)).await;
+                record(store, &at).await.expect("it is there")
+            }))
+        };
+        several(1).await;
+        bench.proxy.close(true);
+        bench.proxy.close(false);
+        several(2).await;
+        // One that breaks under the call is replaced too, as long as nothing is at stake.
+        for (at, needle) in [(key(3, "a"), &b"START TRANSACTION"[..]), (key(3, "b"), b"FOR UPDATE")]
+        {
+            let cuts = bench.proxy.cuts();
+            bench.proxy.cut(Cut::AfterReply, needle, 1);
+            assert_eq!(decide_one(&store, create(&at)).await, Verdict::Committed);
+            assert_eq!(bench.proxy.cuts(), cuts + 1, "it was cut");
+        }
+        let cuts = bench.proxy.cuts();
+        bench.proxy.cut(Cut::BeforeRequest, b"ashlar_record", 1);
+        record(&store, &key(3, "a")).await.expect("it is there");
+        assert_eq!(bench.proxy.cuts(), cuts + 1, "it was cut");
+        store.close().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_away_is_unavailable_at_once() {
+    run(async |mut bench| {
+        let store = open(&bench.direct).await;
+        decide_one(&store, create(&key(1, "before"))).await;
+        bench.server.kill();
+        for _ in 0..3 {
+            let began = Instant::now();
+            let error = store.commit(&[create(&key(1, "x"))]).await.expect_err("it is away");
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+            let error = store.read(&[get(key(1, "x"))]).await.expect_err("it is away");
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+            let error = store.changes(None).await.expect_err("it is away");
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+            assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        }
+        bench.server.restart();
+        assert_eq!(record(&store, &key(1, "before")).await.as_deref(), Some(&b"x"[..]));
+        decide_one(&store, create(&key(1, "x"))).await;
+        store.close().await;
+    });
+}
+
+#[test]
+fn a_silent_server_is_given_up() {
+    run(async |bench| {
+        let store = open(&bench.through).await;
+        decide_one(&store, create(&key(1, "before"))).await;
+        record(&store, &key(1, "before")).await.expect("it is there");
+        bench.server.freeze(true);
+        let began = Instant::now();
+        let at = key(1, "silent");
+        let plans = [create(&at)];
+        let reads = [get(at.clone())];
+        let (committed, read) = futures::join!(store.commit(&plans), store.read(&reads));
+        let errors = [committed.expect_err("no answer"), read.expect_err("no answer")];
+        // The commit had not sent what it would write.
+        assert!(errors.iter().all(|error| error.kind() == StoreErrorKind::Unavailable));
+        assert!(began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
+        let began = Instant::now();
+        let error = store.read(&reads).await.expect_err("no connection");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        bench.server.freeze(false);
+        decide_one(&store, create(&key(1, "after"))).await;
+        store.close().await;
+    });
+}
+
+/// A writer that stands still between its trips, as in a stopped process, loses its locks.
+#[test]
+fn a_writer_that_stands_still_does_not_hold_its_locks() {
+    const HOLDING: &str = "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.innodb_trx \
+         WHERE trx_rows_locked > 0 AND trx_query IS NULL";
+    run(async |bench| {
+        let (stopped, other) = futures::join!(open(&bench.through), open(&bench.direct));
+        let hot = key(1, "hot");
+        decide_one(&other, plan([], [put(hot.clone(), "")])).await;
+        let mut watcher = connect(&bench.direct).await;
+        let ending = AtomicBool::new(false);
+        let mut caught = false;
+        let writing = async {
+            while !ending.load(Ordering::SeqCst) {
+                let turn = plan([Guard::Present(hot.clone())], [put(hot.clone(), "stopped")]);
+                // Held for long enough, it fails, in whichever way.
+                let _ = stopped.commit(&[turn]).await;
+            }
+        };
+        let checking = async {
+            for _ in 0..60 {
+                tokio::time::sleep(Duration::from_millis(17)).await;
+                bench.proxy.hold(true);
+                tokio::time::sleep(Duration::from_millis(150)).await;
+                let row = sqlx::query(HOLDING).fetch_one(&mut watcher).await.expect("an answer");
+                let holding: String = row.get(0);
+                if holding != "0" {
+                    caught = true;
+                    let began = Instant::now();
+                    let turn = plan([Guard::Present(hot.clone())], [put(hot.clone(), "other")]);
+                    assert_eq!(decide_one(&other, turn).await, Verdict::Committed);
+                    let waited = began.elapsed();
+                    assert!(waited > Duration::from_secs(1), "nothing was held: {waited:?}");
+                    assert!(waited < Duration::from_secs(9), "{waited:?}");
+                    ending.store(true, Ordering::SeqCst);
+                    bench.proxy.hold(false);
+                    return;
+                }
+                bench.proxy.hold(false);
+            }
+            ending.store(true, Ordering::SeqCst);
+        };
+        futures::join!(writing, checking);
+        assert!(caught, "the writer never stood between its trips");
+        decide_one(&stopped, create(&key(2, "again"))).await;
+        futures::join!(stopped.close(), other.close());
+    });
+}
+
+/// What a writer has seen of its commits.
+#[derive(Default)]
+struct Seen {
+    acknowledged: BTreeSet<u64>,
+    unknown: BTreeSet<u64>,
+    failures: u32,
+}
+
+/// Writes pairs until it is told to end.
+async fn write_pairs(store: &MysqlStore, task: u64, ending: &AtomicBool) -> Seen {
+    let mut seen = Seen::default();
+    for turn in 0.. {
+        if ending.load(Ordering::SeqCst) {
+            break;
+        }
+        let number: u64 = (task << 32) + turn;
+        let bytes = number.to_be_bytes();
+        let (left, right) = (key(1, bytes), key(2, bytes));
+        let writes = [put(left.clone(), "x"), put(right, "x"), Write::Add(tally(1), 1)];
+        match store.commit(&[plan([Guard::Absent(left)], writes)]).await {
+            Ok(verdicts) => {
+                assert_eq!(verdicts, [Verdict::Committed]);
+                seen.acknowledged.insert(number);
+            }
+            Err(error) => {
+                match error.kind() {
+                    StoreErrorKind::Unknown => assert!(seen.unknown.insert(number)),
+                    StoreErrorKind::Unavailable => {}
+                    other => panic!("{other:?}: {error}"),
+                }
+                seen.failures += 1;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    seen
+}
+
+async fn numbers(store: &MysqlStore, partition: u64) -> BTreeSet<u64> {
+    let (mut start, mut all) = (key(partition, ""), BTreeSet::new());
+    loop {
+        let end = key(partition + 1, "");
+        let read = Read::Range { start, end, limit: 5_000, follow: None };
+        let Found::Range(entries) = store.read(&[read]).await.expect("entries").remove(0) else {
+            panic!("a range was asked for")
+        };
+        let suffix = |entry: &store::Entry| entry.key.suffix().try_into().expect("eight bytes");
+        all.extend(entries.iter().map(|entry| u64::from_be_bytes(suffix(entry))));
+        let Some(last) = entries.last() else { return all };
+        start = key(partition, [last.key.suffix(), b"\0"].concat());
+    }
+}
+
+#[test]
+fn a_killed_server_loses_nothing_acknowledged() {
+    run(async |mut bench| {
+        let store = open(&bench.direct).await;
+        let Changes::Told { next: position, .. } = store.changes(None).await.expect("a position")
+        else {
+            panic!("nothing can be missed without a position")
+        };
+        let ending = AtomicBool::new(false);
+        let writing = join_all((0..6).map(|task| write_pairs(&store, task, &ending)));
+        let killing = async {
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                bench.server.kill();
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                tokio::task::block_in_place(|| bench.server.restart());
+                let back = Instant::now();
+                while let Err(error) = store.commit(&[plan([], [put(key(3, "probe"), "")])]).await {
+                    assert!(back.elapsed() < Duration::from_secs(3), "{error}");
+                }
+            }
+            ending.store(true, Ordering::SeqCst);
+        };
+        let (seen, ()) = futures::join!(writing, killing);
+        let failures: u32 = seen.iter().map(|seen| seen.failures).sum();
+        assert!(failures > 0, "nobody noticed");
+        let acknowledged: BTreeSet<u64> =
+            seen.iter().flat_map(|seen| &seen.acknowledged).copied().collect();
+        let unknown: BTreeSet<u64> = seen.iter().flat_map(|seen| &seen.unknown).copied().collect();
+        let left = numbers(&store, 1).await;
+        assert_eq!(left, numbers(&store, 2).await, "a plan was torn");
+        assert!(acknowledged.is_subset(&left), "{:?}", acknowledged.difference(&left));
+        let others: BTreeSet<u64> = left.difference(&acknowledged).copied().collect();
+        assert!(others.is_subset(&unknown), "{others:?}");
+        assert_eq!(number(&store, &tally(1)).await.unsigned_abs(), left.len() as u64);
+        if let Changes::Told { keys, .. } = store.changes(Some(&position)).await.expect("changes") {
+            let told: BTreeSet<Key> = keys.into_iter().collect();
+            assert!(left.iter().all(|number| told.contains(&key(1, number.to_be_bytes()))));
+        } else {
+            assert!(left.len() > store::feed::FEED_BATCHES, "so few are remembered");
+        }
+        store.close().await;
+    });
+}
