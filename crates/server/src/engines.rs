@@ -8,10 +8,15 @@ use block::{
     BlockCounters, BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions,
     FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
 };
-use store::{MemoryStore, MetaStore};
+use store::{MemoryStore, MetaStore, StoreError};
+use store_mysql::{MysqlOptions, MysqlStore};
+use store_postgres::{PostgresOptions, PostgresStore};
+use store_redis::{RedisOptions, RedisStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::config::{BlocksPlace, BucketPlace, MetaPlace};
+use crate::config::{
+    BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, ServerKind, VolumeSettings,
+};
 use crate::environment::first_secret;
 use crate::problem::Problem;
 
@@ -28,7 +33,11 @@ pub(crate) enum Use {
 }
 
 /// Opens the metadata store.
-pub(crate) async fn meta(place: &MetaPlace, purpose: Use) -> Result<Arc<dyn MetaStore>, Problem> {
+pub(crate) async fn meta(
+    settings: &VolumeSettings,
+    purpose: Use,
+) -> Result<Arc<dyn MetaStore>, Problem> {
+    let place = &settings.meta;
     match place {
         MetaPlace::Memory => Ok(Arc::new(MemoryStore::new())),
         MetaPlace::Sqlite(path) => {
@@ -40,6 +49,58 @@ pub(crate) async fn meta(place: &MetaPlace, purpose: Use) -> Result<Arc<dyn Meta
             })?;
             Ok(Arc::new(store))
         }
+        MetaPlace::Server(server) => {
+            let relaxed = settings.metadata_durability == DurabilityClass::Relaxed;
+            let password = first_secret(&["ASHLAR_META_PASSWORD"])?;
+            let url = server.url(password.as_ref().map(gateway::access::Secret::expose));
+            let doing = || format!("open the metadata store {place}");
+            let url = url.map_err(|wrong| Problem::new(doing(), wrong))?;
+            let opened = open_server(server.kind, &url, relaxed).await;
+            opened.map_err(|error| {
+                Problem::new(doing(), error).remedy(
+                    "the server must answer at this address, and the user in the URL must be \
+                     allowed in; its password may stand in ASHLAR_META_PASSWORD",
+                )
+            })
+        }
+    }
+}
+
+async fn open_server(
+    kind: ServerKind,
+    url: &str,
+    relaxed: bool,
+) -> Result<Arc<dyn MetaStore>, StoreError> {
+    Ok(match kind {
+        ServerKind::Postgres => {
+            let options = PostgresOptions { relaxed, ..PostgresOptions::default() };
+            Arc::new(PostgresStore::open(url, options).await?)
+        }
+        ServerKind::Mysql => {
+            let options = MysqlOptions { relaxed, ..MysqlOptions::default() };
+            Arc::new(MysqlStore::open(url, options).await?)
+        }
+        ServerKind::Redis => {
+            let options = RedisOptions { relaxed, ..RedisOptions::default() };
+            Arc::new(RedisStore::open(url, options).await?)
+        }
+    })
+}
+
+/// Batches of changes that may be under way at a time: SQLite has one writer, and a server is kept
+/// busy while another batch travels.
+pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
+    match place {
+        MetaPlace::Memory | MetaPlace::Sqlite(_) => 1,
+        MetaPlace::Server(_) => 2,
+    }
+}
+
+/// Whether the engine serves one process, which its own locks see to.
+pub(crate) fn serves_one(place: &MetaPlace) -> bool {
+    match place {
+        MetaPlace::Memory | MetaPlace::Sqlite(_) => true,
+        MetaPlace::Server(_) => false,
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use gateway::access::{Access, Identity};
 use gateway::{Body, Gateway};
 use http::{Request, Response};
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::{Volume, VolumeOptions};
 
-use crate::config::{MetaPlace, ServeSettings, VolumeSettings};
+use crate::config::{ServeSettings, VolumeSettings};
 use crate::edge::{Edge, Listener, Seats, Service, bind};
 use crate::engines::{self, Blocks, Use};
 use crate::metrics::Metrics;
@@ -27,8 +28,11 @@ use crate::problem::Problem;
 use crate::tls::{RELOAD_EVERY, Tls};
 use crate::{admin, credentials};
 
-/// How often access keys and policies are read again.
-const ACCESS_EVERY: Duration = Duration::from_secs(1);
+/// How often access keys and policies are read again although nobody said that they changed.
+const ACCESS_EVERY: Duration = Duration::from_secs(30);
+
+/// How soon they are read again after that failed.
+const ACCESS_RETRY: Duration = Duration::from_secs(1);
 
 /// The exit status of a gateway that was told twice to stop.
 const EXIT_IMPATIENT: i32 = 130;
@@ -41,17 +45,25 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     let socket = bind(&serve.listen).await?;
     let admin = admin::socket(&serve.admin_listen).await?;
     let root = credentials::root(&volume.data_dir)?;
-    let master = credentials::master_key(&volume)?;
     let mut random = [0; 8];
     credentials::random(&mut random)?;
     let random = u64::from_ne_bytes(random);
 
     let opened = open(&volume, &serve, random).await?;
+    let unreadable = |error| Problem::new("read access keys", error);
+    let users = opened.volume.users().await.map_err(unreadable)?;
+    let master = match credentials::master_key(&volume, !users.is_empty()) {
+        Ok(master) => master,
+        Err(problem) => {
+            opened.close().await;
+            return Err(problem);
+        }
+    };
     let (shared, metrics) = (Arc::clone(&opened.volume), Arc::new(Metrics::new()));
     observe::register(&metrics, &opened);
     let identity = Identity::root(&root.user, root.password.clone());
     let access = Arc::new(Access::new(identity, master));
-    refresh(&shared, &access).await.map_err(|error| Problem::new("read access keys", error))?;
+    refresh(&shared, &access).await.map_err(unreadable)?;
 
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(keep_fresh(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
@@ -79,6 +91,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     }
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
+    tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
     tasks.spawn(signals.obey(tls, edge, accepting.clone(), stop.clone()));
     if !listener.serve(socket, accepting, drain).await {
         tracing::warn!(seconds = drain.as_secs(), "stopping although requests are under way");
@@ -86,10 +99,31 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     stop.cancel();
     tasks.close();
     tasks.wait().await;
-    shared.close().await;
-    opened.meta.close().await;
+    let lost = shared.lost().now_or_never().is_some();
+    opened.close().await;
     tracing::info!("stopped");
+    if lost {
+        let wrong = "its session was ended: it did not show for too long that it lives, or the \
+                     metadata store forgot something";
+        return Err(Problem::new("go on serving", wrong).remedy("start it again"));
+    }
     Ok(())
+}
+
+/// Stops a gateway whose session was ended by another one: it can acknowledge nothing any more,
+/// and a fresh process can.
+async fn stop_when_lost<S: Service>(
+    volume: Arc<Volume>,
+    edge: Arc<Edge<S>>,
+    accepting: CancellationToken,
+) {
+    tokio::select! {
+        () = volume.lost() => {
+            edge.drain();
+            accepting.cancel();
+        }
+        () = accepting.cancelled() => {}
+    }
 }
 
 /// What stands behind a gateway.
@@ -100,20 +134,28 @@ struct Opened {
     blocks: Blocks,
 }
 
+impl Opened {
+    /// Ends the session in good order.
+    async fn close(&self) {
+        self.volume.close().await;
+        self.meta.close().await;
+    }
+}
+
 async fn open(
     settings: &VolumeSettings,
     serve: &ServeSettings,
     seed: u64,
 ) -> Result<Opened, Problem> {
-    let meta = engines::meta(&settings.meta, Use::Serve).await?;
+    let meta = engines::meta(settings, Use::Serve).await?;
     let blocks = engines::blocks(&settings.blocks, seed).await?;
     let budget = serve.memory_budget.0;
     let options = VolumeOptions {
         block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
-        // Both engines that there are serve one process, which their own locks see to.
-        sole: matches!(settings.meta, MetaPlace::Sqlite(_) | MetaPlace::Memory),
+        sole: engines::serves_one(&settings.meta),
+        commits_in_flight: engines::commits_in_flight(&settings.meta),
         place: place(),
         ..VolumeOptions::default()
     };
@@ -141,14 +183,16 @@ async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeE
     Ok(())
 }
 
-/// Reads access keys again and again. While that fails, those known stay in force.
+/// Reads access keys again when they may have changed, and now and then all the same. While that
+/// fails, those known stay in force.
 async fn keep_fresh(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
+    let mut changes = volume.access_changes();
     let mut failing = false;
-    let mut ticks = tokio::time::interval(ACCESS_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        let wait = if failing { ACCESS_RETRY } else { ACCESS_EVERY };
         tokio::select! {
-            _ = ticks.tick() => {}
+            _ = changes.changed() => {}
+            () = tokio::time::sleep(wait) => {}
             () = stop.cancelled() => return,
         }
         match refresh(&volume, &access).await {

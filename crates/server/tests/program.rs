@@ -203,6 +203,9 @@ fn a_start_that_fails_says_why_in_one_sentence() {
     let (foreign, inside) = (format!("sqlite:{}", folder.path("foreign.db")), format!("{file}/x"));
     let blocks_inside = format!("file:{inside}");
     let meta_inside = format!("sqlite:{inside}");
+    let pg = "postgres://me:hush@127.0.0.1:1/db";
+    let my = "mysql://me:hush@127.0.0.1:1/db";
+    let redis = "redis://me:hush@127.0.0.1:1/0?prefix=p";
     let unreachable = "s3://blocks/p?endpoint=http://127.0.0.1:1";
     let keys = [("ASHLAR_BLOCKS_ACCESS_KEY", "someone"), ("ASHLAR_BLOCKS_SECRET_KEY", "something")];
     let cases: &[Case<'_>] = &[
@@ -214,7 +217,13 @@ fn a_start_that_fails_says_why_in_one_sentence() {
         (&["--data-dir", &inside], &[], &["make the data directory", "--data-dir"]),
         (&["--meta", &meta_inside], &[], &["open the metadata store sqlite:"]),
         (&["--meta", &foreign], &[], &["open the metadata store sqlite:", "foreign.db"]),
-        (&["--meta", "postgres://x/y"], &[], &["this release does not have postgres"]),
+        (
+            &["--meta", pg],
+            &[],
+            &["metadata store postgres://me@127.0.0.1:1/db", "ASHLAR_META_PASSWORD"],
+        ),
+        (&["--meta", my], &[], &["metadata store mysql://me@127.0.0.1:1/db"]),
+        (&["--meta", redis], &[], &["metadata store redis://me@127.0.0.1:1/0?prefix=p"]),
         (&["--blocks", &blocks_inside], &[], &["use the block store file:"]),
         (&["--blocks", unreachable], &keys, &["use the block store s3://blocks/p", "endpoint"]),
         (&["--blocks", unreachable], &[], &["ASHLAR_BLOCKS_ACCESS_KEY is not set"]),

@@ -1,12 +1,14 @@
 //! The records behind access keys and policies, changed beside a gateway that is running.
 //!
-//! A gateway reads them again every second, so a change needs no restart. Each change is one plan
+//! Gateways are told of changes by the metadata store, so a change needs no restart. Each change is one plan
 //! guarded by what was seen, so that two operators at the same time do not undo each other.
 
 use std::sync::Arc;
 
 use record::{PolicyRecord, User, key};
-use store::{Found, Guard, Key, MetaStore, Plan, Read, Space, Value, Verdict, Write};
+use store::{
+    Found, Guard, Key, MetaStore, Plan, Read, Space, StoreErrorKind, Value, Verdict, Write,
+};
 
 use crate::config::VolumeSettings;
 use crate::engines::{self, Use};
@@ -40,7 +42,7 @@ impl Accounts {
         {
             crate::credentials::make_data_dir(folder)?;
         }
-        Ok(Accounts { store: engines::meta(&settings.meta, Use::Administer).await? })
+        Ok(Accounts { store: engines::meta(settings, Use::Administer).await? })
     }
 
     /// All access keys, in order.
@@ -106,11 +108,25 @@ impl Accounts {
             Some(value) => Write::Put(key, value),
             None => Write::Delete(key),
         };
-        let plan = Plan { guards: vec![guard], writes: vec![write] };
-        let verdicts =
-            self.store.commit(&[plan]).await.map_err(|error| Problem::new(doing, error))?;
+        let wanted = match &write {
+            Write::Put(_, value) => Some(value.clone()),
+            _ => None,
+        };
+        let plans = [Plan { guards: vec![guard], writes: vec![write] }];
+        let mut doubtful = false;
+        let verdicts = loop {
+            match self.store.commit(&plans).await {
+                // The guard lets it happen once, so it may be sent again.
+                Err(error) if error.kind() == StoreErrorKind::Unknown && !doubtful => {
+                    doubtful = true;
+                }
+                decided => break decided.map_err(|error| Problem::new(doing, error))?,
+            }
+        };
         match verdicts.as_slice() {
             [Verdict::Committed] => Ok(()),
+            // What it met is what was to be there: the first one did happen.
+            [Verdict::Refused { found, .. }] if doubtful && *found == wanted => Ok(()),
             _ => Err(Problem::new(doing, "somebody else changed the same record just now")
                 .remedy("try again")),
         }

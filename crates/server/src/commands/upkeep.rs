@@ -115,14 +115,15 @@ async fn existing(
         Problem::new(doing, format!("there is no volume in {}", settings.meta))
             .remedy("name the gateway's --meta or --data-dir")
     };
-    let MetaPlace::Sqlite(path) = &settings.meta else { return Err(absent()) };
-    if !path.exists() {
-        return Err(absent());
-    }
-    let (meta, sole) = match engines::meta(&settings.meta, Use::Serve).await {
-        Ok(alone) => (alone, true),
-        // A gateway is running; or else this fails too, and says why.
-        Err(_) => (engines::meta(&settings.meta, Use::Administer).await?, false),
+    let (meta, sole) = match &settings.meta {
+        MetaPlace::Memory => return Err(absent()),
+        MetaPlace::Sqlite(path) if !path.exists() => return Err(absent()),
+        MetaPlace::Sqlite(_) => match engines::meta(settings, Use::Serve).await {
+            Ok(alone) => (alone, true),
+            // A gateway is running; or else this fails too, and says why.
+            Err(_) => (engines::meta(settings, Use::Administer).await?, false),
+        },
+        MetaPlace::Server(_) => (engines::meta(settings, Use::Administer).await?, false),
     };
     let reads = [Read::Record { key: record::key::volume(), follow: None }];
     let found = meta.read(&reads).await.map_err(|error| Problem::new(doing, error))?;

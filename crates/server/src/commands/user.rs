@@ -95,7 +95,8 @@ async fn add(
     check_secret(secret.expose()).map_err(|error| problem(error.to_string()))?;
     let mut nonce = [0; MasterKey::NONCE_BYTES];
     random(&mut nonce)?;
-    let sealed_secret = credentials::master_key(settings)?.seal(name, &secret, nonce);
+    let others = !accounts.users().await?.is_empty();
+    let sealed_secret = credentials::master_key(settings, others)?.seal(name, &secret, nonce);
     let user = User { sealed_secret, enabled: true, uid, gid, policies };
     accounts.set_user(name, None, Some(&user)).await?;
     say(format_args!("access key  {name}"));

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub(crate) use options::{Common, File, Serving};
-pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace};
+pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
 pub(crate) use size::Size;
 
 use crate::problem::Problem;
@@ -32,6 +32,19 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// What an acknowledged change must survive.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DurabilityClass {
+    /// A crash of the machine that keeps the metadata.
+    #[default]
+    Strict,
+    /// What the settings of the database promise, whatever that is.
+    Relaxed,
 }
 
 /// Where metrics and the detailed status are served.
@@ -54,6 +67,7 @@ pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
 pub(crate) struct VolumeSettings {
     pub(crate) data_dir: PathBuf,
     pub(crate) meta: MetaPlace,
+    pub(crate) metadata_durability: DurabilityClass,
     pub(crate) blocks: BlocksPlace,
     pub(crate) master_key_file: PathBuf,
     pub(crate) log: String,
@@ -123,6 +137,7 @@ impl Common {
         let master_key_file = common.master_key_file.filter(|path| !path.as_os_str().is_empty());
         Ok(VolumeSettings {
             meta,
+            metadata_durability: common.metadata_durability.unwrap_or_default(),
             blocks,
             master_key_file: master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
             log: text(common.log).unwrap_or_else(|| "info".to_owned()),
@@ -199,6 +214,7 @@ impl ServeSettings {
 pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
     File {
         meta: Some(volume.meta.to_string()),
+        metadata_durability: Some(volume.metadata_durability),
         blocks: Some(volume.blocks.to_string()),
         data_dir: Some(volume.data_dir.clone()),
         master_key_file: Some(volume.master_key_file.clone()),

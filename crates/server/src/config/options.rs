@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{LogFormat, Size};
+use super::{DurabilityClass, LogFormat, Size};
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -62,9 +62,15 @@ macro_rules! options {
 options! {
     /// Where a volume lives, and how to speak about it.
     group Common {
-        /// Where the metadata lives: sqlite:PATH or memory: [default: sqlite:DATA_DIR/meta.db]
+        /// Where the metadata lives: sqlite:PATH, postgres://USER@HOST:PORT/DATABASE,
+        /// mysql://USER@HOST:PORT/DATABASE, redis://HOST:PORT/?prefix=NAME, or memory:
+        /// [default: sqlite:DATA_DIR/meta.db]
         #[arg(value_name = "URL", global = true)]
         meta: String = "ASHLAR_META",
+        /// What an acknowledged change must survive: strict, a crash of the database's machine; or
+        /// relaxed, what the database's own settings promise [default: strict]
+        #[arg(value_name = "CLASS", global = true)]
+        metadata_durability: DurabilityClass = "ASHLAR_METADATA_DURABILITY",
         /// Where blocks live: file:PATH, memory:, or
         /// s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION [default: file:DATA_DIR/blocks]
         #[arg(value_name = "URL", global = true)]

@@ -11,8 +11,28 @@ use crate::problem::Problem;
 pub(crate) enum MetaPlace {
     /// In a file.
     Sqlite(PathBuf),
+    /// In a database server.
+    Server(ServerPlace),
     /// In this process, until it ends.
     Memory,
+}
+
+/// Which server keeps the metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerKind {
+    /// PostgreSQL.
+    Postgres,
+    /// MySQL or MariaDB.
+    Mysql,
+    /// Redis or Valkey.
+    Redis,
+}
+
+/// A database server. Shown without its password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ServerPlace {
+    pub(crate) kind: ServerKind,
+    url: url::Url,
 }
 
 /// Where blocks live.
@@ -37,14 +57,21 @@ pub(crate) struct BucketPlace {
     pub(crate) region: String,
 }
 
-const META_FORMS: &str = "--meta takes sqlite:PATH or memory:";
+const META_FORMS: &str = "--meta takes sqlite:PATH, postgres://USER@HOST:PORT/DATABASE, \
+     mysql://USER@HOST:PORT/DATABASE, redis://HOST:PORT/?prefix=NAME or memory:";
 const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
      s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION";
 
 impl MetaPlace {
     pub(crate) fn parse(url: &str) -> Result<MetaPlace, Problem> {
         let problem = |wrong: String| {
-            Problem::new(format!("use the metadata store {url:?}"), wrong).remedy(META_FORMS)
+            // Whatever is wrong with it, it may hold a password.
+            let shown = url.split(['/', '?']).next().unwrap_or_default();
+            Problem::new(format!("use the metadata store {shown}…"), wrong).remedy(META_FORMS)
+        };
+        let server = |kind, url: &str| match ServerPlace::parse(kind, url) {
+            Ok(place) => Ok(MetaPlace::Server(place)),
+            Err(wrong) => Err(problem(wrong)),
         };
         match url.split_once(':') {
             Some(("sqlite", path)) => match file_path(path) {
@@ -52,13 +79,58 @@ impl MetaPlace {
                 None => Err(problem("it names no file".to_owned())),
             },
             Some(("memory", "")) => Ok(MetaPlace::Memory),
-            Some((
-                scheme @ ("postgres" | "postgresql" | "mysql" | "mariadb" | "redis" | "rediss"
-                | "etcd"),
-                _,
-            )) => Err(problem(format!("this release does not have {scheme}"))),
+            Some(("postgres" | "postgresql", _)) => server(ServerKind::Postgres, url),
+            Some(("mysql" | "mariadb", _)) => server(ServerKind::Mysql, url),
+            Some(("redis" | "rediss", _)) => server(ServerKind::Redis, url),
             _ => Err(problem("it is none that is known".to_owned())),
         }
+    }
+}
+
+impl ServerPlace {
+    fn parse(kind: ServerKind, text: &str) -> Result<ServerPlace, String> {
+        let text = match (kind, text.split_once(':')) {
+            (ServerKind::Mysql, Some((_, rest))) => format!("mysql:{rest}"),
+            _ => text.to_owned(),
+        };
+        let url = url::Url::parse(&text).map_err(|error| error.to_string())?;
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err("it names no host".to_owned());
+        }
+        let named = !url.path().trim_matches('/').is_empty();
+        if !named && kind != ServerKind::Redis {
+            return Err("it names no database".to_owned());
+        }
+        Ok(ServerPlace { kind, url })
+    }
+
+    /// The URL as the engine takes it, with this password if it has none of its own.
+    pub(crate) fn url(&self, password: Option<&str>) -> Result<String, String> {
+        let mut url = self.url.clone();
+        if let (None, Some(password)) = (url.password(), password) {
+            let set = url.set_password(Some(password));
+            set.map_err(|()| "a password does not fit into it".to_owned())?;
+        }
+        Ok(url.into())
+    }
+}
+
+impl fmt::Display for ServerPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut url = self.url.clone();
+        // Fails only where there can be no password.
+        let _none = url.set_password(None);
+        let secret = |name: &str| name.contains("password") || name.contains("key");
+        if url.query_pairs().any(|(name, _)| secret(&name)) {
+            url.set_query(None);
+        }
+        f.write_str(url.as_str())
+    }
+}
+
+impl fmt::Debug for ServerPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -119,6 +191,7 @@ impl fmt::Display for MetaPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MetaPlace::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            MetaPlace::Server(place) => place.fmt(f),
             MetaPlace::Memory => f.write_str("memory:"),
         }
     }

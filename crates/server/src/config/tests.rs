@@ -125,16 +125,36 @@ fn urls_say_where_things_live() {
 #[test]
 fn places_that_this_release_does_not_have_are_refused_in_a_sentence() {
     let sentence = |url: &str| MetaPlace::parse(url).expect_err(url).to_string();
-    for scheme in ["postgres", "mysql", "redis", "etcd"] {
-        let sentence = sentence(&format!("{scheme}://host/db"));
-        assert!(sentence.contains(&format!("this release does not have {scheme}; --meta takes")));
-    }
+    let etcd = sentence("etcd://host/db");
+    assert!(etcd.contains("none that is known; --meta takes"), "{etcd}");
+    assert!(sentence("postgres://host/").contains("names no database"));
+    assert!(sentence("mysql:///db").contains("names no host"));
     assert!(sentence("sqlite:").contains("names no file"));
     assert!(sentence("nonsense").contains("none that is known"));
     let blocks = |url: &str| BlocksPlace::parse(url).expect_err(url).to_string();
     assert!(blocks("s3://key:secret@b/").contains("credentials do not belong in a URL"));
     assert!(blocks("s3://b/?endpont=x").contains("\"endpont\" is not known"));
     assert!(blocks("s3://b/?endpoint=host:9000").contains("neither http:// nor https://"));
+}
+
+#[test]
+fn servers_are_shown_without_their_passwords() {
+    for (url, shown) in [
+        ("postgres://me:hush@host:5432/db", "postgres://me@host:5432/db"),
+        ("mariadb://me:hush@host/db", "mysql://me@host/db"),
+        ("rediss://:hush@host/0?prefix=x", "rediss://host/0?prefix=x"),
+        ("postgres://me@host/db?password=hush", "postgres://me@host/db"),
+    ] {
+        let Ok(MetaPlace::Server(place)) = MetaPlace::parse(url) else { panic!("{url}") };
+        assert_eq!(place.to_string(), shown);
+        assert!(!format!("{place:?}").contains("hush"));
+        assert!(place.url(None).expect("a URL").contains("hush"), "the engine gets it");
+        assert!(!place.url(Some("other")).expect("a URL").contains("other:"), "its own counts");
+    }
+    let wrong = MetaPlace::parse("postgres://me:hush@/").expect_err("no host").to_string();
+    assert!(!wrong.contains("hush"), "{wrong}");
+    let Ok(MetaPlace::Server(place)) = MetaPlace::parse("mysql://me@host/db") else { panic!() };
+    assert_eq!(place.url(Some("a b/c")).expect("a URL"), "mysql://me:a%20b%2Fc@host/db");
 }
 
 #[test]

@@ -48,6 +48,9 @@ impl Collector for Behind {
             ("unresolved", seen.unresolved),
         ];
         family(&mut encoder, "ashlar_volume_plans", "Plans, by fate", "fate", &plans)?;
+        let feed = [("told", seen.told), ("missed", seen.missed)];
+        let what = "Remembered records that others changed, and how often some were missed";
+        family(&mut encoder, "ashlar_volume_feed", what, "what", &feed)?;
         let reclaimed = [
             ("files_reaped", seen.files_reaped),
             ("blocks_reaped", seen.blocks_reaped),
