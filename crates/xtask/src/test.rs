@@ -32,8 +32,8 @@ const TAIL_LINES: usize = 80;
 /// What to run.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Only steps whose name contains this, as "clients", "boto3 redis-http" or "rust"; may be given
-    /// several times.
+    /// Only steps whose name contains these words, as "clients", "boto3 redis-http" or "rust"; may
+    /// be given several times.
     ///
     /// Client suites run in cells: folder-http and minio-http over SQLite, postgres-http, mysql-http
     /// and redis-http over blocks in MinIO, and the same over https.
@@ -263,7 +263,7 @@ impl Run<'_> {
 
     /// Whether the user wants a step of this name.
     fn wants(&self, name: &str) -> bool {
-        self.options.only.is_empty() || self.options.only.iter().any(|part| name.contains(part))
+        self.options.only.is_empty() || self.options.only.iter().any(|only| has_words(name, only))
     }
 
     fn wanted_step(
@@ -317,6 +317,16 @@ impl Run<'_> {
         self.progress.say(&format!("\n{} passed, {} failed", total.passed, total.failed));
         self.steps.iter().all(|step| step.mark != Mark::Failed)
     }
+}
+
+/// Whether a step's name contains these words as whole ones: http is not a part of https.
+fn has_words(name: &str, words: &str) -> bool {
+    let inside = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
+    name.match_indices(words).any(|(place, _)| {
+        let (before, rest) = name.split_at(place);
+        let after = rest.strip_prefix(words).unwrap_or_default();
+        !inside(before.chars().next_back()) && !inside(after.chars().next())
+    })
 }
 
 impl Step {

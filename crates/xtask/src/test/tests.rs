@@ -25,3 +25,18 @@ fn the_reference_has_no_engine() {
     assert!(parse(&["--reference", "--engine", "redis"]).is_err());
     assert!(parse(&["--reference", "--gateway", "x"]).is_err());
 }
+
+#[test]
+fn steps_are_picked_by_whole_words() {
+    let step = "clients boto3 redis-http";
+    for words in ["clients", "boto3", "redis", "http", "redis-http", "boto3 redis-http", step] {
+        assert!(has_words(step, words), "{words}");
+        assert!(
+            has_words("clients boto3 redis-https", words) != words.ends_with("http"),
+            "{words}"
+        );
+    }
+    for words in ["client", "oto3", "dis-http", "mysql", "redis-https"] {
+        assert!(!has_words(step, words), "{words}");
+    }
+}

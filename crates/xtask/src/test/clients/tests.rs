@@ -1,9 +1,10 @@
+use super::super::has_words;
 use super::*;
 use crate::engines::wanted as engines_wanted;
 
 /// `postgres-http: boto3 awscli`, a line for each cell.
 fn matrix(named: &[Engine], only: &[&str]) -> Vec<String> {
-    let wants = |step: &str| only.is_empty() || only.iter().any(|part| step.contains(part));
+    let wants = |step: &str| only.is_empty() || only.iter().any(|words| has_words(step, words));
     let cells = cells(&subjects(false, &engines_wanted(named)), wants);
     let words = |cell: &Cell| cell.suites.iter().map(|(suite, _)| *suite).collect::<Vec<_>>();
     cells.iter().map(|cell| format!("{}: {}", cell.name(), words(cell).join(" "))).collect()
@@ -35,15 +36,12 @@ fn every_engine_meets_minio_over_both_schemes() {
 #[test]
 fn an_engine_picks_its_cells() {
     assert_eq!(matrix(&[Engine::Redis], &["boto3"]), ["redis-http: boto3", "redis-https: boto3"]);
-    assert_eq!(matrix(&[Engine::Sqlite], &["restic", "mc "]).len(), 4);
+    assert_eq!(matrix(&[Engine::Sqlite], &["restic", "mc"]).len(), 4);
 }
 
 #[test]
-fn a_part_of_a_steps_name_picks_suites() {
-    assert_eq!(
-        matrix(&[], &["clients boto3 postgres-http"]),
-        ["postgres-http: boto3", "postgres-https: boto3"]
-    );
+fn words_of_a_steps_name_pick_suites() {
+    assert_eq!(matrix(&[], &["clients boto3 postgres-http"]), ["postgres-http: boto3"]);
     assert_eq!(matrix(&[], &["restic mysql-https"]), ["mysql-https: restic"]);
     assert!(matrix(&[Engine::Sqlite], &["restic mysql-https"]).is_empty());
     assert!(matrix(&[], &["rust"]).is_empty());
