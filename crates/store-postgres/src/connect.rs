@@ -292,3 +292,6 @@ fn parse(url: &str) -> Result<(PgConnectOptions, String), StoreError> {
         .disable_statement_logging();
     Ok((options, name))
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,3 +171,6 @@ pub(crate) async fn trim(connections: &Connections) {
         tracing::debug!(%error, "the change feed stays long until the next time");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,7 +61,7 @@ use crate::snapshot::PostgresSnapshot;
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes: 1_100 + Key::PREFIX_BYTES,
     value_bytes: 1 << 20,
-    plan_items: 2_048,
+    plan_items: 4_096,
     plan_bytes: 4 << 20,
     batch_plans: 256,
     batch_items: 4_096,
@@ -169,7 +169,8 @@ impl Shared {
         let kept = plans.clone();
         let verdicts = commit::commit(&self.commits, self.way, plans).await?;
         let told = commit::is_told(&kept, &verdicts);
-        let trim = told && (1 + self.told.fetch_add(1, Ordering::Relaxed)) % feed::TRIM_EVERY == 0;
+        let trim =
+            told && self.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(feed::TRIM_EVERY);
         Ok((verdicts, trim))
     }
 }

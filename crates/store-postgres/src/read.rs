@@ -187,7 +187,7 @@ impl Shape {
             Shape::Range | Shape::RangeFollowed => {
                 let target = if self == Shape::RangeFollowed { optional_at(row, 2)? } else { None };
                 let entry = Entry { key: key_at(row, 0)?, value: value_at(row, 1)?, target };
-                add(found.first_mut(), entry)
+                add(0, entry, found)
             }
             Shape::Records | Shape::Followed => {
                 // Numbered from 1.
@@ -203,7 +203,7 @@ impl Shape {
                     }
                     Some(Read::Range { .. }) => {
                         let (value, target) = (value_at(row, 2)?, optional_at(row, 3)?);
-                        add(found.get_mut(at), Entry { key: key_at(row, 1)?, value, target })
+                        add(at, Entry { key: key_at(row, 1)?, value, target }, found)
                     }
                     Some(Read::Tally(_)) => {
                         let place = found.get_mut(at).ok_or_else(nobody_asked)?;
@@ -237,8 +237,8 @@ fn set(
     }
 }
 
-fn add(place: Option<&mut Found>, entry: Entry) -> Result<(), sqlx::Error> {
-    match place {
+fn add(at: usize, entry: Entry, found: &mut [Found]) -> Result<(), sqlx::Error> {
+    match found.get_mut(at) {
         Some(Found::Range(entries)) => {
             entries.push(entry);
             Ok(())
@@ -279,7 +279,7 @@ impl<'a> Records<'a> {
         for (at, read) in reads.iter().enumerate() {
             if let Read::Record { key, follow } = read {
                 let (prefix, skip, length) = parts(follow.as_ref());
-                records.at.push(number(at));
+                records.at.push(numbered(at));
                 records.keys.push(key.as_bytes());
                 records.prefixes.push(prefix);
                 records.skips.push(skip);
@@ -290,7 +290,7 @@ impl<'a> Records<'a> {
     }
 }
 
-fn number(at: usize) -> i32 {
+fn numbered(at: usize) -> i32 {
     i32::try_from(at).expect("a read within limits has fewer questions than 2^31")
 }
 
@@ -304,7 +304,7 @@ fn mix(reads: &[Read]) -> Query {
             Read::Record { .. } => {}
             Read::Range { start, end, limit, follow } => {
                 let (prefix, skip, length) = parts(follow.as_ref());
-                at.push(number(index));
+                at.push(numbered(index));
                 first.push(start.as_bytes());
                 behind.push(end.as_bytes());
                 most.push(i32::try_from(*limit).unwrap_or(i32::MAX));
@@ -313,7 +313,7 @@ fn mix(reads: &[Read]) -> Query {
                 lengths.push(length);
             }
             Read::Tally(TallyKey(key)) => {
-                tallies_at.push(number(index));
+                tallies_at.push(numbered(index));
                 tallies.push(key.as_bytes());
             }
         }

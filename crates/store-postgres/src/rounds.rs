@@ -90,8 +90,9 @@ pub(crate) fn lock_hash(key: &Key) -> i32 {
     let hash = key.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    let [a, b, c, d, e, f, g, h] = hash.to_be_bytes();
-    i32::from_be_bytes([a ^ e, b ^ f, c ^ g, d ^ h])
+    let folded = (hash >> 32) ^ (hash & 0xffff_ffff);
+    // Exactly the lower half: the upper one is 0.
+    u32::try_from(folded).unwrap_or(u32::MAX).cast_signed()
 }
 
 /// The locks that plans need: by hash, and whether a key of it is written.
@@ -285,3 +286,6 @@ fn rounds(plans: &[Plan]) -> Vec<usize> {
     }
     answer
 }
+
+#[cfg(test)]
+mod tests;

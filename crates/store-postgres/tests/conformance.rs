@@ -6,21 +6,13 @@ mod place;
 use std::sync::Arc;
 
 use store::{MemoryStore, MetaStore};
-use store_postgres::{PostgresOptions, PostgresStore};
 
-use crate::place::Place;
-
-fn run(case: impl Future<Output = ()>) {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(case);
-}
+use crate::place::{Place, open, run};
 
 /// Without a server the suite runs over the reference, so that there is something to run.
 async fn fresh_with(functions: bool) -> (Arc<dyn MetaStore>, Option<Place>) {
     let Some(place) = Place::fresh().await else { return (Arc::new(MemoryStore::new()), None) };
-    let options = PostgresOptions { functions, ..PostgresOptions::default() };
-    let store = PostgresStore::open(place.url().as_str(), options).await.expect("a store");
-    (Arc::new(store), Some(place))
+    (Arc::new(open(&place.url(), functions).await), Some(place))
 }
 
 mod by_function {

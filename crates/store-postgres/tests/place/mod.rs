@@ -1,12 +1,20 @@
 //! Where tests find PostgreSQL: a fresh database for each, on the server that
-//! `ASHLAR_TEST_POSTGRES` names, whose role may create databases and roles.
+//! `ASHLAR_TEST_POSTGRES` names, whose role may create databases and roles. Tests that kill a
+//! server start one of their own.
+
+#![expect(dead_code, reason = "each test file needs a part of this")]
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::UNIX_EPOCH;
 
+use databases::{Database, Engine};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+use store::{
+    Found, Guard, Key, MetaStore as _, Plan, Read, Space, TallyKey, Value, Verdict, Write,
+};
+use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
 
 #[expect(clippy::disallowed_methods, reason = "only the environment knows where the server is")]
@@ -29,8 +37,63 @@ pub(crate) fn server() -> Option<Url> {
     Some(Url::parse(&url).expect("ASHLAR_TEST_POSTGRES is a URL"))
 }
 
+/// Runs a test to its end.
+pub(crate) fn run(case: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(case);
+}
+
+/// A server of the test's own, or `None`, said aloud, if none is installed.
+pub(crate) fn own_server() -> Option<Database> {
+    server()?;
+    assert!(Database::installed(Engine::Postgres), "PostgreSQL must be installed");
+    Some(Database::start(Engine::Postgres))
+}
+
+pub(crate) fn key(name: &str) -> Key {
+    Key::new(Space(b'd'), 1, name.as_bytes())
+}
+
+pub(crate) fn put(name: &str, value: &str) -> Write {
+    Write::Put(key(name), Value::copy_from_slice(value.as_bytes()))
+}
+
+pub(crate) fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Plan {
+    Plan { guards: guards.into(), writes: writes.into() }
+}
+
+/// Writes without a condition.
+pub(crate) async fn write(store: &PostgresStore, writes: impl Into<Vec<Write>>) {
+    let verdicts = store.commit(&[plan([], writes)]).await.expect("a verdict");
+    assert_eq!(verdicts, [Verdict::Committed]);
+}
+
+/// The bytes of a record.
+pub(crate) async fn held(store: &PostgresStore, name: &str) -> Option<Value> {
+    let read = [Read::Record { key: key(name), follow: None }];
+    match store.read(&read).await.expect("an answer").remove(0) {
+        Found::Record(entry) => entry.map(|entry| entry.value),
+        other => panic!("a record was asked for, not {other:?}"),
+    }
+}
+
+/// A tally.
+pub(crate) async fn number(store: &PostgresStore, name: &str) -> i64 {
+    let read = [Read::Tally(TallyKey(key(name)))];
+    match store.read(&read).await.expect("an answer").remove(0) {
+        Found::Tally(number) => number,
+        other => panic!("a tally was asked for, not {other:?}"),
+    }
+}
+
+/// Opens a store that commits by its function, or by plain statements.
+pub(crate) async fn open(url: &Url, functions: bool) -> PostgresStore {
+    let options = PostgresOptions { functions, ..PostgresOptions::default() };
+    PostgresStore::open(url.as_str(), options).await.expect("a store")
+}
+
 /// A name that no other test uses.
-fn unique() -> String {
+pub(crate) fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     #[expect(clippy::disallowed_methods, reason = "a name that no earlier run has used")]
     let now = std::time::SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
@@ -75,12 +138,12 @@ impl Place {
     }
 }
 
-async fn connect(url: &Url) -> PgConnection {
+pub(crate) async fn connect(url: &Url) -> PgConnection {
     let options = PgConnectOptions::from_url(url).expect("a URL of PostgreSQL");
     options.connect().await.expect("the server is there")
 }
 
-async fn run_at(url: &Url, text: &str) {
+pub(crate) async fn run_at(url: &Url, text: &str) {
     let mut connection = connect(url).await;
     let done = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(&mut connection).await;
     done.unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -1,0 +1,388 @@
+//! Connections that break, and a server that is killed, frozen or crowded.
+
+mod place;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::{join, join_all};
+use proxy::{Cut, Proxy};
+use sqlx::{AssertSqlSafe, Row as _};
+use store::{
+    Durability, Found, Guard, MetaStore as _, Read, Space, StoreErrorKind, TallyKey, Value,
+    Verdict, Write,
+};
+use store_postgres::PostgresStore;
+use url::Url;
+
+use crate::place::{
+    Place, connect, held, key, number, open, own_server, plan, put, run, run_at, write,
+};
+
+/// A database behind a proxy: a store that goes through it, and one that does not.
+async fn behind_proxy(functions: bool) -> Option<(PostgresStore, PostgresStore, Proxy, Place)> {
+    let place = Place::fresh().await?;
+    let mut url = place.url();
+    let host = url.host_str().expect("a host").to_owned();
+    let addresses = tokio::net::lookup_host((host, url.port().unwrap_or(5432))).await;
+    let target: SocketAddr = addresses.expect("an address").next().expect("an address");
+    let proxy = Proxy::start(target).expect("a proxy");
+    let straight = open(&url, functions).await;
+    url.set_host(Some(&proxy.address().ip().to_string())).expect("a host");
+    url.set_port(Some(proxy.address().port())).expect("a port");
+    // The driver asks for TLS in a trip of its own, once for each connection.
+    Some((open(&url, functions).await, straight, proxy, place))
+}
+
+fn record(name: &str) -> Read {
+    Read::Record { key: key(name), follow: None }
+}
+
+fn range() -> Read {
+    Read::Range { start: key(""), end: key("zzz"), limit: 10, follow: None }
+}
+
+#[test]
+fn each_call_is_one_trip() {
+    run(async {
+        let Some((store, _straight, proxy, _place)) = behind_proxy(true).await else { return };
+        let commit = |n: u64| {
+            let put = put(&n.to_string(), "x");
+            plan([Guard::Present(key("shared"))], [put, Write::Add(TallyKey(key("n")), 1)])
+        };
+        let shapes = [
+            vec![record("a"), record("b")],
+            vec![range()],
+            vec![record("a"), range(), Read::Tally(TallyKey(key("n"))), record("c")],
+        ];
+        write(&store, [put("shared", "x")]).await;
+        let position = match store.changes(None).await.expect("a position") {
+            store::Changes::Told { next, .. } | store::Changes::Missed { next } => next,
+        };
+        // Connections and prepared statements are made once.
+        let mut counted = BTreeMap::new();
+        for turn in 0..3_u64 {
+            let mut count = |what: &'static str, before: u64| {
+                counted.insert((what, turn), proxy.trips() - before);
+            };
+            let before = proxy.trips();
+            let plans: Vec<_> = (turn * 40..turn * 40 + 40).map(commit).collect();
+            let verdicts = store.commit(&plans).await.expect("verdicts");
+            assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Committed));
+            count("commit", before);
+            let before = proxy.trips();
+            for shape in &shapes {
+                store.read(shape).await.expect("answers");
+            }
+            count("three reads", before);
+            let before = proxy.trips();
+            store.changes(Some(&position)).await.expect("changes");
+            count("changes", before);
+        }
+        for turn in 1..3 {
+            assert_eq!(counted[&("commit", turn)], 1);
+            assert_eq!(counted[&("three reads", turn)], 3);
+            assert_eq!(counted[&("changes", turn)], 1);
+        }
+    });
+}
+
+#[test]
+fn without_a_function_a_commit_is_two_trips() {
+    run(async {
+        let Some((store, _straight, proxy, _place)) = behind_proxy(false).await else { return };
+        write(&store, [put("a", "x")]).await;
+        let before = proxy.trips();
+        write(&store, [put("a", "y"), Write::Add(TallyKey(key("n")), 1)]).await;
+        assert_eq!(proxy.trips() - before, 2);
+    });
+}
+
+/// Cuts one commit, and says what its caller is told and whether it happened.
+async fn cut(functions: bool, cut: Cut, needle: &[u8]) -> Option<(StoreErrorKind, bool)> {
+    let (store, straight, proxy, _place) = behind_proxy(functions).await?;
+    write(&store, [put("before", "x")]).await;
+    proxy.cut(cut, needle, 1);
+    let plans = [plan([], [put("in doubt", "x"), Write::Add(TallyKey(key("n")), 1)])];
+    let error = store.commit(&plans).await.expect_err("the connection broke");
+    assert_eq!(proxy.cuts(), 1, "the fault happened");
+    // A server that lost its client finishes what it has begun.
+    let there = held(&straight, "in doubt").await.is_some();
+    assert_eq!(number(&straight, "n").await, i64::from(there), "all of a plan or nothing");
+    write(&store, [put("after", "x")]).await;
+    assert!(held(&store, "after").await.is_some());
+    Some((error.kind(), there))
+}
+
+#[test]
+fn a_commit_that_is_cut_is_in_doubt() {
+    run(async {
+        let Some(lost) = cut(true, Cut::BeforeRequest, b"in doubt").await else { return };
+        assert_eq!(lost, (StoreErrorKind::Unknown, false));
+        let unheard = cut(true, Cut::AfterReply, b"in doubt").await;
+        assert_eq!(unheard, Some((StoreErrorKind::Unknown, true)));
+    });
+}
+
+#[test]
+fn of_two_trips_the_second_is_in_doubt() {
+    run(async {
+        let first = cut(false, Cut::BeforeRequest, b"begin isolation").await;
+        let Some(first) = first else { return };
+        assert_eq!(first, (StoreErrorKind::Unavailable, false), "nothing can have happened");
+        let lost = cut(false, Cut::BeforeRequest, b";\ncommit").await;
+        assert_eq!(lost, Some((StoreErrorKind::Unknown, false)));
+        let unheard = cut(false, Cut::AfterReply, b";\ncommit").await;
+        assert_eq!(unheard, Some((StoreErrorKind::Unknown, true)));
+    });
+}
+
+#[test]
+fn reads_get_over_broken_connections() {
+    run(async {
+        let Some((store, _straight, proxy, _place)) = behind_proxy(true).await else { return };
+        write(&store, [put("a", "x")]).await;
+        assert!(held(&store, "a").await.is_some());
+        proxy.close(true);
+        let error = store.read(&[record("a")]).await.expect_err("nobody is there");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        let error = store.commit(&[plan([], [put("b", "x")])]).await.expect_err("nobody is there");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        proxy.close(false);
+        assert!(held(&store, "a").await.is_some());
+        proxy.close(true);
+        proxy.close(false);
+        assert!(held(&store, "a").await.is_some(), "though its connection is gone");
+        write(&store, [put("b", "x")]).await;
+    });
+}
+
+#[test]
+fn a_lock_that_stays_makes_commits_unavailable() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let store = open(&place.url(), true).await;
+        let mut other = place.connect().await;
+        let lock = "begin; lock table ashlar_record in exclusive mode";
+        sqlx::raw_sql(lock).execute(&mut other).await.expect("a lock");
+        let began = Instant::now();
+        let error = store.commit(&[plan([], [put("a", "x")])]).await.expect_err("it waits");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("lock timeout"), "{error}");
+        assert!(began.elapsed() > Duration::from_secs(4), "it was tried again");
+        assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+        let committing = async {
+            let verdicts = store.commit(&[plan([], [put("b", "x")])]).await.expect("it waits");
+            assert_eq!(verdicts, [Verdict::Committed]);
+        };
+        let letting_go = async {
+            tokio::time::sleep(Duration::from_millis(2_500)).await;
+            sqlx::raw_sql("rollback").execute(&mut other).await.expect("a rollback");
+        };
+        join(committing, letting_go).await;
+        assert_eq!(held(&store, "a").await, None, "what was unavailable did not happen");
+        assert!(held(&store, "b").await.is_some());
+    });
+}
+
+/// Somebody who changes tallies in another order blocks a commit in a circle.
+#[test]
+fn a_commit_gets_over_a_deadlock() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let store = open(&place.url(), true).await;
+        let tallies = |by| ["a", "b"].map(|name| Write::Add(TallyKey(key(name)), by));
+        write(&store, tallies(1)).await;
+        let mut other = place.connect().await;
+        let change = |name: &str| {
+            let key = hex(key(name).as_bytes());
+            format!("update ashlar_tally set value = value + 10 where key = '\\x{key}'")
+        };
+        let first = AssertSqlSafe(format!("begin; {}", change("b")));
+        sqlx::raw_sql(first).execute(&mut other).await.expect("a row");
+        let closing_the_circle = async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let second = AssertSqlSafe(format!("{}; commit", change("a")));
+            sqlx::raw_sql(second).execute(&mut other).await.expect("the one that was not aborted");
+        };
+        join(write(&store, tallies(100)), closing_the_circle).await;
+        assert_eq!((number(&store, "a").await, number(&store, "b").await), (111, 111));
+        let mut watcher = place.connect().await;
+        let mut deadlocks = 0;
+        for _ in 0..100 {
+            let text = "select deadlocks from pg_stat_database where datname = current_database()";
+            let row = sqlx::query(text).fetch_one(&mut watcher).await.expect("a row");
+            deadlocks = row.get::<i64, _>(0);
+            if deadlocks > 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(deadlocks, 1, "the fault happened");
+    });
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from_digit(digit.into(), 16).expect("below 16")).collect()
+}
+
+/// Commits pairs until told to stop. Answers with the names that were acknowledged, and how many others there were.
+async fn load(store: &PostgresStore, from: u64, stop: &AtomicBool) -> (Vec<String>, usize) {
+    let (mut done, mut failed) = (Vec::new(), 0);
+    for turn in 0_u64.. {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        let name = format!("{from}/{turn}");
+        let writes = [put(&format!("l/{name}"), &name), put(&format!("r/{name}"), &name)];
+        let add = Write::Add(TallyKey(key("pairs")), 1);
+        let plans = [plan([], [writes[0].clone(), writes[1].clone(), add])];
+        let began = Instant::now();
+        match store.commit(&plans).await {
+            Ok(_) => done.push(name),
+            Err(error) => {
+                failed += 1;
+                assert!(
+                    matches!(error.kind(), StoreErrorKind::Unknown | StoreErrorKind::Unavailable),
+                    "{error}"
+                );
+                assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+    (done, failed)
+}
+
+#[test]
+fn a_server_that_is_killed_under_load_keeps_what_was_acknowledged() {
+    run(async {
+        let Some(mut server) = own_server() else { return };
+        let url = Url::parse(&server.fresh("killed")).expect("a URL");
+        for functions in [true, false] {
+            let store = Arc::new(open(&url, functions).await);
+            let stop = AtomicBool::new(false);
+            let faults = async {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                let (kill, restart) = (
+                    Instant::now(),
+                    tokio::task::spawn_blocking(move || {
+                        server.kill();
+                        std::thread::sleep(Duration::from_millis(300));
+                        server.restart();
+                        server
+                    }),
+                );
+                let server = restart.await.expect("a server");
+                let back = Instant::now();
+                while store.read(&[record("x")]).await.is_err() {
+                    assert!(back.elapsed() < Duration::from_secs(2), "it does not recover");
+                }
+                write(&store, [put("first", "x")]).await;
+                println!("down {:?}, works {:?} after", back - kill, back.elapsed());
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                stop.store(true, Ordering::SeqCst);
+                server
+            };
+            let writers = join_all((0..6).map(|writer| load(&store, writer, &stop)));
+            let (done, back) = join(writers, faults).await;
+            server = back;
+            let failed: usize = done.iter().map(|(_, failed)| failed).sum();
+            assert!(failed > 0, "the fault happened");
+            check_pairs(&store, done.into_iter().flat_map(|(done, _)| done).collect()).await;
+            store.close().await;
+            run_at(&url, "truncate ashlar_record, ashlar_tally").await;
+        }
+    });
+}
+
+/// Every pair is whole, the tally counts them, and what was acknowledged is there.
+async fn check_pairs(store: &PostgresStore, acknowledged: Vec<String>) {
+    let mut pairs: BTreeMap<String, usize> = BTreeMap::new();
+    let mut resume = None;
+    loop {
+        let page = store.walk(Space(b'd'), resume, 10_000).await.expect("a page");
+        for (_, value) in page.records.iter().filter(|(key, _)| key.suffix() != b"first") {
+            let name = std::str::from_utf8(value).expect("text");
+            *pairs.entry(name.to_owned()).or_default() += 1;
+        }
+        resume = page.resume;
+        if resume.is_none() {
+            break;
+        }
+    }
+    assert!(pairs.values().all(|records| *records == 2), "half a pair");
+    assert!(acknowledged.len() > 10);
+    for name in &acknowledged {
+        assert!(pairs.contains_key(name), "{name} was acknowledged and is gone");
+    }
+    let counted = usize::try_from(number(store, "pairs").await).expect("a count");
+    assert_eq!(counted, pairs.len());
+    println!("{} pairs, {} of them acknowledged", pairs.len(), acknowledged.len());
+}
+
+/// A commit may happen after its caller has been told that it is in doubt.
+#[test]
+fn a_silent_server_leaves_commits_in_doubt_and_reads_unavailable() {
+    run(async {
+        let Some((store, straight, proxy, _place)) = behind_proxy(true).await else { return };
+        write(&store, [put("a", "x")]).await;
+        assert!(held(&store, "a").await.is_some());
+        proxy.hold(true);
+        let began = Instant::now();
+        let plans = [plan([], [put("in doubt", "x")])];
+        let reads = [record("a")];
+        let (commit, read) = join(store.commit(&plans), store.read(&reads)).await;
+        let waited = began.elapsed();
+        assert_eq!(commit.expect_err("no answer").kind(), StoreErrorKind::Unknown);
+        assert_eq!(read.expect_err("no answer").kind(), StoreErrorKind::Unavailable);
+        assert!((9..14).contains(&waited.as_secs()), "{waited:?}");
+        let began = Instant::now();
+        let error = store.commit(&[plan([], [put("never", "x")])]).await.expect_err("nobody");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nothing was sent");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert_eq!(held(&straight, "in doubt").await, None);
+        proxy.hold(false);
+        write(&store, [put("b", "x")]).await;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while held(&store, "in doubt").await.is_none() {
+            assert!(Instant::now() < deadline, "what had been sent happens");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(held(&store, "never").await, None);
+    });
+}
+
+#[test]
+fn a_server_without_room_for_locks_aborts_whole_batches() {
+    run(async {
+        let Some(mut server) = own_server() else { return };
+        let url = Url::parse(&server.fresh("crowded")).expect("a URL");
+        run_at(&url, "alter system set max_locks_per_transaction = 10").await;
+        server.kill();
+        server.restart();
+        let store = open(&url, true).await;
+        let mut other = connect(&url).await;
+        // Somebody else holds most of what there is.
+        let text = "begin; select count(pg_advisory_xact_lock(7, n)) \
+                    from generate_series(1, 1900) n";
+        sqlx::raw_sql(text).execute(&mut other).await.expect("room for these");
+        let limits = store.limits();
+        let many = u64::try_from(limits.plan_items).expect("a number");
+        let puts: Vec<_> = (0..many).map(|n| put(&n.to_string(), "x")).collect();
+        let error = store.commit(&[plan([], puts.clone())]).await.expect_err("no room");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("shared memory"), "{error}");
+        let Found::Range(entries) = store.read(&[range()]).await.expect("a range").remove(0) else {
+            panic!("a range was asked for")
+        };
+        assert_eq!(entries, []);
+        write(&store, [put("small", "x")]).await;
+        assert_eq!(held(&store, "small").await, Some(Value::from_static(b"x")));
+        assert_eq!(store.durability(), Durability::Strict);
+    });
+}

@@ -1,0 +1,190 @@
+//! What a store is opened on, and what it refuses.
+
+mod place;
+
+use futures::future::join_all;
+use sqlx::{Connection as _, Row as _};
+use store::{Durability, MetaStore as _, StoreErrorKind, Value};
+use store_postgres::{PostgresOptions, PostgresStore};
+use url::Url;
+
+use crate::place::{Place, held, open, put, run, run_at, server, unique, write};
+
+async fn refusal(url: &Url) -> store::StoreError {
+    let opened = PostgresStore::open(url.as_str(), PostgresOptions::default()).await;
+    opened.map(|_| ()).expect_err("it is refused")
+}
+
+fn in_schema(place: &Place, schema: &str) -> Url {
+    let mut url = place.url();
+    url.query_pairs_mut().append_pair("options[search_path]", schema);
+    url
+}
+
+/// Somebody else on the same server.
+fn as_role(place: &Place, role: &str) -> Url {
+    let mut url = place.url();
+    url.set_username(role).expect("a name");
+    url
+}
+
+async fn functions(place: &Place) -> i64 {
+    let mut connection = place.connect().await;
+    let count = sqlx::query("select count(*) from pg_proc where proname like 'ashlar%'");
+    count.fetch_one(&mut connection).await.expect("a row").get(0)
+}
+
+#[test]
+fn processes_may_open_a_new_store_at_the_same_moment() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let url = place.url();
+        let stores = join_all((0..12).map(|n| open(&url, n % 3 > 0))).await;
+        write(&stores[0], [put("a", "x")]).await;
+        for store in &stores {
+            assert_eq!(held(store, "a").await, Some(Value::from_static(b"x")));
+            write(store, [put("b", "y")]).await;
+        }
+        assert_eq!(functions(&place).await, 1);
+    });
+}
+
+#[test]
+fn what_was_committed_is_there_when_the_store_is_opened_again() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let store = open(&place.url(), true).await;
+        assert_eq!(store.durability(), Durability::Strict);
+        write(&store, [put("a", "x")]).await;
+        store.close().await;
+        let again = open(&place.url(), true).await;
+        assert_eq!(held(&again, "a").await, Some(Value::from_static(b"x")));
+    });
+}
+
+#[test]
+fn schemas_hold_stores_of_their_own() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        place.run("create schema one; create schema two").await;
+        let one = open(&in_schema(&place, "one"), true).await;
+        let two = open(&in_schema(&place, "two"), true).await;
+        write(&one, [put("a", "one")]).await;
+        write(&two, [put("a", "two")]).await;
+        assert_eq!(held(&one, "a").await, Some(Value::from_static(b"one")));
+        assert_eq!(held(&two, "a").await, Some(Value::from_static(b"two")));
+        let error = refusal(&in_schema(&place, "three")).await;
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("search path"), "{error}");
+    });
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        open(&place.url(), true).await.close().await;
+        place.run("update ashlar_store set format = 2").await;
+        let error = refusal(&place.url()).await;
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("format 2"), "{error}");
+    });
+}
+
+#[test]
+fn settings_that_lose_commits_are_refused_or_agreed_to() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let name = place.url().path().trim_matches('/').to_owned();
+        place.run(&format!("alter database {name} set synchronous_commit = off")).await;
+        let error = refusal(&place.url()).await;
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        let text = error.to_string();
+        assert!(text.contains("synchronous_commit is off"), "{text}");
+        assert!(text.contains("--metadata-durability=relaxed"), "{text}");
+        let options = PostgresOptions { relaxed: true, ..PostgresOptions::default() };
+        let store = PostgresStore::open(place.url().as_str(), options).await.expect("a store");
+        assert_eq!(store.durability(), Durability::Relaxed);
+        write(&store, [put("a", "x")]).await;
+    });
+}
+
+#[test]
+fn a_role_that_may_not_make_functions_commits_all_the_same() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let role = unique();
+        place
+            .run(&format!(
+                "revoke usage on language plpgsql from public; create role {role} login; \
+                 create schema authorization {role}"
+            ))
+            .await;
+        let store = open(&as_role(&place, &role), true).await;
+        write(&store, [put("a", "x")]).await;
+        assert_eq!(held(&store, "a").await, Some(Value::from_static(b"x")));
+        assert_eq!(functions(&place).await, 0);
+        store.close().await;
+        drop(place);
+        run_at(&server().expect("it was there"), &format!("drop role {role}")).await;
+    });
+}
+
+#[test]
+fn a_role_that_may_not_make_tables_is_told_so() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let role = unique();
+        place
+            .run(&format!("create role {role} login; revoke create on schema public from public"))
+            .await;
+        let error = refusal(&as_role(&place, &role)).await;
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        assert!(error.to_string().contains("may not create tables in schema public"), "{error}");
+        drop(place);
+        run_at(&server().expect("it was there"), &format!("drop role {role}")).await;
+    });
+}
+
+#[test]
+fn the_function_refuses_other_isolation() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        open(&place.url(), true).await.close().await;
+        let mut connection = place.connect().await;
+        for level in ["repeatable read", "serializable"] {
+            let text = format!(
+                "begin isolation level {level}; select ashlar_commit_1('{{}}', '{{}}', '{{}}', \
+                 '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
+                 '{{}}', '{{}}', '{{}}', '{{}}', 0, '{{}}')"
+            );
+            let text = sqlx::AssertSqlSafe(text);
+            let called = sqlx::raw_sql(text).execute(&mut connection).await;
+            let error = called.expect_err("it is refused");
+            assert!(error.to_string().contains("READ COMMITTED"), "{error}");
+            sqlx::raw_sql("rollback").execute(&mut connection).await.expect("a rollback");
+        }
+        connection.close().await.expect("a goodbye");
+    });
+}
+
+#[test]
+fn nothing_shows_the_password() {
+    const SECRET: &str = "hush-77c0";
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let mut url = place.url();
+        url.set_password(Some(SECRET)).expect("a password");
+        let store = open(&url, true).await;
+        assert!(!format!("{store:?}").contains(SECRET));
+        url.set_path("there is no such database");
+        let unknown = refusal(&url).await;
+        url.set_port(Some(1)).expect("a port");
+        let deaf = refusal(&url).await;
+        for error in [unknown, deaf] {
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains(SECRET), "{shown}");
+        }
+    });
+}
