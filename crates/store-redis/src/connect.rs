@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -105,11 +105,16 @@ impl Call {
 pub(crate) struct Link {
     connection: MultiplexedConnection,
     ended: Arc<AtomicBool>,
+    /// How often the server had been found to be no master when this connection was made; it is
+    /// good for as long as that has not happened again.
+    demotions: u64,
+    all_demotions: Arc<AtomicU64>,
 }
 
 impl Link {
     fn is_alive(&self) -> bool {
         !self.ended.load(Ordering::Acquire)
+            && self.demotions == self.all_demotions.load(Ordering::Acquire)
     }
 
     /// Sends a call, and waits for its answer.
@@ -131,6 +136,10 @@ impl Link {
         if !error::is_answer(&error) {
             self.ended.store(true, Ordering::Release);
         }
+        if error.code() == Some("READONLY") {
+            // A replica goes on answering reads, with what may no longer be true.
+            self.all_demotions.fetch_add(1, Ordering::AcqRel);
+        }
         error::after_sending(error, doing, effect)
     }
 }
@@ -145,6 +154,7 @@ pub(crate) struct Links {
     next: AtomicUsize,
     tasks: TaskTracker,
     closed: AtomicBool,
+    demotions: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for Links {
@@ -164,6 +174,7 @@ impl Links {
             next: AtomicUsize::new(0),
             tasks: TaskTracker::new(),
             closed: AtomicBool::new(false),
+            demotions: Arc::default(),
         }
     }
 
@@ -226,6 +237,7 @@ impl Links {
         if self.closed.load(Ordering::Acquire) {
             return Err(error::closed(doing));
         }
+        let demotions = self.demotions.load(Ordering::Acquire);
         let ended = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ended);
         let config = AsyncConnectionConfig::new()
@@ -250,7 +262,7 @@ impl Links {
                 );
                 return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
             }
-            Ok(Link { connection, ended })
+            Ok(Link { connection, ended, demotions, all_demotions: Arc::clone(&self.demotions) })
         };
         timeout(LINK_TIMEOUT, connecting).await.unwrap_or_else(|_| {
             let doing = format!("{doing}: connecting to the server took too long");

@@ -5,4 +5,58 @@
 //! tests say so and pass, unless `ASHLAR_TEST_REQUIRE_SERVICES=1`.
 
 mod conformance;
+mod feed;
 mod server;
+mod settings;
+mod snapshots;
+mod together;
+mod trouble;
+
+use store::{
+    Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, TallyKey, Value, Verdict, Write,
+};
+
+fn key(partition: u64, suffix: &str) -> Key {
+    Key::new(Space(b'd'), partition, suffix.as_bytes())
+}
+
+fn point(number: u64) -> Key {
+    Key::new(Space(b'I'), number, b"")
+}
+
+fn tally(number: u64) -> TallyKey {
+    TallyKey(Key::new(Space(b'n'), number, b""))
+}
+
+fn put(key: Key, value: &str) -> Write {
+    Write::Put(key, Value::copy_from_slice(value.as_bytes()))
+}
+
+fn equals(key: Key, value: &str) -> Guard {
+    Guard::Equals(key, Value::copy_from_slice(value.as_bytes()))
+}
+
+fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Plan {
+    Plan { guards: guards.into(), writes: writes.into() }
+}
+
+/// Commits one plan, and says whether it was not refused.
+async fn commit(store: &dyn MetaStore, plan: Plan) -> Result<bool, StoreError> {
+    Ok(store.commit(&[plan]).await?.remove(0) == Verdict::Committed)
+}
+
+async fn write(store: &dyn MetaStore, writes: impl Into<Vec<Write>>) {
+    assert!(commit(store, plan([], writes)).await.expect("a commit"));
+}
+
+async fn record(store: &dyn MetaStore, key: Key) -> Option<Value> {
+    let found = store.read(&[Read::Record { key, follow: None }]).await.expect("a read").remove(0);
+    let Found::Record(found) = found else { panic!("a record was asked for, not {found:?}") };
+    found.map(|entry| entry.value)
+}
+
+async fn number(store: &dyn MetaStore, tally: TallyKey) -> i64 {
+    let found = store.read(&[Read::Tally(tally)]).await.expect("a read").remove(0);
+    let Found::Tally(number) = found else { panic!("a tally was asked for, not {found:?}") };
+    number
+}

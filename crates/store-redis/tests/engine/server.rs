@@ -1,28 +1,26 @@
 //! Servers for tests: one that was given, and ones that a test starts to do as it likes with.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
+use databases::{Database, Engine};
 use store_redis::{RedisOptions, RedisStore};
-use tempfile::TempDir;
 
 #[expect(clippy::disallowed_methods, reason = "only the environment knows where the server is")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+fn required() -> bool {
+    variable("ASHLAR_TEST_REQUIRE_SERVICES").is_some_and(|required| required == "1")
+}
+
 /// The URL of the server under test, or `None` if there is none.
 pub(crate) fn given() -> Option<String> {
     let url = variable("ASHLAR_TEST_REDIS");
     if url.is_none() {
-        assert!(
-            variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
-            "ASHLAR_TEST_REDIS must name a server"
-        );
+        assert!(!required(), "ASHLAR_TEST_REDIS must name a server");
         // Written past the capture of test output: who reads the result shall know.
         let notice = b"NOT RUN against Redis: ASHLAR_TEST_REDIS is not set\n";
         std::io::stderr().write_all(notice).expect("standard error is open");
@@ -81,91 +79,19 @@ impl Drop for Volume {
     }
 }
 
-/// Settings that keep what was acknowledged.
-pub(crate) const STRICT: &[&str] =
-    &["--appendonly", "yes", "--appendfsync", "always", "--save", ""];
-
-/// A server of a test's own, in a folder of its own. Killed when dropped.
-#[derive(Debug)]
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
-    settings: Vec<String>,
-    folder: TempDir,
-    child: Option<Child>,
+/// A server of a test's own, with strict settings, or `None` if there is none to start.
+pub(crate) fn own() -> Option<Database> {
+    if Database::installed(Engine::Redis) {
+        return Some(Database::start(Engine::Redis));
+    }
+    assert!(!required(), "redis-server must be installed");
+    let notice = b"NOT RUN with a server of its own: there is no redis-server\n";
+    std::io::stderr().write_all(notice).expect("standard error is open");
+    None
 }
 
-impl Server {
-    /// Starts a server, or says that there is no program to start and returns `None`.
-    pub(crate) fn start(settings: &[&str]) -> Option<Server> {
-        if Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err() {
-            assert!(
-                variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
-                "redis-server must be installed"
-            );
-            let notice = b"NOT RUN with a server of its own: there is no redis-server\n";
-            std::io::stderr().write_all(notice).expect("standard error is open");
-            return None;
-        }
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
-        let mut server = Server {
-            address,
-            settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
-            folder: TempDir::new().expect("a folder"),
-            child: None,
-        };
-        server.run();
-        Some(server)
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("redis://{}/", self.address)
-    }
-
-    pub(crate) fn connection(&self) -> redis::Connection {
-        let client = redis::Client::open(self.url()).expect("an address");
-        client.get_connection_with_timeout(Duration::from_secs(2)).expect("a connection")
-    }
-
-    /// Starts the server over what an earlier one left, and waits until it answers.
-    pub(crate) fn run(&mut self) {
-        assert!(self.child.is_none(), "the server runs");
-        let mut command = Command::new("redis-server");
-        command.args(["--bind", "127.0.0.1", "--port", &self.address.port().to_string()]);
-        command.arg("--dir").arg(self.folder.path()).args(&self.settings);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.child = Some(child.expect("a process"));
-        let patience = Instant::now() + Duration::from_secs(20);
-        loop {
-            let answered = redis::Client::open(self.url())
-                .and_then(|client| client.get_connection_with_timeout(Duration::from_secs(1)))
-                .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection));
-            match answered {
-                Err(error) if error.code() != Some("NOAUTH") => {
-                    assert!(Instant::now() < patience, "the server does not answer: {error}");
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                _ => return,
-            }
-        }
-    }
-
-    /// Ends the server at once, as a crash does.
-    pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("the process is ours");
-            child.wait().expect("the process ends");
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
+/// A connection for what a store never asks.
+pub(crate) fn connection(url: &str) -> redis::Connection {
+    let client = redis::Client::open(url).expect("an address");
+    client.get_connection_with_timeout(Duration::from_secs(2)).expect("a connection")
 }

@@ -1,0 +1,257 @@
+//! Connections that break, callers that go away, and servers that are killed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use databases::Database;
+use proxy::{Cut, Proxy};
+use store::{Found, Guard, MetaStore, Read, StoreErrorKind, Verdict, Write};
+use store_redis::{RedisOptions, RedisStore};
+
+use crate::server::{self, Volume};
+use crate::{equals, key, number, plan, point, put, record, tally, write};
+
+/// A volume of the server under test, and a proxy on the way there.
+fn behind_proxy() -> Option<(Volume, Proxy, String)> {
+    let server = server::given()?;
+    let address = server.trim_start_matches("redis://").trim_end_matches('/');
+    let target = address.parse().expect("ASHLAR_TEST_REDIS is redis://IP:PORT/");
+    let proxy = Proxy::start(target).expect("a proxy");
+    let volume = Volume::new(&server);
+    let url = Database::through(&volume.url, target, proxy.address());
+    Some((volume, proxy, url))
+}
+
+async fn one_connection(url: &str) -> RedisStore {
+    let options = RedisOptions { connections: 1, ..server::relaxed() };
+    RedisStore::open(url, options).await.expect("a store")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_is_one_round_trip() {
+    let Some((_volume, proxy, url)) = behind_proxy() else { return };
+    let store = one_connection(&url).await;
+    let plans: Vec<_> = (0..64_u64)
+        .map(|number| {
+            let guards = [Guard::Absent(point(number)), Guard::Empty(key(9, ""), key(10, ""))];
+            plan(guards, [put(point(number), "x"), put(key(1, "a"), "x"), Write::Add(tally(1), 1)])
+        })
+        .collect();
+    let follow = store::Follow { prefix: b"I"[..].into(), offset: 0, length: 8 };
+    let reads: Vec<_> = (0..64_u64)
+        .map(|number| match number % 3 {
+            0 => Read::Record { key: point(number), follow: Some(follow.clone()) },
+            1 => Read::Range {
+                start: key(1, ""),
+                end: key(2, ""),
+                limit: 1_000,
+                follow: Some(follow.clone()),
+            },
+            _ => Read::Tally(tally(1)),
+        })
+        .collect();
+    let place = store.changes(None).await.expect("a position");
+    let store::Changes::Told { next, .. } = place else { panic!("nothing can be missed") };
+    // The server learns each script at its first call.
+    store.commit(&plans).await.expect("decided");
+    store.read(&reads).await.expect("answered");
+    for _ in 0..3 {
+        let before = proxy.trips();
+        store.commit(&plans).await.expect("decided");
+        assert_eq!(proxy.trips() - before, 1, "a commit");
+        store.read(&reads).await.expect("answered");
+        assert_eq!(proxy.trips() - before, 2, "a read");
+        store.changes(Some(&next)).await.expect("answered");
+        assert_eq!(proxy.trips() - before, 3, "the changes");
+        store.walk(store::Space(b'I'), None, 100).await.expect("a page");
+        assert_eq!(proxy.trips() - before, 4, "a page of a walk");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_got_lost_is_in_doubt_and_its_lane_tells() {
+    let Some((volume, proxy, url)) = behind_proxy() else { return };
+    let (store, witness) = (one_connection(&url).await, volume.open().await);
+    for (round, cut) in [Cut::BeforeRequest, Cut::AfterReply, Cut::BeforeRequest, Cut::AfterReply]
+        .into_iter()
+        .enumerate()
+    {
+        let lane = || key(1, &format!("lane-{round}"));
+        write(&store, [put(lane(), "v0")]).await;
+        let cuts = proxy.cuts();
+        proxy.cut(cut, b"EVALSHA", 1);
+        let original =
+            plan([equals(lane(), "v0")], [put(lane(), "v1"), Write::Add(tally(round as u64), 1)]);
+        let error = store.commit(&[original]).await.expect_err("the connection was cut");
+        assert_eq!(error.kind(), StoreErrorKind::Unknown, "{cut:?}: {error}");
+        assert_eq!(proxy.cuts(), cuts + 1, "nothing was cut");
+        let happened = cut == Cut::AfterReply;
+        assert_eq!(number(&witness, tally(round as u64)).await, i64::from(happened), "{cut:?}");
+        // The next call has a connection of its own, and the lane settles the matter.
+        let tombstone = plan([equals(lane(), "v0")], [put(lane(), "aborted")]);
+        let settled = store.commit(&[tombstone]).await.expect("the connection is made anew");
+        assert_eq!(matches!(settled[0], Verdict::Refused { .. }), happened, "{cut:?}");
+    }
+    for cut in [Cut::BeforeRequest, Cut::AfterReply] {
+        proxy.cut(cut, b"EVALSHA", 1);
+        let error = store.read(&[Read::Tally(tally(0))]).await.expect_err("the connection was cut");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert_eq!(number(&store, tally(1)).await, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_ended_while_idle_cost_nothing() {
+    let Some((_volume, proxy, url)) = behind_proxy() else { return };
+    let store = RedisStore::open(&url, server::relaxed()).await.expect("a store");
+    for round in 0..10 {
+        write(&store, [put(point(round), "x")]).await;
+    }
+    for round in 0..5 {
+        proxy.close(true);
+        let begun = Instant::now();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let error = store.commit(&[plan([], [put(point(99), "x")])]).await.expect_err("no server");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nothing was sent: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        proxy.close(false);
+        for number in 0..6 {
+            write(&store, [put(point(number), &round.to_string())]).await;
+        }
+    }
+    assert_eq!(record(&store, point(99)).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_go_away_get_nobody_elses_answer() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = Arc::new(volume.open().await);
+    let all: Vec<Write> = (0..200).map(|number| put(point(number), &number.to_string())).collect();
+    write(&*store, all).await;
+    let cancelled = Arc::new(AtomicU64::new(0));
+    let callers = (0..16_u64).map(|caller| {
+        let (store, cancelled) = (Arc::clone(&store), Arc::clone(&cancelled));
+        async move {
+            for turn in 0..300_u64 {
+                let wanted = (caller * 31 + turn * 7) % 200;
+                let read = [Read::Record { key: point(wanted), follow: None }];
+                let patience = Duration::from_micros(turn % 5 * 150);
+                if turn % 2 == 0 {
+                    let cut = tokio::time::timeout(patience, store.read(&read)).await.is_err();
+                    cancelled.fetch_add(u64::from(cut), Ordering::Relaxed);
+                    continue;
+                }
+                let found = store.read(&read).await.expect("answered");
+                let Found::Record(Some(entry)) = &found[0] else { panic!("{found:?}") };
+                assert_eq!(entry.value, wanted.to_string(), "somebody else's answer");
+            }
+        }
+    });
+    futures::future::join_all(callers).await;
+    assert!(cancelled.load(Ordering::Relaxed) > 100, "{cancelled:?} calls were cut short");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_that_the_server_forgot_are_sent_again() {
+    let Some(server) = server::own() else { return };
+    let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
+    let mut connection = server::connection(&server.url());
+    for round in 1..=3 {
+        let mut flush = redis::cmd("SCRIPT");
+        flush.arg("FLUSH").arg("SYNC").query::<()>(&mut connection).expect("flushed");
+        write(&store, [Write::Add(tally(1), 1)]).await;
+        assert_eq!(number(&store, tally(1)).await, round);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_given_up() {
+    let Some(server) = server::own() else { return };
+    let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
+    write(&store, [put(point(1), "x")]).await;
+    server.freeze(true);
+    let begun = Instant::now();
+    let plans = [plan([], [put(point(2), "x")])];
+    let reads = [Read::Tally(tally(1))];
+    let (committed, answered) = tokio::join!(store.commit(&plans), store.read(&reads));
+    let waited = begun.elapsed();
+    assert_eq!(committed.expect_err("no answer").kind(), StoreErrorKind::Unknown);
+    assert_eq!(answered.expect_err("no answer").kind(), StoreErrorKind::Unavailable);
+    assert!((9..13).contains(&waited.as_secs()), "{waited:?}");
+    // A new connection is not made either, and that takes less long.
+    let begun = Instant::now();
+    let error = store.commit(&plans).await.expect_err("no connection");
+    assert!(begun.elapsed() < Duration::from_secs(13), "{:?}", begun.elapsed());
+    assert_ne!(error.kind(), StoreErrorKind::Malformed);
+    server.freeze(false);
+    write(&store, [put(point(3), "x")]).await;
+    assert!(record(&store, point(3)).await.is_some());
+}
+
+/// What a server that syncs always has acknowledged is there after any number of kills.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_killed_under_load_loses_nothing_and_tears_nothing() {
+    const KILLS: u64 = 5;
+    const WRITERS: u64 = 8;
+    let Some(mut server) = server::own() else { return };
+    let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
+    let store = Arc::new(store);
+    let stop = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
+            #[expect(clippy::disallowed_methods, reason = "the test joins it")]
+            tokio::spawn(async move {
+                let (mut acknowledged, mut unknown, mut tried) = (Vec::new(), 0_u64, 0_u64);
+                while stop.load(Ordering::Relaxed) == 0 {
+                    tried += 1;
+                    let both = [
+                        put(key(writer, &tried.to_string()), "left"),
+                        put(point(writer << 32 | tried), "right"),
+                    ];
+                    match store.commit(&[plan([], both)]).await {
+                        Ok(_) => acknowledged.push(tried),
+                        Err(error) if error.kind() == StoreErrorKind::Unknown => unknown += 1,
+                        Err(error) => {
+                            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+                            tokio::time::sleep(Duration::from_millis(10)).await;
+                        }
+                    }
+                }
+                (acknowledged, unknown, tried)
+            })
+        })
+        .collect();
+    let mut slowest = Duration::ZERO;
+    for round in 0..KILLS {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        server.kill();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.restart();
+        let back = Instant::now();
+        while store.commit(&[plan([], [put(point(round), "back")])]).await.is_err() {
+            assert!(back.elapsed() < Duration::from_secs(2), "not recovered");
+        }
+        slowest = slowest.max(back.elapsed());
+    }
+    stop.store(1, Ordering::Relaxed);
+    let (mut all, mut in_doubt) = (0, 0);
+    for (writer, task) in (0..WRITERS).zip(writers) {
+        let (acknowledged, unknown, tried) = task.await.expect("a writer");
+        for number in &acknowledged {
+            let left = record(&*store, key(writer, &number.to_string())).await;
+            assert!(left.is_some(), "{writer}/{number} was acknowledged and is gone");
+        }
+        for number in 1..=tried {
+            let left = record(&*store, key(writer, &number.to_string())).await.is_some();
+            let right = record(&*store, point(writer << 32 | number)).await.is_some();
+            assert_eq!(left, right, "{writer}/{number} is torn");
+        }
+        all += acknowledged.len();
+        in_doubt += unknown;
+    }
+    assert!(all > 200 && in_doubt > 0, "{all} acknowledged, {in_doubt} in doubt: that was no test");
+    println!("{all} acknowledged, {in_doubt} in doubt, recovered within {slowest:?}");
+}
