@@ -111,8 +111,8 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
     say(format_args!("loaded {} into {}", Told(&summary), settings.meta));
     if sessions > 0 {
         say(format_args!(
-            "open sessions in the dump: {sessions}; they fall silent here, and the first gateway to \
-             start ends them"
+            "open sessions in the dump: {sessions}; stop those gateways before one starts on this \
+             store: it ends their sessions, and deletes blocks that they wrote since"
         ));
     }
     say(format_args!(
