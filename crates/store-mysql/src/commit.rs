@@ -4,7 +4,8 @@
 //! holds its lock until the transaction ends, and a key under which nothing stands is not locked.
 //!
 //! **Trip 1** begins the transaction and locks, in the order of keys, every row that a plan guards
-//! or deletes: exclusively if some plan of the batch writes it too, shared if it is only looked at.
+//! or deletes, or puts while it relies on an empty range: exclusively if some plan of the batch
+//! writes it, shared if it is only looked at.
 //! Then come the ranges that must be empty: as many rows as decide that, shared.
 //!
 //! **In between** the plans are decided in memory, in order, over what was found.
@@ -231,6 +232,15 @@ impl<'a> Locks<'a> {
         for write in writes() {
             if let Write::Delete(key) = write {
                 locks.insert(key, true);
+            }
+        }
+        // The owner of a range that must be empty is deleted or put, guarded or not.
+        let empties = |guard: &Guard| matches!(guard, Guard::Empty(..));
+        for plan in plans.iter().filter(|plan| plan.guards.iter().any(empties)) {
+            for write in &plan.writes {
+                if let Write::Put(key, _) = write {
+                    locks.insert(key, true);
+                }
             }
         }
         for write in writes() {

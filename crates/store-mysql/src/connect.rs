@@ -33,7 +33,10 @@ const SESSION: &str = "SET SESSION innodb_lock_wait_timeout = 2, eq_range_index_
 /// What only MariaDB understands: no long list becomes a subquery, no statement takes longer than
 /// its caller waits.
 const SESSION_MARIADB: &str = "SET SESSION in_predicate_conversion_threshold = 0, \
-     max_statement_time = 9, query_cache_type = 0";
+     max_statement_time = 9";
+
+/// Answers come from the tables, never from a cache beside them.
+const NO_QUERY_CACHE: &str = "SET SESSION query_cache_type = 0";
 
 const WRITER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 const READER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
@@ -89,6 +92,7 @@ impl Link {
 pub(crate) struct Connector {
     options: MySqlConnectOptions,
     flavour: Flavour,
+    has_query_cache: bool,
 }
 
 impl fmt::Debug for Connector {
@@ -103,7 +107,7 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Reads a URL. Which flavour the server is of is asked later.
+    /// Reads a URL. What kind of server is there is asked later.
     pub(crate) fn new(url: &str) -> Result<Connector, StoreError> {
         // None of these sentences may hold a part of the URL: it has a password in it.
         let wrong = |why: &str| {
@@ -128,11 +132,12 @@ impl Connector {
             .no_engine_substitution(false)
             .timezone(None)
             .set_names(false);
-        Ok(Connector { options, flavour: Flavour::MariaDb })
+        Ok(Connector { options, flavour: Flavour::MariaDb, has_query_cache: false })
     }
 
-    pub(crate) fn set_flavour(&mut self, flavour: Flavour) {
-        self.flavour = flavour;
+    /// Takes note of what the server says of itself.
+    pub(crate) fn set_server(&mut self, flavour: Flavour, has_query_cache: bool) {
+        (self.flavour, self.has_query_cache) = (flavour, has_query_cache);
     }
 
     /// A new connection.
@@ -164,6 +169,9 @@ impl Connector {
             script.statement(SESSION);
             if self.flavour == Flavour::MariaDb {
                 script.statement(SESSION_MARIADB);
+            }
+            if self.has_query_cache {
+                script.statement(NO_QUERY_CACHE);
             }
         }
         match (role, self.flavour) {

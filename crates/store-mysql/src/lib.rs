@@ -97,7 +97,8 @@ impl MysqlStore {
     /// Parameters: `ssl-mode` is `DISABLED`, `PREFERRED` (the default: encrypted if the server
     /// can, whoever it is), `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`; `ssl-ca` a file of root
     /// certificates in PEM, in place of the public ones; `ssl-cert` and `ssl-key` the client's own;
-    /// `socket` the path of a Unix socket. Any other parameter is refused.
+    /// `socket` the path of a Unix socket. Any other parameter is refused. A password of MySQL's
+    /// `caching_sha2_password` travels only over TLS or a Unix socket.
     ///
     /// The user needs to read and write the tables, and once to create them; `SHOW VARIABLES` is
     /// open to everybody.

@@ -34,7 +34,7 @@ const TABLES: [&str; 5] = [
 /// Short rows stay in the leaves, long values go to pages of their own.
 const ENGINE: &str = " ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = binary";
 
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
     "binlog_format",
     "innodb_doublewrite",
     "innodb_flush_log_at_trx_commit",
@@ -43,6 +43,7 @@ const SETTINGS: [&str; 12] = [
     "innodb_read_only",
     "log_bin",
     "max_allowed_packet",
+    "query_cache_type",
     "read_only",
     "sync_binlog",
     "version",
@@ -66,7 +67,8 @@ pub(crate) async fn open(connector: &mut Connector, relaxed: bool) -> Result<Ope
     let settings = settings(connector).await?;
     let version = settings.get("version").map_or("", String::as_str);
     let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
-    connector.set_flavour(if is_mariadb { Flavour::MariaDb } else { Flavour::MySql });
+    let flavour = if is_mariadb { Flavour::MariaDb } else { Flavour::MySql };
+    connector.set_server(flavour, settings.contains_key("query_cache_type"));
     check_usable(&settings)?;
     let risks = risks(&settings);
     if !risks.is_empty() && !relaxed {

@@ -80,9 +80,14 @@ impl Pool {
 }
 
 impl Turn<'_> {
-    /// Carries out a script on the connection of this turn.
+    /// Carries out a script on the connection of this turn. If that breaks, idle connections are
+    /// given up too: they have most likely ended for the same reason.
     pub(crate) async fn run(&mut self, script: Script) -> Result<Vec<Answer>, Failure> {
-        script.run(&mut self.link.connection).await
+        let answers = script.run(&mut self.link.connection).await;
+        if answers.as_ref().is_err_and(|failure| error::is_broken(&failure.error)) {
+            self.pool.idle().clear();
+        }
+        answers
     }
 
     /// Whether a failure says only that the connection had ended while it was idle, so that the
@@ -91,10 +96,8 @@ impl Turn<'_> {
         self.was_idle && error::is_broken(&failure.error) && !error::is_timeout(&failure.error)
     }
 
-    /// Takes a new connection in place of a broken one, and gives up those that are idle: they
-    /// have most likely ended for the same reason.
+    /// Takes a new connection in place of a broken one.
     pub(crate) async fn renew(&mut self) -> Result<(), StoreError> {
-        self.pool.idle().clear();
         self.link = self.pool.connector.connect(self.pool.role).await?;
         self.was_idle = false;
         Ok(())

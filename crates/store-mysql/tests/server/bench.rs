@@ -16,6 +16,9 @@ pub(crate) fn run(case: impl AsyncFnOnce(Bench)) {
     if crate::service::server().is_none() {
         return;
     }
+    if !databases::Database::installed(Engine::Mysql) {
+        return crate::service::skip("MariaDB is not installed here");
+    }
     let server = databases::Database::start(Engine::Mysql);
     let proxy = Proxy::start(server.address()).expect("a proxy");
     let direct = server.fresh("ashlar");

@@ -9,5 +9,6 @@ mod bench;
 mod conformance;
 mod faults;
 mod gateways;
+mod memory;
 mod opening;
 mod service;

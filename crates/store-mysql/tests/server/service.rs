@@ -15,17 +15,19 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Says aloud that a test does not run, or fails if all of them must.
+pub(crate) fn skip(why: &str) {
+    assert!(variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|must| must != "1"), "{why}");
+    // Written past the capture of test output: who reads the result shall know.
+    let notice = format!("NOT RUN against a server: {why}\n");
+    std::io::stderr().write_all(notice.as_bytes()).expect("standard error is open");
+}
+
 /// The URL of a server on which databases may be made; `None`, said aloud, if there is none.
 pub(crate) fn server() -> Option<String> {
     let url = variable("ASHLAR_TEST_MYSQL");
     if url.is_none() {
-        assert!(
-            variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
-            "ASHLAR_TEST_MYSQL must name a server"
-        );
-        // Written past the capture of test output: who reads the result shall know.
-        let notice = b"NOT RUN against a server: ASHLAR_TEST_MYSQL is not set\n";
-        std::io::stderr().write_all(notice).expect("standard error is open");
+        skip("ASHLAR_TEST_MYSQL is not set");
     }
     url
 }

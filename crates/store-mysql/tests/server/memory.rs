@@ -1,0 +1,81 @@
+//! How much of the change feed is remembered.
+
+use sqlx::{AssertSqlSafe, Row};
+use store::feed::FEED_BATCHES;
+use store::{Changes, MetaStore, Position};
+use store_mysql::{MysqlOptions, MysqlStore};
+
+use crate::service::{Database, connect, decide_one, execute, key, open, plan, put, run};
+
+async fn ask(url: &str, text: &str) -> i64 {
+    let mut connection = connect(url).await;
+    let text = AssertSqlSafe(format!("SELECT CAST(({text}) AS SIGNED)"));
+    sqlx::query(text).fetch_one(&mut connection).await.expect("an answer").get(0)
+}
+
+fn next(changes: &Changes) -> Position {
+    match changes {
+        Changes::Told { next, .. } | Changes::Missed { next } => next.clone(),
+    }
+}
+
+/// A lane that has grown long is cut down to what must be remembered, and goes on from there.
+#[test]
+fn a_long_lane_is_trimmed() {
+    run(async {
+        let database = Database::new().await;
+        let url = database.url();
+        let options = MysqlOptions { relaxed: true, writers: 1, readers: 1 };
+        let store = MysqlStore::open(&url, options).await.expect("a store");
+        let start = next(&store.changes(None).await.expect("a position"));
+        decide_one(&store, plan([], [put(key(1, "a"), "x")])).await;
+        // As if the only writer had made many batches since.
+        let batches = 3 * i64::try_from(FEED_BATCHES).expect("few") - 1;
+        let lane = ask(&url, "SELECT lane FROM ashlar_change").await;
+        execute(
+            &url,
+            format!(
+                "INSERT INTO ashlar_change SELECT {lane}, seq, '' FROM seq_2_to_{batches}; \
+                 UPDATE ashlar_lane SET head = {batches} WHERE lane = {lane}"
+            ),
+        )
+        .await;
+        assert_eq!(ask(&url, "SELECT COUNT(*) FROM ashlar_change").await, batches);
+        let before = next(&store.changes(None).await.expect("a position"));
+        decide_one(&store, plan([], [put(key(1, "b"), "x")])).await;
+        let kept = i64::try_from(FEED_BATCHES).expect("few");
+        assert_eq!(ask(&url, "SELECT COUNT(*) FROM ashlar_change").await, kept);
+        assert_eq!(ask(&url, "SELECT MIN(seq) FROM ashlar_change").await, batches + 2 - kept);
+        let told = store.changes(Some(&before)).await.expect("changes");
+        assert!(matches!(&told, Changes::Told { keys, .. } if *keys == [key(1, "b")]), "{told:?}");
+        let missed = store.changes(Some(&start)).await.expect("changes");
+        assert!(matches!(missed, Changes::Missed { .. }), "{missed:?}");
+        let none = store.changes(Some(&next(&missed))).await.expect("changes");
+        assert!(matches!(&none, Changes::Told { keys, .. } if keys.is_empty()), "{none:?}");
+        store.close().await;
+        drop(database);
+    });
+}
+
+/// An entry that is gone, or a store that was set back, is told as missed.
+#[test]
+fn what_is_gone_is_missed() {
+    run(async {
+        let database = Database::new().await;
+        let url = database.url();
+        let store = open(&url).await;
+        let start = next(&store.changes(None).await.expect("a position"));
+        for name in ["a", "b", "c"] {
+            decide_one(&store, plan([], [put(key(1, name), "x")])).await;
+        }
+        let end = next(&store.changes(None).await.expect("a position"));
+        execute(&url, "DELETE FROM ashlar_change WHERE seq = 1 LIMIT 1").await;
+        let missed = store.changes(Some(&start)).await.expect("changes");
+        assert!(matches!(missed, Changes::Missed { .. }), "{missed:?}");
+        execute(&url, "UPDATE ashlar_lane SET head = 0; DELETE FROM ashlar_change").await;
+        let missed = store.changes(Some(&end)).await.expect("changes");
+        assert!(matches!(missed, Changes::Missed { .. }), "{missed:?}");
+        store.close().await;
+        drop(database);
+    });
+}
