@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
-use store::{Plan, StoreError, StoreErrorKind, Verdict};
+use store::{Plan, StoreError, StoreErrorKind, Verdict, Write};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connections::Connections;
@@ -170,14 +170,9 @@ async fn call(connection: &mut PgConnection, rounds: &Rounds) -> Result<Vec<Verd
     rounds.verdicts(&failed, met).ok_or_else(|| unreadable("conditions that nobody named"))
 }
 
-/// Whether any plan was committed that the feed tells of.
-pub(crate) fn is_told(plans: &[Plan], verdicts: &[Verdict]) -> bool {
-    let record =
-        |write: &store::Write| matches!(write, store::Write::Put(..) | store::Write::Delete(_));
-    plans
-        .iter()
-        .zip(verdicts)
-        .any(|(plan, verdict)| *verdict == Verdict::Committed && plan.writes.iter().any(record))
+/// Whether a plan changes records, which the feed then tells of.
+pub(crate) fn tells(plan: &Plan) -> bool {
+    plan.writes.iter().any(|write| matches!(write, Write::Put(..) | Write::Delete(_)))
 }
 
 /// What a commit says when its task is gone.

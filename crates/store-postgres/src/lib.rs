@@ -166,9 +166,12 @@ impl PostgresStore {
 
 impl Shared {
     async fn commit(&self, plans: Vec<Plan>) -> Result<(Vec<Verdict>, bool), StoreError> {
-        let kept = plans.clone();
+        let tells: Vec<bool> = plans.iter().map(commit::tells).collect();
         let verdicts = commit::commit(&self.commits, self.way, plans).await?;
-        let told = commit::is_told(&kept, &verdicts);
+        let told = tells
+            .iter()
+            .zip(&verdicts)
+            .any(|(tells, verdict)| *tells && *verdict == Verdict::Committed);
         let trim =
             told && self.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(feed::TRIM_EVERY);
         Ok((verdicts, trim))

@@ -27,19 +27,23 @@ struct There {
     schema: Option<String>,
     tables: bool,
     function: bool,
+    /// The server notices when a disk gives other bytes than it took.
+    checksums: bool,
 }
 
 const LOOK: &str = "select current_schema()::text, \
      to_regclass(quote_ident(current_schema()) || '.ashlar_store') is not null, \
-     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null";
+     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null, \
+     current_setting('data_checksums')";
 
 async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, StoreError> {
     let row = sqlx::raw_sql(LOOK).fetch_one(connection).await;
     let there = row.and_then(|row| {
         let (tables, function): (Option<bool>, Option<bool>) = (row.try_get(1)?, row.try_get(2)?);
         let there = |there: Option<bool>| there.unwrap_or(false);
-        let schema = row.try_get(0)?;
-        Ok(There { schema, tables: there(tables), function: there(function) })
+        let (schema, checksums): (_, String) = (row.try_get(0)?, row.try_get(3)?);
+        let (tables, function) = (there(tables), there(function));
+        Ok(There { schema, tables, function, checksums: checksums == "on" })
     });
     there.map_err(while_doing(doing))
 }
@@ -55,6 +59,9 @@ pub(crate) async fn prepare(
     let Some(schema) = there.schema else {
         return Err(unavailable(format!("{doing}: no schema of the search path exists")));
     };
+    if !there.checksums {
+        tracing::info!(server = name, "data_checksums is off: a disk's faults stay unnoticed");
+    }
     if !there.tables {
         make(connection, TABLES).await.map_err(|error| {
             if is_forbidden(&error) {

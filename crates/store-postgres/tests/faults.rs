@@ -15,7 +15,7 @@ use store::{
     Durability, Found, Guard, MetaStore as _, Read, Space, StoreErrorKind, TallyKey, Value,
     Verdict, Write,
 };
-use store_postgres::PostgresStore;
+use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
 
 use crate::place::{
@@ -185,6 +185,70 @@ fn a_lock_that_stays_makes_commits_unavailable() {
         join(committing, letting_go).await;
         assert_eq!(held(&store, "a").await, None, "what was unavailable did not happen");
         assert!(held(&store, "b").await.is_some());
+    });
+}
+
+/// What a statement that is stopped from outside has done: an error says nothing, the end of a
+/// session may come before or after a commit.
+#[test]
+fn a_commit_whose_session_is_ended_is_in_doubt() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        for (stop, kind) in [
+            ("pg_cancel_backend", StoreErrorKind::Unavailable),
+            ("pg_terminate_backend", StoreErrorKind::Unknown),
+        ] {
+            let store = open(&place.url(), true).await;
+            let mut other = place.connect().await;
+            let lock = "begin; lock table ashlar_record in exclusive mode";
+            sqlx::raw_sql(lock).execute(&mut other).await.expect("a lock");
+            let stopping = async {
+                let text = format!(
+                    "select {stop}(pid) from pg_stat_activity where datname = current_database() \
+                     and application_name = 'ashlar' and wait_event_type = 'Lock'"
+                );
+                let mut stopped = 0;
+                while stopped == 0 {
+                    let stop = sqlx::raw_sql(AssertSqlSafe(text.clone()));
+                    stopped = stop.fetch_all(&mut other).await.expect("rows").len();
+                    // What is true of others is remembered within a transaction.
+                    let forget = sqlx::raw_sql("select pg_stat_clear_snapshot()");
+                    forget.execute(&mut other).await.expect("an answer");
+                }
+            };
+            let plans = [plan([], [put(stop, "x")])];
+            let (error, ()) = join(store.commit(&plans), stopping).await;
+            assert_eq!(error.expect_err("it was stopped").kind(), kind);
+            sqlx::raw_sql("rollback").execute(&mut other).await.expect("a rollback");
+            assert_eq!(held(&store, stop).await, None);
+            write(&store, [put(stop, "x")]).await;
+        }
+    });
+}
+
+/// A primary that comes back as a standby answers what is old.
+#[test]
+fn a_standby_is_refused_by_who_opens_and_by_who_has_opened() {
+    run(async {
+        let Some(mut server) = own_server() else { return };
+        let url = Url::parse(&server.fresh("standby")).expect("a URL");
+        let store = open(&url, true).await;
+        write(&store, [put("a", "x")]).await;
+        // The server's own folder is where its programs run.
+        run_at(&url, "copy (select 1) to program 'cat > standby.signal'").await;
+        server.kill();
+        server.restart();
+        let read = store.read(&[record("a")]).await.expect_err("it is a standby");
+        let commit = store.commit(&[plan([], [put("b", "x")])]).await.expect_err("it is a standby");
+        let options = PostgresOptions::default();
+        let opened = PostgresStore::open(url.as_str(), options).await.expect_err("it is a standby");
+        for error in [read, commit, opened] {
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains("standby"), "{error}");
+        }
+        run_at(&url, "select pg_promote()").await;
+        assert!(held(&store, "a").await.is_some());
+        write(&store, [put("b", "x")]).await;
     });
 }
 
@@ -377,6 +441,7 @@ fn a_server_without_room_for_locks_aborts_whole_batches() {
         let error = store.commit(&[plan([], puts.clone())]).await.expect_err("no room");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("shared memory"), "{error}");
+        sqlx::raw_sql("rollback").execute(&mut other).await.expect("a rollback");
         let Found::Range(entries) = store.read(&[range()]).await.expect("a range").remove(0) else {
             panic!("a range was asked for")
         };
