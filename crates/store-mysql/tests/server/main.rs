@@ -12,3 +12,4 @@ mod gateways;
 mod memory;
 mod opening;
 mod service;
+mod tls;
