@@ -52,7 +52,8 @@ pub(crate) struct Options {
     /// The metadata engine below the gateway; may be given several times.
     #[arg(long, value_enum, value_name = "NAME", default_value = "sqlite")]
     engine: Vec<Engine>,
-    /// Short rounds and a copy of 512 MiB: shows that it runs, not how fast.
+    /// Short rounds and a copy of 512 MiB: shows that it runs, not how fast. Bytes per object are
+    /// told of any number of objects.
     #[arg(long)]
     quick: bool,
     /// Rounds for each figure.
@@ -221,8 +222,8 @@ impl Bench<'_> {
         let requests = rounds[1].iter().map(|round| round.requests).sum();
         let database = micros_each(self.metadata.cpu().saturating_sub(before.0), requests);
         let grown = self.metadata.bytes()?.saturating_sub(before.1);
-        let countable = verb == Verb::Put && requests >= COUNTABLE_OBJECTS;
-        let stored = countable.then(|| each(grown, requests));
+        let enough = self.options.quick || requests >= COUNTABLE_OBJECTS;
+        let stored = (verb == Verb::Put && enough).then(|| each(grown, requests));
         let late = |side: usize, percent| {
             let all = rounds[side].iter().map(|it| it.percentile(percent).as_secs_f64() * 1e3);
             median(all.collect())

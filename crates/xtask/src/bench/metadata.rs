@@ -26,7 +26,7 @@ pub(super) struct Metadata<'a> {
 enum Holds {
     /// All files of a folder.
     Folder(PathBuf),
-    /// One file. What waits in the log beside it is not counted; it is at most a few MiB.
+    /// A SQLite file, with what waits in the log beside it.
     File(PathBuf),
     /// The memory of a Redis.
     Memory(SocketAddr),
@@ -52,17 +52,48 @@ impl<'a> Metadata<'a> {
 
     /// The CPU time that the server has used so far; none where the gateway does the work itself.
     pub(super) fn cpu(&self) -> Duration {
-        self.server.map_or(Duration::ZERO, |it| meter::cpu_time_with_ended(&it.processes()))
+        self.server.map_or(Duration::ZERO, |it| meter::cpu_time_of_tree(&it.processes()))
     }
 
     /// The bytes that the store occupies: on disk, or in memory where everything is there.
     pub(super) fn bytes(&self) -> Result<u64> {
         match &self.holds {
             Holds::Folder(folder) => size_below(folder),
-            Holds::File(file) => Ok(file.metadata().map_or(0, |found| found.len())),
+            Holds::File(file) => {
+                let log = std::fs::read(beside(file, "-wal")).unwrap_or_default();
+                match logged_size(&log) {
+                    Some(bytes) => Ok(bytes),
+                    None => Ok(file.metadata().map_or(0, |found| found.len())),
+                }
+            }
             Holds::Memory(address) => used_memory(*address),
         }
     }
+}
+
+/// The size that the last commit in a write-ahead log gave the database; `None` if it has no commit.
+///
+/// The log is a header of 32 bytes and frames: a header of 24 bytes and a page each. A frame that
+/// ends a commit holds the database's pages in its second word. Frames from before the log began
+/// anew have another salt.
+fn logged_size(log: &[u8]) -> Option<u64> {
+    let word = |bytes: &[u8], place: usize| {
+        let word = bytes.get(place..place + 4)?;
+        Some(u32::from_be_bytes(word.try_into().ok()?))
+    };
+    let page_bytes = word(log, 8).filter(|bytes| bytes.is_power_of_two())?;
+    let salt = log.get(16..24)?;
+    let frames = log.get(32..)?.chunks_exact(24 + usize::try_from(page_bytes).ok()?);
+    let valid = frames.take_while(|frame| frame.get(8..16) == Some(salt));
+    let pages = valid.filter_map(|frame| word(frame, 4)).filter(|pages| *pages > 0).last()?;
+    Some(u64::from(pages) * u64::from(page_bytes))
+}
+
+/// The file whose name is longer by `suffix`.
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// The sizes of all files below a folder; a file that vanishes meanwhile holds nothing.

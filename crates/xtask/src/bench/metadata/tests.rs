@@ -45,3 +45,25 @@ fn folders_below_a_folder_count() {
     assert_eq!(size_below(folder.path()).expect("it is there"), 110);
     assert!(size_below(&folder.path().join("d")).is_err());
 }
+
+/// A log of one-kilobyte pages: the salt and the commit size of each frame.
+fn log(salt: u64, frames: &[(u64, u32)]) -> Vec<u8> {
+    let mut log = vec![0; 32];
+    log[8..12].copy_from_slice(&1024_u32.to_be_bytes());
+    log[16..24].copy_from_slice(&salt.to_be_bytes());
+    for (salt, pages) in frames {
+        let start = log.len();
+        log.resize(start + 24 + 1024, 0);
+        log[start + 4..start + 8].copy_from_slice(&pages.to_be_bytes());
+        log[start + 8..start + 16].copy_from_slice(&salt.to_be_bytes());
+    }
+    log
+}
+
+#[test]
+fn a_log_tells_the_size_after_its_last_commit() {
+    assert_eq!(logged_size(&log(7, &[(7, 0), (7, 5), (7, 9), (7, 0)])), Some(9 << 10));
+    assert_eq!(logged_size(&log(8, &[(8, 5), (7, 9)])), Some(5 << 10), "the rest is old");
+    assert_eq!(logged_size(&log(8, &[(7, 9)])), None);
+    assert_eq!(logged_size(b""), None);
+}

@@ -1,3 +1,6 @@
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
 use super::*;
 
 #[test]
@@ -15,7 +18,25 @@ fn this_process_has_a_peak_and_a_cost() {
 }
 
 #[test]
-fn processes_that_have_ended_cost_nothing_more() {
-    assert_eq!(cpu_time_with_ended(&[u32::MAX]), Duration::ZERO);
-    assert!(cpu_time_with_ended(&[std::process::id()]) < Duration::from_hours(1));
+fn a_tree_is_found_through_its_parents() {
+    assert_eq!(parent("42 (a (b) c) S 7 42 42 0 -1"), Some(7));
+    let parents = BTreeMap::from([(2, 1), (3, 2), (9, 3), (4, 8), (8, 0)]);
+    assert_eq!(tree(&[2], &parents), BTreeSet::from([2, 3, 9]));
+    assert_eq!(tree(&[9, 8], &parents), BTreeSet::from([4, 8, 9]));
+}
+
+#[test]
+fn what_ended_children_cost_is_not_forgotten() {
+    let busy = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); echo done; read -r line";
+    let mut command = Command::new("sh");
+    command.args(["-c", busy]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut shell = command.spawn().expect("a shell");
+    let mut said = [0; 4];
+    let mut output = shell.stdout.take().expect("it is piped");
+    output.read_exact(&mut said).expect("its child has ended");
+    let alone = cpu_time(shell.id()).expect("it waits");
+    assert!(cpu_time_of_tree(&[shell.id()]) >= alone + Duration::from_millis(50));
+    drop(shell.stdin.take());
+    shell.wait().expect("it ends");
+    assert_eq!(cpu_time_of_tree(&[shell.id()]), Duration::ZERO);
 }
