@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, policy, upkeep, user};
+use crate::commands::{check, dump, policy, upkeep, user};
 use crate::config::{Common, File, Serving, VolumeSettings};
 use crate::problem::Problem;
 use crate::{commands, logging, serve};
@@ -40,6 +40,10 @@ enum Command {
     Fsck(upkeep::Fsck),
     /// Find blocks that no record names, and delete them if told to
     Gc(upkeep::Gc),
+    /// Write the volume's metadata to a file, while gateways go on; blocks are not part of it
+    Dump(dump::Dump),
+    /// Fill an empty metadata store of any kind from a dump
+    Load(dump::Load),
     /// Exit 0 if the gateway on this machine is ready to serve
     Health(Box<Serving>),
     /// Print what the gateway on this machine says of itself
@@ -90,6 +94,14 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         Command::Gc(command) => {
             logging::start(&volume)?;
             return runtime()?.block_on(upkeep::gc(volume, command));
+        }
+        Command::Dump(command) => {
+            logging::start(&volume)?;
+            return runtime()?.block_on(dump::dump(volume, command));
+        }
+        Command::Load(command) => {
+            logging::start(&volume)?;
+            return runtime()?.block_on(dump::load(volume, command));
         }
         Command::Health(serving) => {
             runtime()?.block_on(check::health(serving.settle(&file)?))?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod check;
+pub(crate) mod dump;
 pub(crate) mod policy;
 pub(crate) mod upkeep;
 pub(crate) mod user;
