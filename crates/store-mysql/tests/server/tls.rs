@@ -70,7 +70,7 @@ impl Server {
     /// Waits until it answers on its socket, and makes a database and a user who must use TLS.
     async fn prepare(&self) {
         let socket = self.folder.path().join("s");
-        let limit = Instant::now() + Duration::from_secs(60);
+        let limit = Instant::now() + Duration::from_mins(1);
         while !socket.exists() {
             assert!(Instant::now() < limit, "the server does not start");
             tokio::time::sleep(Duration::from_millis(50)).await;
