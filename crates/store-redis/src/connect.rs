@@ -69,12 +69,14 @@ pub(crate) struct Call {
     bytes: usize,
     doing: &'static str,
     effect: Effect,
+    /// The only run of the server that can answer this, if not all can.
+    run: Option<String>,
 }
 
 impl Call {
     /// A command that changes nothing.
     pub(crate) fn command(command: Cmd, doing: &'static str) -> Call {
-        Call { command, script: None, bytes: 0, doing, effect: Effect::None }
+        Call { command, script: None, bytes: 0, doing, effect: Effect::None, run: None }
     }
 
     /// A script with its arguments.
@@ -91,12 +93,18 @@ impl Call {
             bytes += argument.len();
             command.arg(argument);
         }
-        Call { command, script: Some(Arc::clone(script)), bytes, doing, effect: Effect::None }
+        let script = Some(Arc::clone(script));
+        Call { command, script, bytes, doing, effect: Effect::None, run: None }
     }
 
     /// The same, as one that changes the volume.
     pub(crate) fn commits(self) -> Call {
         Call { effect: Effect::Commits, ..self }
+    }
+
+    /// The same, as one that means nothing to any other run of the server than this.
+    pub(crate) fn in_run(self, run: String) -> Call {
+        Call { run: Some(run), ..self }
     }
 }
 
@@ -104,6 +112,8 @@ impl Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     connection: MultiplexedConnection,
+    /// What the server calls its life from one start to the next.
+    run: Arc<str>,
     ended: Arc<AtomicBool>,
     /// How often the server had been found to be no master when this connection was made; it is
     /// good for as long as that has not happened again.
@@ -112,7 +122,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         !self.ended.load(Ordering::Acquire)
             && self.demotions == self.all_demotions.load(Ordering::Acquire)
     }
@@ -180,11 +190,23 @@ impl Links {
 
     /// Asks something of the server, in a task that ends even if nobody waits for it.
     pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Result<Value, StoreError> {
+        self.call_and_run(call).await.map(|(answer, _)| answer)
+    }
+
+    /// The same, and says which run of the server has answered.
+    pub(crate) async fn call_and_run(
+        self: &Arc<Self>,
+        call: Call,
+    ) -> Result<(Value, Arc<str>), StoreError> {
         let links = Arc::clone(self);
         let (doing, effect) = (call.doing, call.effect);
         let task = self.tasks.spawn(async move {
             let link = links.link(call.bytes, call.doing).await?;
-            link.call(&call).await
+            if call.run.as_ref().is_some_and(|run| **run != *link.run) {
+                let doing = format!("{}: the server was started anew since then", call.doing);
+                return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
+            }
+            Ok((link.call(&call).await?, link.run))
         });
         task.await.unwrap_or_else(|_| {
             let kind = match effect {
@@ -253,16 +275,26 @@ impl Links {
         let connecting = async {
             let connection = self.client.get_multiplexed_async_connection_with_config(&config);
             let mut connection = connection.await.map_err(unreachable)?;
-            let mut role = redis::cmd("INFO");
-            let role: Result<String, _> =
-                role.arg("replication").query_async(&mut connection).await;
-            if !role.map_err(unreachable)?.lines().any(|line| line.trim_end() == "role:master") {
+            let mut about = redis::cmd("INFO");
+            about.arg("server").arg("replication");
+            let about: Result<String, _> = about.query_async(&mut connection).await;
+            let about = about.map_err(unreachable)?;
+            let told =
+                |name: &str| about.lines().find_map(|line| line.trim_end().strip_prefix(name));
+            if told("role:") != Some("master") {
                 let doing = format!(
                     "{doing}: the server is a replica, and may answer with what is no longer true"
                 );
                 return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
             }
-            Ok(Link { connection, ended, demotions, all_demotions: Arc::clone(&self.demotions) })
+            let run = told("run_id:").unwrap_or_default().into();
+            Ok(Link {
+                connection,
+                run,
+                ended,
+                demotions,
+                all_demotions: Arc::clone(&self.demotions),
+            })
         };
         timeout(LINK_TIMEOUT, connecting).await.unwrap_or_else(|_| {
             let doing = format!("{doing}: connecting to the server took too long");

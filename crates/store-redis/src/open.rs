@@ -85,7 +85,8 @@ fn check_server(server: &HashMap<String, String>) -> Result<(), StoreError> {
 /// The settings that durability depends on; `None` if we may not ask for them.
 async fn settings(links: &Arc<Links>) -> Result<Option<HashMap<String, String>>, StoreError> {
     let mut command = redis::cmd("CONFIG");
-    command.arg("GET").arg("appendonly").arg("appendfsync").arg("maxmemory-policy");
+    command.arg("GET").arg("appendonly").arg("appendfsync");
+    command.arg("no-appendfsync-on-rewrite").arg("maxmemory-policy");
     match links.ask(&command, DOING).await? {
         Ok(answer) => redis::from_redis_value(answer).map(Some).map_err(|_| error::garbled(DOING)),
         Err(refused) => {
@@ -123,6 +124,13 @@ fn risks(
             "appendfsync is {found} and not always, so that a crash loses {loss} of what was \
              acknowledged"
         ));
+    }
+    if set("appendonly") == "yes" && set("no-appendfsync-on-rewrite") == "yes" {
+        risks.push(
+            "no-appendfsync-on-rewrite is yes, so that a crash while the server rewrites its file \
+             loses the last half minute of what was acknowledged"
+                .to_owned(),
+        );
     }
     if set("maxmemory-policy") != "noeviction" {
         let found = set("maxmemory-policy");

@@ -102,9 +102,16 @@ impl RedisSnapshot {
 }
 
 impl Reader {
-    /// The fields of the next page with their old bytes; none at the end. If the caller goes away,
-    /// the walk is where it was.
-    async fn page(&self, walk: &mut Walk, limit: u32) -> Result<Vec<(Key, Answer)>, StoreError> {
+    /// The fields of the next page with their old bytes; none at the end. After an error, or if the
+    /// caller goes away, the walk is where it was.
+    async fn page(
+        &mut self,
+        walk: &mut Walk,
+        limit: u32,
+    ) -> Result<Vec<(Key, Answer)>, StoreError> {
+        if !self.link.is_alive() {
+            self.link = self.links.connect(DOING).await?;
+        }
         loop {
             if walk.fields.is_empty() {
                 let Some(space) = walk.spaces.front().copied() else { return Ok(Vec::new()) };
@@ -134,7 +141,8 @@ impl Reader {
         }
     }
 
-    /// Every field of a space that was there, and some that came later, in order.
+    /// Every field of a space that was there, and some that came later, in order. All over one
+    /// connection: a server that was started anew does not know where the last one had got to.
     async fn fields(&self, place: [u8; 2]) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut fields = Vec::new();
         // What is deleted before it is met here has been put aside by the time this is done.

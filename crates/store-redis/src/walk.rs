@@ -1,4 +1,8 @@
 //! Walks over whole spaces: pages of a hash, in the order of its buckets.
+//!
+//! That order is another one after each start of the server. So a walk ends with an error if the
+//! server was started anew under it: to go on would be to skip records, and whoever walks believes
+//! that what is not seen is not there.
 
 use std::sync::Arc;
 
@@ -57,21 +61,34 @@ async fn page(
     resume: Option<Bytes>,
     limit: u32,
 ) -> Result<(Vec<(Key, Value)>, Option<Bytes>), StoreError> {
-    let cursor = resume.unwrap_or_else(|| Bytes::from_static(b"0"));
-    if cursor.is_empty() || cursor.len() > 20 || !cursor.iter().all(u8::is_ascii_digit) {
-        return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk"));
-    }
+    let resume = resume.map(|resume| take_apart(&resume));
+    let (cursor, run) = match resume {
+        None => ("0".to_owned(), None),
+        Some(Some((cursor, run))) => (cursor, Some(run)),
+        Some(None) => return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk")),
+    };
     let mut command = redis::cmd("HSCAN");
-    command.arg([links.prefix.as_bytes(), &[kind, space.0]].concat()).arg(&cursor[..]);
+    command.arg([links.prefix.as_bytes(), &[kind, space.0]].concat()).arg(cursor);
     command.arg("COUNT").arg(LIMITS.page(limit).min(FIELDS_MAX));
-    let answer = links.call(Call::command(command, DOING)).await?;
-    fields(space, answer).ok_or_else(|| error::garbled(DOING))
+    let mut call = Call::command(command, DOING);
+    if let Some(run) = run {
+        call = call.in_run(run);
+    }
+    let (answer, run) = links.call_and_run(call).await?;
+    let (fields, cursor) = fields(space, answer).ok_or_else(|| error::garbled(DOING))?;
+    Ok((fields, cursor.map(|cursor| Bytes::from(format!("{cursor}:{run}")))))
+}
+
+/// Where the last page ended, and the run of the server that knows where that is.
+fn take_apart(resume: &[u8]) -> Option<(String, String)> {
+    let (cursor, run) = std::str::from_utf8(resume).ok()?.split_once(':')?;
+    Some((cursor.parse::<u64>().ok()?.to_string(), run.to_owned()))
 }
 
 #[expect(clippy::type_complexity, reason = "fields with their values, and where to go on")]
-fn fields(space: Space, answer: Value) -> Option<(Vec<(Key, Value)>, Option<Bytes>)> {
+fn fields(space: Space, answer: Value) -> Option<(Vec<(Key, Value)>, Option<String>)> {
     let mut answer = reply::list(answer)?.into_iter();
-    let cursor = reply::bytes(answer.next()?)??;
+    let cursor = reply::text(answer.next()?)?;
     let mut rest = reply::list(answer.next()?)?.into_iter();
     let mut fields = Vec::with_capacity(rest.len() / 2);
     while let Some(field) = rest.next() {

@@ -34,17 +34,22 @@ async fn refused(url: &str, options: RedisOptions, parts: &[&str]) -> StoreError
     error
 }
 
-const STRICT: Settings =
-    &[("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction")];
+const STRICT: Settings = &[
+    ("appendonly", "yes"),
+    ("appendfsync", "always"),
+    ("no-appendfsync-on-rewrite", "no"),
+    ("maxmemory-policy", "noeviction"),
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_may_lose_something_are_named_unless_accepted() {
     let Some(server) = server::own() else { return };
     let mut connection = server::connection(&server.url());
-    let cases: [(Settings, &[&str]); 4] = [
+    let cases: [(Settings, &[&str]); 5] = [
         (&[("appendonly", "no")], &["appendonly is not yes", "loses everything"]),
         (&[("appendfsync", "everysec")], &["appendfsync is everysec", "about the last second"]),
         (&[("appendfsync", "no")], &["appendfsync is no ", "the last half minute"]),
+        (&[("no-appendfsync-on-rewrite", "yes")], &["no-appendfsync-on-rewrite is yes"]),
         (
             &[("maxmemory-policy", "allkeys-lru"), ("appendfsync", "everysec")],
             &["maxmemory-policy is allkeys-lru", "throws records away", "appendfsync is everysec"],

@@ -148,3 +148,24 @@ async fn a_page_that_was_not_waited_for_comes_again() {
     let keys: Vec<Key> = seen.into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, (0..300).map(point).collect::<Vec<_>>());
 }
+
+/// A snapshot is kept at the server, so a connection that breaks costs one page and not the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_outlives_its_connection_and_its_server() {
+    let Some(mut server) = server::own() else { return };
+    let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
+    let all: Vec<Write> = (0..50).map(|number| put(point(number), "old")).collect();
+    write(&store, all).await;
+    let mut snapshot = store.snapshot().await.expect("a snapshot");
+    let mut seen = snapshot.records(10).await.expect("a page");
+    server.kill();
+    let error = snapshot.records(10).await.expect_err("there is no server");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    server.restart();
+    while store.read(&[]).await.is_err() {}
+    let later: Vec<Write> = (0..60).map(|number| put(point(number), "new")).collect();
+    write(&store, later).await;
+    seen.extend(rest(&mut *snapshot).await);
+    let old = |number| (point(number), Value::from_static(b"old"));
+    assert_eq!(seen, (0..50).map(old).collect::<Vec<_>>());
+}

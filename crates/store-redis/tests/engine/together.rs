@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::{Changes, Guard, MetaStore, Verdict, Write};
+use store::{Changes, Guard, MetaStore, TALLY_MAX, Verdict, Write};
 
 use crate::server::{self, Volume};
 use crate::{commit, equals, key, number, plan, point, put, record, tally, write};
@@ -129,4 +129,28 @@ async fn volumes_of_one_server_do_not_know_each_other() {
     let Ok(Changes::Told { next, .. }) = one.changes(None).await else { panic!("no position") };
     let told = foreign.changes(Some(&next)).await.expect("an answer");
     assert!(matches!(told, Changes::Missed { .. }), "a position of another volume: {told:?}");
+}
+
+/// What a tally is beyond its bounds is not defined. It must still be a number, and nothing else
+/// may suffer: a script that fails in the middle is not undone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tally_far_beyond_its_bounds_disturbs_nothing_else() {
+    let Some((store, _, _volume)) = two().await else { return };
+    for (number_of, by) in [(1, TALLY_MAX), (2, -TALLY_MAX)] {
+        for round in 0..20_u64 {
+            let adds = (0..100_u64).map(|plan_number| {
+                let at = round * 100 + plan_number;
+                plan(
+                    [],
+                    [Write::Add(tally(number_of), by), put(key(number_of, &at.to_string()), "")],
+                )
+            });
+            let verdicts = store.commit(&adds.collect::<Vec<_>>()).await.expect("decided");
+            assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Committed));
+        }
+        assert!(number(&*store, tally(number_of)).await.abs() > TALLY_MAX, "it is within bounds");
+        assert!(record(&*store, key(number_of, "1999")).await.is_some());
+        write(&*store, [Write::Set(tally(number_of), 7)]).await;
+        assert_eq!(number(&*store, tally(number_of)).await, 7);
+    }
 }

@@ -255,3 +255,40 @@ async fn a_server_killed_under_load_loses_nothing_and_tears_nothing() {
     assert!(all > 200 && in_doubt > 0, "{all} acknowledged, {in_doubt} in doubt: that was no test");
     println!("{all} acknowledged, {in_doubt} in doubt, recovered within {slowest:?}");
 }
+
+/// A walk cannot go on where the last run of the server was, and says so rather than skip records.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_walk_does_not_go_on_after_the_server_was_started_anew() {
+    const RECORDS: u64 = 3_000;
+    let Some(mut server) = server::own() else { return };
+    let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
+    let all: Vec<Write> = (0..RECORDS).map(|number| put(point(number), "x")).collect();
+    write(&store, all).await;
+    let space = store::Space(b'I');
+    let first = store.walk(space, None, 100).await.expect("a page");
+    assert!(first.resume.is_some(), "that was all");
+    let second = store.walk(space, first.resume.clone(), 100).await.expect("a page");
+    server.kill();
+    server.restart();
+    while store.read(&[]).await.is_err() {}
+    for resume in [first.resume, second.resume] {
+        let error = store.walk(space, resume, 100).await.expect_err("another run");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("started anew"), "{error}");
+    }
+    let (mut seen, mut resume) = (std::collections::BTreeSet::new(), None);
+    loop {
+        let page = store.walk(space, resume, 500).await.expect("a page");
+        seen.extend(page.records.into_iter().map(|(key, _)| key));
+        resume = page.resume;
+        if resume.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, (0..RECORDS).map(point).collect());
+    for bytes in [&b""[..], b"1", b"x:y", b"-1:y", &[0xff; 9]] {
+        let resume = Some(bytes::Bytes::copy_from_slice(bytes));
+        let error = store.walk(space, resume, 1).await.expect_err("no place to go on");
+        assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}");
+    }
+}
