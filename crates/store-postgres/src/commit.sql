@@ -52,7 +52,9 @@ begin
             into failed_now, met_now
             from unnest(c_kind[c_from + 1 : c_to], c_key[c_from + 1 : c_to],
                         c_arg[c_from + 1 : c_to]) with ordinality as c(kind, key, arg, at)
-            left join ashlar_record held on held.key = c.key
+            -- `limit` keeps the planner from going through a table that was small when it planned.
+            left join lateral (
+                select r.key, r.value from ashlar_record r where r.key = c.key limit 1) held on true
             where case c.kind
                 when 0 then held.value is distinct from c.arg
                 when 1 then held.key is not null
@@ -77,9 +79,10 @@ begin
                 on conflict (key) do update set value = excluded.value;
         end if;
         if d_to > d_from then
-            delete from ashlar_record
-                using unnest(d_plan[d_from + 1 : d_to], d_key[d_from + 1 : d_to]) as d(plan, gone)
-                where key = d.gone and d.plan <> all (refused);
+            delete from ashlar_record where key = any (array(
+                select d.key
+                    from unnest(d_plan[d_from + 1 : d_to], d_key[d_from + 1 : d_to]) as d(plan, key)
+                    where d.plan <> all (refused)));
         end if;
         c_from := c_to; m_from := m_to; p_from := p_to; d_from := d_to;
     end loop;

@@ -50,6 +50,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("enable_bitmapscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
+    ("enable_material", "off"),
+    ("enable_memoize", "off"),
     ("max_parallel_workers_per_gather", "0"),
     ("jit", "off"),
 ];

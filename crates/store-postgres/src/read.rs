@@ -23,42 +23,49 @@ type Query = sqlx::query::Query<'static, Postgres, PgArguments>;
 /// How long this side waits for an answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
+// Each row of a list looks up its own key: `limit` keeps the planner from turning that around and
+// going through a table that was small when it planned.
+
 const RECORDS: &str = "select q.at, r.value from unnest($1::bytea[]) with ordinality as q(key, at) \
-     join ashlar_record r on r.key = q.key";
+     cross join lateral (select value from ashlar_record where key = q.key limit 1) r";
 
 const FOLLOWED: &str = "select q.at, r.value, t.value \
      from unnest($1::bytea[], $2::bytea[], $3::int[], $4::int[]) with ordinality \
      as q(key, prefix, skip, length, at) \
-     join ashlar_record r on r.key = q.key \
-     left join ashlar_record t on octet_length(r.value) >= q.skip + q.length \
-     and t.key = q.prefix || substring(r.value from q.skip + 1 for q.length)";
+     cross join lateral (select value from ashlar_record where key = q.key limit 1) r \
+     left join lateral (select value from ashlar_record \
+     where octet_length(r.value) >= q.skip + q.length \
+     and key = q.prefix || substring(r.value from q.skip + 1 for q.length) limit 1) t on true";
 
 const RANGE: &str = "select key, value from ashlar_record \
      where key >= $1 and key < $2 order by key limit $3";
 
 const RANGE_FOLLOWED: &str = "select r.key, r.value, t.value from \
      (select key, value from ashlar_record where key >= $1 and key < $2 order by key limit $3) r \
-     left join ashlar_record t on octet_length(r.value) >= $5 + $6 \
-     and t.key = $4 || substring(r.value from $5 + 1 for $6)";
+     left join lateral (select value from ashlar_record \
+     where octet_length(r.value) >= $5::int + $6::int \
+     and key = $4::bytea || substring(r.value from $5::int + 1 for $6::int) limit 1) t on true";
 
 const MIX: &str = "select q.at, null::bytea, r.value, t.value, null::bigint \
      from unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[], $5::int[]) \
      as q(at, key, prefix, skip, length) \
-     join ashlar_record r on r.key = q.key \
-     left join ashlar_record t on octet_length(r.value) >= q.skip + q.length \
-     and t.key = q.prefix || substring(r.value from q.skip + 1 for q.length) \
+     cross join lateral (select value from ashlar_record where key = q.key limit 1) r \
+     left join lateral (select value from ashlar_record \
+     where octet_length(r.value) >= q.skip + q.length \
+     and key = q.prefix || substring(r.value from q.skip + 1 for q.length) limit 1) t on true \
      union all \
      select q.at, r.key, r.value, t.value, null::bigint \
      from unnest($6::int[], $7::bytea[], $8::bytea[], $9::int[], $10::bytea[], $11::int[], \
      $12::int[]) as q(at, first, behind, most, prefix, skip, length) \
      cross join lateral (select key, value from ashlar_record \
      where key >= q.first and key < q.behind order by key limit q.most) r \
-     left join ashlar_record t on octet_length(r.value) >= q.skip + q.length \
-     and t.key = q.prefix || substring(r.value from q.skip + 1 for q.length) \
+     left join lateral (select value from ashlar_record \
+     where octet_length(r.value) >= q.skip + q.length \
+     and key = q.prefix || substring(r.value from q.skip + 1 for q.length) limit 1) t on true \
      union all \
      select q.at, null::bytea, null::bytea, null::bytea, t.value \
      from unnest($13::int[], $14::bytea[]) as q(at, key) \
-     join ashlar_tally t on t.key = q.key";
+     cross join lateral (select value from ashlar_tally where key = q.key limit 1) t";
 
 /// Runs a statement that changes nothing, once more if the connection turns out to be broken.
 pub(crate) async fn fetch(

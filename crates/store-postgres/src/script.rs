@@ -120,7 +120,7 @@ fn questions(plans: &[Plan], batch: &Batch) -> Script {
     ));
     script.add(&format!(
         "select q.at, r.value from unnest({}) with ordinality as q(key, at) \
-         join ashlar_record r on r.key = q.key",
+         cross join lateral (select value from ashlar_record where key = q.key limit 1) r",
         list(batch.records().map(Key::as_bytes))
     ));
     for (start, end, limit) in batch.ranges() {

@@ -4,11 +4,13 @@ mod place;
 
 use futures::future::join_all;
 use sqlx::{Connection as _, Row as _};
-use store::{Durability, MetaStore as _, StoreErrorKind, Value};
+use store::{
+    Durability, Guard, MetaStore as _, Read, StoreErrorKind, TallyKey, Value, Verdict, Write,
+};
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
 
-use crate::place::{Place, held, open, put, run, run_at, server, unique, write};
+use crate::place::{Place, held, key, open, plan, put, run, run_at, server, unique, write};
 
 async fn refusal(url: &Url) -> store::StoreError {
     let opened = PostgresStore::open(url.as_str(), PostgresOptions::default()).await;
@@ -165,6 +167,60 @@ fn the_function_refuses_other_isolation() {
             sqlx::raw_sql("rollback").execute(&mut connection).await.expect("a rollback");
         }
         connection.close().await.expect("a goodbye");
+    });
+}
+
+/// A plan that suits a table of two rows is still used when there are many.
+#[test]
+fn statements_that_were_planned_for_small_tables_suit_large_ones() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        let options = PostgresOptions {
+            commit_connections: 1,
+            read_connections: 1,
+            ..PostgresOptions::default()
+        };
+        let store = PostgresStore::open(place.url().as_str(), options).await.expect("a store");
+        let (tally, other) = (TallyKey(key("n")), TallyKey(key("m")));
+        write(&store, [put("a", "x"), put("b", "x"), Write::Add(tally.clone(), 1)]).await;
+        write(&store, [Write::Add(other.clone(), 1)]).await;
+        place.run("vacuum analyze").await;
+        let commit = || {
+            let writes = [put("a", "y"), Write::Delete(key("c")), Write::Add(tally.clone(), 1)];
+            plan([Guard::Present(key("b")), Guard::Absent(key("c"))], writes)
+        };
+        let record = |name| Read::Record { key: key(name), follow: None };
+        let range = Read::Range { start: key("a"), end: key("b"), limit: 9, follow: None };
+        let shapes = [
+            vec![record("a"), record("b")],
+            vec![range.clone()],
+            vec![record("a"), range, Read::Tally(tally.clone()), Read::Tally(other.clone())],
+        ];
+        let turn = async || {
+            assert_eq!(store.commit(&[commit()]).await.expect("verdicts"), [Verdict::Committed]);
+            for shape in &shapes {
+                store.read(shape).await.expect("answers");
+            }
+        };
+        turn().await;
+        for table in ["record (key, value) select k, k", "tally (key, value) select k, 1"] {
+            let keys = "decode('7a' || lpad(to_hex(n), 24, '0'), 'hex')";
+            let rows = format!("(select {keys} k from generate_series(1, 20000) n) s");
+            place.run(&format!("insert into ashlar_{table} from {rows}")).await;
+        }
+        let rows_read = "select sum(pg_stat_get_tuples_returned(indexrelid))::bigint \
+                         from pg_index where indrelid in \
+                         ('ashlar_record'::regclass, 'ashlar_tally'::regclass)";
+        let mut connection = place.connect().await;
+        for _ in 0..20 {
+            turn().await;
+        }
+        // A session says what it has read when it ends, at the latest.
+        store.close().await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        let row = sqlx::query(rows_read).fetch_one(&mut connection).await.expect("a row");
+        let read: i64 = row.get(0);
+        assert!((100..2_000).contains(&read), "{read} rows were read in 21 turns");
     });
 }
 
