@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub use engine::Engine;
@@ -105,7 +105,13 @@ impl Database {
         let mut child = self.child.take().expect("what is to be killed runs");
         let ended = child.try_wait().expect("a child can be asked");
         assert_eq!(ended, None, "what is to be killed has ended by itself:\n{}", self.log());
-        kill_process_group(Pid::from_child(&child), Signal::KILL).expect("it can be killed");
+        let workers = descendants(child.id());
+        // The server itself first: it would put new workers in the place of dead ones.
+        child.kill().expect("it can be killed");
+        for worker in workers {
+            // It may have noticed already, and ended.
+            let _ = kill_process(worker, Signal::KILL);
+        }
         child.wait().expect("it can be waited for");
     }
 
@@ -116,17 +122,19 @@ impl Database {
     pub fn freeze(&self, frozen: bool) {
         let child = self.child.as_ref().expect("what is to be stopped runs");
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
-        kill_process_group(Pid::from_child(child), signal).expect("it can be signalled");
+        kill_process(Pid::from_child(child), signal).expect("it can be signalled");
+        for worker in descendants(child.id()) {
+            // Workers come and go.
+            let _ = kill_process(worker, signal);
+        }
     }
 
     /// The process ids of the server, its workers included.
     pub fn processes(&self) -> Vec<u32> {
         let Some(child) = &self.child else { return Vec::new() };
-        let group = child.id();
-        let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-        let numbers =
-            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        numbers.filter(|pid: &u32| group_of(*pid) == Some(group)).collect()
+        let workers = descendants(child.id());
+        let workers = workers.iter().filter_map(|pid| u32::try_from(pid.as_raw_pid()).ok());
+        std::iter::once(child.id()).chain(workers).collect()
     }
 
     /// Where its data is, to see how much there is.
@@ -155,19 +163,40 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // It may have ended by itself.
-            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+        if let Some(mut child) = self.child.take() {
+            let workers = descendants(child.id());
+            // It may have ended by itself, and so may they.
+            let _ = child.kill();
+            for worker in workers {
+                let _ = kill_process(worker, Signal::KILL);
+            }
             let _ = child.wait();
         }
     }
 }
 
-/// The group that a process belongs to: the fifth field of its status, behind its name.
-fn group_of(pid: u32) -> Option<u32> {
+/// All processes below one, as they are at this moment. Groups do not tell: PostgreSQL gives
+/// each worker a session of its own.
+fn descendants(root: u32) -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").expect("processes can be listed");
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parents: Vec<(u32, u32)> =
+        pids.filter_map(|pid: u32| Some((pid, parent_of(pid)?))).collect();
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    let below = found.into_iter().skip(1);
+    below.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).collect()
+}
+
+/// The parent of a process: the fourth field of its status, the second behind its name.
+fn parent_of(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = status.rsplit_once(')')?;
-    rest.split_whitespace().nth(2)?.parse().ok()
+    rest.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Runs a program to its end.
