@@ -126,8 +126,14 @@ impl<'a> Question<'a> {
                 let or = if lane == 0 { "" } else { " OR " };
                 push(&mut text, format_args!("{or}lane = {lane} AND seq > {head}"));
             }
-            let most = seen.saturating_add(TOLD_MAX);
-            push(&mut text, format_args!(") AND (SELECT SUM(head) FROM ashlar_lane) <= {most}"));
+            // The sum alone says that nothing happened, or too much.
+            let (first, last) = (seen.saturating_add(1), seen.saturating_add(TOLD_MAX));
+            push(
+                &mut text,
+                format_args!(
+                    ") AND (SELECT SUM(head) FROM ashlar_lane) BETWEEN {first} AND {last}"
+                ),
+            );
         }
         let mut script = Script::default();
         script.statement(text);
