@@ -4,6 +4,8 @@
 --
 -- Plans are decided over what was fetched, and change that. Commands that change the volume come
 -- after, and none of them can fail: a script that fails is not undone.
+local EQUALS, ABSENT, PRESENT = 17, 18, 19
+local PUT, DELETE, TELL, ADD, MAX = 21, 22, 23, 24, 25
 local program = A[1]
 local now, spaces = {}, {}
 fetch(A[2], now, spaces)
@@ -29,6 +31,12 @@ local function save_all()
     local was = number_before[index]
     save('t', spaces[index], A[index], was ~= 0 and decimal(was))
   end
+end
+
+local FIRST_ORDERED, LAST_ORDERED = byte('a'), byte('z')
+
+local function is_ordered(space)
+  return space >= FIRST_ORDERED and space <= LAST_ORDERED
 end
 
 local CHUNK = 1000
@@ -65,7 +73,7 @@ local function write()
       local at = #last_puts
       last_puts[at + 1] = field
       last_puts[at + 2] = value
-      if not was and space >= 97 and space <= 122 then
+      if not was and is_ordered(space) then
         local order = into(places, P .. 'z' .. char(space) .. sub(field, 1, 8))
         order[#order + 1] = '0'
         order[#order + 1] = sub(field, 9)
@@ -73,7 +81,7 @@ local function write()
     elseif was ~= false then
       local gone = into(deletes, P .. 'r' .. char(space))
       gone[#gone + 1] = field
-      if space >= 97 and space <= 122 then
+      if is_ordered(space) then
         local order = into(removals, P .. 'z' .. char(space) .. sub(field, 1, 8))
         order[#order + 1] = sub(field, 9)
       end
@@ -116,8 +124,8 @@ local function count(code, index, by)
     number_before[index] = was
     number_list[#number_list + 1] = index
   end
-  if code == 24 then was = was + by
-  elseif code == 25 then was = math.max(was, by)
+  if code == ADD then was = was + by
+  elseif code == MAX then was = math.max(was, by)
   else was = by
   end
   numbers[index] = math.max(-FAR, math.min(FAR, was))
@@ -136,9 +144,9 @@ while at <= length do
     local code, a1, a2, b1, b2 = byte(program, at, at + 4)
     local index = a1 * 256 + a2
     local met = now[index]
-    if code == 17 then refused = met ~= A[b1 * 256 + b2]
-    elseif code == 18 then refused = met ~= false
-    elseif code == 19 then refused, met = not met, false
+    if code == EQUALS then refused = met ~= A[b1 * 256 + b2]
+    elseif code == ABSENT then refused = met ~= false
+    elseif code == PRESENT then refused, met = not met, false
     else refused, met = not is_empty(index), false
     end
     if refused then
@@ -152,14 +160,14 @@ while at <= length do
     for step = writes_at, next_at - 1, 5 do
       local code, a1, a2, b1, b2 = byte(program, step, step + 4)
       local index, other = a1 * 256 + a2, b1 * 256 + b2
-      if code <= 22 then
+      if code <= DELETE then
         if not changed[index] then
           changed[index] = true
           before[index] = now[index]
           list[#list + 1] = index
         end
-        if code == 21 then now[index] = A[other] else now[index] = false end
-      elseif code == 23 then pieces[#pieces + 1] = A[index]
+        if code == PUT then now[index] = A[other] else now[index] = false end
+      elseif code == TELL then pieces[#pieces + 1] = A[index]
       else count(code, index, tonumber(A[other]))
       end
     end

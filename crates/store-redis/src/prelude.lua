@@ -40,6 +40,8 @@ local function open_snapshots()
   return ids
 end
 
+local RECORDS, PRESENCE, TALLIES = byte('r'), byte('p'), byte('t')
+
 -- Reads groups of fields that lie side by side in ARGV, of which `groups` has 6 bytes each: the
 -- kind ('r' records, 'p' records whose presence is enough, 't' tallies, 'n' records that are not
 -- asked for), the space, the first and the last index. What is found stands at the fields' indices.
@@ -48,10 +50,10 @@ local function fetch(groups, found, spaces)
     local kind, space, from1, from2, to1, to2 = byte(groups, at, at + 5)
     local from, to, name = from1 * 256 + from2, to1 * 256 + to2, char(space)
     if spaces then for index = from, to do spaces[index] = space end end
-    if kind == 114 or kind == 116 then
+    if kind == RECORDS or kind == TALLIES then
       local values = call('HMGET', P .. char(kind) .. name, unpack(A, from, to))
       for index = from, to do found[index] = values[index - from + 1] end
-    elseif kind == 112 then
+    elseif kind == PRESENCE then
       for index = from, to do found[index] = call('HEXISTS', P .. 'r' .. name, A[index]) == 1 end
     end
   end

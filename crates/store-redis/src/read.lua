@@ -3,6 +3,7 @@
 -- the prefix to follow to (0: do not), and where the rest of the target's key lies in the value.
 -- Answers a record's value, followed by its target's if it was to be followed; of a range, the
 -- suffixes, the values and the targets; a tally's number as text. What is not there is nil.
+local RANGE = 3
 local program = A[1]
 local found = {}
 fetch(A[2], found)
@@ -49,7 +50,7 @@ local answers = {}
 for at = 1, #program, 7 do
   local code, a1, a2, f1, f2, offset, length = byte(program, at, at + 6)
   local index, follow, to = a1 * 256 + a2, f1 * 256 + f2, #answers
-  if code == 3 then
+  if code == RANGE then
     local place = A[index]
     local suffixes = call('ZRANGE', P .. 'z' .. place, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT',
       0, A[index + 3])

@@ -40,7 +40,7 @@ for from = 6, #A, PAGE do
   local saved = call('HMGET', P .. 'c' .. id .. A[4], unpack(A, from, to))
   for index, value in ipairs(values) do
     local was = saved[index]
-    if was then value = byte(was) == 43 and sub(was, 2) end
+    if was then value = sub(was, 1, 1) == '+' and sub(was, 2) end
     answers[#answers + 1] = value
     bytes_left = bytes_left - (value and #value or 0)
   end
