@@ -2,6 +2,10 @@
 //!
 //! Nothing here stands in for anything: the requests go over sockets, the gateway and MinIO are
 //! processes that are killed and stopped by signals, and what is checked lies on the disk.
+//!
+//! Tests of many gateways run on each engine that is installed; where services are required
+//! (`ASHLAR_TEST_REQUIRE_SERVICES`), one that is not is a failure. How much they do, and on which
+//! engines, is told by variables that [`scale`] lists.
 
 mod bad_input;
 mod client;
@@ -9,9 +13,13 @@ mod conditions;
 mod content;
 mod corruption;
 mod durability;
+mod fleet;
 mod listing;
 mod memory;
 mod outage;
+mod races;
 mod reading;
+mod scale;
 mod servers;
 mod shutdown;
+mod views;

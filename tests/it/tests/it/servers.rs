@@ -31,8 +31,12 @@ pub(crate) enum Blocks {
 /// All that a gateway is started with, so that it can be started again.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Metadata, log, and blocks if they are in a folder.
+    /// What is this gateway's own: its log, its data folder, and metadata in a file.
     pub(crate) folder: PathBuf,
+    /// What all gateways of the volume share: the master key, and blocks if they are in a folder.
+    shared: PathBuf,
+    /// A URL; without one, metadata is in a file in the data folder.
+    meta: Option<String>,
     blocks: Blocks,
     options: Vec<String>,
 }
@@ -42,7 +46,19 @@ impl Setup {
     pub(crate) fn new(folder: &Path, blocks: Blocks) -> Setup {
         let options = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Setup { folder: folder.to_owned(), blocks, options }
+        let (folder, shared) = (folder.to_owned(), folder.to_owned());
+        Setup { folder, shared, meta: None, blocks, options }
+    }
+
+    /// The same with metadata in the store at this URL.
+    pub(crate) fn meta(mut self, url: &str) -> Setup {
+        self.meta = Some(url.to_owned());
+        self
+    }
+
+    /// Another gateway on the same volume.
+    pub(crate) fn beside(&self, name: &str) -> Setup {
+        Setup { folder: self.shared.join(name), ..self.clone() }
     }
 
     /// The same with other options.
@@ -64,6 +80,9 @@ impl Setup {
         command_line
             .args(["--blocks", &blocks, "--data-dir"])
             .arg(self.folder.join("data"))
+            .arg("--master-key-file")
+            .arg(self.shared.join("data/master.key"))
+            .args(self.meta.iter().flat_map(|url| ["--meta", url]))
             .arg(command)
             .env("ASHLAR_ROOT_USER", USER)
             .env("ASHLAR_ROOT_PASSWORD", PASSWORD)
@@ -75,29 +94,43 @@ impl Setup {
     }
 
     /// Starts it and waits until it serves.
+    #[track_caller]
     pub(crate) fn start(&self) -> Gateway {
+        match self.try_start() {
+            Ok(gateway) => gateway,
+            Err((ended, said)) => panic!("no gateway ({ended:?}):\n{said}"),
+        }
+    }
+
+    /// Starts it and waits until it serves, or else says how it ended and what it said.
+    pub(crate) fn try_start(&self) -> Result<Gateway, (Option<ExitStatus>, String)> {
         std::fs::create_dir_all(&self.folder).expect("a folder for the gateway");
         let log = self.folder.join("log");
         let mut command = self.command("serve");
-        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "off"]).args(&self.options);
+        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        command.args(&self.options);
         let begins = std::fs::read(&log).map_or(0, |log| log.len());
         let mut child = spawn(command, &log);
         let limit = Instant::now() + PATIENCE;
-        let address = loop {
+        let (address, admin) = loop {
             let said = std::fs::read(&log).expect("the log is there");
             let said = String::from_utf8_lossy(&said[begins..]).into_owned();
-            let found = said
-                .split_once("endpoint=\"http://")
-                .and_then(|(_, rest)| Some(rest.split_once('"')?.0.to_owned()));
-            if let Some(address) = found {
-                break address;
+            let announced = |what: &str| {
+                let (_, rest) = said.split_once(&format!("{what}=\"http://"))?;
+                Some(rest.split_once('"')?.0.to_owned())
+            };
+            if let (Some(address), Some(admin)) = (announced("endpoint"), announced("admin")) {
+                break (address, admin);
             }
             let ended = child.try_wait().expect("the child can be asked");
-            assert!(ended.is_none() && Instant::now() < limit, "no gateway ({ended:?}):\n{said}");
+            if ended.is_some() || Instant::now() > limit {
+                drop(Program(child));
+                return Err((ended, said));
+            }
             std::thread::sleep(Duration::from_millis(10));
         };
         let client = Client { address, key: USER.to_owned(), secret: PASSWORD.to_owned() };
-        Gateway { child: Program(child), client, log }
+        Ok(Gateway { child: Program(child), client, admin, log, begins })
     }
 
     /// Runs a command of the same program on the same volume.
@@ -108,7 +141,7 @@ impl Setup {
     }
 
     fn block_folder(&self) -> PathBuf {
-        self.folder.join("blocks")
+        self.shared.join("blocks")
     }
 
     /// The files of all blocks, those in the making included.
@@ -188,13 +221,40 @@ pub(crate) struct Gateway {
     pub(crate) child: Program,
     /// Its root user.
     pub(crate) client: Client,
+    /// Where it tells operators of itself.
+    admin: String,
     log: PathBuf,
+    /// Bytes of the log that are of earlier runs.
+    begins: usize,
 }
 
 impl Gateway {
-    /// All that it has logged.
+    /// All that it and its earlier runs have logged.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// All that this run has logged.
+    pub(crate) fn log_of_this_run(&self) -> String {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(log.get(self.begins..).unwrap_or_default()).into_owned()
+    }
+
+    /// What it tells operators under this path.
+    #[track_caller]
+    pub(crate) fn tells(&self, path: &str) -> String {
+        let admin = Client { address: self.admin.clone(), ..self.client.clone() };
+        let wire = Request::new("GET", path).anonymous(&self.admin);
+        admin.exchange("GET", &wire).expect("operators are answered").expect(200).text()
+    }
+
+    /// One of its counters, as `name{label="value"}`.
+    #[track_caller]
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        let metrics = self.tells("/metrics");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.and_then(|value| value.trim().parse().ok());
+        value.unwrap_or_else(|| panic!("no {name} in\n{metrics}"))
     }
 
     /// Fails if the gateway logged anything that a person would have to look at.

@@ -1,6 +1,7 @@
 //! An S3 client over a bare socket: it can send what no SDK would.
 
 mod chunks;
+mod line;
 mod request;
 mod sign;
 
@@ -9,6 +10,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 pub(crate) use chunks::{Chunked, Mode};
+pub(crate) use line::Line;
 pub(crate) use request::{Request, Signature};
 pub(crate) use sign::sha256;
 

@@ -1,0 +1,250 @@
+//! Several gateways on one volume, over each engine.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use databases::Database;
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::scale;
+use crate::servers::{Blocks, Gateway, Minio, Setup, wait_for};
+
+/// How long clearing up may take once nobody uses anything any more.
+const CLEARED: Duration = Duration::from_mins(1);
+
+/// Makes a test of each engine from a function that takes one.
+macro_rules! on_each_engine {
+    ($($test:ident),+ $(,)?) => {
+        $(
+            mod $test {
+                use crate::fleet::Engine;
+
+                #[test]
+                fn sqlite() {
+                    super::$test(Engine::Sqlite);
+                }
+
+                #[test]
+                fn postgres() {
+                    super::$test(Engine::Postgres);
+                }
+
+                #[test]
+                fn mysql() {
+                    super::$test(Engine::Mysql);
+                }
+
+                #[test]
+                fn redis() {
+                    super::$test(Engine::Redis);
+                }
+            }
+        )+
+    };
+}
+
+/// The same for the engines that are servers.
+macro_rules! on_each_server {
+    ($($test:ident),+ $(,)?) => {
+        $(
+            mod $test {
+                use crate::fleet::Engine;
+
+                #[test]
+                fn postgres() {
+                    super::$test(Engine::Postgres);
+                }
+
+                #[test]
+                fn mysql() {
+                    super::$test(Engine::Mysql);
+                }
+
+                #[test]
+                fn redis() {
+                    super::$test(Engine::Redis);
+                }
+            }
+        )+
+    };
+}
+
+pub(crate) use {on_each_engine, on_each_server};
+
+/// A metadata store that the gateway knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// A file, which one gateway has for itself.
+    Sqlite,
+    Postgres,
+    Mysql,
+    Redis,
+}
+
+impl Engine {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Engine::Sqlite => "sqlite",
+            Engine::Postgres => "postgres",
+            Engine::Mysql => "mysql",
+            Engine::Redis => "redis",
+        }
+    }
+
+    fn server(self) -> Option<databases::Engine> {
+        match self {
+            Engine::Sqlite => None,
+            Engine::Postgres => Some(databases::Engine::Postgres),
+            Engine::Mysql => Some(databases::Engine::Mysql),
+            Engine::Redis => Some(databases::Engine::Redis),
+        }
+    }
+
+    /// Whether it shall be tested here; if not, a line says why.
+    fn is_here(self) -> bool {
+        let name = self.name();
+        if !scale::is_wanted(name) {
+            eprintln!("not run: ASHLAR_TEST_ENGINES does not name {name}");
+            return false;
+        }
+        let installed = self.server().is_none_or(Database::installed);
+        if !installed {
+            let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
+            assert!(!required, "{name} is not installed");
+            eprintln!("not run: {name} is not installed");
+        }
+        installed
+    }
+}
+
+/// Which blocks a fleet has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A folder that all gateways of this machine share.
+    Folder,
+    /// A bucket of a MinIO of its own.
+    Bucket,
+}
+
+/// A volume for several gateways, each of which is started by its [`Setup`].
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) engine: Engine,
+    /// The metadata's server, unless it is a file.
+    pub(crate) database: Option<Database>,
+    minio: Option<Minio>,
+    /// The first gateway.
+    pub(crate) first: Setup,
+    url: Option<String>,
+    _folder: TempDir,
+}
+
+impl Fleet {
+    /// An empty volume, or nothing if this engine is not to be tested here.
+    pub(crate) fn new(engine: Engine, place: Place) -> Option<Fleet> {
+        if !engine.is_here() {
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let minio = match place {
+            Place::Folder => None,
+            Place::Bucket => Some(Minio::start(folder.path())?),
+        };
+        let blocks =
+            minio.as_ref().map_or(Blocks::Folder, |minio| Blocks::Bucket(minio.address.clone()));
+        let database = engine.server().map(Database::start);
+        let url = database.as_ref().map(|database| database.fresh("volume"));
+        let mut first = Setup::new(folder.path(), blocks);
+        if let Some(url) = &url {
+            first = first.meta(url);
+        }
+        Some(Fleet { engine, database, minio, first, url, _folder: folder })
+    }
+
+    /// The second gateway. SQLite has none.
+    pub(crate) fn second(&self) -> Setup {
+        assert_ne!(self.engine, Engine::Sqlite, "one gateway has the file for itself");
+        self.first.beside("second")
+    }
+
+    /// Where the database listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.database.as_ref().expect("a server").address()
+    }
+
+    /// A gateway that reaches the database by way of another address.
+    pub(crate) fn by_way_of(&self, setup: &Setup, address: SocketAddr) -> Setup {
+        let url = self.url.as_ref().expect("a server has a URL");
+        setup.clone().meta(&Database::through(url, self.address(), address))
+    }
+
+    /// Starts two gateways, or the one that SQLite can have, and makes the bucket `box`.
+    pub(crate) fn start(&self) -> Vec<Gateway> {
+        let mut gateways = vec![self.first.start()];
+        if self.engine != Engine::Sqlite {
+            gateways.push(self.second().start());
+        }
+        gateways[0].client.put("/box", b"").expect(200);
+        gateways
+    }
+
+    /// The blocks that are stored.
+    pub(crate) fn blocks(&self) -> usize {
+        match &self.minio {
+            Some(minio) => minio.blocks().len(),
+            None => self.first.block_files().len(),
+        }
+    }
+
+    /// Stops the gateways, and fails unless records and blocks agree, and nothing is left once all
+    /// objects are deleted.
+    #[track_caller]
+    pub(crate) fn ends_tidy(&self, gateways: Vec<Gateway>) {
+        for gateway in gateways {
+            gateway.stop();
+        }
+        self.collect();
+        self.is_tidy();
+        let gateway = self.first.start();
+        delete_all(&gateway.client);
+        let empty = wait_for(CLEARED, || self.blocks() == 0);
+        assert!(empty, "{} blocks are left over:\n{}", self.blocks(), gateway.log());
+        gateway.stop();
+        self.is_tidy();
+    }
+
+    /// Clears up after gateways that did not end in good order.
+    #[track_caller]
+    pub(crate) fn collect(&self) {
+        let (status, said) = self.first.run("gc", &["--delete", "--share-max", "100"]);
+        assert!(status.success(), "{status}\n{said}");
+    }
+
+    /// Records and blocks agree, and nothing is there that nobody needs.
+    #[track_caller]
+    pub(crate) fn is_tidy(&self) {
+        let (status, said) = self.first.run("fsck", &[]);
+        assert!(status.success(), "{status}\n{said}");
+    }
+}
+
+/// A client of each of two gateways; both of the same one if there is but one.
+pub(crate) fn clients(gateways: &[Gateway]) -> [Client; 2] {
+    let first = gateways.first().expect("there is a gateway");
+    let last = gateways.last().expect("there is a gateway");
+    [first.client.clone(), last.client.clone()]
+}
+
+/// Deletes everything in the bucket `box`, and the bucket.
+#[track_caller]
+fn delete_all(client: &Client) {
+    let uploads = client.get("/box?uploads").expect(200);
+    for (key, id) in uploads.elements("Key").iter().zip(uploads.elements("UploadId")) {
+        client.delete(&format!("/box/{key}?uploadId={id}")).expect(204);
+    }
+    for key in client.keys("box", "", 1000) {
+        client.delete(&format!("/box/{key}")).expect(204);
+    }
+    client.delete("/box").expect(204);
+}

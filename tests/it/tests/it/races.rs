@@ -1,0 +1,120 @@
+//! Conditional writes decide races between clients of several gateways.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::client::{Line, Request};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::scale;
+use crate::servers::Gateway;
+
+on_each_engine!(
+    of_creations_racing_over_two_gateways_exactly_one_wins,
+    a_counter_kept_through_two_gateways_loses_nothing,
+);
+
+/// Clients that want the same key at the same moment.
+const RACERS: usize = 16;
+
+/// Clients that count together.
+const COUNTERS: usize = 8;
+
+/// More than this many increments are not asked for.
+const INCREMENTS_MAX: u64 = 100_000;
+
+/// What became of the creations of one round, one after another.
+type Statuses = Vec<u16>;
+
+fn of_creations_racing_over_two_gateways_exactly_one_wins(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = &clients(&gateways);
+    let (rounds, start, began) = (scale::rounds(), &Barrier::new(RACERS), Instant::now());
+    let told: Vec<Statuses> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..RACERS)
+            .map(|racer| {
+                scope.spawn(move || {
+                    let mut line = Line::new(&clients[racer % 2]);
+                    let mut race = |round: u64| {
+                        let request = Request::new("PUT", &format!("/box/{}/{round}", round % 50))
+                            .header("if-none-match", "*")
+                            .body(format!("racer {racer}"));
+                        start.wait();
+                        // A racer that fell out would leave the others waiting.
+                        line.send(&request).map_or(0, |answer| answer.status)
+                    };
+                    (0..rounds).map(&mut race).collect()
+                })
+            })
+            .collect();
+        racers.into_iter().map(|racer| racer.join().expect("no racer panics")).collect()
+    });
+    let (mut lost, mut conflicts) = (0, 0);
+    let mut lines = clients.clone().map(|client| Line::new(&client));
+    for (round, name) in (0..rounds).zip(0_usize..) {
+        let winners: Vec<usize> = (0..RACERS).filter(|&racer| told[racer][name] == 200).collect();
+        assert_eq!(winners.len(), 1, "round {round}: {winners:?}");
+        for status in told.iter().map(|statuses| statuses[name]) {
+            match status {
+                200 => {}
+                412 => lost += 1,
+                // S3's word for a race that could not be decided in time.
+                409 => conflicts += 1,
+                _ => panic!("round {round}: {status}"),
+            }
+        }
+        for line in &mut lines {
+            let path = format!("/box/{}/{round}", round % 50);
+            let stored = line.send(&Request::new("GET", &path)).expect("an answer").expect(200);
+            assert_eq!(stored.text(), format!("racer {}", winners[0]), "round {round}");
+        }
+    }
+    assert_eq!(lost + conflicts, rounds * (RACERS as u64 - 1));
+    eprintln!(
+        "{}: {rounds} rounds of {RACERS} racers, one winner each, {lost} lost, {conflicts} told \
+         to try again, in {:?}",
+        engine.name(),
+        began.elapsed()
+    );
+    gateways.iter().for_each(Gateway::check_log);
+    fleet.ends_tidy(gateways);
+}
+
+fn a_counter_kept_through_two_gateways_loses_nothing(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = &clients(&gateways);
+    clients[0].put("/box/counter", b"0").expect(200);
+    let (added, again) = (&AtomicU64::new(0), &AtomicU64::new(0));
+    let limit = Instant::now() + scale::load();
+    std::thread::scope(|scope| {
+        for counter in 0..COUNTERS {
+            scope.spawn(move || {
+                let mut line = Line::new(&clients[counter % 2]);
+                while Instant::now() < limit && added.load(Ordering::Relaxed) < INCREMENTS_MAX {
+                    let get = Request::new("GET", "/box/counter");
+                    let seen = line.send(&get).expect("an answer").expect(200);
+                    let count: u64 = seen.text().parse().expect("a number");
+                    let put = Request::new("PUT", "/box/counter")
+                        .header("if-match", seen.header("etag"))
+                        .body((count + 1).to_string());
+                    match line.send(&put).expect("an answer").status {
+                        200 => added.fetch_add(1, Ordering::Relaxed),
+                        409 | 412 => again.fetch_add(1, Ordering::Relaxed),
+                        status => panic!("{status}"),
+                    };
+                }
+            });
+        }
+    });
+    let (added, again) = (added.load(Ordering::Relaxed), again.load(Ordering::Relaxed));
+    for client in clients {
+        let counted = client.get("/box/counter").expect(200).text();
+        assert_eq!(counted, added.to_string(), "an increment was lost");
+    }
+    assert!(added > 50 && again > 10, "too little was tried: {added} added, {again} refused");
+    eprintln!("{}: counted to {added}, {again} times told to read again", engine.name());
+    gateways.iter().for_each(Gateway::check_log);
+    fleet.ends_tidy(gateways);
+}

@@ -1,0 +1,52 @@
+//! How long and how often the tests of many gateways go on: little for every run, much for the full
+//! proof. All of it is said here.
+//!
+//! | variable | for every run | full proof | of what |
+//! |---|---|---|---|
+//! | `ASHLAR_TEST_SECONDS` | 5 | 120 | each load of which a history is recorded, and the counter |
+//! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, for each engine |
+//! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server |
+//! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
+//! | `ASHLAR_TEST_ENGINES` | all installed | | `sqlite,postgres,mysql,redis` |
+//!
+//! `ASHLAR_BIN` names another build of the program, such as an optimized one.
+
+use std::time::Duration;
+
+fn number(name: &str, default: u64) -> u64 {
+    let Some(text) = std::env::var_os(name) else { return default };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.unwrap_or_else(|| panic!("{name} is {}, which is no number", text.display()))
+}
+
+/// How long a load goes on of which a history is recorded.
+pub(crate) fn load() -> Duration {
+    Duration::from_secs(number("ASHLAR_TEST_SECONDS", 5))
+}
+
+/// How many times the same key is raced for.
+pub(crate) fn rounds() -> u64 {
+    number("ASHLAR_TEST_ROUNDS", 100)
+}
+
+/// How often a database server is killed.
+pub(crate) fn kills() -> u64 {
+    number("ASHLAR_TEST_KILLS", 3)
+}
+
+/// How often gateways fall silent for so long that their sessions are ended.
+pub(crate) fn lapses() -> u64 {
+    number("ASHLAR_TEST_LAPSES", 1)
+}
+
+/// Whether an engine of this name was asked for.
+pub(crate) fn is_wanted(engine: &str) -> bool {
+    let wanted = std::env::var_os("ASHLAR_TEST_ENGINES").unwrap_or_default();
+    let wanted = wanted.to_string_lossy();
+    let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
+    for name in &wanted {
+        let known = ["sqlite", "postgres", "mysql", "redis"].contains(name);
+        assert!(known, "ASHLAR_TEST_ENGINES names {name:?}, which is no engine");
+    }
+    wanted.is_empty() || wanted.contains(&engine)
+}
