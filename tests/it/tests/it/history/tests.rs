@@ -1,0 +1,201 @@
+use super::{Ask, Call, Told, Value, check};
+
+fn call(ask: Ask, told: Told, began: u64, ended: u64) -> Call {
+    Call { ask, told, began, ended }
+}
+
+fn put(value: Value, began: u64, ended: u64) -> Call {
+    call(Ask::Put(value), Told::Done, began, ended)
+}
+
+fn get(value: Option<Value>, began: u64, ended: u64) -> Call {
+    call(Ask::Get, Told::Found(value), began, ended)
+}
+
+fn create(value: Value, told: Told, began: u64, ended: u64) -> Call {
+    call(Ask::PutIfAbsent(value), told, began, ended)
+}
+
+fn swap(wanted: Value, value: Value, told: Told, began: u64, ended: u64) -> Call {
+    call(Ask::PutIfMatch(wanted, value), told, began, ended)
+}
+
+fn delete(began: u64, ended: u64) -> Call {
+    call(Ask::Delete, Told::Done, began, ended)
+}
+
+/// An ask that began, of which nothing more was heard.
+fn lost(ask: Ask, began: u64) -> Call {
+    call(ask, Told::Nothing, began, 0)
+}
+
+#[track_caller]
+fn good(calls: &[Call]) {
+    assert_eq!(check(calls), Ok(()));
+    assert!(brute(calls), "the other way to decide it agrees");
+}
+
+#[track_caller]
+fn bad(calls: &[Call]) {
+    assert!(check(calls).is_err(), "{calls:?}");
+    assert!(!brute(calls), "the other way to decide it agrees");
+}
+
+#[test]
+fn one_after_another() {
+    good(&[get(None, 1, 2), put(1, 3, 4), get(Some(1), 5, 6), delete(7, 8), get(None, 9, 10)]);
+    bad(&[put(1, 1, 2), get(None, 3, 4)]);
+    bad(&[put(1, 1, 2), put(2, 3, 4), get(Some(1), 5, 6)]);
+    bad(&[put(1, 1, 2), delete(3, 4), get(Some(1), 5, 6)]);
+    bad(&[get(Some(7), 1, 2)]);
+}
+
+#[test]
+fn at_the_same_time() {
+    // While a write is under way its value may be read, and from then on nothing older.
+    good(&[put(1, 1, 2), put(2, 3, 10), get(Some(1), 4, 5), get(Some(2), 6, 7)]);
+    bad(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 5), get(Some(1), 6, 7)]);
+    good(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 8), get(Some(1), 6, 7)]);
+    // Two readers may not disagree on the order of two writes.
+    let writes = [put(1, 1, 20), put(2, 1, 20)];
+    let one = [get(Some(1), 2, 3), get(Some(2), 4, 5)];
+    let other = [get(Some(2), 2, 3), get(Some(1), 4, 5)];
+    good(&[&writes[..], &one[..]].concat());
+    bad(&[&writes[..], &one[..], &other[..]].concat());
+}
+
+#[test]
+fn creations_have_one_winner() {
+    good(&[create(1, Told::Done, 1, 9), create(2, Told::Refused, 1, 9), get(Some(1), 10, 11)]);
+    bad(&[create(1, Told::Done, 1, 9), create(2, Told::Done, 1, 9)]);
+    good(&[create(1, Told::Done, 1, 9), create(2, Told::Done, 1, 9), delete(1, 9)]);
+    bad(&[create(1, Told::Refused, 1, 9), create(2, Told::Refused, 1, 9)]);
+    bad(&[put(1, 1, 2), delete(3, 4), create(2, Told::Refused, 5, 6)]);
+}
+
+#[test]
+fn swaps_lose_nothing() {
+    let begin = put(1, 1, 2);
+    good(&[begin, swap(1, 2, Told::Done, 3, 9), swap(1, 3, Told::Refused, 3, 9)]);
+    bad(&[begin, swap(1, 2, Told::Done, 3, 9), swap(1, 3, Told::Done, 3, 9)]);
+    bad(&[begin, put(2, 3, 4), swap(1, 3, Told::Done, 5, 6)]);
+    bad(&[begin, swap(1, 2, Told::Refused, 3, 4)]);
+    good(&[begin, delete(3, 9), swap(1, 2, Told::Missing, 4, 8)]);
+    bad(&[begin, swap(1, 2, Told::Missing, 3, 4)]);
+    bad(&[begin, delete(3, 4), swap(1, 2, Told::Refused, 5, 6)]);
+}
+
+#[test]
+fn what_is_in_doubt_happens_late_or_never_but_not_twice() {
+    let doubt = lost(Ask::Put(2), 3);
+    good(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(1), 7, 8)]);
+    good(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(2), 700, 800)]);
+    bad(&[put(1, 1, 2), doubt, get(Some(2), 5, 6), get(Some(1), 7, 8)]);
+    bad(&[put(1, 1, 2), doubt, get(Some(2), 5, 6), put(3, 7, 8), get(Some(2), 9, 10)]);
+    bad(&[get(Some(2), 1, 2), doubt]);
+    // A doubtful write that nobody read explains a refusal, and two need two.
+    let refused = |began| create(9, Told::Refused, began, began + 1);
+    good(&[lost(Ask::Put(1), 1), refused(2), delete(4, 5), get(None, 6, 7)]);
+    bad(&[lost(Ask::Put(1), 1), refused(2), delete(4, 5), refused(6)]);
+    let two = [lost(Ask::Put(1), 1), lost(Ask::Put(2), 1)];
+    good(&[&two[..], &[refused(2), delete(4, 5), refused(6)]].concat());
+    // A condition holds for what is in doubt, too.
+    bad(&[lost(Ask::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
+    good(&[put(1, 1, 2), lost(Ask::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
+    good(&[put(1, 1, 2), lost(Ask::Delete, 1), get(None, 3, 4), create(3, Told::Done, 5, 6)]);
+    bad(&[put(1, 1, 2), lost(Ask::Delete, 1), get(None, 3, 4), get(Some(1), 5, 6)]);
+}
+
+/// Tries every order. Slow, and too simple to be wrong in the same way.
+fn brute(calls: &[Call]) -> bool {
+    fn go(calls: &[Call], state: Option<Value>) -> bool {
+        if calls.iter().all(|call| call.told == Told::Nothing) {
+            return true;
+        }
+        let is_over = |call: &Call| call.told != Told::Nothing;
+        let first_end = calls.iter().filter(|call| is_over(call)).map(|call| call.ended).min();
+        (0..calls.len()).any(|index| {
+            let call = calls[index];
+            if first_end.is_some_and(|end| call.began > end) {
+                return false;
+            }
+            let mut rest = calls.to_vec();
+            rest.remove(index);
+            call.apply(state).is_some_and(|state| go(&rest, state))
+        })
+    }
+    go(calls, None)
+}
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+}
+
+/// Calls as three clients may have made them against a register, sometimes with a lie.
+fn invent(numbers: &mut Numbers) -> Vec<Call> {
+    let length = 3 + numbers.below(5);
+    let any = |numbers: &mut Numbers| 1 + numbers.below(length);
+    let mut free = [0; 3];
+    let mut calls = Vec::new();
+    for value in 1..=length {
+        let client = usize::try_from(numbers.below(3)).expect("a small number");
+        let began = free[client] + 1 + numbers.below(4);
+        let ended = began + 1 + numbers.below(6);
+        free[client] = ended;
+        let ask = match numbers.below(6) {
+            0 | 1 => Ask::Get,
+            2 => Ask::Put(value),
+            3 => Ask::PutIfAbsent(value),
+            4 => Ask::PutIfMatch(any(numbers), value),
+            _ => Ask::Delete,
+        };
+        let turn = numbers.below(8);
+        let told = match ask {
+            Ask::Get if turn < 3 => Told::Found(None),
+            Ask::Get => Told::Found(Some(any(numbers))),
+            Ask::PutIfAbsent(_) | Ask::PutIfMatch(..) if turn < 3 => Told::Refused,
+            Ask::PutIfMatch(..) if turn == 3 => Told::Missing,
+            _ if turn == 7 => Told::Nothing,
+            _ => Told::Done,
+        };
+        calls.push(call(ask, told, began, ended));
+    }
+    calls
+}
+
+#[test]
+fn both_ways_to_decide_agree() {
+    let (mut numbers, mut linearizable) = (Numbers(0x5EED), 0);
+    for _ in 0..20_000 {
+        let calls = invent(&mut numbers);
+        let is = brute(&calls);
+        linearizable += usize::from(is);
+        assert_eq!(check(&calls).is_ok(), is, "{calls:#?}");
+    }
+    assert!((2_000..18_000).contains(&linearizable), "{linearizable} of 20000 are linearizable");
+}
+
+#[test]
+fn many_doubts_are_decided_soon() {
+    let mut calls = Vec::new();
+    for turn in 0..200 {
+        let at = turn * 10;
+        calls.push(put(10 * turn + 1, at, at + 6));
+        calls.push(put(10 * turn + 2, at + 1, at + 7));
+        calls.push(lost(Ask::Put(10 * turn + 3), at + 2));
+        calls.push(if turn % 2 == 0 { lost(Ask::Delete, at) } else { delete(at, at + 9) });
+        calls.push(create(10 * turn + 4, Told::Refused, at, at + 9));
+        calls.push(get(Some(10 * turn + 1 + turn % 3), at + 3, at + 9));
+    }
+    assert_eq!(check(&calls), Ok(()));
+    calls.push(get(Some(1), 40_000, 40_001));
+    assert!(check(&calls).is_err());
+}

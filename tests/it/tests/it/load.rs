@@ -1,0 +1,400 @@
+//! Clients that overwrite, delete, conditionally write, read and list the same few keys through
+//! several gateways, and write down what they were told.
+//!
+//! Every write has a value of its own, from which its body is made, so that a body or a tag says
+//! which write it is of, and a torn one says that it is of none.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::{Answer, Client, Line, Request};
+use crate::content::{bytes, etag};
+use crate::history::{self, Ask, Call, Told, Value};
+use crate::servers::wait_for;
+
+/// Clients at work.
+pub(crate) const CLIENTS: usize = 16;
+
+/// Keys that they all fight for.
+const KEYS: usize = 64;
+
+/// How long a client waits after an answer that it should come again later.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A fault of the test's own, which the history must give away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    None,
+    /// Some reads are answered with what the client found first, as a cache might.
+    StaleReads,
+    /// Some conditions are not sent, as if the gateway had ignored them.
+    DroppedConditions,
+}
+
+/// What a listing said: keys and tags.
+#[derive(Clone, Debug)]
+struct Listed {
+    tags: Vec<Option<String>>,
+    began: u64,
+    ended: u64,
+}
+
+/// One client's notes.
+#[derive(Clone, Debug)]
+struct Worker {
+    name: u64,
+    writes: u64,
+    numbers: u64,
+    calls: Vec<(usize, Call)>,
+    listed: Vec<Listed>,
+    /// What it last knew of each key.
+    known: Vec<Option<Value>>,
+    /// What it found first under each key.
+    first: Vec<Option<Value>>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// A load that may go on in several stretches, and its history.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    prefix: String,
+    planted: Planted,
+    origin: Instant,
+    workers: Vec<Worker>,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Figures {
+    /// How often something was told: `done`, `refused`, `read`, `listed`, `unknown`, `later`, `cut`.
+    pub(crate) fn of(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts: Vec<String> =
+            self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// The body of a value: in a record, or once in a while in a block.
+fn body(value: Value) -> Vec<u8> {
+    let size = if value.is_multiple_of(16) { 20_000 } else { 60 };
+    [format!("{value} ").into_bytes(), bytes(value, size)].concat()
+}
+
+/// Which value a body is of.
+#[track_caller]
+fn value_of(found: &[u8]) -> Value {
+    let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let value = String::from_utf8_lossy(digits).parse().ok();
+    let value = value.filter(|&value| found == body(value));
+    value.unwrap_or_else(|| panic!("a body of {} bytes that nobody put", found.len()))
+}
+
+impl Load {
+    pub(crate) fn new(prefix: &str, planted: Planted) -> Load {
+        let worker = |name| Worker {
+            name: name as u64 + 1,
+            writes: 0,
+            numbers: (name as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            calls: Vec::new(),
+            listed: Vec::new(),
+            known: vec![None; KEYS],
+            first: vec![None; KEYS],
+            counts: BTreeMap::new(),
+        };
+        let workers = (0..CLIENTS).map(worker).collect();
+        Load { prefix: prefix.to_owned(), planted, origin: Instant::now(), workers }
+    }
+
+    /// Works through these gateways, each client through one of them, while `meanwhile` runs.
+    pub(crate) fn run<T>(&mut self, clients: &[Client], meanwhile: impl FnOnce(&Pulse) -> T) -> T {
+        let (stop, pulse) = (&AtomicBool::new(false), &Pulse::default());
+        let (prefix, planted, origin) = (&self.prefix, self.planted, self.origin);
+        std::thread::scope(|scope| {
+            for (worker, client) in self.workers.iter_mut().zip(clients.iter().cycle()) {
+                let line = Line::new(client);
+                let mut turn = Turn { worker, line, prefix, planted, origin, pulse };
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        turn.once();
+                    }
+                });
+            }
+            // The clients end in any case, and then the panic goes on.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(pulse)));
+            stop.store(true, Ordering::Relaxed);
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Reads every key once more through each gateway.
+    pub(crate) fn read_all(&mut self, clients: &[Client]) {
+        let pulse = &Pulse::default();
+        let (prefix, planted, origin) = (&self.prefix, Planted::None, self.origin);
+        for (worker, client) in self.workers.iter_mut().zip(clients) {
+            let line = Line::new(client);
+            let mut turn = Turn { worker, line, prefix, planted, origin, pulse };
+            for key in 0..KEYS {
+                let (_, told) = turn.call(key, Ask::Get);
+                assert_ne!(told, Told::Nothing, "{} cannot be read", turn.path(key));
+            }
+            turn.list();
+        }
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let mut counts = BTreeMap::new();
+        for (what, count) in self.workers.iter().flat_map(|worker| &worker.counts) {
+            *counts.entry(*what).or_default() += count;
+        }
+        Figures { counts }
+    }
+
+    /// Whether what was told is linearizable for each key.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut histories: Vec<Vec<Call>> = vec![Vec::new(); KEYS];
+        for (key, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
+            histories[*key].push(*call);
+        }
+        let values: HashMap<String, Value> = histories
+            .iter()
+            .flatten()
+            .filter_map(|call| call.ask.writes())
+            .map(|value| (etag(&body(value)), value))
+            .collect();
+        for listed in self.workers.iter().flat_map(|worker| &worker.listed) {
+            let &Listed { began, ended, .. } = listed;
+            for (history, tag) in histories.iter_mut().zip(&listed.tags) {
+                let value = tag.as_ref().map(|tag| {
+                    *values.get(tag).unwrap_or_else(|| panic!("a tag that nobody put: {tag}"))
+                });
+                history.push(Call { ask: Ask::Get, told: Told::Found(value), began, ended });
+            }
+        }
+        for (key, history) in histories.iter().enumerate() {
+            history::check(history).map_err(|why| format!("key {key}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// The whole judgement: enough was tried, and it is linearizable.
+    #[track_caller]
+    pub(crate) fn is_linearizable(&self) -> Figures {
+        let figures = self.figures();
+        for (what, least) in [("done", 100), ("refused", 10), ("read", 100), ("listed", 5)] {
+            assert!(figures.of(what) >= least, "too little was tried: {figures}");
+        }
+        if let Err(why) = self.check() {
+            panic!("not linearizable: {why}");
+        }
+        figures
+    }
+}
+
+/// How a load is going, for whoever disturbs it.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    answers: AtomicU64,
+    slow: AtomicBool,
+}
+
+impl Pulse {
+    /// Asks clients to take their time from now on, while something else is waited for.
+    pub(crate) fn slow_down(&self) {
+        self.slow.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until there were so many more of these answers.
+    #[track_caller]
+    pub(crate) fn wait_for_more(&self, answers: u64) {
+        let wanted = self.answers() + answers;
+        let came = wait_for(Duration::from_mins(1), || self.answers() >= wanted);
+        assert!(came, "clients are not served: {} answers of {wanted}", self.answers());
+    }
+
+    /// Answers so far that were no refusal to serve.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
+    }
+}
+
+/// One client at work.
+struct Turn<'a> {
+    worker: &'a mut Worker,
+    line: Line,
+    prefix: &'a str,
+    planted: Planted,
+    origin: Instant,
+    pulse: &'a Pulse,
+}
+
+impl Turn<'_> {
+    fn path(&self, key: usize) -> String {
+        format!("/box/{}/key-{key:02}", self.prefix)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).expect("less than centuries")
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        let numbers = &mut self.worker.numbers;
+        *numbers ^= *numbers << 13;
+        *numbers ^= *numbers >> 7;
+        *numbers ^= *numbers << 17;
+        (*numbers >> 11) % limit
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.worker.counts.entry(what).or_default() += 1;
+    }
+
+    fn value(&mut self) -> Value {
+        self.worker.writes += 1;
+        self.worker.name * 1_000_000_000 + self.worker.writes
+    }
+
+    /// Does one thing.
+    fn once(&mut self) {
+        let key = usize::try_from(self.below(KEYS as u64)).expect("few keys");
+        let ask = match self.below(100) {
+            0 | 1 => return self.list(),
+            2..30 => Ask::Put(self.value()),
+            30..42 => Ask::Delete,
+            42..54 => Ask::PutIfAbsent(self.value()),
+            54..70 => match self.worker.known[key] {
+                Some(known) => Ask::PutIfMatch(known, self.value()),
+                None => Ask::Get,
+            },
+            _ => Ask::Get,
+        };
+        let stale = ask == Ask::Get && self.planted == Planted::StaleReads && self.below(5) == 0;
+        if let Some(first) = self.worker.first[key].filter(|_| stale) {
+            let (began, ended) = (self.now(), self.now());
+            let call = Call { ask, told: Told::Found(Some(first)), began, ended };
+            return self.worker.calls.push((key, call));
+        }
+        if self.pulse.slow.load(Ordering::Relaxed) {
+            std::thread::sleep(PAUSE);
+        }
+        let (status, told) = self.call(key, ask);
+        if status.is_none_or(|status| status >= 500) {
+            std::thread::sleep(PAUSE);
+        } else {
+            self.pulse.answers.fetch_add(1, Ordering::Relaxed);
+        }
+        let known = match (ask, told) {
+            (_, Told::Found(found)) => found,
+            (_, Told::Done) => ask.writes(),
+            _ => None,
+        };
+        self.worker.known[key] = known;
+        if self.worker.first[key].is_none() {
+            self.worker.first[key] = known;
+        }
+    }
+
+    /// Asks for something, and writes down what was told. Answers the status, if there was one.
+    fn call(&mut self, key: usize, ask: Ask) -> (Option<u16>, Told) {
+        let request = self.request(key, ask);
+        let began = self.now();
+        let answer = self.line.send(&request);
+        let ended = self.now();
+        let status = answer.as_ref().ok().map(|answer| answer.status);
+        match self.told(ask, answer) {
+            Some(told) => {
+                self.worker.calls.push((key, Call { ask, told, began, ended }));
+                (status, told)
+            }
+            None => (status, Told::Nothing),
+        }
+    }
+
+    fn request(&mut self, key: usize, ask: Ask) -> Request {
+        let path = self.path(key);
+        let put = |value| Request::new("PUT", &path).body(body(value));
+        match ask {
+            Ask::Get => Request::new("GET", &path),
+            Ask::Delete => Request::new("DELETE", &path),
+            Ask::Put(value) => put(value),
+            Ask::PutIfAbsent(value) => put(value).header("if-none-match", "*"),
+            Ask::PutIfMatch(_, value)
+                if self.planted == Planted::DroppedConditions && self.below(3) == 0 =>
+            {
+                put(value)
+            }
+            Ask::PutIfMatch(wanted, value) => put(value).header("if-match", &etag(&body(wanted))),
+        }
+    }
+
+    /// What an answer says of the key; nothing if it says for sure that nothing happened.
+    fn told(&mut self, ask: Ask, answer: std::io::Result<Answer>) -> Option<Told> {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                self.count("turned away");
+                return None;
+            }
+            Err(_) => {
+                self.count("cut");
+                return Some(Told::Nothing);
+            }
+        };
+        let told = match (ask, answer.status) {
+            (Ask::Get, 200) => Told::Found(Some(value_of(&answer.body))),
+            (Ask::Get, 404) if answer.code() == "NoSuchKey" => Told::Found(None),
+            (Ask::Put(_) | Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 200) | (Ask::Delete, 204) => {
+                Told::Done
+            }
+            (Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 412) => Told::Refused,
+            (Ask::PutIfMatch(..), 404) => Told::Missing,
+            (_, 503) if !answer.text().contains("not known") => {
+                self.count("later");
+                return None;
+            }
+            (_, 500..) => Told::Nothing,
+            (_, 409) if answer.code() == "ConditionalRequestConflict" => {
+                self.count("conflict");
+                return None;
+            }
+            (_, status) => panic!("{ask:?}: {status} {}", answer.text()),
+        };
+        self.count(match told {
+            Told::Done => "done",
+            Told::Found(_) => "read",
+            Told::Refused | Told::Missing => "refused",
+            Told::Nothing => "unknown",
+        });
+        Some(told)
+    }
+
+    fn list(&mut self) {
+        let target = format!("/box?list-type=2&max-keys=1000&prefix={}/", self.prefix);
+        let began = self.now();
+        let answer = self.line.send(&Request::new("GET", &target));
+        let ended = self.now();
+        let Some(answer) = answer.ok().filter(|answer| answer.status == 200) else {
+            std::thread::sleep(PAUSE);
+            return;
+        };
+        let mut tags = vec![None; KEYS];
+        for (key, tag) in answer.elements("Key").iter().zip(answer.elements("ETag")) {
+            let at = key.rsplit_once('-').and_then(|(_, digits)| digits.parse::<usize>().ok());
+            let at = at.unwrap_or_else(|| panic!("a key that nobody put: {key}"));
+            tags[at] = Some(tag.replace("&quot;", "\""));
+        }
+        self.worker.listed.push(Listed { tags, began, ended });
+        self.count("listed");
+    }
+}
