@@ -1,0 +1,109 @@
+//! The database killed and started again under load: nothing acknowledged is lost, nothing is torn,
+//! and the gateways serve again by themselves.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use databases::Database;
+
+use crate::client::{Client, Request};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_server};
+use crate::load::{Load, Planted};
+use crate::scale;
+use crate::servers::wait_for;
+
+on_each_server!(killed_databases_lose_nothing);
+
+/// How soon gateways serve again once the database does.
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// How long it takes until a PUT works.
+fn recovers(client: &Client, key: &str) -> Duration {
+    let began = Instant::now();
+    let put = Request::new("PUT", key).body("again");
+    let works = || client.try_send(&put).is_ok_and(|answer| answer.status == 200);
+    assert!(wait_for(RECOVERY * 4, works), "not even within {:?}", RECOVERY * 4);
+    began.elapsed()
+}
+
+/// Kills the database under load, and answers how long the slower gateway took to recover.
+fn kill_and_restart(database: &mut Database, clients: &[Client; 2], round: u64) -> Duration {
+    database.kill();
+    std::thread::sleep(Duration::from_millis(round * 97 % 700));
+    database.restart();
+    std::thread::scope(|scope| {
+        let probes = [0, 1].map(|at: usize| {
+            scope.spawn(move || recovers(&clients[at], &format!("/box/probe-{at}")))
+        });
+        let took = probes.map(|probe| probe.join().expect("it recovers"));
+        took.into_iter().max().unwrap_or_default()
+    })
+}
+
+fn killed_databases_lose_nothing(engine: Engine) {
+    let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = clients(&gateways);
+    let mut load = Load::new("hot", Planted::None);
+    let database = fleet.database.as_mut().expect("a server");
+    let slowest = load.run(&clients, |pulse| {
+        let mut slowest = Duration::ZERO;
+        for round in 0..scale::kills() {
+            pulse.wait_for_more(150);
+            slowest = slowest.max(kill_and_restart(database, &clients, round));
+        }
+        pulse.wait_for_more(150);
+        slowest
+    });
+    load.read_all(&clients);
+    let figures = load.is_linearizable();
+    let disturbed = figures.of("unknown") + figures.of("later");
+    assert!(disturbed >= scale::kills(), "no client noticed the kills: {figures}");
+    assert_eq!(figures.of("cut"), 0, "every request has an answer: {figures}");
+    eprintln!(
+        "{}: {} kills, served again within {slowest:?}: {figures}",
+        engine.name(),
+        scale::kills()
+    );
+    assert!(slowest < RECOVERY, "it took {slowest:?} until a gateway served again");
+    fleet.ends_tidy(gateways);
+}
+
+/// Tells Redis something.
+fn redis(database: &Database, command: &str) {
+    let mut stream = TcpStream::connect(database.address()).expect("Redis listens");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    stream.write_all(format!("{command}\r\n").as_bytes()).expect("a command is taken");
+    let mut answer = [0; 64];
+    let length = stream.read(&mut answer).expect("an answer");
+    let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+    assert_eq!(answer, "+OK\r\n", "{command}");
+}
+
+#[test]
+fn a_redis_that_may_forget_is_used_only_by_those_who_say_so() {
+    let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
+    let database = fleet.database.as_ref().expect("a server");
+    redis(database, "CONFIG SET appendfsync everysec");
+    let (ended, said) = fleet.first.try_start().expect_err("it may forget what it acknowledged");
+    assert!(ended.is_some_and(|status| !status.success()), "{ended:?}\n{said}");
+    for word in ["appendfsync", "--metadata-durability=relaxed"] {
+        assert!(said.contains(word), "the refusal says nothing of {word}:\n{said}");
+    }
+    let relaxed = fleet.first.clone().options(&["--metadata-durability=relaxed"]);
+    let gateway = relaxed.start();
+    gateway.client.put("/box", b"").expect(200);
+    gateway.client.put("/box/object", b"content").expect(200);
+    let status = gateway.tells("/status");
+    assert!(status.contains(r#""durability": "relaxed""#), "{status}");
+    let log = gateway.log_of_this_run();
+    let warned = log.lines().any(|line| line.contains("WARN") && line.contains("appendfsync"));
+    assert!(warned, "nothing in the log says what is risked:\n{log}");
+    gateway.stop();
+    redis(database, "CONFIG SET appendfsync always");
+    let gateway = fleet.first.start();
+    let status = gateway.tells("/status");
+    assert!(status.contains(r#""durability": "strict""#), "{status}");
+    fleet.ends_tidy(vec![gateway]);
+}
