@@ -2,7 +2,7 @@
 
 mod place;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use futures::future::{join, join_all};
 use proxy::{Cut, Proxy};
 use sqlx::{AssertSqlSafe, Row as _};
 use store::{
-    Durability, Found, Guard, MetaStore as _, Read, Space, StoreErrorKind, TallyKey, Value,
-    Verdict, Write,
+    Changes, Durability, Found, Guard, MetaStore as _, Read, Space, StoreErrorKind, TallyKey,
+    Value, Verdict, Write,
 };
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
@@ -60,7 +60,7 @@ fn each_call_is_one_trip() {
         ];
         write(&store, [put("shared", "x")]).await;
         let position = match store.changes(None).await.expect("a position") {
-            store::Changes::Told { next, .. } | store::Changes::Missed { next } => next,
+            Changes::Told { next, .. } | Changes::Missed { next } => next,
         };
         // Connections and prepared statements are made once.
         let mut counted = BTreeMap::new();
@@ -222,6 +222,49 @@ fn a_commit_whose_session_is_ended_is_in_doubt() {
             sqlx::raw_sql("rollback").execute(&mut other).await.expect("a rollback");
             assert_eq!(held(&store, stop).await, None);
             write(&store, [put(stop, "x")]).await;
+        }
+    });
+}
+
+/// A crash takes back the numbers of transactions of which nothing was on disk yet. They are given
+/// anew, and a reader that knows them as ended is told of them all the same.
+#[test]
+fn a_change_under_a_number_that_was_given_before_a_crash_is_told() {
+    run(async {
+        let Some(mut server) = own_server() else { return };
+        let url = Url::parse(&server.fresh("crashed")).expect("a URL");
+        run_at(&url, "alter system set wal_writer_delay = '10s'").await;
+        server.kill();
+        server.restart();
+        let store = open(&url, true).await;
+        write(&store, [put("before", "x")]).await;
+        let mut other = connect(&url).await;
+        let mut given = 0;
+        for _ in 0..20 {
+            let text = "begin; select pg_current_xact_id()::text::bigint; rollback";
+            let row = sqlx::raw_sql(text).fetch_one(&mut other).await.expect("a row");
+            given = row.get::<i64, _>(0);
+        }
+        let position = match store.changes(None).await.expect("a position") {
+            Changes::Told { next, .. } | Changes::Missed { next } => next,
+        };
+        server.kill();
+        server.restart();
+        assert!(held(&store, "before").await.is_some());
+        let mut expected = BTreeSet::new();
+        for number in 0..40 {
+            let name = format!("again {number}");
+            write(&store, [put(&name, "x")]).await;
+            expected.insert(key(&name));
+        }
+        let mut other = connect(&url).await;
+        let again = "select count(*) from ashlar_change where xid <= $1::text::xid8";
+        let row = sqlx::query(again).bind(given.to_string()).fetch_one(&mut other).await;
+        let again = row.expect("a row").get::<i64, _>(0);
+        assert!(again > 10, "the fault happened: {again} numbers were given again");
+        match store.changes(Some(&position)).await.expect("changes") {
+            Changes::Told { keys, .. } => assert_eq!(BTreeSet::from_iter(keys), expected),
+            Changes::Missed { .. } => panic!("nothing was missed"),
         }
     });
 }
