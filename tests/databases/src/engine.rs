@@ -94,7 +94,9 @@ impl Engine {
             Engine::Mysql => {
                 let mut command = self.as_user("mariadb-install-db");
                 command.arg(format!("--datadir={}", folder.join("data").display()));
+                // Another server that starts would sweep a folder for temporary files that both use.
                 command.args(["--no-defaults", "--skip-test-db"]);
+                command.arg(format!("--tmpdir={}", folder.display()));
                 command.arg("--auth-root-authentication-method=normal");
                 run(command);
             }
@@ -123,6 +125,7 @@ impl Engine {
                 let mut command = self.as_user("mariadbd");
                 command.arg("--no-defaults");
                 command.arg(format!("--datadir={}", folder.join("data").display()));
+                command.arg(format!("--tmpdir={}", folder.display()));
                 command.arg(format!("--socket={}", folder.join("socket").display()));
                 command.arg(format!("--pid-file={}", folder.join("pid").display()));
                 command.arg(format!("--port={port}"));

@@ -12,6 +12,7 @@ mod client;
 mod conditions;
 mod content;
 mod corruption;
+mod costs;
 mod doubt;
 mod durability;
 mod fleet;
