@@ -5,14 +5,18 @@ use std::time::{Duration, Instant};
 
 use proxy::{Cut, Proxy};
 
-use crate::client::{Client, Request};
+use crate::client::{Answer, Client, Request};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_each_server};
-use crate::load::{Load, Planted, Pulse};
+use crate::fleet::{Engine, Fleet, Place, on_each_server, on_servers_together};
+use crate::load::{Load, MARK, Planted, Pulse};
 use crate::scale;
 use crate::servers::wait_for;
 
-on_each_server!(cut_connections_lose_and_repeat_nothing, a_database_out_of_reach_is_told_in_time,);
+on_each_server!(cut_connections_lose_and_repeat_nothing, a_database_out_of_reach_is_told_in_time);
+on_servers_together!(
+    an_outcome_that_stays_unknown_is_told_and_settles_later,
+    a_database_that_hangs_is_given_up_in_time
+);
 
 /// How long a request may take to say that the database cannot be reached.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -26,12 +30,12 @@ const OUTAGE: Duration = Duration::from_secs(4);
 /// A pause between two cuts.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// What a commit looks like on the wire; nothing where any request may be one.
+/// What is in the request that commits a small body.
 fn commit_of(engine: Engine) -> &'static [u8] {
     match engine {
+        // Here it is a request of its own, behind those that write.
         Engine::Mysql => b"COMMIT",
-        Engine::Redis => b"EVALSHA",
-        Engine::Sqlite | Engine::Postgres => b"",
+        _ => MARK,
     }
 }
 
@@ -85,6 +89,118 @@ fn cut_connections_lose_and_repeat_nothing(engine: Engine) {
     assert!(cuts >= scale::load().as_secs(), "only {cuts} cuts");
     assert!(doubts > unresolved, "no doubt was resolved");
     fleet.ends_tidy(vec![behind, beside]);
+}
+
+/// How long a request may take to say that nobody knows what became of it, or that the database
+/// does not answer: ten seconds for a read, ten for the commit behind it, and a turn for each.
+const GIVEN_UP: Duration = Duration::from_secs(25);
+
+/// Tries to lose sight of the database in the middle of a commit.
+const TRIES: u64 = 10;
+
+/// One PUT whose commit is cut, and the database is out of reach from that moment on. What the
+/// client is told, and the content.
+fn lose_sight(
+    client: &Client,
+    proxy: &Proxy,
+    cut: Cut,
+    needle: &[u8],
+    seed: u64,
+) -> (Answer, Vec<u8>) {
+    let content = [MARK, &bytes(seed, 100)].concat();
+    let put = Request::new("PUT", "/box/object").body(&content[..]);
+    let answer = std::thread::scope(|scope| {
+        let before = proxy.cuts();
+        proxy.cut(cut, needle, 1);
+        let answer = scope.spawn(|| client.send(&put));
+        // The gateway asks again within milliseconds, so there is no time to sleep.
+        while proxy.cuts() == before && !answer.is_finished() {
+            std::hint::spin_loop();
+        }
+        proxy.close(true);
+        proxy.cut(cut, b"", 0);
+        answer.join().expect("the client does not panic")
+    });
+    (answer, content)
+}
+
+fn an_outcome_that_stays_unknown_is_told_and_settles_later(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let proxy = Proxy::start(fleet.address()).expect("a proxy");
+    let behind = fleet.by_way_of(&fleet.first, proxy.address()).start();
+    let beside = fleet.second().start();
+    let client = &behind.client;
+    client.put("/box", b"").expect(200);
+    client.put("/box/object", b"before").expect(200);
+    let mut last = b"before".to_vec();
+    for cut in [Cut::AfterReply, Cut::BeforeRequest] {
+        let mut told = false;
+        for seed in 0..TRIES {
+            let began = Instant::now();
+            let (answer, content) = lose_sight(client, &proxy, cut, commit_of(engine), seed);
+            let took = began.elapsed();
+            told = answer.status == 503 && answer.text().contains("not known");
+            assert!(took < GIVEN_UP, "the client waited for {took:?}");
+            proxy.close(false);
+            let works = || client.send(&Request::new("PUT", "/box/probe")).status == 200;
+            assert!(wait_for(RECOVERY, works), "{}", behind.log());
+            let settled = || behind.log().contains("plans that were in doubt have settled");
+            assert!(!told || wait_for(RECOVERY, settled), "{}", behind.log());
+            let found = beside.client.get("/box/object").expect(200).body;
+            let possible = match (answer.status, cut) {
+                (200, _) => found == content,
+                // The database had applied it, or had never heard of it.
+                (503, Cut::AfterReply) if told => found == content,
+                (503, Cut::BeforeRequest) => found == last,
+                (503, _) => found == content || found == last,
+                _ => false,
+            };
+            assert!(possible, "{cut:?}, told {}: {}", answer.status, answer.text());
+            last = found;
+            if told {
+                break;
+            }
+        }
+        assert!(told, "{cut:?}: in {TRIES} tries the outcome was known every time");
+    }
+    fleet.ends_tidy(vec![behind, beside]);
+}
+
+/// With the database silent and its connections open, clients are told so, and are served again
+/// once it goes on.
+fn a_database_that_hangs_is_given_up_in_time(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateway = fleet.first.start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    client.put("/box/object", b"before").expect(200);
+    let database = fleet.database.as_ref().expect("a server");
+    database.freeze(true);
+    let slowest = std::thread::scope(|scope| {
+        let asked: Vec<_> = ["GET", "PUT", "DELETE", "HEAD", "PUT", "GET"]
+            .into_iter()
+            .map(|method| {
+                scope.spawn(move || {
+                    let began = Instant::now();
+                    let answer = client.send(&Request::new(method, "/box/object"));
+                    assert_eq!(answer.status, 503, "{method}: {}", answer.text());
+                    began.elapsed()
+                })
+            })
+            .collect();
+        asked.into_iter().map(|asked| asked.join().expect("it is told so")).max()
+    });
+    let slowest = slowest.unwrap_or_default();
+    assert!(slowest < GIVEN_UP, "a client waited for {slowest:?}");
+    database.freeze(false);
+    let back = Instant::now();
+    let put = Request::new("PUT", "/box/object").body("after");
+    assert!(wait_for(RECOVERY * 4, || client.send(&put).status == 200), "{}", gateway.log());
+    let took = back.elapsed();
+    eprintln!("{}: given up within {slowest:?}, served again after {took:?}", engine.name());
+    assert!(took < RECOVERY, "it took {took:?} until it served again");
+    assert_eq!(client.get("/box/object").expect(200).text(), "after");
+    fleet.ends_tidy(vec![gateway]);
 }
 
 /// What a client is told while the database is out of reach, in time.

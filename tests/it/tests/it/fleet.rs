@@ -70,7 +70,28 @@ macro_rules! on_each_server {
     };
 }
 
-pub(crate) use {on_each_engine, on_each_server};
+/// One test of all of them at the same time, for what is mostly waiting.
+macro_rules! on_servers_together {
+    ($($test:ident),+ $(,)?) => {
+        $(
+            mod $test {
+                use crate::fleet::Engine;
+
+                #[test]
+                fn servers_together() {
+                    let test = super::$test;
+                    std::thread::scope(|scope| {
+                        for engine in [Engine::Postgres, Engine::Mysql, Engine::Redis] {
+                            scope.spawn(move || test(engine));
+                        }
+                    });
+                }
+            }
+        )+
+    };
+}
+
+pub(crate) use {on_each_engine, on_each_server, on_servers_together};
 
 /// A metadata store that the gateway knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Line, Request, read_answer};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_each_server};
+use crate::fleet::{Engine, Fleet, Place, on_servers_together};
 use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::{Gateway, wait_for};
 
-on_each_server!(what_falls_silent_is_ended_and_cleared_up_after);
+on_servers_together!(what_falls_silent_is_ended_and_cleared_up_after);
 
 /// Half a minute of silence, the beats around it, and a busy machine.
 const ENDED_WITHIN: Duration = Duration::from_secs(50);

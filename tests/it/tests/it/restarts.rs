@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use databases::Database;
 
 use crate::client::{Client, Request};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_server};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_server, on_servers_together};
 use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::wait_for;
 
 on_each_server!(killed_databases_lose_nothing);
+on_servers_together!(a_long_outage_ends_no_session);
 
 /// How soon gateways serve again once the database does.
 const RECOVERY: Duration = Duration::from_secs(5);
@@ -67,6 +68,33 @@ fn killed_databases_lose_nothing(engine: Engine) {
         scale::kills()
     );
     assert!(slowest < RECOVERY, "it took {slowest:?} until a gateway served again");
+    fleet.ends_tidy(gateways);
+}
+
+/// Longer than a session may be silent. Nobody could show that it lives, and nobody could look.
+const LONG: Duration = Duration::from_secs(33);
+
+fn a_long_outage_ends_no_session(engine: Engine) {
+    let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = clients(&gateways);
+    clients[0].put("/box/object", b"content").expect(200);
+    let database = fleet.database.as_mut().expect("a server");
+    database.kill();
+    std::thread::sleep(LONG);
+    assert_eq!(clients[1].put("/box/during", b"").status, 503);
+    database.restart();
+    let took = [0, 1].map(|at: usize| recovers(&clients[at], &format!("/box/probe-{at}")));
+    // Each has looked at the other by then.
+    std::thread::sleep(Duration::from_secs(5));
+    for (client, other) in [(&clients[0], &clients[1]), (&clients[1], &clients[0])] {
+        client.put("/box/object", client.address.as_bytes()).expect(200);
+        assert_eq!(other.get("/box/object").expect(200).text(), client.address);
+    }
+    let ended = gateways.iter().any(|gateway| gateway.log().contains("session was ended"));
+    assert!(!ended, "{}\n{}", gateways[0].log(), gateways[1].log());
+    eprintln!("{}: {LONG:?} without a database, served again within {took:?}", engine.name());
+    assert!(took.iter().all(|took| *took < RECOVERY), "it took {took:?}");
     fleet.ends_tidy(gateways);
 }
 
