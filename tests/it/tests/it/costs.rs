@@ -22,6 +22,9 @@ fn trips(gateway: &Gateway, operation: &str) -> (u64, u64) {
     (number("reads="), number("commits="))
 }
 
+/// What is asked for, the request, its status and operation, and its reads and commits.
+type Step<'a> = (&'a str, Request, u16, &'a str, (u64, u64));
+
 fn requests_cost_the_same_round_trips(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let setup = fleet.first.clone().options(&["--log", "info,access=debug"]);
@@ -30,7 +33,7 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
     client.put("/box", b"").expect(200);
     client.put("/box/a/b/known", b"x").expect(200);
     let small = |key: &str| Request::new("PUT", key).body("small");
-    let steps: [(&str, Request, u16, &str, (u64, u64)); 11] = [
+    let steps: [Step; 11] = [
         ("a new object", small("/box/a/b/new"), 200, "PutObject", (0, 1)),
         ("an overwrite", small("/box/a/b/new"), 200, "PutObject", (0, 1)),
         ("into new directories", small("/box/c/d/e/new"), 200, "PutObject", (0, 1)),
@@ -44,7 +47,7 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
         ),
         (
             "a body in a block",
-            { Request::new("PUT", "/box/a/large").body(vec![7; 50_000]) },
+            Request::new("PUT", "/box/a/large").body(vec![7; 50_000]),
             200,
             "PutObject",
             (0, 1),
