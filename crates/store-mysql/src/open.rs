@@ -79,6 +79,14 @@ pub(crate) async fn open(connector: &mut Connector, relaxed: bool) -> Result<Ope
         );
         return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
     }
+    if !is_on(&settings, "log_bin") {
+        // Nothing acknowledged is at stake: what another commit builds on lies before it in the log.
+        tracing::info!(
+            "the server has no binary log, and InnoDB then shows a commit to others before it is \
+             on disk: a crash may take back a change that somebody has read and nobody was told \
+             of. With log_bin and sync_binlog = 1 it cannot"
+        );
+    }
     let store = make_tables(connector).await?;
     Ok(Opened { risks, store })
 }

@@ -131,6 +131,9 @@ impl Engine {
                 command.arg(format!("--port={port}"));
                 command.args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
                 command.args(["--max-connections=200", "--innodb-buffer-pool-size=128M"]);
+                // Without a binary log, others see a commit before it is on disk.
+                command.arg(format!("--log-bin={}", folder.join("binlog").display()));
+                command.args(["--sync-binlog=1", "--binlog-format=ROW"]);
                 command
             }
             Engine::Redis => {
