@@ -27,6 +27,9 @@ const RECOVERY: Duration = Duration::from_secs(5);
 /// How long the database is out of reach.
 const OUTAGE: Duration = Duration::from_secs(4);
 
+/// Answers that say something about a key, however long that takes.
+const ENOUGH: u64 = 800;
+
 /// A pause between two cuts.
 const PAUSE: Duration = Duration::from_millis(60);
 
@@ -61,6 +64,7 @@ fn disturb(proxy: &Proxy, engine: Engine, pulse: &Pulse) -> u64 {
         }
     }
     proxy.cut(Cut::AfterReply, b"", 0);
+    pulse.wait_for_at_least(ENOUGH);
     proxy.cuts()
 }
 

@@ -20,6 +20,9 @@ use crate::servers::{Gateway, wait_for};
 
 on_servers_together!(what_falls_silent_is_ended_and_cleared_up_after);
 
+/// Answers that say something about a key, however long that takes.
+const ENOUGH: u64 = 800;
+
 /// Half a minute of silence, the beats around it, and a busy machine.
 const ENDED_WITHIN: Duration = Duration::from_secs(50);
 
@@ -132,6 +135,7 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) {
             let silent = Instant::now();
             // Those that are left go on without the others.
             pulse.wait_for_more(50);
+            pulse.wait_for_at_least(ENOUGH);
             pulse.slow_down();
             let ended = wait_for(ENDED_WITHIN, || ended_by(survivor) >= already + 2);
             assert!(ended, "no session was ended:\n{}", survivor.log());

@@ -7,12 +7,18 @@ use crate::servers::Gateway;
 
 on_each_engine!(histories_are_linearizable, planted_faults_are_found);
 
+/// Answers that say something about a key, however long that takes.
+const ENOUGH: u64 = 800;
+
 fn histories_are_linearizable(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Bucket) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
     let mut load = Load::new("hot", Planted::None);
-    load.run(&clients, |_| std::thread::sleep(scale::load()));
+    load.run(&clients, |pulse| {
+        std::thread::sleep(scale::load());
+        pulse.wait_for_at_least(ENOUGH);
+    });
     load.read_all(&clients);
     let figures = load.is_linearizable();
     let bad = figures.of("unknown") + figures.of("later") + figures.of("cut");

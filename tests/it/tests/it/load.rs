@@ -221,7 +221,12 @@ impl Pulse {
     /// Waits until there were so many more of these answers.
     #[track_caller]
     pub(crate) fn wait_for_more(&self, answers: u64) {
-        let wanted = self.answers() + answers;
+        self.wait_for_at_least(self.answers() + answers);
+    }
+
+    /// Waits until there were so many of these answers.
+    #[track_caller]
+    pub(crate) fn wait_for_at_least(&self, wanted: u64) {
         let came = wait_for(Duration::from_mins(1), || self.answers() >= wanted);
         assert!(came, "clients are not served: {} answers of {wanted}", self.answers());
     }
