@@ -49,6 +49,9 @@ pub struct View<'h> {
     tallies: HashMap<TallyKey, i64>,
     /// What this operation learnt before the last snapshot: newer than the hints, but hearsay.
     stale: HashMap<Key, Option<Value>>,
+    /// What hints said in this pass. They change under it, and a plan that took a record from them
+    /// must guard what it took, not what they say a moment later.
+    recalled: HashMap<Key, Option<Option<Value>>>,
     /// Every record and range that was ever learnt of.
     met: HashSet<Key>,
     /// Everything this pass asked for, in order, each once.
@@ -68,6 +71,7 @@ impl<'h> View<'h> {
             ranges: HashMap::new(),
             tallies: HashMap::new(),
             stale: HashMap::new(),
+            recalled: HashMap::new(),
             met: HashSet::new(),
             asked: Vec::new(),
             asked_once: HashSet::new(),
@@ -86,7 +90,15 @@ impl<'h> View<'h> {
         if let Some(fact) = self.records.get(key) {
             return Some(fact.clone());
         }
-        let hint = self.stale.get(key).cloned().or_else(|| self.hints.record(key))?;
+        let hint = match (self.stale.get(key), self.recalled.get(key)) {
+            (Some(stale), _) => Some(stale.clone()),
+            (None, Some(recalled)) => recalled.clone(),
+            (None, None) => {
+                let hint = self.hints.record(key);
+                self.recalled.insert(key.clone(), hint.clone());
+                hint
+            }
+        }?;
         self.hearsay = true;
         Some(hint)
     }
@@ -187,6 +199,7 @@ impl<'h> View<'h> {
     pub(crate) fn begin(&mut self) {
         self.asked.clear();
         self.asked_once.clear();
+        self.recalled.clear();
         self.hearsay = false;
     }
 

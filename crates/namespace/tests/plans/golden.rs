@@ -114,7 +114,7 @@ fn plans_keep_their_form() {
             prepared.run(&world.store, &NoHints);
         }
         let states = [world.state().records];
-        let hints = Stale { states: &states, choice: 0, absences: false, sure: true };
+        let hints = Stale { states: &states, choice: 0, absences: false, sure: true, fickle: None };
         text.push_str(&show(&world, name, &act, &hints));
     }
     text.push_str(&show(&World::empty(), "create-bucket", &Act::MakeBucket, &NoHints));

@@ -149,7 +149,8 @@ fn every_pair(chosen: impl Fn(usize) -> bool) {
     let mut count = 0;
     for (_, (name, start)) in starts().into_iter().enumerate().filter(|(index, _)| chosen(*index)) {
         let states: [BTreeMap<Key, Value>; 1] = [start.records.clone()];
-        let present = Stale { states: &states, choice: 0, absences: false, sure: true };
+        let present =
+            Stale { states: &states, choice: 0, absences: false, sure: true, fickle: None };
         let acts = acts();
         let before = count;
         for (index, first) in acts.iter().enumerate() {

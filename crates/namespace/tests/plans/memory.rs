@@ -1,6 +1,6 @@
 //! What tests remember on behalf of planners.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use namespace::Hints;
@@ -76,11 +76,17 @@ pub(crate) struct Stale<'a> {
     pub(crate) absences: bool,
     /// Whether something is known of every record.
     pub(crate) sure: bool,
+    /// Calls so far, if each tells of another state: hints change while they are asked.
+    pub(crate) fickle: Option<Cell<u64>>,
 }
 
 impl Stale<'_> {
     fn state(&self, key: &Key) -> Option<&BTreeMap<Key, Value>> {
-        let mixed = key.as_bytes().iter().fold(self.choice, |hash, byte| {
+        let turn = self.fickle.as_ref().map_or(0, |calls| {
+            calls.set(calls.get() + 1);
+            calls.get()
+        });
+        let mixed = key.as_bytes().iter().fold(self.choice ^ turn, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
         });
         let count = self.states.len() as u64 + u64::from(!self.sure);

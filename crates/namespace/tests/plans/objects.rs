@@ -1,11 +1,15 @@
 //! Objects: what looking up, publishing and tagging answer and cost.
 
+use std::cell::Cell;
+
 use namespace::{
-    FsError, Lookup, NoHints, Overlap, Publish, Published, SetTags, TagMatch, WriteCondition,
+    FsError, Hints, Lookup, NoHints, Overlap, Publish, Published, SetTags, TagMatch, WriteCondition,
 };
 use record::{Ino, Tag};
+use store::{Key, Value};
 
 use crate::acts::{self, Act, Prepared, if_match};
+use crate::memory::Memory;
 use crate::world::{Cost, State, World, cost, file, path, tag};
 
 fn publish(
@@ -106,6 +110,52 @@ fn a_condition_is_decided_by_the_commit() {
     assert_eq!(run(true, b"a/b", 7, any.clone()).0, Err(FsError::NoSuchKey), "no parent either");
     assert_eq!(run(true, b"a/b", 7, absent).0, Ok(false));
     assert_eq!(look(&world, true, b"x"), (Ok(Some(tag(6))), cost(1, 0)));
+}
+
+/// Says something else of one record when it is asked again, as a memory does that others write to.
+#[derive(Debug)]
+struct Moved<'a> {
+    memory: &'a Memory,
+    key: Key,
+    /// What it says first, and from then on.
+    says: [Value; 2],
+    asked: Cell<bool>,
+}
+
+impl Hints for Moved<'_> {
+    fn record(&self, key: &Key) -> Option<Option<Value>> {
+        if *key != self.key {
+            return self.memory.record(key);
+        }
+        let turn = usize::from(self.asked.replace(true));
+        Some(Some(self.says[turn].clone()))
+    }
+
+    fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
+        self.memory.sibling(directory, not)
+    }
+}
+
+/// The name is bound anew between the look at its tag and the guard on it, and the file that it was
+/// bound to before is still there, as it is until it is reaped.
+#[test]
+fn a_condition_and_its_guard_speak_of_one_object() {
+    let world = World::new();
+    let slot = |world: &World| {
+        let mut bound = world.state().records.into_iter();
+        bound.find(|(key, _)| key.suffix() == b"x").expect("an object")
+    };
+    let (_, _) = publish(&world, true, b"x", 1, &WriteCondition::None, Overlap::Allow);
+    let (key, first) = slot(&world);
+    let (_, _) = publish(&world, true, b"x", 2, &WriteCondition::None, Overlap::Allow);
+    let (_, second) = slot(&world);
+    assert_ne!(first, second);
+    let moved = Moved { memory: &world.memory, key, says: [first, second], asked: Cell::default() };
+    let before = world.state();
+    let act = acts::put_if(b"x", 3, if_match(1));
+    let answer = Prepared::new(&act, &before, 9_000).run(&world.store, &moved);
+    assert_eq!(answer, "Err(PreconditionFailed)");
+    assert_eq!(world.state(), before, "an object with another tag was replaced");
 }
 
 #[test]
