@@ -101,32 +101,43 @@ fn kept_root(path: &Path) -> Result<Root, Problem> {
     })
 }
 
-/// The master key: from the environment, or from its file, which is made if there is none. Where
-/// `users` rest under one already, a fresh one would not open their secrets, and none is made.
-pub(crate) fn master_key(settings: &VolumeSettings, users: bool) -> Result<MasterKey, Problem> {
+/// The master key, if there is one: from the environment, or from its file.
+pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
     // Not `secret`: `ASHLAR_MASTER_KEY_FILE` is an option, and has been read.
     let path = &settings.master_key_file;
-    let given = variable("ASHLAR_MASTER_KEY")?.map(Secret::new);
-    let (text, place) = match given {
-        Some(given) => (given, "ASHLAR_MASTER_KEY".to_owned()),
-        None if users && !path.exists() => {
-            let wrong = "this volume has users, and the key that their secrets rest under is not \
-                         here";
-            let doing = format!("use the master key in {}", path.display());
-            return Err(Problem::new(doing, wrong).remedy(
-                "give every gateway of a volume the same key: copy master.key from the data \
-                 directory of the first one, or set ASHLAR_MASTER_KEY",
-            ));
+    match variable("ASHLAR_MASTER_KEY")?.map(Secret::new) {
+        Some(given) => parse_master_key(&given, "ASHLAR_MASTER_KEY").map(Some),
+        None if path.exists() => {
+            parse_master_key(&secret_file(path)?, &path.display().to_string()).map(Some)
         }
-        None => {
-            keep(path, || {
-                let mut bytes = [0; MasterKey::BYTES];
-                random(&mut bytes)?;
-                Ok(MasterKey::new(bytes).expose() + "\n")
-            })?;
-            (secret_file(path)?, path.display().to_string())
-        }
-    };
+        None => Ok(None),
+    }
+}
+
+/// A master key, made in its file. Where `users` rest under one already, a fresh one would not open
+/// their secrets, and none is made.
+pub(crate) fn fresh_master_key(
+    settings: &VolumeSettings,
+    users: bool,
+) -> Result<MasterKey, Problem> {
+    let path = &settings.master_key_file;
+    if users {
+        let wrong = "this volume has users, and the key that their secrets rest under is not here";
+        let doing = format!("use the master key in {}", path.display());
+        return Err(Problem::new(doing, wrong).remedy(
+            "give every gateway of a volume the same key: copy master.key from the data directory \
+             of the first one, or set ASHLAR_MASTER_KEY",
+        ));
+    }
+    keep(path, || {
+        let mut bytes = [0; MasterKey::BYTES];
+        random(&mut bytes)?;
+        Ok(MasterKey::new(bytes).expose() + "\n")
+    })?;
+    parse_master_key(&secret_file(path)?, &path.display().to_string())
+}
+
+fn parse_master_key(text: &Secret, place: &str) -> Result<MasterKey, Problem> {
     MasterKey::parse(text.expose())
         .map_err(|error| Problem::new(format!("use the master key in {place}"), error))
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use gateway::access::{Access, Identity};
+use gateway::access::{Access, Identity, MasterKey};
 use gateway::{Body, Gateway};
 use http::{Request, Response};
 use store::MetaStore;
@@ -45,19 +45,15 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     let socket = bind(&serve.listen).await?;
     let admin = admin::socket(&serve.admin_listen).await?;
     let root = credentials::root(&volume.data_dir)?;
+    let known = credentials::known_master_key(&volume)?;
     let mut random = [0; 8];
     credentials::random(&mut random)?;
     let random = u64::from_ne_bytes(random);
 
     let opened = open(&volume, &serve, random).await?;
-    let unreadable = |error| Problem::new("read access keys", error);
-    let users = opened.volume.users().await.map_err(unreadable)?;
-    let master = match credentials::master_key(&volume, !users.is_empty()) {
-        Ok(master) => master,
-        Err(problem) => {
-            opened.close().await;
-            return Err(problem);
-        }
+    let master = match known {
+        Some(known) => known,
+        None => first_master_key(&volume, &opened).await?,
     };
     let (shared, metrics) = (Arc::clone(&opened.volume), Arc::new(Metrics::new()));
     observe::register(&metrics, &opened);
@@ -163,6 +159,23 @@ async fn open(
     let volume = opened
         .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
     Ok(Opened { volume, meta, blocks })
+}
+
+/// The master key of a volume that has none yet; if there cannot be one, the session ends.
+async fn first_master_key(
+    settings: &VolumeSettings,
+    opened: &Opened,
+) -> Result<MasterKey, Problem> {
+    let users = opened.volume.users().await.map_err(unreadable);
+    let made = users.and_then(|users| credentials::fresh_master_key(settings, !users.is_empty()));
+    if made.is_err() {
+        opened.close().await;
+    }
+    made
+}
+
+fn unreadable(error: volume::VolumeError) -> Problem {
+    Problem::new("read access keys", error)
 }
 
 /// Where this process runs, for people who see its session.

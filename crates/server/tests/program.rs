@@ -131,6 +131,21 @@ fn access_keys_made_beside_a_gateway_work_at_once_and_do_what_they_may() {
 }
 
 #[test]
+fn a_volume_with_users_is_not_served_with_a_fresh_master_key() {
+    let folder = Folder::new();
+    Gateway::start(&folder, &[], &[]).stop();
+    assert_eq!(folder.run(&["user", "add", "anna"], &[]).code, Some(0));
+    let elsewhere = &*folder.path("elsewhere.key");
+    for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["user", "add", "berta"]] {
+        let done = folder.run(&[&["--master-key-file", elsewhere], arguments].concat(), &[]);
+        assert_eq!(done.code, Some(1), "{}", done.log);
+        assert!(done.log.contains("give every gateway of a volume the same key"), "{}", done.log);
+    }
+    assert!(!std::path::Path::new(elsewhere).exists(), "no key was made");
+    Gateway::start(&folder, &[], &[]).stop();
+}
+
+#[test]
 fn policies_are_checked_kept_and_not_taken_from_those_who_have_them() {
     let folder = Folder::new();
     folder.write(

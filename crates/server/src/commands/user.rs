@@ -95,8 +95,14 @@ async fn add(
     check_secret(secret.expose()).map_err(|error| problem(error.to_string()))?;
     let mut nonce = [0; MasterKey::NONCE_BYTES];
     random(&mut nonce)?;
-    let others = !accounts.users().await?.is_empty();
-    let sealed_secret = credentials::master_key(settings, others)?.seal(name, &secret, nonce);
+    let master = match credentials::known_master_key(settings)? {
+        Some(known) => known,
+        None => {
+            let others = !accounts.users().await?.is_empty();
+            credentials::fresh_master_key(settings, others)?
+        }
+    };
+    let sealed_secret = master.seal(name, &secret, nonce);
     let user = User { sealed_secret, enabled: true, uid, gid, policies };
     accounts.set_user(name, None, Some(&user)).await?;
     say(format_args!("access key  {name}"));
