@@ -5,14 +5,14 @@ use crate::engines::wanted as engines_wanted;
 /// `postgres-http: boto3 awscli`, a line for each cell.
 fn matrix(named: &[Engine], only: &[&str]) -> Vec<String> {
     let wants = |step: &str| only.is_empty() || only.iter().any(|words| has_words(step, words));
-    let cells = cells(&subjects(false, &engines_wanted(named)), wants);
+    let cells = cells(&subjects(false, &engines_wanted(named)), false, wants);
     let words = |cell: &Cell| cell.suites.iter().map(|(suite, _)| *suite).collect::<Vec<_>>();
     cells.iter().map(|cell| format!("{}: {}", cell.name(), words(cell).join(" "))).collect()
 }
 
 #[test]
 fn every_engine_meets_minio_over_both_schemes() {
-    let cells = cells(&subjects(false, &Engine::ALL), |_| true);
+    let cells = cells(&subjects(false, &Engine::ALL), false, |_| true);
     let names: Vec<String> = cells.iter().map(Cell::name).collect();
     assert_eq!(
         names,
@@ -49,12 +49,22 @@ fn words_of_a_steps_name_pick_suites() {
 
 #[test]
 fn only_what_the_cells_need_is_started() {
-    let some = cells(&subjects(false, &Engine::ALL), |step| step.contains("mc redis"));
+    let some = cells(&subjects(false, &Engine::ALL), false, |step| step.contains("mc redis"));
     assert_eq!(engines(&some), [Engine::Redis]);
-    let reference = cells(&subjects(true, &[]), |_| true);
+    let reference = cells(&subjects(true, &[]), true, |_| true);
     assert_eq!(
         reference.iter().map(Cell::name).collect::<Vec<_>>(),
         ["reference-http", "reference-https"]
     );
     assert!(engines(&reference).is_empty());
+}
+
+#[test]
+fn a_plain_run_takes_two_suites_over_https_to_engines_met_over_http() {
+    let cells = cells(&subjects(false, &Engine::ALL), true, |_| true);
+    for cell in &cells {
+        let again = ["postgres-https", "mysql-https", "redis-https"].contains(&&*cell.name());
+        let expected = if again { 2 } else { SUITES.len() };
+        assert_eq!(cell.suites.len(), expected, "{}", cell.name());
+    }
 }
