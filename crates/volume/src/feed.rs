@@ -119,19 +119,17 @@ impl Listener {
                 _ = ticks.tick() => {}
                 () = closing.cancelled() => return,
             }
-            let failed = match self.store.changes(Some(&self.position)).await {
+            match self.store.changes(Some(&self.position)).await {
                 Ok(changes) => {
                     self.apply(changes);
-                    false
+                    failing = false;
                 }
+                Err(_) if failing => {}
                 Err(error) => {
-                    if !failing {
-                        debug!(%error, "cannot ask what changed");
-                    }
-                    true
+                    debug!(%error, "cannot ask what changed");
+                    failing = true;
                 }
-            };
-            failing = failed;
+            }
         }
     }
 
