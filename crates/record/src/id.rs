@@ -29,6 +29,9 @@ impl Nonce {
 ///
 /// Drawn by the writer, never by a store: a store that was rolled back cannot hand one out again.
 /// Ids are not secrets; no permission rests on knowing one.
+///
+/// The counter's highest bit says whether the block is a *pack*: one whose bytes belong to several
+/// files from the start. So whoever meets an id knows what rules its owners follow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub [u8; BlockId::BYTES]);
 
@@ -38,7 +41,10 @@ impl BlockId {
     /// The largest counter.
     pub const COUNTER_MAX: u64 = (1 << 48) - 1;
 
-    /// The `counter`th block of a session.
+    /// The counter's bit that marks a pack.
+    pub const PACK_BIT: u64 = 1 << 47;
+
+    /// The block of a session with this counter, mark of packs included.
     ///
     /// # Panics
     /// If the counter has more than 48 bits.
@@ -50,6 +56,20 @@ impl BlockId {
         BlockId(bytes)
     }
 
+    /// The `counter`th block of a session, as a pack.
+    ///
+    /// # Panics
+    /// If the counter has more than 47 bits.
+    pub fn pack(session: Nonce, counter: u64) -> BlockId {
+        assert!(counter < BlockId::PACK_BIT, "a session writes fewer than 2^47 blocks");
+        BlockId::new(session, counter | BlockId::PACK_BIT)
+    }
+
+    /// Whether the block is a pack: every owner of bytes in it has a share record.
+    pub fn is_pack(self) -> bool {
+        self.counter() & BlockId::PACK_BIT != 0
+    }
+
     /// The session that wrote the block.
     pub fn session(self) -> Nonce {
         let mut nonce = [0; Nonce::BYTES];
@@ -57,7 +77,7 @@ impl BlockId {
         Nonce(nonce)
     }
 
-    /// The block's number within its session.
+    /// The block's number within its session, mark of packs included.
     pub fn counter(self) -> u64 {
         let mut bytes = [0; 8];
         bytes[2..].copy_from_slice(&self.0[Nonce::BYTES..]);

@@ -53,6 +53,8 @@ pub mod space {
     pub const POLICY: Space = Space(b'g');
     /// Counts and times of directories and buckets. Tallies only.
     pub const TALLY: Space = Space(b'n');
+    /// How much of each pack is alive. Tallies only.
+    pub const LIVE: Space = Space(b'l');
 
     /// Spaces whose records name blocks.
     pub const NAMING_BLOCKS: [Space; 5] = [INODE, MAP, PART, ORPHAN, PENDING];
@@ -128,7 +130,8 @@ pub fn pending(block: BlockId) -> Key {
     Key::new(space::PENDING, 0, &block.0)
 }
 
-/// One owner of a shared block. A block without such records has the one owner that names it.
+/// One owner of a shared block. A block without such records has the one owner that names it; a
+/// pack without them has none.
 pub fn share(block: BlockId, owner: Ino) -> Key {
     Key::new(space::SHARE, share_partition(block), &[&block.0[..], &owner.0.to_be_bytes()].concat())
 }
@@ -146,6 +149,12 @@ fn share_partition(block: BlockId) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&block.0[BlockId::BYTES - 8..]);
     u64::from_be_bytes(bytes)
+}
+
+/// How many bytes of a pack its owners name, all of them together. It says which packs are worth
+/// rewriting; whether one may be deleted only its [`shares`] say.
+pub fn live(pack: BlockId) -> TallyKey {
+    TallyKey(Key::new(space::LIVE, share_partition(pack), &pack.0))
 }
 
 /// A multipart upload. Keys hold no NUL, so uploads stand in the order of their keys.

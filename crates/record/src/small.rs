@@ -4,7 +4,7 @@ use store::{Key, Value};
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::inode::{read_pairs, write_pairs};
-use crate::{Ino, Timestamp};
+use crate::{BlockId, Ino, Timestamp};
 
 /// Gives a record its bytes: a format and what two closures write and read.
 macro_rules! record {
@@ -202,6 +202,16 @@ pub enum Orphan {
         /// The bytes of the upload's key.
         key: Vec<u8>,
     },
+    /// Bytes of a pack that a file named until they were moved to another one. The file lives on;
+    /// it only lets go of the pack.
+    Moved {
+        /// The pack that the bytes were moved from.
+        pack: BlockId,
+        /// The file that they belong to.
+        owner: Ino,
+        /// How many bytes they are.
+        length: u64,
+    },
 }
 
 record!(
@@ -221,6 +231,9 @@ record!(
             Orphan::Upload { key } => {
                 to.u8(4).bytes(key);
             }
+            Orphan::Moved { pack, owner, length } => {
+                to.u8(5).fixed(&pack.0).varint(owner.0).varint(*length);
+            }
         }
     },
     |from| {
@@ -231,6 +244,11 @@ record!(
             }
             3 => Orphan::Bucket,
             4 => Orphan::Upload { key: from.bytes("key")?.into() },
+            5 => Orphan::Moved {
+                pack: BlockId(from.fixed("pack")?),
+                owner: Ino(from.varint("owner")?),
+                length: from.varint("length")?,
+            },
             _ => return Err(DecodeError::Field("kind")),
         }
     }

@@ -252,7 +252,7 @@ impl Volume {
                 Orphan::File { bucket: of } | Orphan::Doomed { bucket: of, .. } => {
                     *of == bucket.ino
                 }
-                Orphan::Bucket | Orphan::Upload { .. } => false,
+                Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. } => false,
             };
             // Its files were reaped in this pass, so the next one finds it alone.
             if dead.iter().any(|dead| lives(&dead)) || dead.len() >= ORPHANS_PER_PASS {

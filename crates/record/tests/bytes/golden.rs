@@ -105,6 +105,7 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("tally of modified", key::tally(BUCKET, Count::Modified).0),
         ("tally of objects", key::tally(BUCKET, Count::Objects).0),
         ("tally of bytes", key::tally(BUCKET, Count::Bytes).0),
+        ("tally of a pack", key::live(BlockId::pack(NONCE, 7)).0),
     ]
 }
 
@@ -129,7 +130,9 @@ fn every_space_has_a_key_and_a_letter_of_its_own() {
     let listed: BTreeSet<u8> = space::ALL.iter().map(|space| space.0).collect();
     assert_eq!(listed.len(), space::ALL.len(), "a letter stands for two spaces");
     let mut used: BTreeSet<u8> = keys().iter().map(|(_, key)| key.space().0).collect();
-    assert!(used.remove(&space::TALLY.0) && !listed.contains(&space::TALLY.0));
+    for tallies in [space::TALLY, space::LIVE] {
+        assert!(used.remove(&tallies.0) && !listed.contains(&tallies.0));
+    }
     assert_eq!(used, listed);
     // What names blocks is walked, and what is walked is a space of records.
     assert!(space::NAMING_BLOCKS.iter().all(|space| listed.contains(&space.0)));

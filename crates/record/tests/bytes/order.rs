@@ -129,6 +129,17 @@ proptest! {
     }
 
     #[test]
+    fn a_pack_is_known_by_its_id(
+        nonce in any::<[u8; 10]>(), counter in 0..BlockId::PACK_BIT,
+    ) {
+        let session = Nonce(nonce);
+        let (pack, block) = (BlockId::pack(session, counter), BlockId::new(session, counter));
+        prop_assert!(pack.is_pack() && !block.is_pack() && pack != block);
+        prop_assert_eq!(pack.session(), block.session());
+        prop_assert!(pack.to_string().parse::<BlockId>().is_ok_and(BlockId::is_pack));
+    }
+
+    #[test]
     fn text_that_is_not_an_id_is_refused(text in "\\PC{0,40}") {
         let lower = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         let id = text.len() == 32 && text.chars().all(lower);

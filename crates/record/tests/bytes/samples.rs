@@ -190,11 +190,13 @@ fn orphans() -> Vec<Sample> {
     let inode_key = key::inode(INO);
     let inode = inode(Body::Symlink { target: b"x".to_vec() }).encode(&inode_key);
     let upload = key::upload(BUCKET, b"a", [1; 16]).as_bytes().to_vec();
+    let moved = Orphan::Moved { pack: BlockId::pack(NONCE, 7), owner: INO, length: 300 };
     vec![
         sample("orphan-file", at.clone(), &Orphan::File { bucket: BUCKET }),
         sample("orphan-doomed", at.clone(), &Orphan::Doomed { bucket: BUCKET, inode }),
         sample("orphan-bucket", at.clone(), &Orphan::Bucket),
-        sample("orphan-upload", at, &Orphan::Upload { key: upload }),
+        sample("orphan-upload", at.clone(), &Orphan::Upload { key: upload }),
+        sample("orphan-moved", at, &moved),
     ]
 }
 

@@ -276,7 +276,7 @@ fn tallies(all: &mut Gathered, tree: &Tree) {
                 (*bucket, inode.map_or(0, |inode| inode.size))
             }
             Orphan::Doomed { bucket, .. } => (*bucket, all.doomed.get(ino).copied().unwrap_or(0)),
-            Orphan::Bucket | Orphan::Upload { .. } => continue,
+            Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. } => continue,
         };
         let size = i64::try_from(size).unwrap_or(i64::MAX);
         let bytes = bytes.entry(bucket).or_default();

@@ -18,7 +18,7 @@ const PARTS_AT_ONCE: u32 = 256;
 pub(super) fn bucket_of(orphan: &Orphan) -> Option<Ino> {
     match orphan {
         Orphan::Upload { key } => upload_key(key).map(|key| Ino(key.partition())),
-        Orphan::File { .. } | Orphan::Doomed { .. } | Orphan::Bucket => None,
+        Orphan::File { .. } | Orphan::Doomed { .. } | Orphan::Bucket | Orphan::Moved { .. } => None,
     }
 }
 
