@@ -1,0 +1,114 @@
+//! Where the verified content of blocks comes from.
+//!
+//! A [`BlockReader`] gives content, and a [`BlockStore`] gives sealed bytes: what lies between is
+//! the verification, and, in a reader that has one, a memory. Every piece that a reader gives has
+//! passed its checksum after it last came from a disk or over a network. A block that is missing
+//! or damaged is asked for once more and is then an error: never zeros, never fewer bytes.
+//!
+//! A reader knows no files, and no clients: what to read ahead is its callers' business.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tracing::warn;
+
+use crate::{BlockError, BlockErrorKind, BlockRef, BlockStore, sealed};
+
+/// Where the verified content of blocks comes from.
+///
+/// Every call may be made at any time from any task; a call whose future is dropped harms nobody.
+#[async_trait]
+pub trait BlockReader: Debug + Send + Sync + 'static {
+    /// The content of a range, in order, verified, in pieces of at most
+    /// [`SUB_BLOCK_BYTES`](crate::SUB_BLOCK_BYTES) each.
+    ///
+    /// # Errors
+    /// `Corrupt` if the bytes are not those that were sealed, also when asked for again, or if the
+    /// range is not within the block; `NotFound` if the block is not there; and what a store's
+    /// [`get`](BlockStore::get) says.
+    async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError>;
+
+    /// The same if all of it is in memory now and verified: no task, no await.
+    fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>>;
+}
+
+/// A shared reader is a reader.
+#[async_trait]
+impl<R: BlockReader + ?Sized> BlockReader for Arc<R> {
+    async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError> {
+        (**self).read(block, range).await
+    }
+
+    fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>> {
+        (**self).in_memory(block, range)
+    }
+}
+
+/// A reader without a memory: each read is one request to the store, for exactly the sub-blocks
+/// that the range touches.
+#[derive(Debug)]
+pub struct Direct<B> {
+    blocks: B,
+    second_reads: AtomicU64,
+}
+
+impl<B: BlockStore> Direct<B> {
+    /// Reads from a store.
+    pub fn new(blocks: B) -> Direct<B> {
+        Direct { blocks, second_reads: AtomicU64::new(0) }
+    }
+
+    /// The store beneath.
+    pub fn inner(&self) -> &B {
+        &self.blocks
+    }
+
+    /// Reads that were tried a second time, because what came first was missing or damaged.
+    pub fn second_reads(&self) -> u64 {
+        self.second_reads.load(Ordering::Relaxed)
+    }
+
+    async fn read_once(
+        &self,
+        block: BlockRef,
+        range: Range<u32>,
+    ) -> Result<Vec<Bytes>, BlockError> {
+        let span = sealed::span(block.length, range.clone());
+        // An empty range is no request; whether it lies within its block is said by `open`.
+        let bytes = if span.bytes.is_empty() {
+            Bytes::new()
+        } else {
+            self.blocks.get(block.id, span.bytes).await?
+        };
+        sealed::open(block, range, bytes)
+    }
+}
+
+#[async_trait]
+impl<B: BlockStore> BlockReader for Direct<B> {
+    async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError> {
+        match self.read_once(block, range.clone()).await {
+            // What a layer in between remembers may be wrong. A store that does not answer is
+            // asked again by the layer that counts such repetitions, not here.
+            Err(error)
+                if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::NotFound) =>
+            {
+                self.second_reads.fetch_add(1, Ordering::Relaxed);
+                warn!(block = %block.id, %error, "a block is read once more");
+                self.read_once(block, range).await
+            }
+            first => first,
+        }
+    }
+
+    fn in_memory(&self, _: BlockRef, _: Range<u32>) -> Option<Vec<Bytes>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;
