@@ -33,7 +33,7 @@ pub use observed::{BlockCounters, Observed, VerbCount};
 pub use reader::{BlockReader, Direct};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
-pub use sealed::{BlockRef, SealedBlock, Sealer, Span};
+pub use sealed::{BlockRef, SealedBlock, Sealer, Span, SubBlock};
 pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX};
 
 /// Content bytes of a sub-block, the unit of verification; the last one of a block may be shorter.

@@ -25,8 +25,8 @@
 
 use std::ops::Range;
 
-use bytes::{BufMut, Bytes, BytesMut};
-use crc32c::{crc32c, crc32c_append};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use crc32c::{crc32c, crc32c_append, crc32c_combine};
 use record::BlockId;
 
 use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
@@ -231,48 +231,103 @@ pub fn span(length: u32, range: Range<u32>) -> Span {
 pub fn open(block: BlockRef, range: Range<u32>, bytes: Bytes) -> Result<Vec<Bytes>, BlockError> {
     let corrupt = |what: String| {
         let doing = format!("opening bytes {}..{} of block {}", range.start, range.end, block.id);
-        Err(BlockError::because(BlockErrorKind::Corrupt, doing, what))
+        BlockError::because(BlockErrorKind::Corrupt, doing, what)
     };
     if range.start > range.end || range.end > block.length {
-        return corrupt(format!("the range is not within its {} bytes", block.length));
+        return Err(corrupt(format!("the range is not within its {} bytes", block.length)));
     }
     let span = span(block.length, range.clone());
+    let opened = open_span(block, &span, bytes).map_err(corrupt)?;
+    let trim = |(index, sub_block): (u32, SubBlock)| {
+        let place = index * SUB_BLOCK_BYTES;
+        let mut content = sub_block.content;
+        content.truncate(range.end.saturating_sub(place) as usize);
+        let skip = range.start.saturating_sub(place) as usize;
+        content.split_off(skip.min(content.len()))
+    };
+    Ok((span.first_sub_block..).zip(opened).map(trim).collect())
+}
+
+/// The content of one sub-block and what was stored behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubBlock {
+    /// The content, which matches the checksum.
+    pub content: Bytes,
+    /// The checksum, by which the content can be [verified](verify_sub_block) again.
+    pub checksum: u32,
+}
+
+/// Whole sub-blocks, in order, without a copy: as [`open`] does it for a range that begins and
+/// ends with sub-blocks, and with the same errors.
+pub fn open_sub_blocks(
+    block: BlockRef,
+    sub_blocks: Range<u32>,
+    bytes: Bytes,
+) -> Result<Vec<SubBlock>, BlockError> {
+    let span = span(block.length, content_of(block.length, sub_blocks.clone()));
+    open_span(block, &span, bytes).map_err(|what| {
+        let doing = format!("opening sub-blocks {sub_blocks:?} of block {}", block.id);
+        BlockError::because(BlockErrorKind::Corrupt, doing, what)
+    })
+}
+
+/// Which content whole sub-blocks hold in a block with `length` content bytes.
+pub fn content_of(length: u32, sub_blocks: Range<u32>) -> Range<u32> {
+    let place = |index: u32| index.saturating_mul(SUB_BLOCK_BYTES).min(length);
+    place(sub_blocks.start)..place(sub_blocks.end)
+}
+
+/// Whether this is the content that was sealed as this sub-block of this block.
+pub fn verify_sub_block(id: BlockId, index: u32, content: &[u8], checksum: u32) -> bool {
+    crc32c_append(seed(id, index), content) == checksum
+}
+
+/// The CRC-32C of content that comes in pieces: what a [`BlockRef`] says of a whole block.
+pub fn content_checksum(pieces: &[Bytes]) -> u32 {
+    pieces.iter().fold(0, |crc, piece| crc32c_append(crc, piece))
+}
+
+/// The CRC-32C of two runs of content, one behind the other, of which the second has `length`
+/// bytes.
+pub fn joined_checksum(first: u32, second: u32, length: usize) -> u32 {
+    crc32c_combine(first, second, length)
+}
+
+/// The sub-blocks of a span, or what is wrong with them.
+fn open_span(block: BlockRef, span: &Span, bytes: Bytes) -> Result<Vec<SubBlock>, String> {
     let expected = span.bytes.end - span.bytes.start;
     if bytes.len() as u64 != expected {
-        return corrupt(format!("{} bytes came instead of {expected}", bytes.len()));
+        return Err(format!("{} bytes came instead of {expected}", bytes.len()));
     }
     let mut rest = bytes;
     if span.whole && expected > 0 {
         let header = header(block.id, block.length);
         if rest.split_to(header.len()) != header.as_slice() {
-            return corrupt("the header is not this block's".to_owned());
+            return Err("the header is not this block's".to_owned());
         }
     }
-    let mut pieces =
-        Vec::with_capacity((range.end - range.start).div_ceil(SUB_BLOCK_BYTES) as usize + 1);
+    let mut opened = Vec::with_capacity(rest.len() / SUB_BLOCK_BYTES as usize + 1);
     let mut index = span.first_sub_block;
     let mut content_crc = 0;
     while !rest.is_empty() {
         // The expected size was met, so each sub-block has at least one byte and its checksum.
         let sealed = rest.len().min((SUB_BLOCK_BYTES + CHECKSUM_BYTES) as usize);
         let mut content = rest.split_to(sealed);
-        let checksum = content.split_off(sealed.saturating_sub(CHECKSUM_BYTES as usize));
-        if crc32c_append(seed(block.id, index), &content).to_be_bytes() != *checksum {
-            return corrupt(format!("the checksum of sub-block {index} does not match"));
+        let mut checksum = content.split_off(sealed.saturating_sub(CHECKSUM_BYTES as usize));
+        let checksum = checksum.try_get_u32().unwrap_or_default();
+        if !verify_sub_block(block.id, index, &content, checksum) {
+            return Err(format!("the checksum of sub-block {index} does not match"));
         }
         if span.whole {
             content_crc = crc32c_append(content_crc, &content);
         }
-        let place = index * SUB_BLOCK_BYTES;
-        content.truncate(range.end.saturating_sub(place) as usize);
-        let skip = range.start.saturating_sub(place) as usize;
-        pieces.push(content.split_off(skip.min(content.len())));
+        opened.push(SubBlock { content, checksum });
         index += 1;
     }
     if span.whole && content_crc != block.crc32c {
-        return corrupt("the whole block's checksum is not the record's".to_owned());
+        return Err("the whole block's checksum is not the record's".to_owned());
     }
-    Ok(pieces)
+    Ok(opened)
 }
 
 /// The checksum of a sub-block before its content has entered.

@@ -234,7 +234,11 @@ proptest! {
         let size = usize::try_from(size.end - size.start).unwrap().min(200_000);
         let fitting: Vec<u8> = noise.iter().copied().chain([0]).cycle().take(size).collect();
         for bytes in [noise, fitting] {
-            if let Ok(pieces) = open(block, start..end, Bytes::from(bytes)) {
+            let bytes = Bytes::from(bytes);
+            if let Ok(opened) = open_sub_blocks(block, start..end, bytes.clone()) {
+                prop_assert!(opened.is_empty(), "noise has no checksums");
+            }
+            if let Ok(pieces) = open(block, start..end, bytes) {
                 prop_assert!(pieces.is_empty() && start == end, "noise has no checksums");
             }
         }
