@@ -4,11 +4,19 @@
 //! `If-None-Match: *`, which [`probe`](BlockStore::probe) finds out, also refuses other bytes under
 //! a used id; nothing relies on that, because ids are unique by construction.
 //!
-//! Makes one attempt per call: [`Retrying`](crate::Retrying) repeats them. The SDK's types stay
-//! inside.
+//! Makes one attempt per call: [`Retrying`](crate::Retrying) repeats them. Blocks and what lies
+//! beside them go through [`Objects`], a client that does nothing else; the SDK, which costs several
+//! times as much for each request, lists. The types of both stay inside.
 
+mod address;
 mod fault;
+mod objects;
 mod options;
+mod pieces;
+mod pool;
+mod sign;
+mod span;
+mod wire;
 
 use std::fmt;
 use std::future::Future;
@@ -25,15 +33,17 @@ use aws_sdk_s3::config::{
 };
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
-use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_http_client::Builder as HttpBuilder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use record::{BlockId, Nonce};
 
-use self::fault::Answer;
+use self::fault::{Answer, Failure};
+use self::objects::Objects;
 pub use self::options::{BucketOptions, Secret};
+use self::pieces::Pieces;
+use self::span::Span;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
 use crate::{
     BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_BYTES_MAX, SealedBlock, place,
@@ -57,6 +67,7 @@ const MARK: &str = "volume";
 
 /// Blocks as objects of an S3 bucket.
 pub struct BucketBlocks {
+    objects: Objects,
     client: Client,
     bucket: String,
     /// Empty, or ends with a slash.
@@ -75,6 +86,14 @@ impl BucketBlocks {
     /// `Refused` if the options cannot be right.
     pub fn connect(options: BucketOptions) -> Result<BucketBlocks, BlockError> {
         options.check()?;
+        let prefix = match options.prefix.trim_matches('/') {
+            "" => String::new(),
+            prefix => format!("{prefix}/"),
+        };
+        let objects = Objects::new(&options, &prefix).map_err(|why| {
+            let doing = "connecting to the block bucket";
+            BlockError::because(BlockErrorKind::Refused, doing, why)
+        })?;
         let plain = options.endpoint.as_deref().is_some_and(|url| url.starts_with("http://"));
         let timeouts = TimeoutConfig::builder().connect_timeout(options.connect_timeout).build();
         let Secret(secret_key) = options.secret_key;
@@ -93,12 +112,10 @@ impl BucketBlocks {
             .timeout_config(timeouts);
         config.set_endpoint_url(options.endpoint);
         Ok(BucketBlocks {
+            objects,
             client: Client::from_conf(config.build()),
             bucket: options.bucket,
-            prefix: match options.prefix.trim_matches('/') {
-                "" => String::new(),
-                prefix => format!("{prefix}/"),
-            },
+            prefix,
             answer_timeout: options.answer_timeout,
             block_timeout: options.block_timeout,
             conditional: AtomicBool::new(false),
@@ -110,51 +127,33 @@ impl BucketBlocks {
         self.conditional.load(Ordering::Relaxed)
     }
 
-    fn key(&self, id: BlockId) -> String {
-        format!("{}{}", self.prefix, place::name(id))
-    }
-
-    /// PUT, plain or only if the key is free.
+    /// PUT, plain or only if the name is free.
     async fn put_object(
         &self,
-        key: String,
+        name: &str,
         body: Bytes,
         only_if_absent: bool,
         doing: &str,
     ) -> Result<Answer<()>, BlockError> {
-        // Unsigned, because the block carries its own checksums and hashing it again would cost
-        // more than all the rest of the request.
-        let sending = self
-            .client
-            .put_object()
-            .bucket(&self.bucket)
-            .key(key)
-            .set_if_none_match(only_if_absent.then(|| "*".to_owned()))
-            .body(ByteStream::from(body))
-            .customize()
-            .disable_payload_signing()
-            .send();
-        let sent = self.ask(self.block_timeout, doing, sending).await?;
-        Ok(sent.map(|_| ()))
+        let sending = self.objects.put(name, Pieces::from_iter([body]), only_if_absent);
+        self.ask(self.block_timeout, doing, sending).await
     }
 
     /// GET of a range, cut where the object ends; `None` if there is no object.
     async fn get_object(
         &self,
-        key: String,
+        name: &str,
         bytes: Range<u64>,
         doing: &str,
     ) -> Result<Option<Bytes>, BlockError> {
         let most = bytes.end.saturating_sub(bytes.start);
         // S3 has no range without bytes: ask for one, to learn whether the object is there.
         let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
-        let range = format!("bytes={}-{last}", bytes.start);
-        let sending = self.client.get_object().bucket(&self.bucket).key(key).range(range).send();
-        match self.ask(self.answer_timeout, doing, sending).await? {
+        let span = Span { first: bytes.start, last };
+        match self.ask(self.answer_timeout, doing, self.objects.get(name, span)).await? {
             Answer::Done(_) if most == 0 => Ok(Some(Bytes::new())),
             Answer::Done(found) => {
-                let reading = BucketBlocks::collect(found.body, found.content_length, most);
-                let body = self.within(self.block_timeout, doing, reading).await?;
+                let body = self.within(self.block_timeout, doing, found.collect(most)).await?;
                 let failed = |error| BlockError::because(BlockErrorKind::Unavailable, doing, error);
                 body.map(Some).map_err(failed)
             }
@@ -179,36 +178,6 @@ impl BucketBlocks {
         }
     }
 
-    /// Reads a body into one run of bytes; no more than `most` of them.
-    async fn collect(
-        mut body: ByteStream,
-        length: Option<i64>,
-        most: u64,
-    ) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
-        let Some(first) = body.try_next().await? else {
-            return Ok(Bytes::new());
-        };
-        let most = usize::try_from(most)?;
-        let told = length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
-        let mut rest = body.try_next().await?;
-        if rest.is_none() && first.len() <= most {
-            return Ok(first);
-        }
-        let mut found = BytesMut::with_capacity(told.min(most).max(first.len()));
-        found.extend_from_slice(&first);
-        while let Some(piece) = rest {
-            found.extend_from_slice(&piece);
-            if found.len() > most {
-                break;
-            }
-            rest = body.try_next().await?;
-        }
-        if found.len() > most {
-            return Err(format!("more than the {most} bytes asked for came").into());
-        }
-        Ok(found.freeze())
-    }
-
     /// One page of the keys below a prefix, or of the prefixes below it up to the next slash.
     async fn list_objects(
         &self,
@@ -227,7 +196,7 @@ impl BucketBlocks {
             .set_continuation_token(resume)
             .max_keys(PAGE_KEYS)
             .send();
-        let page = match self.ask(self.answer_timeout, doing, sending).await? {
+        let page = match self.ask_sdk(doing, sending).await? {
             Answer::Done(page) => page,
             answer => return Err(self.unexpected(doing, &answer)),
         };
@@ -239,22 +208,29 @@ impl BucketBlocks {
         Ok(page)
     }
 
-    /// Waits for an answer for a limited time, and tells what it means. Boxed, because the SDK's
-    /// futures take some 17 KiB each.
-    fn ask<'a, T, E>(
-        &'a self,
+    /// Waits for an answer for a limited time, and tells what it means.
+    async fn ask<T>(
+        &self,
         within: Duration,
+        doing: &str,
+        sending: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Answer<T>, BlockError> {
+        let answer = self.within(within, doing, sending).await?;
+        fault::translate(answer, &self.bucket, doing)
+    }
+
+    /// The same for a request of the SDK's. Boxed, because its futures take some 17 KiB each.
+    fn ask_sdk<'a, T, E>(
+        &'a self,
         doing: &'a str,
         sending: impl Future<Output = Result<T, SdkError<E>>> + Send + 'a,
     ) -> BoxFuture<'a, Result<Answer<T>, BlockError>>
     where
-        T: Send,
+        T: Send + 'a,
         E: ProvideErrorMetadata + std::error::Error + Send + 'static,
     {
-        Box::pin(async move {
-            let answer = self.within(within, doing, sending).await?;
-            fault::translate(answer, &self.bucket, doing)
-        })
+        let sending = async move { sending.await.map_err(Failure::from) };
+        Box::pin(self.ask(self.answer_timeout, doing, sending))
     }
 
     async fn within<T>(
@@ -300,8 +276,8 @@ fn http_client(plain: bool) -> SharedHttpClient {
 impl BlockStore for BucketBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
         let doing = format!("writing block {}", block.id());
-        let (key, body) = (self.key(block.id()), block.bytes().clone());
-        match self.put_object(key, body, self.honours_conditions(), &doing).await? {
+        let (name, body) = (place::name(block.id()), block.bytes().clone());
+        match self.put_object(&name, body, self.honours_conditions(), &doing).await? {
             Answer::Done(()) => Ok(()),
             Answer::Taken => self.compare(block, &doing).await,
             answer => Err(self.unexpected(&doing, &answer)),
@@ -310,22 +286,19 @@ impl BlockStore for BucketBlocks {
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         let doing = format!("reading block {id}");
-        let found = self.get_object(self.key(id), bytes, &doing).await?;
+        let found = self.get_object(&place::name(id), bytes, &doing).await?;
         found.ok_or_else(|| BlockError::new(BlockErrorKind::NotFound, doing))
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
         let doing = format!("looking for block {id}");
-        let sending = self.client.head_object().bucket(&self.bucket).key(self.key(id)).send();
-        match self.ask(self.answer_timeout, &doing, sending).await? {
-            Answer::Done(found) => match found.content_length.map(u64::try_from) {
-                Some(Ok(size)) => Ok(Some(size)),
-                _ => Err(self.unexpected(&doing, &Answer::Done(()))),
-            },
+        let name = place::name(id);
+        match self.ask(self.answer_timeout, &doing, self.objects.head(&name)).await? {
+            Answer::Done(Some(size)) => Ok(Some(size)),
             Answer::Absent => {
                 // The answer to a HEAD has no text: without its bucket a block looks the same.
                 let sending = self.client.head_bucket().bucket(&self.bucket).send();
-                match self.ask(self.answer_timeout, &doing, sending).await? {
+                match self.ask_sdk(&doing, sending).await? {
                     Answer::Done(_) => Ok(None),
                     _ => Err(fault::no_bucket(&self.bucket, &doing)),
                 }
@@ -336,9 +309,9 @@ impl BlockStore for BucketBlocks {
 
     async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
         let doing = format!("deleting block {id}");
-        let sending = self.client.delete_object().bucket(&self.bucket).key(self.key(id)).send();
-        match self.ask(self.answer_timeout, &doing, sending).await? {
-            Answer::Done(_) | Answer::Absent => Ok(()),
+        let name = place::name(id);
+        match self.ask(self.answer_timeout, &doing, self.objects.delete(&name)).await? {
+            Answer::Done(()) | Answer::Absent => Ok(()),
             answer => Err(self.unexpected(&doing, &answer)),
         }
     }
@@ -387,7 +360,7 @@ impl BlockStore for BucketBlocks {
     async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
         // One byte more than there may be tells what is too long.
         let range = 0..MARK_BYTES_MAX as u64 + 1;
-        let found = self.get_object(format!("{}{MARK}", self.prefix), range, READING_MARK).await?;
+        let found = self.get_object(MARK, range, READING_MARK).await?;
         found.map(found_mark).transpose()
     }
 
@@ -397,8 +370,8 @@ impl BlockStore for BucketBlocks {
         if let Some(standing) = self.mark().await? {
             return compare_marks(&standing, &mark);
         }
-        let (key, conditional) = (format!("{}{MARK}", self.prefix), self.honours_conditions());
-        match self.put_object(key, mark.clone(), conditional, SETTING_MARK).await? {
+        let conditional = self.honours_conditions();
+        match self.put_object(MARK, mark.clone(), conditional, SETTING_MARK).await? {
             Answer::Done(()) => Ok(()),
             Answer::Taken => match self.mark().await? {
                 Some(standing) => compare_marks(&standing, &mark),
@@ -414,14 +387,13 @@ impl BlockStore for BucketBlocks {
     /// Writes one small object named `probe` beside the sessions, where it stays, and lists.
     async fn probe(&self) -> Result<(), BlockError> {
         let doing = "probing the block bucket";
-        let key = format!("{}{PROBE}", self.prefix);
         let body = Bytes::from_static(b"probe");
-        match self.put_object(key.clone(), body.clone(), false, doing).await? {
+        match self.put_object(PROBE, body.clone(), false, doing).await? {
             Answer::Done(()) => {}
             answer => return Err(self.unexpected(doing, &answer)),
         }
         if !self.honours_conditions() {
-            let second = self.put_object(key, body, true, doing).await;
+            let second = self.put_object(PROBE, body, true, doing).await;
             // A bucket that does not know conditions may refuse them in any words it likes.
             let honoured = match second {
                 Ok(answer) => matches!(answer, Answer::Taken),

@@ -1,8 +1,12 @@
-//! What an answer of a bucket means: one table from the SDK's errors to ours.
+//! What an answer of a bucket means: one table from S3's errors to ours, whoever asked.
 
 use std::error::Error;
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use http::StatusCode;
+use quick_xml::Reader;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::Event;
 
 use crate::{BlockError, BlockErrorKind};
 
@@ -19,15 +23,6 @@ pub(super) enum Answer<T> {
 }
 
 impl<T> Answer<T> {
-    pub(super) fn map<U>(self, with: impl FnOnce(T) -> U) -> Answer<U> {
-        match self {
-            Answer::Done(value) => Answer::Done(with(value)),
-            Answer::Absent => Answer::Absent,
-            Answer::Taken => Answer::Taken,
-            Answer::BehindTheEnd => Answer::BehindTheEnd,
-        }
-    }
-
     pub(super) fn name(&self) -> &'static str {
         match self {
             Answer::Done(_) => "with too little",
@@ -38,32 +33,121 @@ impl<T> Answer<T> {
     }
 }
 
+/// The code of an answer to a HEAD that finds nothing: such an answer has no body to say more.
+pub(super) const NOT_FOUND: &str = "NotFound";
+
+/// Bytes that are kept of what an answer says to people.
+const MESSAGE_BYTES_MAX: usize = 1_024;
+
+/// A request that did not succeed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Whether the request could not even be put together.
+    impossible: bool,
+    /// The answer's, if there was one.
+    status: Option<u16>,
+    /// S3's word for it; empty if there was none.
+    code: String,
+    text: String,
+}
+
+impl Failure {
+    /// No request can be made of this.
+    pub(super) fn impossible(text: String) -> Failure {
+        Failure { impossible: true, status: None, code: String::new(), text }
+    }
+
+    /// No answer came.
+    pub(super) fn lost(error: &(dyn Error + 'static)) -> Failure {
+        Failure { impossible: false, status: None, code: String::new(), text: chain(error) }
+    }
+
+    /// An answer came, and it is not what was asked for.
+    pub(super) fn answered(status: StatusCode, code: &str, message: &str) -> Failure {
+        let parts = [status.as_str(), code, message];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let text = parts.join(": ");
+        let status = Some(status.as_u16());
+        Failure { impossible: false, status, code: code.to_owned(), text }
+    }
+}
+
+impl<E: ProvideErrorMetadata + Error + 'static> From<SdkError<E>> for Failure {
+    fn from(error: SdkError<E>) -> Failure {
+        Failure {
+            impossible: matches!(error, SdkError::ConstructionFailure(_)),
+            status: error.raw_response().map(|response| response.status().as_u16()),
+            code: error.code().unwrap_or_default().to_owned(),
+            text: chain(&error),
+        }
+    }
+}
+
 /// What came of a request.
-pub(super) fn translate<T, E: ProvideErrorMetadata + Error + 'static>(
-    answer: Result<T, SdkError<E>>,
+pub(super) fn translate<T>(
+    answer: Result<T, Failure>,
     bucket: &str,
     doing: &str,
 ) -> Result<Answer<T>, BlockError> {
-    let error = match answer {
+    let failure = match answer {
         Ok(value) => return Ok(Answer::Done(value)),
-        Err(error) => error,
+        Err(failure) => failure,
     };
-    let status = error.raw_response().map(|response| response.status().as_u16());
-    let code = error.code().unwrap_or_default();
-    if code == "NoSuchBucket" {
+    if failure.code == "NoSuchBucket" {
         return Err(no_bucket(bucket, doing));
     }
     // A HEAD is answered without a code; elsewhere a 404 without one comes from something else
     // than a bucket, such as a proxy, and says nothing about the block.
-    match status {
-        Some(404) if matches!(code, "NoSuchKey" | "NotFound") => return Ok(Answer::Absent),
+    match failure.status {
+        Some(404) if matches!(failure.code.as_str(), "NoSuchKey" | NOT_FOUND) => {
+            return Ok(Answer::Absent);
+        }
         Some(412) => return Ok(Answer::Taken),
         Some(416) => return Ok(Answer::BehindTheEnd),
         _ => {}
     }
-    let (kind, advice) = meaning(&error, status, code);
-    let text = format!("bucket {bucket} {advice}{}", chain(&error));
+    let (kind, advice) = meaning(&failure);
+    let text = format!("bucket {bucket} {advice}{}", failure.text);
     Err(BlockError::because(kind, doing, text))
+}
+
+/// The code and the message of an error as S3 writes it: both empty if it is none.
+pub(super) fn read(xml: &str) -> (String, String) {
+    let (mut code, mut message) = (String::new(), String::new());
+    let mut reader = Reader::from_str(xml);
+    let mut open: Vec<String> = Vec::new();
+    loop {
+        let (place, event) = (open.as_slice(), reader.read_event());
+        let text = match event {
+            Ok(Event::Start(start)) => {
+                open.push(start.local_name().as_ref().to_owned());
+                continue;
+            }
+            Ok(Event::End(_)) => {
+                open.pop();
+                continue;
+            }
+            Ok(Event::Text(text)) => text.xml10_content().into_owned(),
+            Ok(Event::CData(text)) => text.xml10_content().into_owned(),
+            Ok(Event::GeneralRef(reference)) => match reference.resolve_char_ref() {
+                Ok(Some(character)) => character.to_string(),
+                _ => resolve_predefined_entity(&reference.xml10_content())
+                    .unwrap_or_default()
+                    .to_owned(),
+            },
+            Ok(Event::Eof) | Err(_) => break,
+            Ok(_) => continue,
+        };
+        let kept = match place {
+            [root, name] if root == "Error" && name == "Code" => &mut code,
+            [root, name] if root == "Error" && name == "Message" => &mut message,
+            _ => continue,
+        };
+        if kept.len() + text.len() <= MESSAGE_BYTES_MAX {
+            kept.push_str(&text);
+        }
+    }
+    (code.trim().to_owned(), message.trim().to_owned())
 }
 
 pub(super) fn no_bucket(bucket: &str, doing: &str) -> BlockError {
@@ -72,16 +156,10 @@ pub(super) fn no_bucket(bucket: &str, doing: &str) -> BlockError {
 }
 
 /// What the caller does next, and what the operator may do.
-fn meaning<E>(
-    error: &SdkError<E>,
-    status: Option<u16>,
-    code: &str,
-) -> (BlockErrorKind, &'static str) {
+fn meaning(failure: &Failure) -> (BlockErrorKind, &'static str) {
     use BlockErrorKind::{Refused, Unavailable};
-    match (error, status, code) {
-        (SdkError::ConstructionFailure(_), ..) => {
-            (Refused, "cannot be asked like this: correct --blocks: ")
-        }
+    match (failure.impossible, failure.status, failure.code.as_str()) {
+        (true, ..) => (Refused, "cannot be asked like this: correct --blocks: "),
         (_, None, _) => (Unavailable, "cannot be reached: "),
         (_, Some(507), _) | (_, _, "XMinioStorageFull") => {
             (Unavailable, "is full: free space on its backend: ")

@@ -1,0 +1,215 @@
+//! Objects of one bucket, moved with as little work as S3 allows.
+//!
+//! One attempt for each call: a request is put together, signed and sent, and its answer is read to
+//! the end or its connection is ended. What an answer means for blocks is decided elsewhere, and so
+//! is how long to wait, but for a connection.
+
+use std::error::Error;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, IF_NONE_MATCH, RANGE, USER_AGENT,
+};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+
+use super::address::Address;
+use super::fault::{self, Failure};
+use super::options::{BucketOptions, Secret};
+use super::pieces::Pieces;
+use super::pool::Pool;
+use super::sign::{EMPTY, Signable, Signer, UNSIGNED};
+use super::span::Span;
+use super::wire::{Rest, Wire};
+
+/// Bytes that are read of an answer which is not what was asked for.
+const ERROR_BYTES_MAX: u64 = 16 << 10;
+
+/// Headers of a request.
+const HEADERS: usize = 8;
+
+const DATE: HeaderName = HeaderName::from_static("x-amz-date");
+const CONTENT_HASH: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const AGENT: HeaderValue = HeaderValue::from_static("ashlar");
+
+/// A client of the objects of one bucket. Their names are letters, digits and slashes.
+#[derive(Debug)]
+pub(super) struct Objects {
+    address: Address,
+    signer: Signer,
+    pool: Pool,
+}
+
+/// An object of which the beginning of an answer has come.
+pub(super) struct Found<'a> {
+    pool: &'a Pool,
+    wire: Box<Wire>,
+    body: Incoming,
+}
+
+impl Objects {
+    /// A client. `prefix` is empty or ends with a slash, and stands before all names.
+    ///
+    /// # Errors
+    /// Why there can be no client with these options, for the operator.
+    pub(super) fn new(options: &BucketOptions, prefix: &str) -> Result<Objects, String> {
+        let address = Address::find(options, prefix)?;
+        let Secret(secret_key) = options.secret_key.clone();
+        let (region, service) = (address.region.clone(), address.service.clone());
+        let signer = Signer::new(options.access_key.clone(), secret_key, region, service, now())
+            .map_err(|error| format!("the access key or the region: {error}"))?;
+        let pool = Pool::new(address.endpoint.clone(), options.connect_timeout)
+            .map_err(|error| format!("no TLS to {}: {error}", address.endpoint))?;
+        Ok(Objects { address, signer, pool })
+    }
+
+    /// PUT, plain or only if the name is free.
+    pub(super) async fn put(
+        &self,
+        name: &str,
+        body: Pieces,
+        only_if_absent: bool,
+    ) -> Result<(), Failure> {
+        let condition = only_if_absent.then_some((IF_NONE_MATCH, "*"));
+        let (wire, answer) = self.ask(Method::PUT, name, condition, body).await?;
+        self.end(wire, answer).await
+    }
+
+    /// GET of a range.
+    pub(super) async fn get(&self, name: &str, span: Span) -> Result<Found<'_>, Failure> {
+        let range = span.to_string();
+        let condition = Some((RANGE, range.as_str()));
+        let (wire, answer) = self.ask(Method::GET, name, condition, Pieces::default()).await?;
+        if !matches!(answer.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
+            return Err(self.refusal(wire, answer).await);
+        }
+        span.check(&answer).map_err(|why| Failure::answered(answer.status(), "", &why))?;
+        Ok(Found { pool: &self.pool, wire, body: answer.into_body() })
+    }
+
+    /// HEAD: the object's size in bytes, if the answer has one.
+    pub(super) async fn head(&self, name: &str) -> Result<Option<u64>, Failure> {
+        let (wire, answer) = self.ask(Method::HEAD, name, None, Pieces::default()).await?;
+        let status = answer.status();
+        let size = number(answer.headers(), CONTENT_LENGTH);
+        match self.end(wire, answer).await {
+            Ok(()) => Ok(size),
+            // There is no body that could say so.
+            Err(_) if status == StatusCode::NOT_FOUND => {
+                Err(Failure::answered(status, fault::NOT_FOUND, ""))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// DELETE.
+    pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
+        let (wire, answer) = self.ask(Method::DELETE, name, None, Pieces::default()).await?;
+        self.end(wire, answer).await
+    }
+
+    /// Sends a request, and waits for the head of its answer.
+    async fn ask(
+        &self,
+        method: Method,
+        name: &str,
+        condition: Option<(HeaderName, &str)>,
+        body: Pieces,
+    ) -> Result<(Box<Wire>, Response<Incoming>), Failure> {
+        let request = self.request(method, name, condition, body);
+        let request = request.map_err(|error| Failure::impossible(error.to_string()))?;
+        self.pool.send(request).await.map_err(|error| Failure::lost(error.as_ref()))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        name: &str,
+        condition: Option<(HeaderName, &str)>,
+        body: Pieces,
+    ) -> Result<Request<Pieces>, http::Error> {
+        let Address { host, .. } = &self.address;
+        let path = self.address.path(name);
+        // Unsigned, because a block carries its own checksums and hashing it again would cost more
+        // than all the rest of the request.
+        let payload = if method == Method::PUT { UNSIGNED } else { EMPTY };
+        let signable = Signable {
+            method: method.as_str(),
+            path: &path,
+            host: host.to_str().unwrap_or_default(),
+            condition: condition.as_ref().map(|(name, value)| (name.as_str(), *value)),
+            payload,
+        };
+        let signature = self.signer.sign(signable, now())?;
+        let mut headers = HeaderMap::with_capacity(HEADERS);
+        headers.insert(HOST, host.clone());
+        headers.insert(USER_AGENT, AGENT);
+        headers.insert(CONTENT_HASH, HeaderValue::from_static(payload));
+        headers.insert(DATE, signature.date);
+        headers.insert(AUTHORIZATION, signature.authorization);
+        if method == Method::PUT {
+            headers.insert(CONTENT_LENGTH, body.length().into());
+        }
+        if let Some((name, value)) = condition {
+            headers.insert(name, HeaderValue::from_str(value)?);
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::from(PathAndQuery::from_maybe_shared(Bytes::from(path))?);
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// Reads an answer that brings nothing but its status.
+    async fn end(&self, mut wire: Box<Wire>, answer: Response<Incoming>) -> Result<(), Failure> {
+        if !answer.status().is_success() {
+            return Err(self.refusal(wire, answer).await);
+        }
+        // What was asked for is done, whatever becomes of the connection.
+        if let Ok(body) = wire.read(answer.into_body(), ERROR_BYTES_MAX).await
+            && body.len() as u64 <= ERROR_BYTES_MAX
+        {
+            self.pool.give(wire).await;
+        }
+        Ok(())
+    }
+
+    /// Reads an answer that says why not.
+    async fn refusal(&self, mut wire: Box<Wire>, answer: Response<Incoming>) -> Failure {
+        let status = answer.status();
+        let body = match wire.read(answer.into_body(), ERROR_BYTES_MAX).await {
+            Ok(body) => body,
+            Err(error) => return Failure::lost(&error),
+        };
+        if body.len() as u64 <= ERROR_BYTES_MAX {
+            self.pool.give(wire).await;
+        }
+        let (code, message) = fault::read(&String::from_utf8_lossy(&body));
+        Failure::answered(status, &code, &message)
+    }
+}
+
+impl Found<'_> {
+    /// The bytes that were asked for, at most `most`.
+    pub(super) async fn collect(
+        mut self,
+        most: u64,
+    ) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
+        let found = self.wire.body(self.body, most).await?;
+        match self.pool.give(self.wire).await {
+            Rest::Surplus => Err("more came than was announced".into()),
+            Rest::Ready | Rest::Over => Ok(found),
+        }
+    }
+}
+
+fn number(headers: &HeaderMap, name: HeaderName) -> Option<u64> {
+    headers.get(name)?.to_str().ok()?.parse().ok()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a signature tells the other side's clock from ours")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}

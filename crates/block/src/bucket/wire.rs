@@ -1,0 +1,158 @@
+//! One connection to a bucket, which whoever holds it also moves on.
+//!
+//! A hyper connection is a future that somebody must poll. Here no task of its own does: the
+//! request that waits for an answer polls the connection that brings it, which spares two wake-ups
+//! and a queue for each piece of an answer. So whoever drops a wire ends its connection, with all
+//! that was under way on it, and a connection at rest learns only when it is taken up again that
+//! the other side has closed it. Knows nothing of buckets.
+
+use std::error::Error;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper_rustls::MaybeHttpsStream;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::pieces::Pieces;
+
+/// What a connection runs on.
+pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+/// Bytes that are set aside for a body before any of them came: a whole block.
+const BODY_BUFFER_MAX: u64 = crate::BLOCK_BYTES_MAX as u64 + (1 << 20);
+
+/// One connection.
+pub(super) struct Wire {
+    sender: SendRequest<Pieces>,
+    /// `None` once it has ended.
+    connection: Option<Connection<Stream, Pieces>>,
+}
+
+/// How a connection stands when nothing is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It takes another request.
+    Ready,
+    /// It has ended, or something is still under way on it.
+    Over,
+    /// The other side sent something that belongs to no answer.
+    Surplus,
+}
+
+/// Why a body could not be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BodyError {
+    /// The connection failed.
+    #[error(transparent)]
+    Lost(#[from] hyper::Error),
+    /// The answer ends before its length.
+    #[error("{found} of {announced} bytes came")]
+    Short {
+        /// Bytes that came.
+        found: usize,
+        /// Bytes that should have come.
+        announced: u64,
+    },
+    /// The answer is longer than what was asked for.
+    #[error("more than the {most} bytes asked for came")]
+    Long {
+        /// Bytes that were asked for.
+        most: u64,
+    },
+}
+
+impl Wire {
+    /// A connection that nothing was sent on.
+    pub(super) async fn open(stream: Stream) -> hyper::Result<Wire> {
+        let (sender, connection) = handshake(stream).await?;
+        Ok(Wire { sender, connection: Some(connection) })
+    }
+
+    /// Sends a request and waits for the head of its answer. The error has the request if none of
+    /// it was sent.
+    pub(super) async fn ask(
+        &mut self,
+        request: Request<Pieces>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Pieces>>> {
+        let answering = self.sender.try_send_request(request);
+        drive(&mut self.connection, answering).await
+    }
+
+    /// Reads a body that should have at most `most` bytes.
+    pub(super) async fn body(&mut self, body: Incoming, most: u64) -> Result<Bytes, BodyError> {
+        let announced = body.size_hint().exact();
+        if announced.is_some_and(|announced| announced > most) {
+            return Err(BodyError::Long { most });
+        }
+        let found = self.read(body, most).await?;
+        match announced {
+            Some(announced) if announced != found.len() as u64 => {
+                Err(BodyError::Short { found: found.len(), announced })
+            }
+            _ if found.len() as u64 > most => Err(BodyError::Long { most }),
+            _ => Ok(found.freeze()),
+        }
+    }
+
+    /// Reads a body to its end, or until it has more than `most` bytes.
+    pub(super) async fn read(
+        &mut self,
+        mut body: Incoming,
+        most: u64,
+    ) -> Result<BytesMut, BodyError> {
+        let expected = body.size_hint().exact().unwrap_or_default().min(most).min(BODY_BUFFER_MAX);
+        let mut found = BytesMut::with_capacity(usize::try_from(expected).unwrap_or_default());
+        while found.len() as u64 <= most {
+            let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+            let Some(frame) = drive(&mut self.connection, next).await else {
+                break;
+            };
+            if let Ok(piece) = frame?.into_data() {
+                found.extend_from_slice(&piece);
+            }
+        }
+        Ok(found)
+    }
+
+    /// How the connection stands now. Waits for nothing.
+    pub(super) async fn rest(&mut self) -> Rest {
+        let ended = poll_fn(|context| {
+            let connection = self.connection.as_mut();
+            Poll::Ready(connection.map(|connection| Pin::new(connection).poll(context)))
+        });
+        match ended.await {
+            Some(Poll::Pending) if self.sender.is_ready() => Rest::Ready,
+            // What is not the network's fault is the other side's.
+            Some(Poll::Ready(Err(error))) if error.source().is_none() => Rest::Surplus,
+            _ => Rest::Over,
+        }
+    }
+}
+
+/// Waits for what a connection brings, and moves the connection on meanwhile.
+async fn drive<F: Future>(
+    connection: &mut Option<Connection<Stream, Pieces>>,
+    waiting: F,
+) -> F::Output {
+    let mut waiting = pin!(waiting);
+    poll_fn(|context| {
+        if let Poll::Ready(brought) = waiting.as_mut().poll(context) {
+            return Poll::Ready(brought);
+        }
+        let moving = connection.as_mut().map(|connection| Pin::new(connection).poll(context));
+        if moving.is_some_and(|moving| moving.is_ready()) {
+            // An end is told to whoever waits; dropping the connection tells the others.
+            *connection = None;
+        }
+        waiting.as_mut().poll(context)
+    })
+    .await
+}
