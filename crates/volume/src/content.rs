@@ -10,6 +10,7 @@
 
 mod budget;
 mod ids;
+mod packer;
 mod staging;
 mod stream;
 mod traffic;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 pub use budget::{ByteBudget, Overloaded, Permit};
 pub use ids::BlockIds;
+pub use packer::{Packer, Packing};
 pub use staging::{StagedBlocks, StagedContent, Staging};
 pub use stream::{ContentStream, READ_BLOCKS_AHEAD, Reading, RecordSlices, SliceSource};
 pub use traffic::{Count, Traffic};

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// The readers of this process, by epoch.
 #[derive(Debug)]
-pub(crate) struct Epochs {
+pub struct Epochs {
     readers: Mutex<Readers>,
     /// Told when [`Epochs::passed`] has grown.
     pub(crate) moved: Notify,
@@ -39,7 +39,7 @@ pub struct ReaderGuard {
 
 impl Epochs {
     /// Nobody reads yet.
-    pub(crate) fn new(current: u64) -> Arc<Epochs> {
+    pub fn new(current: u64) -> Arc<Epochs> {
         let readers = Mutex::new(Readers { current, alive: BTreeMap::new() });
         Arc::new(Epochs { readers, moved: Notify::new() })
     }
@@ -50,7 +50,7 @@ impl Epochs {
     }
 
     /// Pins the current epoch.
-    pub(crate) fn pin(self: &Arc<Self>) -> ReaderGuard {
+    pub fn pin(self: &Arc<Self>) -> ReaderGuard {
         let mut readers = self.readers();
         let epoch = readers.current;
         *readers.alive.entry(epoch).or_default() += 1;
@@ -58,7 +58,7 @@ impl Epochs {
     }
 
     /// Takes note of the volume's epoch.
-    pub(crate) fn observe(&self, epoch: u64) {
+    pub fn observe(&self, epoch: u64) {
         let mut readers = self.readers();
         let before = readers.passed();
         readers.current = readers.current.max(epoch);
@@ -68,7 +68,7 @@ impl Epochs {
     }
 
     /// The newest epoch such that nobody here reads in an older one.
-    pub(crate) fn passed(&self) -> u64 {
+    pub fn passed(&self) -> u64 {
         self.readers().passed()
     }
 }

@@ -18,6 +18,7 @@ mod hints;
 mod inos;
 mod lanes;
 mod meters;
+mod packs;
 mod reaper;
 mod run;
 mod scan;
@@ -28,8 +29,8 @@ mod volume;
 
 pub use clock::{Clock, SetClock, SystemClock};
 pub use commit::{COMMIT_DEADLINE, QUEUE_PLANS_MAX};
-pub use content::{ContentStream, ContentWriter, StagedContent};
-pub use epoch::ReaderGuard;
+pub use content::{ContentStream, ContentWriter, Packing, StagedContent};
+pub use epoch::{Epochs, ReaderGuard};
 pub use error::VolumeError;
 pub use facade::{
     BucketStat, Complete, CompletePart, Completed, Deleted, Finished, NewObject, NewUpload,

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Committer, Desk};
-use crate::content::{BlockIds, ByteBudget, Deadlines, Reading, Staging, Traffic};
+use crate::content::{BlockIds, ByteBudget, Deadlines, Packer, Packing, Reading, Staging, Traffic};
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::feed::{Listener, OwnWrites};
 use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
@@ -46,6 +46,8 @@ pub struct VolumeOptions {
     pub block_bytes: u32,
     /// Up to how many bytes a body is kept in its record.
     pub inline_bytes_max: u32,
+    /// Which bodies share blocks, and how.
+    pub packing: Packing,
     /// Bytes that bodies on their way in may hold in memory.
     pub write_budget_bytes: u64,
     /// Bytes that bodies on their way out may hold in memory.
@@ -76,6 +78,7 @@ impl Default for VolumeOptions {
         VolumeOptions {
             block_bytes: BLOCK_BYTES_DEFAULT,
             inline_bytes_max: INLINE_BYTES_DEFAULT,
+            packing: Packing::default(),
             write_budget_bytes: BUDGET_BYTES_DEFAULT,
             read_budget_bytes: BUDGET_BYTES_DEFAULT,
             hint_bytes: HINT_BYTES_DEFAULT,
@@ -218,6 +221,8 @@ impl Volume {
             tasks: tasks.clone(),
             block_bytes: started.volume.block_bytes,
             inline_bytes_max: options.inline_bytes_max,
+            packer: Packer::new(options.packing),
+            epochs: Arc::clone(&epochs),
             deadlines: options.deadlines,
             traffic: Arc::clone(&traffic),
         });

@@ -6,6 +6,8 @@
 mod bench;
 #[path = "content/faulty.rs"]
 mod faulty;
+#[path = "content/packing.rs"]
+mod packing;
 #[path = "content/reading.rs"]
 mod reading;
 #[path = "content/writing.rs"]

@@ -6,13 +6,16 @@
 //! before a plan that names its blocks is sent, and armed again only when it is known that no
 //! such plan can commit.
 //!
+//! A block that several contents share has a claim of its own, which each of theirs holds. It
+//! deletes the block if every one of them was dropped armed.
+//!
 //! A put that was given up at its deadline may still land after the deletion. Such a block, and
 //! one that could not be deleted, is the sweeper's, once the session has ended.
 
 use std::collections::BTreeSet;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use block::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockStore};
@@ -21,8 +24,9 @@ use futures::stream;
 use record::{BlockId, Content};
 use tracing::warn;
 
-use super::{BlockIds, ByteBudget, Deadlines, Traffic};
+use super::{BlockIds, ByteBudget, Deadlines, Packer, Traffic};
 use crate::Tasks;
+use crate::epoch::{Epochs, ReaderGuard};
 
 /// Blocks of one abandoned content that are deleted at the same time.
 const DELETES_AT_ONCE: usize = 4;
@@ -46,8 +50,12 @@ pub struct Staging {
     pub tasks: Tasks,
     /// Content bytes of a full block. What is beyond the limits of a block counts as the limit.
     pub block_bytes: u32,
-    /// Up to how many bytes a body is kept whole instead of being cut into blocks.
+    /// Up to how many bytes a body stands in its record instead of in blocks.
     pub inline_bytes_max: u32,
+    /// Where small bodies wait to share a block.
+    pub packer: Packer,
+    /// What a pack pins while plans may come to name it.
+    pub epochs: Arc<Epochs>,
     /// How long to wait.
     pub deadlines: Deadlines,
     /// What happened.
@@ -78,9 +86,11 @@ impl StagedBlocks {
         self.0.armed.store(true, Ordering::SeqCst);
     }
 
-    /// The blocks, in the order of their ids.
+    /// The blocks, in the order of their ids; those shared with other contents come last.
     pub fn ids(&self) -> Vec<BlockId> {
-        self.0.ids().iter().copied().collect()
+        let own: Vec<BlockId> = self.0.ids().iter().copied().collect();
+        let shared = self.0.shared.get().map(|claim| claim.ids().iter().copied().collect());
+        [own, shared.unwrap_or_default()].concat()
     }
 }
 
@@ -90,11 +100,31 @@ pub(super) struct Claim {
     staging: Arc<Staging>,
     ids: Mutex<BTreeSet<BlockId>>,
     armed: AtomicBool,
+    /// The claim on a block that other contents lie in too.
+    shared: OnceLock<Arc<Claim>>,
+    /// Keeps the reaper from what plans under way may come to name.
+    _pin: Option<ReaderGuard>,
 }
 
 impl Claim {
     pub(super) fn new(staging: Arc<Staging>) -> Arc<Claim> {
-        Arc::new(Claim { staging, ids: Mutex::default(), armed: AtomicBool::new(true) })
+        Claim::with_pin(staging, None)
+    }
+
+    /// A claim that several contents are going to share.
+    pub(super) fn pinned(staging: &Arc<Staging>) -> Arc<Claim> {
+        Claim::with_pin(Arc::clone(staging), Some(staging.epochs.pin()))
+    }
+
+    fn with_pin(staging: Arc<Staging>, pin: Option<ReaderGuard>) -> Arc<Claim> {
+        let (ids, armed, shared) = (Mutex::default(), AtomicBool::new(true), OnceLock::new());
+        Arc::new(Claim { staging, ids, armed, shared, _pin: pin })
+    }
+
+    /// Makes this content one of those that share a block; once at most.
+    pub(super) fn join(&self, shared: Arc<Claim>) {
+        let joined = self.shared.set(shared);
+        debug_assert!(joined.is_ok(), "a content lies in one pack");
     }
 
     /// Before a block is put.
@@ -115,8 +145,15 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        let armed = self.armed.load(Ordering::SeqCst);
+        if let Some(shared) = self.shared.get()
+            && !armed
+        {
+            // A plan that was sent may have named it: not the writers' to delete any more.
+            shared.armed.store(false, Ordering::SeqCst);
+        }
         let ids = mem::take(&mut *self.ids());
-        if self.armed.load(Ordering::SeqCst) && !ids.is_empty() {
+        if armed && !ids.is_empty() {
             let staging = Arc::clone(&self.staging);
             drop(self.staging.tasks.spawn("delete staged blocks", delete(staging, ids)));
         }

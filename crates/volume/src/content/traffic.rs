@@ -9,6 +9,8 @@ pub struct Traffic {
     pub puts: Count,
     /// Content bytes put in blocks.
     pub put_bytes: Count,
+    /// Packs put: blocks that several small bodies share.
+    pub packs: Count,
     /// Puts that found their id taken by other bytes, and went on under another.
     pub conflicts: Count,
     /// Puts that failed.

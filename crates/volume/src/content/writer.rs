@@ -1,6 +1,7 @@
 //! A body on its way in.
 //!
-//! Small bodies stay whole. Larger ones are cut into blocks; a full block leaves in a task of its
+//! Small bodies stay whole: the smallest stand in their record, others share a block when they are
+//! verified (see [`packer`](super::packer)). Larger ones are cut into blocks; a full block leaves in a task of its
 //! own while the body goes on arriving.
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
@@ -24,7 +25,7 @@ use record::{Content, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::staging::Claim;
-use super::{Deadlines, Permit, StagedBlocks, StagedContent, Staging};
+use super::{Deadlines, Permit, StagedBlocks, StagedContent, Staging, packer};
 use crate::VolumeError;
 
 /// Blocks that one upload may hold in memory, the unfinished one included.
@@ -36,6 +37,9 @@ pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
 /// How long an unfinished block waits to grow before it is cut as it is.
 pub const GROWTH_PATIENCE: Duration = Duration::from_millis(100);
 
+/// Frames that are shorter are copied together, so that none pins a buffer that is much larger.
+const FRAME_BYTES_MIN: usize = 16 << 10;
+
 /// One upload's body. Dropping it deletes what it has put, in the background.
 #[derive(Debug)]
 pub struct ContentWriter {
@@ -44,12 +48,50 @@ pub struct ContentWriter {
     size_hint: Option<u64>,
     /// Bytes that have arrived.
     size: u64,
-    /// What has arrived, as long as the body may be kept whole.
-    inline: Option<BytesMut>,
+    /// What has arrived, as long as the body may stand in its record or share a block.
+    whole: Option<Whole>,
     block: Option<OpenBlock>,
     puts: FuturesUnordered<JoinHandle<Result<Slice, VolumeError>>>,
     slices: Vec<Slice>,
     failed: bool,
+}
+
+/// A body that has not been cut into blocks.
+#[derive(Debug, Default)]
+struct Whole {
+    /// All but the last frames, each as it came or copied together.
+    pieces: Vec<Bytes>,
+    /// Short frames.
+    tail: BytesMut,
+    /// Bytes that there is memory for beyond what a record may hold.
+    granted: u32,
+    permit: Option<Permit>,
+}
+
+impl Whole {
+    fn push(&mut self, bytes: Bytes) {
+        if bytes.len() < FRAME_BYTES_MIN && !(self.pieces.is_empty() && self.tail.is_empty()) {
+            self.tail.extend_from_slice(&bytes);
+            return;
+        }
+        self.seal_tail();
+        self.pieces.push(bytes);
+    }
+
+    fn seal_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push(self.tail.split().freeze());
+        }
+    }
+
+    fn into_bytes(mut self) -> Bytes {
+        self.seal_tail();
+        match self.pieces.as_slice() {
+            [] => Bytes::new(),
+            [only] => only.clone(),
+            pieces => pieces.concat().into(),
+        }
+    }
 }
 
 /// A block that is not full yet.
@@ -69,14 +111,13 @@ impl ContentWriter {
     /// Begins a body. `size_hint` is its size as far as it was announced: right, it saves memory;
     /// wrong, it does no harm.
     pub fn new(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
-        let inline_bytes_max = u64::from(staging.inline_bytes_max);
-        let small = size_hint.is_none_or(|size| size <= inline_bytes_max);
+        let small = size_hint.is_none_or(|size| size <= u64::from(whole_bytes_max(staging)));
         ContentWriter {
             staging: Arc::clone(staging),
             claim: Claim::new(Arc::clone(staging)),
             size_hint,
             size: 0,
-            inline: small.then(BytesMut::new),
+            whole: small.then(Whole::default),
             block: None,
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
@@ -86,7 +127,7 @@ impl ContentWriter {
 
     /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
     pub fn in_blocks(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter { inline: None, ..ContentWriter::new(staging, size_hint) }
+        ContentWriter { whole: None, ..ContentWriter::new(staging, size_hint) }
     }
 
     /// Bytes that have arrived.
@@ -123,8 +164,11 @@ impl ContentWriter {
         while let Some(put) = self.puts.next().await {
             self.slices.push(landed(put)?);
         }
-        let content = match self.inline.take() {
-            Some(bytes) => Content::Inline(bytes.freeze()),
+        let content = match self.whole.take() {
+            Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
+                Content::Inline(whole.into_bytes())
+            }
+            Some(whole) => Content::Slices(vec![self.pack(whole).await?]),
             None if self.slices.is_empty() => Content::Inline(Bytes::new()),
             None => {
                 self.slices.sort_unstable_by_key(|slice| slice.position);
@@ -134,23 +178,77 @@ impl ContentWriter {
         Ok(StagedContent::new(content, self.size, StagedBlocks(Arc::clone(&self.claim))))
     }
 
+    /// Puts a whole body into a block that it may share.
+    async fn pack(&mut self, mut whole: Whole) -> Result<Slice, VolumeError> {
+        whole.seal_tail();
+        let length = u32::try_from(self.size).unwrap_or(u32::MAX);
+        let landed = packer::pack(&self.staging, whole.pieces, length, whole.permit).await;
+        let (slice, shared) = landed?;
+        self.claim.join(shared);
+        Ok(slice)
+    }
+
     async fn accept(&mut self, bytes: Bytes) -> Result<(), VolumeError> {
         while let Some(Some(put)) = self.puts.next().now_or_never() {
             self.slices.push(landed(put)?);
         }
-        let Some(mut whole) = self.inline.take() else { return self.cut(bytes).await };
-        if whole.len() + bytes.len() <= self.staging.inline_bytes_max as usize {
-            self.size += bytes.len() as u64;
-            whole.extend_from_slice(&bytes);
-            self.inline = Some(whole);
+        let Some(mut whole) = self.whole.take() else { return self.cut(bytes).await };
+        let size = self.size + bytes.len() as u64;
+        if size <= u64::from(whole_bytes_max(&self.staging)) && self.grow(&mut whole, size).await? {
+            self.size = size;
+            whole.push(bytes);
+            self.whole = Some(whole);
             return Ok(());
         }
-        // Too large to stay whole: what was kept begins the first block. If a size was announced,
-        // it was wrong.
-        self.size_hint = None;
-        self.size = 0;
-        self.cut(whole.freeze()).await?;
+        self.spill(whole).await?;
         self.cut(bytes).await
+    }
+
+    /// Memory for a whole body of so many bytes; false if there is none to grow in.
+    async fn grow(&self, whole: &mut Whole, size: u64) -> Result<bool, VolumeError> {
+        if size <= u64::from(self.staging.inline_bytes_max) {
+            return Ok(true);
+        }
+        while u64::from(whole.granted) < size {
+            let most = u64::from(whole_bytes_max(&self.staging));
+            let target = self.size_hint.filter(|hint| (size..=most).contains(hint)).unwrap_or(most);
+            let target = u32::try_from(target).unwrap_or(u32::MAX);
+            match &mut whole.permit {
+                // What was admitted should end, so only the first step is refused early.
+                None => {
+                    whole.granted = target.min(PERMIT_STEP_BYTES);
+                    let patience = self.staging.deadlines.budget;
+                    let granted = u64::from(whole.granted);
+                    whole.permit = Some(self.staging.budget.acquire(granted, patience).await?);
+                }
+                Some(permit) => {
+                    let step = whole.granted.min(target - whole.granted);
+                    let more = self.staging.budget.acquire(u64::from(step), GROWTH_PATIENCE);
+                    let Ok(more) = more.await else { return Ok(false) };
+                    permit.merge(more);
+                    whole.granted += step;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes on in blocks with what was kept whole: it is too large, or memory is short. If a size
+    /// was announced that would have fitted, it was wrong.
+    async fn spill(&mut self, mut whole: Whole) -> Result<(), VolumeError> {
+        whole.seal_tail();
+        let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging));
+        self.size_hint = self.size_hint.filter(fits);
+        self.size = 0;
+        if let Some(permit) = whole.permit.take() {
+            let (target, granted) = (self.staging.block_bytes(), whole.granted);
+            let sealer = Sealer::new(self.staging.ids.draw(), granted);
+            self.block = Some(OpenBlock { sealer, position: 0, target, granted, permit });
+        }
+        for piece in whole.pieces {
+            self.cut(piece).await?;
+        }
+        Ok(())
     }
 
     /// Distributes bytes over blocks.
@@ -234,13 +332,19 @@ impl ContentWriter {
     }
 }
 
+/// The longest body that is kept whole.
+fn whole_bytes_max(staging: &Staging) -> u32 {
+    let packed = staging.packer.body_bytes_max().min(staging.block_bytes());
+    packed.max(staging.inline_bytes_max)
+}
+
 /// What became of a put's task.
 fn landed(put: Result<Result<Slice, VolumeError>, JoinError>) -> Result<Slice, VolumeError> {
     put.map_err(|error| VolumeError::Unavailable(format!("a block was not put: {error}")))?
 }
 
 /// Puts a block; once more under another id if the first is taken by other bytes.
-async fn put(
+pub(super) async fn put(
     staging: &Staging,
     claim: &Claim,
     block: SealedBlock,
@@ -286,7 +390,9 @@ async fn try_put(staging: &Staging, claim: &Claim, block: &SealedBlock) -> Resul
 /// The same content under a new id. The checksums cover the id, so it is sealed anew.
 fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
     let pieces = sealed::open(block.reference(), 0..block.length(), block.bytes().clone())?;
-    let mut sealer = Sealer::new(staging.ids.draw(), block.length());
+    let pack = block.id().is_pack();
+    let id = if pack { staging.ids.draw_pack() } else { staging.ids.draw() };
+    let mut sealer = Sealer::new(id, block.length());
     pieces.iter().for_each(|piece| sealer.push(piece));
     Ok(sealer.finish())
 }

@@ -19,6 +19,7 @@ use store::{Key, Read, Value};
 use super::Owner;
 use super::copy::Staged;
 use crate::content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
+use crate::packs::join_packs;
 use crate::{Volume, VolumeError};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
@@ -169,8 +170,12 @@ impl Volume {
     ) -> Result<Published, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
         let inos = self.fresh_inos(1 + path.directories.len()).await?;
-        let (content, pages) = match body.content() {
-            Content::Slices(slices) => lay_out(inos[0], slices.clone()),
+        let (content, besides) = match body.content() {
+            Content::Slices(slices) => {
+                let (content, mut besides) = lay_out(inos[0], slices.clone());
+                besides.extend(join_packs(slices, inos[0]));
+                (content, besides)
+            }
             inline => (inline.clone(), Vec::new()),
         };
         let file = File {
@@ -184,7 +189,7 @@ impl Volume {
             content,
         };
         let inode = new_file(&new.owner, file);
-        let staged = self.stage(inos[0], None, pages).await?;
+        let staged = self.stage(inos[0], None, besides).await?;
         let operation = Publish {
             path: &path,
             ino: inos[0],

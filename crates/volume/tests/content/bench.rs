@@ -10,10 +10,10 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use record::{Content, Nonce};
 use volume::content::{
-    BlockIds, ByteBudget, ContentStream, ContentWriter, Deadlines, Reading, RecordSlices,
-    StagedContent, Staging, Traffic,
+    BlockIds, ByteBudget, ContentStream, ContentWriter, Deadlines, Packer, Packing, Reading,
+    RecordSlices, StagedContent, Staging, Traffic,
 };
-use volume::{Tasks, VolumeError};
+use volume::{Epochs, Tasks, VolumeError};
 
 use crate::faulty::Faulty;
 
@@ -42,6 +42,8 @@ impl Bench {
             tasks: tasks.clone(),
             block_bytes,
             inline_bytes_max: INLINE_BYTES_MAX,
+            packer: Packer::new(Packing::default()),
+            epochs: Epochs::new(0),
             deadlines: DEADLINES,
             traffic: Arc::clone(&traffic),
         });

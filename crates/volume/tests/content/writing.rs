@@ -147,7 +147,7 @@ async fn without_memory_a_new_body_is_refused_within_the_deadline() {
 async fn a_call_dropped_halfway_fails_the_body() {
     let bench = Bench::new(Faulty::default(), BLOCK, MIB);
     let mut writer = ContentWriter::new(&bench.staging, None);
-    writer.write(body(1, MIB)).await.unwrap();
+    writer.write(body(1, 2 * MIB)).await.unwrap();
     bench.settle_puts().await;
     let held = bench.staging.budget.acquire(MIB, DEADLINES.budget).await.unwrap();
     let waiting = tokio::time::timeout(Duration::from_secs(1), writer.write(body(2, 10)));

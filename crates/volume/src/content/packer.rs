@@ -1,0 +1,261 @@
+//! Small bodies that share a block.
+//!
+//! A backend charges for every object, so bodies that are verified at about the same time leave
+//! together, one behind the other in one block: a *pack*. A body that is alone leaves alone, at
+//! once, in an ordinary block. Each body is answered when its block is durable.
+//!
+//! **How long a body waits.** At most [`Packing::packs_in_flight`] packs are under way. While they
+//! are, what arrives gathers; when one has landed, what has gathered leaves. Before that a body
+//! waits only for company that was there a moment ago, and for it no longer than
+//! [`Packing::window`]: with one client there is none.
+//!
+//! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
+//! shared by all of them: it deletes the block only if no plan that any of them sent may have been
+//! committed. And it pins the epoch that it began in until the last member has settled, so that
+//! the reaper, which waits for all epochs, cannot let go of a member that was overwritten already
+//! while another is about to be published; else it might find the pack without owners.
+//!
+//! **Memory.** Bodies bring their permits, which are given back when the pack has been put. The
+//! sealed copy comes on top: at most [`Packing::pack_bytes`] for each pack under way.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use block::{BLOCK_BYTES_MAX, BlockRef, Sealer};
+use bytes::Bytes;
+use record::Slice;
+use tokio::sync::oneshot;
+
+use super::staging::Claim;
+use super::{Permit, Staging, writer};
+use crate::VolumeError;
+
+/// What is packed, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Bodies of more bytes have blocks of their own; 0 packs nothing.
+    pub body_bytes_max: u32,
+    /// A pack leaves when it has as many bytes.
+    pub pack_bytes: u32,
+    /// How long a body waits for company at most.
+    pub window: Duration,
+    /// Packs under way at the same time.
+    pub packs_in_flight: usize,
+}
+
+impl Default for Packing {
+    fn default() -> Packing {
+        Packing {
+            body_bytes_max: 1 << 20,
+            pack_bytes: 8 << 20,
+            window: Duration::from_millis(2),
+            packs_in_flight: 2,
+        }
+    }
+}
+
+/// A verified body that waits for its block.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) pieces: Vec<Bytes>,
+    pub(super) length: u32,
+    pub(super) permit: Option<Permit>,
+    pub(super) landed: oneshot::Sender<Result<Landed, VolumeError>>,
+}
+
+/// Where a body lies now, and what deletes its block.
+pub(super) type Landed = (Slice, Arc<Claim>);
+
+/// The bodies of a session that wait for a block.
+#[derive(Debug)]
+pub struct Packer {
+    packing: Packing,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    waiting: Vec<Member>,
+    waiting_bytes: u64,
+    packs: usize,
+    /// Members of the packs under way.
+    members: usize,
+    /// Members that were waiting or under way when the last pack left.
+    company: usize,
+    /// Whether those who wait have waited for their window.
+    patient: bool,
+    /// Tells one window from the next.
+    window: u64,
+}
+
+impl Packer {
+    /// Nobody waits yet.
+    pub fn new(packing: Packing) -> Packer {
+        let packing = Packing {
+            pack_bytes: packing.pack_bytes.clamp(1, BLOCK_BYTES_MAX),
+            packs_in_flight: packing.packs_in_flight.max(1),
+            ..packing
+        };
+        let queue = Queue {
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            packs: 0,
+            members: 0,
+            company: 1,
+            patient: true,
+            window: 0,
+        };
+        Packer { packing, queue: Mutex::new(queue) }
+    }
+
+    /// The longest body that is packed.
+    pub(super) fn body_bytes_max(&self) -> u32 {
+        self.packing.body_bytes_max.min(self.packing.pack_bytes)
+    }
+
+    /// Every change leaves the queue whole, so a panic elsewhere leaves it usable.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Whether what waits should leave now.
+    fn is_due(&self, packing: &Packing) -> bool {
+        if self.waiting_bytes >= u64::from(packing.pack_bytes) {
+            return true;
+        }
+        let expected = self.company.div_ceil(packing.packs_in_flight);
+        !self.waiting.is_empty()
+            && self.packs < packing.packs_in_flight
+            && (self.patient || self.waiting.len() >= expected)
+    }
+
+    /// The members of the next pack, in the order in which they came.
+    fn take(&mut self, packing: &Packing) -> Vec<Member> {
+        let mut bytes = 0;
+        let fits = |member: &&Member| {
+            bytes += u64::from(member.length);
+            bytes <= u64::from(packing.pack_bytes)
+        };
+        let count = self.waiting.iter().take_while(fits).count().max(1);
+        let rest = self.waiting.split_off(count.min(self.waiting.len()));
+        let members = mem::replace(&mut self.waiting, rest);
+        self.waiting_bytes = self.waiting.iter().map(|member| u64::from(member.length)).sum();
+        self.company = members.len() + self.waiting.len() + self.members;
+        self.packs += 1;
+        self.members += members.len();
+        self.patient = false;
+        self.window += 1;
+        members
+    }
+}
+
+/// Puts a verified body into a block, with others if there are any.
+///
+/// # Errors
+/// `Unavailable` if the block could not be put.
+pub(super) async fn pack(
+    staging: &Arc<Staging>,
+    pieces: Vec<Bytes>,
+    length: u32,
+    permit: Option<Permit>,
+) -> Result<Landed, VolumeError> {
+    let (landed, answer) = oneshot::channel();
+    {
+        let mut queue = staging.packer.queue();
+        queue.waiting.push(Member { pieces, length, permit, landed });
+        queue.waiting_bytes += u64::from(length);
+        let first = queue.waiting.len() == 1;
+        if first {
+            // A window opens with the first who waits, unless there is nobody to wait for.
+            queue.patient = queue.company <= 1;
+        }
+        let window = queue.window;
+        send_due(staging, &mut queue);
+        if first && queue.window == window {
+            open_window(staging, window);
+        }
+    }
+    answer.await.unwrap_or_else(|_| {
+        Err(VolumeError::Unavailable("the block of small bodies was not put".to_owned()))
+    })
+}
+
+/// Sends what should leave now.
+fn send_due(staging: &Arc<Staging>, queue: &mut Queue) {
+    while queue.is_due(&staging.packer.packing) {
+        let members = queue.take(&staging.packer.packing);
+        let under_way = UnderWay { staging: Arc::clone(staging), members: members.len() };
+        drop(staging.tasks.spawn("put pack", send(under_way, members)));
+    }
+}
+
+/// When the window has passed, those who wait have waited long enough.
+fn open_window(staging: &Arc<Staging>, window: u64) {
+    let (staging, wait) = (Arc::clone(staging), staging.packer.packing.window);
+    let tasks = staging.tasks.clone();
+    drop(tasks.spawn("pack window", async move {
+        tokio::time::sleep(wait).await;
+        let mut queue = staging.packer.queue();
+        if queue.window == window {
+            queue.patient = true;
+            send_due(&staging, &mut queue);
+        }
+    }));
+}
+
+/// A pack under way. However it ends, the next one may leave then.
+struct UnderWay {
+    staging: Arc<Staging>,
+    members: usize,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut queue = self.staging.packer.queue();
+        queue.packs -= 1;
+        queue.members -= self.members;
+        // Who gathered meanwhile has waited for as long as a put takes.
+        queue.patient = true;
+        send_due(&self.staging, &mut queue);
+    }
+}
+
+/// Seals the bodies into one block, puts it, and tells each where it lies.
+async fn send(under_way: UnderWay, members: Vec<Member>) {
+    let staging = Arc::clone(&under_way.staging);
+    let several = members.len() > 1;
+    let claim = if several { Claim::pinned(&staging) } else { Claim::new(Arc::clone(&staging)) };
+    let id = if several { staging.ids.draw_pack() } else { staging.ids.draw() };
+    let mut sealer = Sealer::new(id, members.iter().map(|member| member.length).sum());
+    let mut waiting = Vec::with_capacity(members.len());
+    let mut permits = Vec::with_capacity(members.len());
+    for Member { pieces, length, permit, landed } in members {
+        let offset = sealer.len();
+        pieces.iter().for_each(|piece| sealer.push(piece));
+        permits.push(permit);
+        waiting.push((offset, length, landed));
+        tokio::task::consume_budget().await;
+    }
+    let put = writer::put(&staging, &claim, sealer.finish()).await;
+    if several && put.is_ok() {
+        staging.traffic.packs.add(1);
+    }
+    drop((permits, under_way));
+    for (offset, length, landed) in waiting {
+        let answer = match &put {
+            Ok(BlockRef { id, length: block_length, crc32c }) => {
+                let (block, block_crc32c) = (*id, *crc32c);
+                let block_length = *block_length;
+                let slice =
+                    Slice { position: 0, block, block_length, block_crc32c, offset, length };
+                Ok((slice, Arc::clone(&claim)))
+            }
+            Err(error) => Err(VolumeError::Unavailable(error.to_string())),
+        };
+        // Who has gone away meanwhile leaves dead bytes in the pack.
+        drop(landed.send(answer));
+    }
+}
