@@ -1,0 +1,412 @@
+//! One client: a connection, a signature, and the S3 requests that workloads are made of.
+//!
+//! Every answer is checked here: its status, the number of its bytes, its ETag where there must be
+//! one. What is wrong ends the connection too, because what else it carries cannot be trusted.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, ETAG, HeaderName, HeaderValue, RANGE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use md5::{Digest as _, Md5};
+use time::OffsetDateTime;
+
+use crate::connection::Connection;
+use crate::sign::{Signable, Signer, UNSIGNED, encode_path, encode_query, sha256};
+use crate::target::Address;
+use crate::{Target, Trouble, xml};
+
+/// The longest answer that is read as text: a page of 1,000 keys of 1,024 bytes fits.
+const TEXT_BYTES_MAX: usize = 8 << 20;
+
+/// Keys of a page, and of a request that deletes.
+pub(crate) const PAGE_KEYS: usize = 1_000;
+
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+
+/// A body, and the hash that is signed in its place; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Payload {
+    pub(crate) bytes: Bytes,
+    hash: Arc<str>,
+}
+
+/// Keys to be deleted by one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Doomed {
+    payload: Payload,
+    md5: HeaderValue,
+    pub(crate) keys: u64,
+}
+
+/// A page of keys.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) keys: Vec<String>,
+    /// Where the next page begins.
+    pub(crate) next: Option<String>,
+}
+
+/// What is asked.
+struct Ask<'a> {
+    method: Method,
+    /// Below the bucket; empty for the bucket itself.
+    key: &'a str,
+    /// Percent-encoded and sorted.
+    query: &'a str,
+    payload: &'a Payload,
+    /// What is sent besides, unsigned.
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+/// A client of one target.
+pub(crate) struct Client {
+    address: Arc<Address>,
+    bucket: String,
+    region: String,
+    unsigned: bool,
+    signer: Signer,
+    connection: Option<Connection>,
+    nothing: Payload,
+}
+
+impl Payload {
+    pub(crate) fn new(bytes: Bytes, unsigned: bool) -> Self {
+        let hash = if unsigned { UNSIGNED.into() } else { sha256(&bytes).into() };
+        Self { bytes, hash }
+    }
+}
+
+impl Doomed {
+    pub(crate) fn new(keys: &[String], unsigned: bool) -> Self {
+        let mut text = String::from("<Delete><Quiet>true</Quiet>");
+        for key in keys {
+            text.push_str("<Object><Key>");
+            text.push_str(&xml::escape(key));
+            text.push_str("</Key></Object>");
+        }
+        text.push_str("</Delete>");
+        let md5 = HeaderValue::from_str(&STANDARD.encode(Md5::digest(&text)))
+            .expect("base64 fits a header");
+        let payload = Payload::new(text.into(), unsigned);
+        Self { payload, md5, keys: u64::try_from(keys.len()).unwrap_or(u64::MAX) }
+    }
+}
+
+impl Client {
+    /// A client that has not connected yet.
+    pub(crate) fn new(target: &Target, address: Arc<Address>) -> Result<Self, Trouble> {
+        let signer = Signer::new(target.credentials.clone(), &target.region, &address.host)?;
+        let nothing = Payload::new(Bytes::new(), false);
+        let (bucket, region) = (target.bucket.clone(), target.region.clone());
+        let unsigned = target.unsigned;
+        Ok(Self { address, bucket, region, unsigned, signer, connection: None, nothing })
+    }
+
+    /// Connects, so that the first request need not.
+    pub(crate) async fn connect(&mut self) -> Result<(), Trouble> {
+        self.connection = Some(Connection::open(&self.address).await?);
+        Ok(())
+    }
+
+    /// Makes the bucket unless it is there; returns whether it was made.
+    pub(crate) async fn make_bucket(&mut self) -> Result<bool, Trouble> {
+        let nothing = self.nothing.clone();
+        let look = Ask::new(Method::HEAD, "", &nothing);
+        match self.ask(&look, &[StatusCode::OK]).await {
+            Ok(_) => return Ok(false),
+            Err(Trouble::Answer { status: StatusCode::NOT_FOUND, .. }) => {}
+            Err(other) => return Err(other),
+        }
+        let place = match self.region.as_str() {
+            "us-east-1" => Bytes::new(),
+            region => format!(
+                "<CreateBucketConfiguration><LocationConstraint>{}</LocationConstraint>\
+                 </CreateBucketConfiguration>",
+                xml::escape(region)
+            )
+            .into(),
+        };
+        let payload = Payload::new(place, self.unsigned);
+        let answer = self.ask(&Ask::new(Method::PUT, "", &payload), &[StatusCode::OK]).await?;
+        self.drain(answer).await?;
+        Ok(true)
+    }
+
+    pub(crate) async fn put(&mut self, key: &str, payload: &Payload) -> Result<(), Trouble> {
+        self.put_to(key, "", payload).await.map(drop)
+    }
+
+    /// Writes an object or a part, and returns its ETag.
+    async fn put_to(
+        &mut self,
+        key: &str,
+        query: &str,
+        payload: &Payload,
+    ) -> Result<String, Trouble> {
+        let ask = Ask { query, ..Ask::new(Method::PUT, key, payload) };
+        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let etag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        self.drain(answer).await?;
+        etag.filter(|tag| !tag.is_empty()).ok_or_else(|| ask.content("was answered without ETag"))
+    }
+
+    /// Reads an object, or a range of it, and counts its bytes; compares them if told what with.
+    pub(crate) async fn get(
+        &mut self,
+        key: &str,
+        range: Option<(u64, u64)>,
+        bytes: u64,
+        content: Option<&Bytes>,
+    ) -> Result<(), Trouble> {
+        let nothing = self.nothing.clone();
+        let mut ask = Ask::new(Method::GET, key, &nothing);
+        let mut status = StatusCode::OK;
+        if let Some((first, last)) = range {
+            let value = HeaderValue::from_str(&format!("bytes={first}-{last}"))
+                .expect("numbers fit a header");
+            ask.header = Some((RANGE, value));
+            status = StatusCode::PARTIAL_CONTENT;
+        }
+        let answer = self.ask(&ask, &[status]).await?;
+        if !answer.headers().contains_key(ETAG) {
+            self.connection = None;
+            return Err(ask.content("was answered without ETag"));
+        }
+        let mut rest = content.map(|all| &all[..]);
+        let mut same = true;
+        let read = self.frames(&ask, answer, |frame| {
+            if let Some(expected) = &mut rest {
+                same &= expected.starts_with(frame);
+                *expected = expected.get(frame.len()..).unwrap_or_default();
+            }
+        });
+        let read = read.await?;
+        match (read == bytes, same) {
+            (false, _) => Err(ask.content(&format!("gave {read} bytes instead of {bytes}"))),
+            (true, false) => Err(ask.content("gave back other bytes than were written")),
+            (true, true) => Ok(()),
+        }
+    }
+
+    pub(crate) async fn head(&mut self, key: &str, bytes: u64) -> Result<(), Trouble> {
+        let nothing = self.nothing.clone();
+        let ask = Ask::new(Method::HEAD, key, &nothing);
+        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let length = answer.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
+        let told = length.and_then(|text| text.parse().ok());
+        if !answer.headers().contains_key(ETAG) {
+            return Err(ask.content("was answered without ETag"));
+        }
+        match told {
+            Some(told) if bytes == told => Ok(()),
+            other => Err(ask.content(&format!("tells of {other:?} bytes instead of {bytes}"))),
+        }
+    }
+
+    pub(crate) async fn delete(&mut self, key: &str) -> Result<(), Trouble> {
+        self.delete_at(key, "").await
+    }
+
+    async fn delete_at(&mut self, key: &str, query: &str) -> Result<(), Trouble> {
+        let nothing = self.nothing.clone();
+        let ask = Ask { query, ..Ask::new(Method::DELETE, key, &nothing) };
+        let answer = self.ask(&ask, &[StatusCode::NO_CONTENT, StatusCode::OK]).await?;
+        self.drain(answer).await
+    }
+
+    pub(crate) async fn delete_batch(&mut self, doomed: &Doomed) -> Result<(), Trouble> {
+        let header = Some((CONTENT_MD5, doomed.md5.clone()));
+        let ask = Ask { query: "delete=", header, ..Ask::new(Method::POST, "", &doomed.payload) };
+        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let text = self.text(&ask, answer).await?;
+        match xml::texts(&text, "Error").next() {
+            None => Ok(()),
+            Some(error) => Err(ask.content(&format!("did not delete all keys: {error}"))),
+        }
+    }
+
+    /// A page of the keys below a prefix; grouped by slashes if `by_folder`.
+    pub(crate) async fn list(
+        &mut self,
+        prefix: &str,
+        from: Option<&str>,
+        by_folder: bool,
+    ) -> Result<Page, Trouble> {
+        let token = from.map(|from| format!("continuation-token={}&", encode_query(from)));
+        let token = token.unwrap_or_default();
+        let delimiter = if by_folder { "delimiter=%2F&" } else { "" };
+        let prefix = encode_query(prefix);
+        let query = format!("{token}{delimiter}list-type=2&max-keys={PAGE_KEYS}&prefix={prefix}");
+        let nothing = self.nothing.clone();
+        let ask = Ask { query: &query, ..Ask::new(Method::GET, "", &nothing) };
+        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let text = self.text(&ask, answer).await?;
+        let keys = xml::texts(&text, "Key").map(str::to_owned).collect();
+        let more = xml::text(&text, "IsTruncated").is_some_and(|it| it == "true");
+        let next = xml::text(&text, "NextContinuationToken").filter(|_| more);
+        if more && next.is_none() {
+            return Err(ask.content("was answered with a page that has no next one"));
+        }
+        Ok(Page { keys, next })
+    }
+
+    /// Writes an object in parts; one that fails is given up on the other side too.
+    pub(crate) async fn multipart(&mut self, key: &str, parts: &[Payload]) -> Result<(), Trouble> {
+        let nothing = self.nothing.clone();
+        let ask = Ask { query: "uploads=", ..Ask::new(Method::POST, key, &nothing) };
+        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let text = self.text(&ask, answer).await?;
+        let upload = xml::text(&text, "UploadId");
+        let upload = upload.ok_or_else(|| ask.content("was answered without an UploadId"))?;
+        let upload = format!("uploadId={}", encode_query(&upload));
+        let done = self.upload(key, &upload, parts).await;
+        if done.is_err() {
+            // What went wrong is told already; that nothing is left behind is only tried.
+            let _given_up = self.delete_at(key, &upload).await;
+        }
+        done
+    }
+
+    async fn upload(&mut self, key: &str, upload: &str, parts: &[Payload]) -> Result<(), Trouble> {
+        let mut list = String::from("<CompleteMultipartUpload>");
+        for (number, part) in (1..).zip(parts) {
+            let etag = self.put_to(key, &format!("partNumber={number}&{upload}"), part).await?;
+            let etag = xml::escape(&etag);
+            let part = format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>");
+            list.push_str(&part);
+        }
+        list.push_str("</CompleteMultipartUpload>");
+        let payload = Payload::new(list.into(), self.unsigned);
+        let ask = Ask { query: upload, ..Ask::new(Method::POST, key, &payload) };
+        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let text = self.text(&ask, answer).await?;
+        match xml::text(&text, "ETag") {
+            Some(_) => Ok(()),
+            // A status of 200 may be sent before the outcome is known.
+            None => Err(ask.content(&format!("was answered {}", said(&text)))),
+        }
+    }
+
+    /// Sends a request, and checks the status of its answer.
+    async fn ask(
+        &mut self,
+        ask: &Ask<'_>,
+        good: &[StatusCode],
+    ) -> Result<Response<Incoming>, Trouble> {
+        let request = self.request(ask)?;
+        let mut connection = self.open().await?;
+        let answer = connection.send(request).await;
+        let answer = answer.map_err(|source| Trouble::Broken { request: ask.name(), source })?;
+        self.connection = Some(connection);
+        let status = answer.status();
+        if good.contains(&status) {
+            return Ok(answer);
+        }
+        let text = self.text(ask, answer).await.unwrap_or_default();
+        Err(Trouble::Answer { request: ask.name(), status, said: said(&text) })
+    }
+
+    /// The connection that is open and idle, or another one.
+    async fn open(&mut self) -> Result<Connection, Trouble> {
+        if let Some(mut open) = self.connection.take()
+            && open.ready().await.is_ok()
+            && !open.is_closed()
+        {
+            return Ok(open);
+        }
+        Connection::open(&self.address).await
+    }
+
+    fn request(&mut self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, Trouble> {
+        let bad = || Trouble::Endpoint(format!("{}/{}", self.address.host, self.bucket));
+        let path = match ask.key {
+            "" => encode_path(&format!("/{}", self.bucket)),
+            key => encode_path(&format!("/{}/{key}", self.bucket)),
+        };
+        let Ask { method, query, payload, .. } = ask;
+        let signable =
+            Signable { method: method.as_str(), path: &path, query, content: &payload.hash };
+        let mut headers = self.signer.headers(signable, OffsetDateTime::now_utc())?;
+        if let Some((name, value)) = &ask.header {
+            headers.insert(name, value.clone());
+        }
+        if matches!(*method, Method::PUT | Method::POST) {
+            headers.insert(CONTENT_LENGTH, payload.bytes.len().into());
+        }
+        let place = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let mut request = Request::new(Full::new(payload.bytes.clone()));
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = place.parse().map_err(|_| bad())?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// Reads the rest of an answer of which nothing is wanted.
+    async fn drain(&mut self, answer: Response<Incoming>) -> Result<(), Trouble> {
+        let nothing = self.nothing.clone();
+        let ask = Ask::new(Method::GET, "", &nothing);
+        self.frames(&ask, answer, |_| ()).await.map(drop)
+    }
+
+    async fn text(&mut self, ask: &Ask<'_>, answer: Response<Incoming>) -> Result<String, Trouble> {
+        let mut all = Vec::new();
+        let take = |frame: &[u8]| {
+            let room = TEXT_BYTES_MAX.saturating_sub(all.len());
+            all.extend_from_slice(frame.get(..room).unwrap_or(frame));
+        };
+        self.frames(ask, answer, take).await?;
+        String::from_utf8(all).map_err(|_| ask.content("was answered in something else than UTF-8"))
+    }
+
+    /// Passes on a body frame by frame, and returns its length.
+    async fn frames(
+        &mut self,
+        ask: &Ask<'_>,
+        answer: Response<Incoming>,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<u64, Trouble> {
+        let mut body = answer.into_body();
+        let mut read = 0;
+        let Some(mut connection) = self.connection.take() else { return Ok(read) };
+        loop {
+            let frame = connection.next(&mut body).await;
+            match frame.map_err(|source| Trouble::Broken { request: ask.name(), source })? {
+                None => break,
+                Some(frame) => {
+                    read += u64::try_from(frame.len()).unwrap_or(u64::MAX);
+                    each(&frame);
+                }
+            }
+        }
+        self.connection = Some(connection);
+        Ok(read)
+    }
+}
+
+impl<'a> Ask<'a> {
+    fn new(method: Method, key: &'a str, payload: &'a Payload) -> Self {
+        Self { method, key, query: "", payload, header: None }
+    }
+
+    /// As errors name it.
+    fn name(&self) -> String {
+        let mark = if self.query.is_empty() { "" } else { "?" };
+        format!("{} /{}{mark}{}", self.method, self.key, self.query)
+    }
+
+    fn content(&self, wrong: &str) -> Trouble {
+        Trouble::Content { request: self.name(), wrong: wrong.to_owned() }
+    }
+}
+
+/// What an error says of itself, behind a colon.
+fn said(text: &str) -> String {
+    let parts = ["Code", "Message"].map(|name| xml::text(text, name));
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) }
+}

@@ -1,0 +1,114 @@
+//! One connection to an endpoint, driven by whoever uses it.
+//!
+//! There is no task beside the client's own: a request and its connection are polled together, so
+//! that no switch between tasks is paid for.
+
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::Trouble;
+use crate::target::Address;
+
+/// The most that is read at a time; a larger buffer leaves the processor's cache.
+const READ_BYTES_MAX: usize = 256 << 10;
+
+type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+
+/// An open connection, for one request after the other.
+pub(crate) struct Connection {
+    requests: SendRequest<Full<Bytes>>,
+    driver: Option<Driver>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: &Address) -> Result<Self, Trouble> {
+        let wrong = |source| Trouble::Connect { address: address.socket.clone(), source };
+        let stream = TcpStream::connect(&address.socket).await.map_err(wrong)?;
+        stream.set_nodelay(true).map_err(wrong)?;
+        match &address.tls {
+            None => Self::over(stream, address).await,
+            Some((connector, name)) => {
+                let stream = connector.connect(name.clone(), stream).await.map_err(wrong)?;
+                Self::over(stream, address).await
+            }
+        }
+    }
+
+    async fn over<S>(stream: S, address: &Address) -> Result<Self, Trouble>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (requests, driver) = http1::Builder::new()
+            .max_buf_size(READ_BYTES_MAX)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Trouble::Connect {
+                address: address.socket.clone(),
+                source: std::io::Error::other(error),
+            })?;
+        Ok(Self { requests, driver: Some(Box::pin(driver)) })
+    }
+
+    /// Whether the endpoint will answer no more requests here.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.driver.is_none() || self.requests.is_closed()
+    }
+
+    /// Waits until the connection has finished with what came before.
+    pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
+        let Self { requests, driver } = self;
+        drive(driver, requests.ready()).await
+    }
+
+    /// Sends a request whole, and waits for the head of its answer.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> hyper::Result<Response<Incoming>> {
+        let Self { requests, driver } = self;
+        drive(driver, requests.send_request(request)).await
+    }
+
+    /// The next bytes of an answer; `None` at its end.
+    pub(crate) async fn next(&mut self, body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
+        loop {
+            match drive(&mut self.driver, body.frame()).await {
+                None => return Ok(None),
+                Some(frame) => {
+                    if let Ok(bytes) = frame?.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits for something that only happens while the connection is polled.
+async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
+    let mut wanted = pin!(wanted);
+    std::future::poll_fn(|context| {
+        // First what is wanted, so that the connection sees the wish; then once more, because what
+        // the connection has just read would otherwise be seen a turn later.
+        if let Poll::Ready(done) = wanted.as_mut().poll(context) {
+            return Poll::Ready(done);
+        }
+        if let Some(running) = driver
+            && running.as_mut().poll(context).is_ready()
+        {
+            // How it ended, the request that it broke is told.
+            *driver = None;
+        }
+        wanted.as_mut().poll(context)
+    })
+    .await
+}

@@ -1,0 +1,434 @@
+//! Rounds of a workload against one target.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use crate::client::{Client, Doomed, PAGE_KEYS, Payload};
+use crate::keys::{Keys, Written};
+use crate::steps::{Job, Pool, Turn, Work};
+use crate::target::Address;
+use crate::workload::PART_BYTES_MIN;
+use crate::{Gauge, Round, Target, Trouble, Verb, Workload};
+
+/// How long after its end a round waits for answers.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How long preparing may take.
+const PREPARING: Duration = Duration::from_hours(1);
+
+/// How long a client rests after an error, so that a refusal is not answered by a storm.
+const REST: Duration = Duration::from_millis(50);
+
+/// Errors in a row after which a client gives up.
+const ERRORS_MAX: u32 = 50;
+
+/// Clients that prepare.
+const PREPARERS: usize = 16;
+
+/// Loads one target, round by round, below one prefix.
+pub struct Runner {
+    target: Target,
+    address: Arc<Address>,
+    threads: usize,
+    seed: u64,
+    prefix: String,
+    keys: Keys,
+    rounds: u32,
+    /// What PUT rounds wrote and no DELETE round has taken.
+    written: Vec<Written>,
+    /// How many of those, by size, were read once.
+    read: BTreeMap<u64, usize>,
+    /// What was filled in.
+    filled: BTreeSet<(Verb, u64)>,
+    pools: BTreeMap<u64, Vec<Pool>>,
+    payloads: BTreeMap<u64, Payload>,
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+/// What the clients of a thread leave.
+struct Left {
+    round: Round,
+    /// Of each client: its number, the steps that it tried, its objects.
+    clients: Vec<(usize, u64, Pool)>,
+}
+
+impl Runner {
+    /// Settles how `target` is reached, without reaching for it yet. All keys begin with `prefix`,
+    /// which ends in a slash; contents and order follow from `seed`. More than one thread only
+    /// pays where the endpoint is on another machine.
+    ///
+    /// # Errors
+    ///
+    /// If the target's endpoint, credentials or certificates cannot be used.
+    pub fn new(target: &Target, prefix: &str, seed: u64, threads: usize) -> Result<Self, Trouble> {
+        let address = Arc::new(target.address()?);
+        Client::new(target, Arc::clone(&address))?;
+        Ok(Self {
+            target: target.clone(),
+            address,
+            threads: threads.max(1),
+            seed,
+            prefix: prefix.to_owned(),
+            keys: Keys::below(prefix),
+            rounds: 0,
+            written: Vec::new(),
+            read: BTreeMap::new(),
+            filled: BTreeSet::new(),
+            pools: BTreeMap::new(),
+            payloads: BTreeMap::new(),
+        })
+    }
+
+    /// Goes on with the same objects at another endpoint that serves the same bucket.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint cannot be used.
+    pub fn move_to(&mut self, endpoint: &str) -> Result<(), Trouble> {
+        endpoint.clone_into(&mut self.target.endpoint);
+        self.address = Arc::new(self.target.address()?);
+        Ok(())
+    }
+
+    /// Makes the bucket unless it is there; returns whether it was made.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint cannot be reached, or refuses.
+    pub fn make_bucket(&self) -> Result<bool, Trouble> {
+        let mut client = self.client()?;
+        runtime()?.block_on(client.make_bucket())
+    }
+
+    /// How many objects of a size PUT rounds wrote that no round has read once or deleted.
+    pub fn unread(&self, object_bytes: u64) -> usize {
+        let all = self.written.iter().filter(|it| it.object_bytes == object_bytes);
+        let all: u64 = all.flat_map(|it| &it.counts).sum();
+        let read = self.read.get(&object_bytes).copied().unwrap_or(0);
+        usize::try_from(all).unwrap_or(usize::MAX).saturating_sub(read)
+    }
+
+    /// Writes what the next round of a workload works on; what is read is read and compared with
+    /// what was written, twice, so that a cache may keep it.
+    ///
+    /// # Errors
+    ///
+    /// If anything that is needed could not be written, or did not come back as it was.
+    pub fn prepare(&mut self, workload: &Workload, gauge: &Arc<Gauge>) -> Result<(), Trouble> {
+        let Workload { verb, object_bytes: bytes, clients, .. } = *workload;
+        let count = workload.objects;
+        match verb {
+            Verb::Get if workload.once.is_some() => {}
+            Verb::Get | Verb::Head | Verb::Range => {
+                let keys: Vec<_> = (0..count).map(|it| self.keys.read(bytes, it)).collect();
+                // The same objects serve all that read.
+                if self.filled.insert((Verb::Get, bytes)) {
+                    self.fill(bytes, keys.clone(), gauge)?;
+                    self.compare(bytes, &keys, gauge)?;
+                }
+            }
+            Verb::List if self.filled.insert((verb, bytes)) => {
+                let keys = (0..count).map(|it| self.keys.listed(bytes, it)).collect();
+                self.fill(bytes, keys, gauge)?;
+            }
+            Verb::Delete | Verb::DeleteBatch if self.written_of(bytes).is_none() => {
+                let put = Workload::new(Verb::Put, bytes, clients, workload.time);
+                fine(self.round(&put, gauge)?)?;
+            }
+            Verb::Mixed if !self.pools.contains_key(&bytes) => {
+                let numbers = 0..u64::try_from(count).unwrap_or(u64::MAX);
+                let of = |id: usize| numbers.clone().map(move |number| (id, number));
+                let all = (0..clients).flat_map(of);
+                let keys = all.map(|(id, number)| self.keys.mixed(bytes, id, number)).collect();
+                self.fill(bytes, keys, gauge)?;
+                self.pools.insert(bytes, vec![Pool::of(numbers); clients]);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Lets the clients work, and returns what they did; [`Runner::prepare`] goes before it.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint cannot be reached at all or hangs, or there is nothing to work on. Requests
+    /// that fail are counted in the round instead.
+    pub fn round(&mut self, workload: &Workload, gauge: &Arc<Gauge>) -> Result<Round, Trouble> {
+        let Workload { verb, object_bytes: bytes, clients, time, .. } = *workload;
+        let round = self.rounds;
+        self.rounds += 1;
+        let work = self.work(workload, round)?;
+        let left = self.run(work, clients, time, gauge)?;
+        match verb {
+            Verb::Put => {
+                let mut counts = vec![0; clients];
+                left.clients.iter().for_each(|(id, tried, _)| counts[*id] = *tried);
+                self.written.push(Written { object_bytes: bytes, round, counts });
+            }
+            Verb::Mixed => {
+                let mut pools = vec![Pool::default(); clients];
+                left.clients.into_iter().for_each(|(id, _, pool)| pools[id] = pool);
+                self.pools.insert(bytes, pools);
+            }
+            _ => {}
+        }
+        Ok(left.round)
+    }
+
+    /// Deletes everything below the prefix; returns how many objects that were.
+    ///
+    /// # Errors
+    ///
+    /// If something cannot be listed or deleted.
+    pub fn clean(&mut self) -> Result<u64, Trouble> {
+        let mut client = self.client()?;
+        let (prefix, unsigned) = (self.prefix.clone(), self.target.unsigned);
+        let (mut deleted, mut next) = (0, None::<String>);
+        runtime()?.block_on(async {
+            loop {
+                let page = client.list(&prefix, next.as_deref(), false).await?;
+                if !page.keys.is_empty() {
+                    let doomed = Doomed::new(&page.keys, unsigned);
+                    client.delete_batch(&doomed).await?;
+                    deleted += doomed.keys;
+                }
+                next = page.next;
+                if next.is_none() {
+                    return Ok(deleted);
+                }
+            }
+        })
+    }
+
+    /// What the clients of a round share.
+    fn work(&mut self, workload: &Workload, round: u32) -> Result<Work, Trouble> {
+        let Workload { verb, object_bytes: bytes, objects, .. } = *workload;
+        let next = AtomicUsize::new(0);
+        let read = || (0..objects).map(|it| self.keys.read(bytes, it)).collect();
+        Ok(match verb {
+            Verb::Put => Work::Put { payload: self.payload(bytes), round },
+            Verb::Get => match workload.once {
+                Some(count) => {
+                    let keys = self.take_unread(bytes, count)?;
+                    Work::GetOnce { bytes, keys, next, content: None }
+                }
+                None => Work::Get { bytes, keys: read() },
+            },
+            Verb::Head => Work::Head { bytes, keys: read() },
+            Verb::Range => Work::Range { bytes, range: workload.range_bytes, keys: read() },
+            Verb::List => Work::List { prefix: self.keys.listing(bytes), count: objects },
+            Verb::Delete => Work::Delete { keys: self.take_written(bytes)?, next },
+            Verb::DeleteBatch => {
+                let keys = self.take_written(bytes)?;
+                let batches = keys.chunks(PAGE_KEYS);
+                let batches = batches.map(|keys| Doomed::new(keys, self.target.unsigned));
+                Work::DeleteBatch { batches: batches.collect(), next }
+            }
+            Verb::Mixed => {
+                let pools = self.pools.remove(&bytes).unwrap_or_default();
+                Work::Mixed { bytes, payload: self.payload(bytes), pools: Mutex::new(pools) }
+            }
+            Verb::Multipart => {
+                let all = self.payload(bytes).bytes;
+                let part = usize::try_from(workload.part_bytes.max(PART_BYTES_MIN));
+                let part = part.unwrap_or(usize::MAX);
+                let slices = all.chunks(part).map(|slice| all.slice_ref(slice));
+                let parts = slices.map(|slice| Payload::new(slice, self.target.unsigned));
+                Work::Multipart { bytes, parts: parts.collect(), round }
+            }
+        })
+    }
+
+    /// The objects of the latest PUT round of a size.
+    fn written_of(&self, bytes: u64) -> Option<usize> {
+        self.written.iter().rposition(|it| it.object_bytes == bytes)
+    }
+
+    fn take_written(&mut self, bytes: u64) -> Result<Vec<String>, Trouble> {
+        let place = self.written_of(bytes);
+        let place = place.ok_or(Trouble::Nothing("nothing was written that could be deleted"))?;
+        Ok(self.keys.all(&self.written.remove(place)))
+    }
+
+    fn take_unread(&mut self, bytes: u64, count: usize) -> Result<Vec<String>, Trouble> {
+        let read = self.read.entry(bytes).or_default();
+        let all = self.written.iter().filter(|it| it.object_bytes == bytes);
+        let all = all.flat_map(|it| self.keys.all(it));
+        let keys: Vec<String> = all.skip(*read).take(count).collect();
+        *read += keys.len();
+        if keys.is_empty() {
+            return Err(Trouble::Nothing("nothing was written that was not yet read"));
+        }
+        Ok(keys)
+    }
+
+    /// Random bytes, the same for all objects of a size.
+    fn payload(&mut self, bytes: u64) -> Payload {
+        let (seed, unsigned) = (self.seed, self.target.unsigned);
+        let made = self.payloads.entry(bytes).or_insert_with(|| {
+            let mut content = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+            SmallRng::seed_from_u64(seed ^ bytes).fill_bytes(&mut content);
+            Payload::new(content.into(), unsigned)
+        });
+        made.clone()
+    }
+
+    fn fill(&mut self, bytes: u64, keys: Vec<String>, gauge: &Arc<Gauge>) -> Result<(), Trouble> {
+        let work = Work::Fill { payload: self.payload(bytes), keys, next: AtomicUsize::new(0) };
+        fine(self.run(work, PREPARERS, PREPARING, gauge)?.round)
+    }
+
+    fn compare(&mut self, bytes: u64, keys: &[String], gauge: &Arc<Gauge>) -> Result<(), Trouble> {
+        for _ in 0..2 {
+            let (keys, next) = (keys.to_vec(), AtomicUsize::new(0));
+            let content = Some(self.payload(bytes).bytes);
+            let work = Work::GetOnce { bytes, keys, next, content };
+            fine(self.run(work, PREPARERS, PREPARING, gauge)?.round)?;
+        }
+        Ok(())
+    }
+
+    fn client(&self) -> Result<Client, Trouble> {
+        Client::new(&self.target, Arc::clone(&self.address))
+    }
+
+    /// Lets clients work on threads until the time is over or nothing is left to do.
+    fn run(
+        &self,
+        work: Work,
+        clients: usize,
+        time: Duration,
+        gauge: &Arc<Gauge>,
+    ) -> Result<Left, Trouble> {
+        // Each round draws other numbers, the same in each run.
+        let seed = self.seed.wrapping_add(u64::from(self.rounds));
+        let job = Arc::new(Job { keys: self.keys.clone(), seed, work });
+        let threads = self.threads.min(clients.max(1));
+        let ready = Arc::new(Barrier::new(threads));
+        let share = |thread: usize| clients * thread / threads..clients * (thread + 1) / threads;
+        let results: Vec<Result<Left, Trouble>> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..threads)
+                .map(|thread| {
+                    let (job, ready) = (Arc::clone(&job), Arc::clone(&ready));
+                    let ids = share(thread);
+                    scope.spawn(move || self.one_thread(&job, ids, time, gauge, &ready))
+                })
+                .collect();
+            let ended = started.into_iter().map(|it| it.join().expect("a client does not panic"));
+            ended.collect()
+        });
+        let mut all = Left { round: Round::empty(), clients: Vec::new() };
+        for left in results {
+            let left = left?;
+            all.round.merge(left.round);
+            all.clients.extend(left.clients);
+        }
+        if gauge.is_stopped() {
+            return Err(Trouble::Stopped);
+        }
+        Ok(all)
+    }
+
+    fn one_thread(
+        &self,
+        job: &Arc<Job>,
+        ids: Range<usize>,
+        time: Duration,
+        gauge: &Arc<Gauge>,
+        ready: &Barrier,
+    ) -> Result<Left, Trouble> {
+        let connected = runtime().and_then(|runtime| {
+            let mut clients = Vec::new();
+            for id in ids {
+                let mut client = self.client()?;
+                runtime.block_on(client.connect())?;
+                clients.push((client, Turn::new(Arc::clone(job), id), id));
+            }
+            Ok((runtime, clients))
+        });
+        // Whoever could not connect must not keep the others waiting.
+        ready.wait();
+        let (runtime, clients) = connected?;
+        let begin = Instant::now();
+        runtime.block_on(async {
+            let mut running = JoinSet::new();
+            for (client, turn, id) in clients {
+                let gauge = Arc::clone(gauge);
+                running.spawn(work(client, turn, id, begin, time, gauge));
+            }
+            let all = tokio::time::timeout(time + PATIENCE, running.join_all()).await;
+            let all = all.map_err(|_| Trouble::Stalled((time + PATIENCE).as_secs()))?;
+            let mut left = Left { round: Round::empty(), clients: Vec::new() };
+            for (round, client) in all {
+                left.round.merge(round);
+                left.clients.push(client);
+            }
+            left.round.took = begin.elapsed();
+            Ok(left)
+        })
+    }
+}
+
+/// One client's round.
+async fn work(
+    mut client: Client,
+    mut turn: Turn,
+    id: usize,
+    begin: Instant,
+    time: Duration,
+    gauge: Arc<Gauge>,
+) -> (Round, (usize, u64, Pool)) {
+    let mut round = Round::empty();
+    let mut errors_in_a_row = 0;
+    let mut since = begin;
+    while since.duration_since(begin) < time && !gauge.is_stopped() {
+        let Some(done) = turn.step(&mut client).await else { break };
+        let now = Instant::now();
+        match done {
+            Ok(done) => {
+                round.add(done.units, done.bytes, now.duration_since(since));
+                gauge.add(done.units, done.bytes);
+                errors_in_a_row = 0;
+            }
+            Err(trouble) => {
+                round.add_error(trouble.to_string());
+                gauge.add_error();
+                errors_in_a_row += 1;
+                if errors_in_a_row >= ERRORS_MAX {
+                    break;
+                }
+                tokio::time::sleep(REST).await;
+            }
+        }
+        since = Instant::now();
+    }
+    (round, (id, turn.tried, turn.pool))
+}
+
+/// A runtime of one thread.
+fn runtime() -> Result<Runtime, Trouble> {
+    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    made.map_err(|source| Trouble::System { doing: "start a runtime".to_owned(), source })
+}
+
+/// What prepares must not fail.
+fn fine(round: Round) -> Result<(), Trouble> {
+    match round.samples.into_iter().next() {
+        None => Ok(()),
+        Some(wrong) => Err(Trouble::Preparing(wrong)),
+    }
+}

@@ -1,0 +1,254 @@
+//! One step of each workload: the requests that are timed as one.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::Trouble;
+use crate::client::{Client, Doomed, PAGE_KEYS, Payload};
+use crate::keys::Keys;
+
+/// Shares of the mixed load in percent: up to the first number it reads, and so on.
+const MIXED_GET: u32 = 45;
+const MIXED_HEAD: u32 = MIXED_GET + 30;
+const MIXED_PUT: u32 = MIXED_HEAD + 15;
+
+/// What all clients of a round do.
+pub(crate) struct Job {
+    pub(crate) keys: Keys,
+    pub(crate) seed: u64,
+    pub(crate) work: Work,
+}
+
+pub(crate) enum Work {
+    /// New objects, until the time is over.
+    Put {
+        payload: Payload,
+        round: u32,
+    },
+    /// These objects, each once.
+    Fill {
+        payload: Payload,
+        keys: Vec<String>,
+        next: AtomicUsize,
+    },
+    /// These objects at random.
+    Get {
+        bytes: u64,
+        keys: Vec<String>,
+    },
+    /// These objects, each once; compared with what was written, if that is given.
+    GetOnce {
+        bytes: u64,
+        keys: Vec<String>,
+        next: AtomicUsize,
+        content: Option<Bytes>,
+    },
+    Head {
+        bytes: u64,
+        keys: Vec<String>,
+    },
+    List {
+        prefix: String,
+        count: usize,
+    },
+    Delete {
+        keys: Vec<String>,
+        next: AtomicUsize,
+    },
+    DeleteBatch {
+        batches: Vec<Doomed>,
+        next: AtomicUsize,
+    },
+    Mixed {
+        bytes: u64,
+        payload: Payload,
+        pools: Mutex<Vec<Pool>>,
+    },
+    Multipart {
+        bytes: u64,
+        parts: Vec<Payload>,
+        round: u32,
+    },
+    Range {
+        bytes: u64,
+        range: u64,
+        keys: Vec<String>,
+    },
+}
+
+/// The objects of one client of the mixed load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pool {
+    pub(crate) live: Vec<u64>,
+    pub(crate) next: u64,
+}
+
+impl Pool {
+    pub(crate) fn of(numbers: Range<u64>) -> Self {
+        Self { next: numbers.end, live: numbers.collect() }
+    }
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) units: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Where one client stands.
+pub(crate) struct Turn {
+    job: Arc<Job>,
+    id: usize,
+    random: SmallRng,
+    /// Steps that were tried.
+    pub(crate) tried: u64,
+    /// Where a listing goes on, and how many keys it has had.
+    page: Option<String>,
+    listed: usize,
+    pub(crate) pool: Pool,
+}
+
+impl Turn {
+    pub(crate) fn new(job: Arc<Job>, id: usize) -> Self {
+        // Clients must differ, and each must do the same in every run.
+        let seed = job.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(id as u64);
+        let random = SmallRng::seed_from_u64(seed);
+        let pool = match &job.work {
+            Work::Mixed { pools, .. } => {
+                let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
+                pools.get_mut(id).map(std::mem::take).unwrap_or_default()
+            }
+            _ => Pool::default(),
+        };
+        Self { job, id, random, tried: 0, page: None, listed: 0, pool }
+    }
+
+    /// The next step; `None` when nothing is left to do.
+    pub(crate) async fn step(&mut self, client: &mut Client) -> Option<Result<Done, Trouble>> {
+        let job = Arc::clone(&self.job);
+        let number = self.tried;
+        let one = |bytes: u64| move |()| Done { units: 1, bytes };
+        let done = match &job.work {
+            Work::Put { payload, round } => {
+                let bytes = length(payload);
+                let key = job.keys.written(bytes, *round, self.id, number);
+                client.put(&key, payload).await.map(one(bytes))
+            }
+            Work::Fill { payload, keys, next } => {
+                let key = take(keys, next)?;
+                client.put(key, payload).await.map(one(length(payload)))
+            }
+            Work::Get { bytes, keys } => {
+                let key = self.pick(keys)?;
+                client.get(key, None, *bytes, None).await.map(one(*bytes))
+            }
+            Work::GetOnce { bytes, keys, next, content } => {
+                let key = take(keys, next)?;
+                client.get(key, None, *bytes, content.as_ref()).await.map(one(*bytes))
+            }
+            Work::Head { bytes, keys } => {
+                let key = self.pick(keys)?;
+                client.head(key, *bytes).await.map(one(0))
+            }
+            Work::List { prefix, count } => self.page(client, prefix, *count).await,
+            Work::Delete { keys, next } => {
+                let key = take(keys, next)?;
+                client.delete(key).await.map(one(0))
+            }
+            Work::DeleteBatch { batches, next } => {
+                let batch = take(batches, next)?;
+                let done = Done { units: batch.keys, bytes: 0 };
+                client.delete_batch(batch).await.map(|()| done)
+            }
+            Work::Mixed { bytes, payload, .. } => {
+                self.mixed(client, &job.keys, *bytes, payload).await
+            }
+            Work::Multipart { bytes, parts, round } => {
+                let key = job.keys.parted(*bytes, *round, self.id, number);
+                client.multipart(&key, parts).await.map(one(*bytes))
+            }
+            Work::Range { bytes, range, keys } => {
+                let key = self.pick(keys)?;
+                let range = (*range).min(*bytes).max(1);
+                let first = self.random.random_range(0..=bytes.saturating_sub(range));
+                let last = first + range - 1;
+                client.get(key, Some((first, last)), range, None).await.map(one(range))
+            }
+        };
+        self.tried += 1;
+        Some(done)
+    }
+
+    fn pick<'a>(&mut self, keys: &'a [String]) -> Option<&'a String> {
+        let count = keys.len();
+        if count == 0 { None } else { keys.get(self.random.random_range(0..count)) }
+    }
+
+    /// One page; at the last one, all keys must have come.
+    async fn page(
+        &mut self,
+        client: &mut Client,
+        prefix: &str,
+        count: usize,
+    ) -> Result<Done, Trouble> {
+        let from = self.page.take();
+        let page = client.list(prefix, from.as_deref(), true).await?;
+        let keys = page.keys.len();
+        self.listed = if from.is_some() { self.listed + keys } else { keys };
+        self.page = page.next;
+        let listed = self.listed;
+        if self.page.is_none() && listed != count || keys > PAGE_KEYS {
+            let wrong = format!("gave {listed} keys instead of {count}");
+            return Err(Trouble::Content { request: format!("LIST {prefix}"), wrong });
+        }
+        Ok(Done { units: u64::try_from(keys).unwrap_or(u64::MAX), bytes: 0 })
+    }
+
+    async fn mixed(
+        &mut self,
+        client: &mut Client,
+        keys: &Keys,
+        bytes: u64,
+        payload: &Payload,
+    ) -> Result<Done, Trouble> {
+        let count = self.pool.live.len();
+        let dice = self.random.random_range(0..100);
+        // A client without objects writes one first.
+        let place = if count == 0 { 0 } else { self.random.random_range(0..count) };
+        let live = self.pool.live.get(place).copied();
+        let (Some(number), true) = (live, !(MIXED_HEAD..MIXED_PUT).contains(&dice)) else {
+            let number = self.pool.next;
+            self.pool.next += 1;
+            client.put(&keys.mixed(bytes, self.id, number), payload).await?;
+            self.pool.live.push(number);
+            return Ok(Done { units: 1, bytes });
+        };
+        let key = keys.mixed(bytes, self.id, number);
+        if dice < MIXED_GET {
+            client.get(&key, None, bytes, None).await?;
+            return Ok(Done { units: 1, bytes });
+        }
+        if dice < MIXED_HEAD {
+            client.head(&key, bytes).await?;
+        } else {
+            self.pool.live.swap_remove(place);
+            client.delete(&key).await?;
+        }
+        Ok(Done { units: 1, bytes: 0 })
+    }
+}
+
+/// The next of a list that all clients share.
+fn take<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<&'a T> {
+    all.get(next.fetch_add(1, Ordering::Relaxed))
+}
+
+fn length(payload: &Payload) -> u64 {
+    u64::try_from(payload.bytes.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,85 @@
+//! What is loaded: an endpoint, a bucket, and who asks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
+use url::Url;
+
+use crate::{Credentials, Trouble};
+
+/// An S3 bucket under load.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// `http://HOST:PORT` or `https://HOST`.
+    pub endpoint: String,
+    /// The bucket, always named in the path.
+    pub bucket: String,
+    /// The region that signatures name.
+    pub region: String,
+    /// Who asks.
+    pub credentials: Credentials,
+    /// Certificates in PEM to trust besides those that this machine trusts.
+    pub authority: Option<PathBuf>,
+    /// Whether bodies go unsigned, as `UNSIGNED-PAYLOAD`.
+    pub unsigned: bool,
+}
+
+/// How connections are made, settled once for all clients.
+#[derive(Clone)]
+pub(crate) struct Address {
+    /// Host and port to connect to.
+    pub(crate) socket: String,
+    /// As in the `Host` header.
+    pub(crate) host: String,
+    pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl Target {
+    pub(crate) fn address(&self) -> Result<Address, Trouble> {
+        let bad = || Trouble::Endpoint(self.endpoint.clone());
+        let url = Url::parse(&self.endpoint).map_err(|_| bad())?;
+        let bare = url.path() == "/" && url.query().is_none() && url.username().is_empty();
+        let name = url.host_str().filter(|_| bare).ok_or_else(bad)?;
+        let port = url.port_or_known_default().ok_or_else(bad)?;
+        let host = url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+        let tls = match url.scheme() {
+            "http" => None,
+            "https" => {
+                let bare = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let server = ServerName::try_from(bare).map_err(|_| bad())?;
+                Some((TlsConnector::from(Arc::new(self.trusting()?)), server))
+            }
+            _ => return Err(bad()),
+        };
+        Ok(Address { socket: format!("{name}:{port}"), host, tls })
+    }
+
+    fn trusting(&self) -> Result<ClientConfig, Trouble> {
+        let bad = |wrong: String| Trouble::Certificates(wrong);
+        let mut roots = RootCertStore::empty();
+        // A machine without certificates of its own still may trust the one that it is given.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if let Some(file) = &self.authority {
+            let chain = CertificateDer::pem_file_iter(file)
+                .map_err(|error| bad(format!("{}: {error}", file.display())))?;
+            for certificate in chain {
+                let certificate = certificate.map_err(|error| bad(error.to_string()))?;
+                roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+            }
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| bad(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests;

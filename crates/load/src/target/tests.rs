@@ -1,0 +1,41 @@
+use super::*;
+
+fn target(endpoint: &str) -> Target {
+    Target {
+        endpoint: endpoint.to_owned(),
+        bucket: "b".to_owned(),
+        region: "us-east-1".to_owned(),
+        credentials: Credentials {
+            access_key: "a".to_owned(),
+            secret_key: "s".to_owned(),
+            session_token: None,
+        },
+        authority: None,
+        unsigned: false,
+    }
+}
+
+#[test]
+fn a_host_is_sent_with_its_port_unless_the_scheme_says_it() {
+    let address = |endpoint| target(endpoint).address().expect("an endpoint");
+    assert_eq!(address("http://127.0.0.1:9000").host, "127.0.0.1:9000");
+    assert_eq!(address("http://127.0.0.1:9000/").socket, "127.0.0.1:9000");
+    assert_eq!(address("https://s3.example").host, "s3.example");
+    assert_eq!(address("https://s3.example").socket, "s3.example:443");
+    assert!(address("https://s3.example").tls.is_some());
+}
+
+#[test]
+fn what_is_no_endpoint_is_refused() {
+    for endpoint in ["", "s3.example", "ftp://h", "http://h/path", "http://u@h", "http://h/?q"] {
+        let found = target(endpoint).address();
+        assert!(matches!(found, Err(Trouble::Endpoint(_))), "{endpoint:?}");
+    }
+}
+
+#[test]
+fn certificates_that_are_not_there_are_an_error() {
+    let mut target = target("https://h");
+    target.authority = Some("/nowhere/at/all.pem".into());
+    assert!(matches!(target.address(), Err(Trouble::Certificates(_))));
+}

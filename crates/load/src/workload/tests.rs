@@ -1,0 +1,22 @@
+use super::*;
+
+#[test]
+fn every_verb_is_found_by_its_name() {
+    for verb in Verb::ALL {
+        assert_eq!(verb.name().parse(), Ok(verb));
+    }
+    let refused = "puts".parse::<Verb>().expect_err("no such verb");
+    assert!(refused.contains("delete-batch"), "{refused}");
+}
+
+#[test]
+fn what_is_read_warm_fits_any_cache() {
+    let of = |bytes| Workload::new(Verb::Get, bytes, 1, Duration::ZERO).objects;
+    assert_eq!([of(0), of(4 << 10), of(1 << 20), of(16 << 20)], [128, 128, 64, 4]);
+}
+
+#[test]
+fn parts_are_no_smaller_than_the_protocol_allows() {
+    let of = |bytes| Workload::new(Verb::Multipart, bytes, 1, Duration::ZERO).part_bytes;
+    assert_eq!([of(1), of(6 << 20), of(16 << 20)], [5 << 20, 6 << 20, 8 << 20]);
+}
