@@ -49,8 +49,10 @@ impl Operation for Stage<'_> {
 
 /// Takes back what was staged; the mark that it is there goes last.
 ///
-/// Only what belongs to the number goes. That the source of a copy owns its blocks too was written
-/// as well, and stays: it is true, and may have been before.
+/// Only what belongs to the number goes, and is counted back. That the source of a copy owns its
+/// blocks too was written as well, and stays: it is true, and may have been before.
+///
+/// Every one of `writes` must have happened, and none may be taken back twice.
 #[derive(Clone, Debug)]
 pub struct Unstage<'a> {
     /// The number it was staged under.
@@ -77,6 +79,7 @@ impl Operation for Unstage<'_> {
     fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let undo = |write: &Write| match write {
             Write::Put(key, _) if self.is_own(key) => Some(Write::Delete(key.clone())),
+            Write::Add(tally, number) => Some(Write::Add(tally.clone(), -number)),
             _ => None,
         };
         let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };

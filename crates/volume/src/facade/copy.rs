@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::object::new_file;
 use super::{Object, Owner, Published};
+use crate::packs::join_packs;
 use crate::{Volume, VolumeError};
 
 /// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
@@ -21,7 +22,8 @@ const BYTES_WITH_PUBLISH: usize = 512 * 1024;
 #[derive(Debug)]
 pub(super) struct Staged {
     ino: Ino,
-    ahead: Vec<Write>,
+    /// What went ahead, each plan by itself.
+    ahead: Vec<Vec<Write>>,
     with: Vec<Write>,
 }
 
@@ -40,29 +42,33 @@ impl Volume {
         assumption: Option<&Assumption>,
         writes: Vec<Write>,
     ) -> Result<Staged, VolumeError> {
-        if chunks(&writes).len() <= 1 {
+        let chunks = chunks(&writes);
+        if chunks.len() <= 1 {
             return Ok(Staged { ino, ahead: Vec::new(), with: writes });
         }
         let mark = Write::Delete(key::staged(self.env().session, ino));
-        let staged = Staged { ino, ahead: writes, with: vec![mark] };
-        for writes in chunks(&staged.ahead) {
+        let mut staged = Staged { ino, ahead: Vec::new(), with: vec![mark] };
+        for writes in chunks {
             if let Err(error) = self.run(&Stage { ino, assumption, writes }).await {
                 self.unstage(staged, &error).await;
                 return Err(error);
             }
+            staged.ahead.push(writes.to_vec());
         }
         Ok(staged)
     }
 
     /// Takes back what was staged for a plan that was not committed. What cannot be taken back
     /// now goes once the session has ended.
+    ///
+    /// The last goes first: whoever is stopped halfway leaves the pages that tell how much of each
+    /// pack is left to be given up.
     pub(super) async fn unstage(&self, staged: Staged, why: &VolumeError) {
         if staged.ahead.is_empty() || matches!(why, VolumeError::Unknown(_)) {
             return;
         }
-        let chunks = chunks(&staged.ahead);
-        for (index, writes) in chunks.iter().enumerate() {
-            let last = index + 1 == chunks.len();
+        for (index, writes) in staged.ahead.iter().enumerate().rev() {
+            let last = index == 0;
             if let Err(error) = self.run(&Unstage { ino: staged.ino, writes, last }).await {
                 warn!(ino = staged.ino.0, %error, "staged records left to the sweeper");
                 return;
@@ -92,7 +98,7 @@ impl Volume {
             inline @ Content::Inline(_) => (inline.clone(), Vec::new(), None),
             Content::Slices(_) | Content::Pages(_) => {
                 let slices = self.slices(source).await?;
-                let shares = share(&slices, &[source.ino, ino]);
+                let shares = share(&slices, Some(source.ino), ino);
                 let (content, mut writes) = lay_out(ino, slices);
                 writes.extend(shares);
                 (content, writes, Some(unchanged(source)))
@@ -128,25 +134,28 @@ pub(super) fn unchanged(source: &Object) -> Assumption {
     }
 }
 
-/// Records that these files own the blocks of these slices together.
-pub(super) fn share(slices: &[Slice], owners: &[Ino]) -> Vec<Write> {
-    let blocks: BTreeSet<BlockId> = slices.iter().map(|slice| slice.block).collect();
-    let records = blocks.iter().flat_map(|block| owners.iter().map(|owner| (*block, *owner)));
+/// Records that `owner` owns the blocks of these slices from now on, together with `source`, which
+/// may have been the only one until now. In a pack every owner says so from the beginning.
+pub(super) fn share(slices: &[Slice], source: Option<Ino>, owner: Ino) -> Vec<Write> {
+    let ordinary = slices.iter().map(|slice| slice.block).filter(|block| !block.is_pack());
+    let blocks: BTreeSet<BlockId> = ordinary.collect();
+    let owners = || source.into_iter().chain([owner]);
+    let records = blocks.iter().flat_map(|block| owners().map(|owner| (*block, owner)));
     let put = |(block, owner)| {
         let key = key::share(block, owner);
         Write::Put(key.clone(), Mark.encode(&key))
     };
-    records.map(put).collect()
+    records.map(put).chain(join_packs(slices, owner)).collect()
 }
 
-/// Cuts writes into what one plan may carry.
+/// Cuts writes into what one plan may carry. A tally stays with the record before it, which it
+/// counts.
 fn chunks(writes: &[Write]) -> Vec<&[Write]> {
     let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (index, write) in writes.iter().enumerate() {
         let size = Plan { guards: Vec::new(), writes: vec![write.clone()] }.bytes();
-        if index - start == WRITES_WITH_PUBLISH
-            || (index > start && bytes + size > BYTES_WITH_PUBLISH)
-        {
+        let full = index - start >= WRITES_WITH_PUBLISH || bytes + size > BYTES_WITH_PUBLISH;
+        if full && index > start && !matches!(write, Write::Add(..)) {
             chunks.push(&writes[start..index]);
             (start, bytes) = (index, 0);
         }

@@ -21,6 +21,7 @@ use super::copy::{share, unchanged};
 use super::object::new_file;
 use super::{Object, Owner, Published};
 use crate::content::StagedContent;
+use crate::packs::join_packs;
 use crate::{Volume, VolumeError};
 
 /// The least bytes of a part that is not the last (S3's limit).
@@ -244,6 +245,7 @@ impl Volume {
         };
         let [ino] = self.fresh().await?;
         let arrived = Timestamp::default();
+        let joined = join_packs(&slices, ino);
         let part = Part { size: body.size(), arrived, md5, sums, shared: false, slices };
         let operation = PutPart {
             name: name(bucket, key, id),
@@ -251,7 +253,7 @@ impl Volume {
             ino,
             part: &part,
             assumption: None,
-            writes: &[],
+            writes: &joined,
         };
         let part = self.run_publishing(&operation, body).await?;
         Ok(PartStat { number, part })
@@ -285,7 +287,7 @@ impl Volume {
         let slices = cut(&self.slices(source).await?, range.start, range.end);
         let [ino] = self.fresh().await?;
         let (size, arrived) = (range.end - range.start, Timestamp::default());
-        let shares = share(&slices, &[source.ino, ino]);
+        let shares = share(&slices, Some(source.ino), ino);
         let part = Part { size, arrived, md5, sums, shared: true, slices };
         let assumption = unchanged(source);
         let operation = PutPart {
@@ -554,11 +556,15 @@ fn choose(
     Ok(used)
 }
 
-/// Makes the file an owner of the blocks of copied parts. The parts' own shares go with the upload.
+/// Makes the file an owner of what parts do not simply leave to it: the blocks of copied parts, and
+/// packs. The parts' own shares go with the upload.
 fn shares_of_parts(ino: Ino, used: &[FoundPart]) -> Vec<Write> {
-    let copied = used.iter().filter(|found| found.part.shared);
-    let slices: Vec<Slice> = copied.flat_map(|found| found.part.slices.iter().copied()).collect();
-    share(&slices, &[ino])
+    let mut slices: Vec<Slice> = Vec::new();
+    for part in used.iter().map(|found| &found.part) {
+        let shared = |slice: &&Slice| part.shared || slice.block.is_pack();
+        slices.extend(part.slices.iter().filter(shared));
+    }
+    share(&slices, None, ino)
 }
 
 fn part_sum_pages(ino: Ino, sums: &[Sum]) -> Vec<Write> {
