@@ -47,7 +47,7 @@ pub enum Finding {
     },
     /// A block of an ended session that no record names.
     Leaked(BlockId),
-    /// One of several owners of a block has no record of it.
+    /// One of several owners of a block, or an owner of a pack, has no record of it.
     Unshared(BlockId, Ino),
     /// A record says that somebody owns a block who does not name it.
     StrayShare(BlockId, Ino),
@@ -66,6 +66,15 @@ pub enum Finding {
         /// What the tally says.
         recorded: i64,
         /// What there is.
+        found: i64,
+    },
+    /// A pack's tally that a recount of what its owners name does not confirm.
+    Live {
+        /// The pack.
+        pack: BlockId,
+        /// What the tally says, in bytes.
+        recorded: i64,
+        /// What its owners name, in bytes.
         found: i64,
     },
     /// Something of a session that is neither alive nor known to have been ended.
@@ -98,7 +107,7 @@ impl fmt::Display for Finding {
             }
             Finding::Leaked(block) => write!(f, "block {block} is named by no record"),
             Finding::Unshared(block, ino) => {
-                write!(f, "block {block} has several owners, and no record of owner {}", ino.0)
+                write!(f, "block {block} can have several owners, and has no record of {}", ino.0)
             }
             Finding::StrayShare(block, ino) => {
                 write!(f, "{} is recorded as an owner of block {block} and is none", ino.0)
@@ -110,6 +119,9 @@ impl fmt::Display for Finding {
             Finding::StrayOrphan(ino) => write!(f, "orphan {} does not exist", ino.0),
             Finding::Tally { ino, what, recorded, found } => {
                 write!(f, "{what} of {}: the tally says {recorded}, there are {found}", ino.0)
+            }
+            Finding::Live { pack, recorded, found } => {
+                write!(f, "pack {pack}: the tally says {recorded} bytes, its owners name {found}")
             }
             Finding::StraySession(key, nonce) => {
                 write!(f, "record {key:?} is of session {nonce}, which nobody knows")

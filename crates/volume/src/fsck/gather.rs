@@ -55,7 +55,7 @@ pub(super) struct PartSummary {
     pub(super) key: Key,
     pub(super) ino: Ino,
     pub(super) shared: bool,
-    pub(super) blocks: Vec<(BlockId, u64)>,
+    pub(super) slices: Vec<Slice>,
 }
 
 /// Everything, in short.
@@ -86,6 +86,14 @@ pub(crate) struct Gathered {
     pub(super) tallies: HashMap<(Ino, u8), i64>,
     /// Directories and buckets whose tallies changed while names were read.
     pub(super) restless: HashSet<Ino>,
+    /// How many bytes of which pack each owner names, whatever state it is in.
+    pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
+    /// Owners that were moved from a pack to another and have not let go of it.
+    pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
+    /// Bytes that are alive of each pack, by its tally.
+    pub(super) live: HashMap<BlockId, i64>,
+    /// Packs whose tallies changed while owners were read.
+    pub(super) restless_packs: HashSet<BlockId>,
     pub(super) blocks: HashMap<BlockId, u64>,
 }
 
@@ -98,6 +106,7 @@ impl Gathered {
     ) -> Result<Gathered, VolumeError> {
         let mut all = Gathered::default();
         let before = all.read_tallies(store, progress).await?;
+        let lived = all.read_live(store, progress).await?;
         // Blocks before references: a block is durable before a record names it, so one that is
         // named and not listed is missing, or came between; and live sessions after both.
         for session in blocks.sessions().await? {
@@ -114,6 +123,9 @@ impl Gathered {
             progress.read(what(space), found);
             all.records += found;
         }
+        all.live = all.read_live(store, progress).await?;
+        let changed = |pack: &&BlockId| lived.get(pack) != all.live.get(pack);
+        all.restless_packs = lived.keys().chain(all.live.keys()).filter(changed).copied().collect();
         all.tallies = all.read_tallies(store, progress).await?;
         let changed = |at: &&(Ino, u8)| before.get(at) != all.tallies.get(at);
         all.restless =
@@ -127,25 +139,37 @@ impl Gathered {
         progress: &dyn Progress,
     ) -> Result<HashMap<(Ino, u8), i64>, VolumeError> {
         let mut tallies = HashMap::new();
-        let mut resume: Option<Bytes> = None;
-        loop {
-            let page = store.walk_tallies(space::TALLY, resume, WALK_TALLIES).await?;
-            progress.read("tallies", page.tallies.len() as u64);
-            for (TallyKey(key), value) in page.tallies {
-                match *key.suffix() {
-                    [count] => {
-                        tallies.insert((Ino(key.partition()), count), value);
-                    }
-                    _ => {
-                        self.findings.insert(Finding::Undecodable(key, "no tally's key".into()));
-                    }
+        walk_tallies(store, space::TALLY, progress, |key, value| match *key.suffix() {
+            [count] => {
+                tallies.insert((Ino(key.partition()), count), value);
+            }
+            _ => {
+                self.findings.insert(Finding::Undecodable(key, "no tally's key".into()));
+            }
+        })
+        .await?;
+        Ok(tallies)
+    }
+
+    async fn read_live(
+        &mut self,
+        store: &dyn MetaStore,
+        progress: &dyn Progress,
+    ) -> Result<HashMap<BlockId, i64>, VolumeError> {
+        let mut live = HashMap::new();
+        walk_tallies(store, space::LIVE, progress, |key, value| {
+            let pack = key.suffix().try_into().map(BlockId);
+            match pack {
+                Ok(pack) if key::live(pack).0 == key && pack.is_pack() => {
+                    live.insert(pack, value);
+                }
+                _ => {
+                    self.findings.insert(Finding::Undecodable(key, "no pack's tally".into()));
                 }
             }
-            match page.resume {
-                Some(next) => resume = Some(next),
-                None => return Ok(tallies),
-            }
-        }
+        })
+        .await?;
+        Ok(live)
     }
 
     /// Takes a record in; one that does not decode is a finding.
@@ -173,7 +197,7 @@ impl Gathered {
                 let page: [u8; 4] = key.suffix().try_into().map_err(|_| "no page's key")?;
                 let page = u64::from(u32::from_be_bytes(page));
                 self.pages.entry(ino).or_default().push((page, key.clone()));
-                self.name_blocks(ino, &slices);
+                self.take_slices(ino, &slices);
             }
             space::PART_SUMS => {
                 PartSums::decode(key, value).map_err(failed)?;
@@ -185,14 +209,10 @@ impl Gathered {
                 self.take_orphan(ino, orphan).map_err(failed)?;
             }
             space::PART => {
-                let part = Part::decode(key, value).map_err(failed)?;
-                let blocks = part.slices.iter().map(|slice| (slice.block, sealed_size(slice)));
-                self.parts.push(PartSummary {
-                    key: key.clone(),
-                    ino: ino_of(key).map_err(shape)?,
-                    shared: part.shared,
-                    blocks: blocks.collect(),
-                });
+                let Part { shared, slices, .. } = Part::decode(key, value).map_err(failed)?;
+                let ino = ino_of(key).map_err(shape)?;
+                self.count_in_packs(ino, &slices);
+                self.parts.push(PartSummary { key: key.clone(), ino, shared, slices });
             }
             space::UPLOAD => {
                 let upload = Upload::decode(key, value).map_err(failed)?;
@@ -280,7 +300,7 @@ impl Gathered {
                 summary.parts = !file.parts.is_empty();
                 match &file.content {
                     Content::Inline(_) => {}
-                    Content::Slices(slices) => self.name_blocks(ino, slices),
+                    Content::Slices(slices) => self.take_slices(ino, slices),
                     Content::Pages(starts) => summary.pages = starts.len() as u64,
                 }
             }
@@ -295,26 +315,59 @@ impl Gathered {
             // Some of its blocks may be gone already; none is leaked.
             let slices = crate::scan::slices_of(&inode);
             self.fading.extend(slices.iter().map(|slice| slice.block));
+            self.count_in_packs(ino, slices);
+        }
+        if let Orphan::Moved { pack, owner, length } = &orphan {
+            // Readers may have found the old place, so the pack must be there.
+            self.fading.insert(*pack);
+            self.moved.insert((*pack, *owner), ino);
+            let named = self.in_packs.entry((*pack, *owner)).or_default();
+            *named = named.saturating_add(i64::try_from(*length).unwrap_or(i64::MAX));
         }
         self.orphans.insert(ino, orphan);
         Ok(())
     }
 
-    fn name_blocks(&mut self, owner: Ino, slices: &[Slice]) {
-        for slice in slices {
-            self.name_block(owner, slice.block, sealed_size(slice));
+    fn take_slices(&mut self, owner: Ino, slices: &[Slice]) {
+        self.count_in_packs(owner, slices);
+        self.name_blocks(owner, slices);
+    }
+
+    fn count_in_packs(&mut self, owner: Ino, slices: &[Slice]) {
+        for slice in slices.iter().filter(|slice| slice.block.is_pack()) {
+            let named = self.in_packs.entry((slice.block, owner)).or_default();
+            *named = named.saturating_add(i64::from(slice.length));
         }
     }
 
-    pub(super) fn name_block(&mut self, owner: Ino, block: BlockId, size: u64) {
-        let named = self.named.entry(block).or_default();
-        named.owners.insert(owner);
-        named.sizes.insert(size);
+    pub(super) fn name_blocks(&mut self, owner: Ino, slices: &[Slice]) {
+        for slice in slices {
+            let named = self.named.entry(slice.block).or_default();
+            named.owners.insert(owner);
+            named.sizes.insert(sealed::sealed_bytes(slice.block_length));
+        }
     }
 }
 
-fn sealed_size(slice: &Slice) -> u64 {
-    sealed::sealed_bytes(slice.block_length)
+/// Visits every tally of a space.
+async fn walk_tallies(
+    store: &dyn MetaStore,
+    space: Space,
+    progress: &dyn Progress,
+    mut visit: impl FnMut(Key, i64) + Send,
+) -> Result<(), VolumeError> {
+    let mut resume: Option<Bytes> = None;
+    loop {
+        let page = store.walk_tallies(space, resume, WALK_TALLIES).await?;
+        progress.read("tallies", page.tallies.len() as u64);
+        for (TallyKey(key), value) in page.tallies {
+            visit(key, value);
+        }
+        match page.resume {
+            Some(next) => resume = Some(next),
+            None => return Ok(()),
+        }
+    }
 }
 
 fn what(space: Space) -> &'static str {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use record::key::Count;
-use record::{Ino, Kind, Orphan, UploadState};
+use record::{BlockId, Ino, Kind, Orphan, UploadState};
 
 use super::gather::{Gathered, PartSummary};
 use super::{Counts, Finding};
@@ -17,6 +17,7 @@ pub(super) fn judge(mut all: Gathered) -> (BTreeSet<Finding>, Counts) {
     pages(&mut all);
     blocks(&mut all);
     shares(&mut all);
+    packs(&mut all);
     tallies(&mut all, &tree);
     sessions(&mut all);
     let counts = Counts {
@@ -169,19 +170,18 @@ fn uploads(all: &mut Gathered) {
         if !known.contains(&upload) {
             all.findings.insert(Finding::StrayPart(part.key));
         } else if used.contains(&part.ino) && !part.shared {
-            // The file that took it over owns its blocks.
+            // The file that took it over owns its blocks; it lets go of its packs by and by.
+            all.staged.insert(part.ino);
         } else if ended(&upload) {
             // The reaper takes its blocks away a few at a time.
-            all.fading.extend(part.blocks.iter().map(|(block, _)| *block));
+            all.fading.extend(part.slices.iter().map(|slice| slice.block));
             all.staged.insert(part.ino);
         } else {
             living.push(part);
         }
     }
     for part in living {
-        for (block, size) in part.blocks {
-            all.name_block(part.ino, block, size);
-        }
+        all.name_blocks(part.ino, &part.slices);
     }
 }
 
@@ -247,7 +247,7 @@ fn shares(all: &mut Gathered) {
     for (block, named) in &all.named {
         let alive = |owner: &&Ino| !all.doomed.contains_key(owner) && !all.staged.contains(owner);
         let owners: Vec<&Ino> = named.owners.iter().filter(alive).collect();
-        if owners.len() > 1 {
+        if owners.len() > 1 || block.is_pack() {
             for owner in owners {
                 if !all.shares.contains(&(*block, *owner)) {
                     findings.insert(Finding::Unshared(*block, *owner));
@@ -257,9 +257,35 @@ fn shares(all: &mut Gathered) {
     }
     for (block, owner) in &all.shares {
         let names = all.named.get(block).is_some_and(|named| named.owners.contains(owner));
-        let excused = all.doomed.contains_key(owner) || all.staged.contains(owner);
+        let excused = all.doomed.contains_key(owner)
+            || all.staged.contains(owner)
+            || all.moved.contains_key(&(*block, *owner));
         if !names && !excused {
             findings.insert(Finding::StrayShare(*block, *owner));
+        }
+    }
+    for (share, orphan) in &all.moved {
+        if !all.shares.contains(share) {
+            findings.insert(Finding::StrayOrphan(*orphan));
+        }
+    }
+}
+
+/// A pack's tally counts what those name who have a share in it: they come and go together.
+fn packs(all: &mut Gathered) {
+    let mut found: BTreeMap<BlockId, i64> = BTreeMap::new();
+    for (pack, owner) in all.shares.iter().filter(|(block, _)| block.is_pack()) {
+        let named = all.in_packs.get(&(*pack, *owner)).copied().unwrap_or(0);
+        let bytes = found.entry(*pack).or_default();
+        *bytes = bytes.saturating_add(named);
+    }
+    for pack in all.live.keys() {
+        found.entry(*pack).or_insert(0);
+    }
+    for (pack, found) in found.into_iter().filter(|(pack, _)| !all.restless_packs.contains(pack)) {
+        let recorded = all.live.get(&pack).copied().unwrap_or(0);
+        if recorded != found {
+            all.findings.insert(Finding::Live { pack, recorded, found });
         }
     }
 }
