@@ -20,6 +20,7 @@ mod lanes;
 mod meters;
 mod packs;
 mod reaper;
+mod repack;
 mod run;
 mod scan;
 mod session;
@@ -45,6 +46,10 @@ pub use lanes::LANES_MAX;
 pub use meters::{Counters, Trips, measured};
 pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
 pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
+pub use repack::{
+    LIVE_SHARE_PERCENT, REPACK_BYTES_PER_SECOND, REPACK_DELAY, Repacked, SURVEY_DELAY,
+    SURVEY_INTERVAL,
+};
 pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
 pub use sweeper::{
     Collected, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_SHARE_PERCENT, SweepOptions, Swept,

@@ -20,6 +20,9 @@ pub(crate) struct Meters {
     pub(crate) blocks_reaped: Count,
     pub(crate) bytes_reaped: Count,
     pub(crate) blocks_swept: Count,
+    pub(crate) packs_rewritten: Count,
+    pub(crate) packs_left: Count,
+    pub(crate) bytes_repacked: Count,
 }
 
 /// What a volume did since it was opened.
@@ -59,6 +62,13 @@ pub struct Counters {
     pub bytes_reaped: u64,
     /// Blocks that the sweeper deleted.
     pub blocks_swept: u64,
+    /// Packs that were rewritten because little of them was alive.
+    pub packs_rewritten: u64,
+    /// Packs of which little was alive and that could not be rewritten, each as often as it was
+    /// looked at.
+    pub packs_left: u64,
+    /// Bytes of files that were moved to a new pack.
+    pub bytes_repacked: u64,
     /// Tasks that ended in a panic.
     pub panics: u64,
 }

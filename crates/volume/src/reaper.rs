@@ -6,9 +6,13 @@
 //! a crash at any point leaves a record of what is still to be deleted. Every step may be repeated,
 //! and two reapers at once do no harm: each step guards the orphan it is about.
 //!
+//! How an owner lets go of a block, and why that is right for blocks of several owners, stands in
+//! `release`.
+//!
 //! It knows nothing of blocks that no record names; those are the sweeper's.
 
 mod files;
+mod moved;
 mod release;
 mod uploads;
 
@@ -96,7 +100,7 @@ pub(crate) fn corrupt(key: &Key, error: &record::DecodeError) -> VolumeError {
 /// What a pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Files, parts and uploads that are gone.
+    /// Files, parts and uploads that are gone, and what was left of bytes that were moved.
     pub orphans: u64,
     /// Blocks that are gone.
     pub blocks: u64,
@@ -146,6 +150,7 @@ impl Volume {
         let idle = dead.is_empty();
         let mut reaped = Reaped::default();
         reaped.orphans += self.reap_files(&dead).await?;
+        reaped.orphans += self.reap_moved(&dead).await?;
         reaped.orphans += self.reap_uploads(&dead, &buckets, &mut memory.kept).await?;
         reaped.orphans += self.reap_buckets(&dead).await?;
         reaped.blocks = self.delete_pending().await?;

@@ -74,7 +74,8 @@ pub(crate) async fn blocks_of(
 /// Which of `candidates` some record names.
 ///
 /// Spaces are scanned in an order in which references move only towards what is scanned later:
-/// the reaper takes them from inodes to orphans to pending blocks. The caller pins an epoch, so
+/// the reaper takes them from inodes to orphans to pending blocks, and bytes that are moved to a
+/// new pack leave the old one to an orphan in the same plan. The caller pins an epoch, so
 /// that no reaper takes away meanwhile what was alive when the scan began.
 pub(crate) async fn named(
     store: &dyn MetaStore,
@@ -102,12 +103,15 @@ fn names(key: &Key, value: &Value, mut visit: impl FnMut(BlockId)) -> Result<(),
         space::INODE => slices(slices_of(&Inode::decode(key, value).map_err(failed)?)),
         space::MAP => slices(&MapPage::decode(key, value).map_err(failed)?.0),
         space::PART => slices(&Part::decode(key, value).map_err(failed)?.slices),
-        space::ORPHAN => {
-            if let Orphan::Doomed { inode, .. } = Orphan::decode(key, value).map_err(failed)? {
+        space::ORPHAN => match Orphan::decode(key, value).map_err(failed)? {
+            Orphan::Doomed { inode, .. } => {
                 let at = key::inode(ino_of(key)?);
                 slices(slices_of(&Inode::decode(&at, &inode).map_err(failed)?));
             }
-        }
+            // Its owner names another block by now, but readers may not have noticed.
+            Orphan::Moved { pack, .. } => visit(pack),
+            Orphan::File { .. } | Orphan::Bucket | Orphan::Upload { .. } => {}
+        },
         _ => visit(block_of(key)?),
     }
     Ok(())

@@ -197,7 +197,7 @@ impl Volume {
     }
 
     /// Removes what dead sessions laid down ahead of plans that never came. Blocks are left
-    /// alone: what nobody names after this is swept like any other.
+    /// alone, but for packs: what nobody names after this is swept like any other.
     async fn unstage_dead(&self, ended: &BTreeSet<Nonce>) -> Result<(), VolumeError> {
         let mut marks: HashMap<Ino, Key> = HashMap::new();
         scan::walk(&*self.store, space::STAGED, |key, _| {
@@ -210,7 +210,8 @@ impl Volume {
         if marks.is_empty() {
             return Ok(());
         }
-        let mut staged: HashMap<Ino, Vec<Key>> = HashMap::new();
+        let mut pages: HashMap<Ino, Vec<Key>> = HashMap::new();
+        let mut others: HashMap<Ino, Vec<Key>> = HashMap::new();
         for space in [space::MAP, space::PART_SUMS, space::SHARE] {
             scan::walk(&*self.store, space, |key, _| {
                 let owner = match key.space() {
@@ -218,6 +219,7 @@ impl Volume {
                     _ => Ino(key.partition()),
                 };
                 if marks.contains_key(&owner) {
+                    let staged = if space == space::MAP { &mut pages } else { &mut others };
                     staged.entry(owner).or_default().push(key);
                 }
                 Ok(())
@@ -225,12 +227,17 @@ impl Volume {
             .await?;
         }
         for (ino, mark) in marks {
-            let mut keys = staged.remove(&ino).unwrap_or_default();
-            keys.push(mark.clone());
+            // The mark goes in the plan that publishes: while it stands nothing is published.
+            let staged = Guard::Present(mark.clone());
+            let pages = pages.remove(&ino).unwrap_or_default();
+            // What is counted of packs goes while the pages tell how much that is.
+            self.leave_packs(&staged, &pages, ino).await?;
+            let mut keys = others.remove(&ino).unwrap_or_default();
+            keys.extend(pages);
+            keys.push(mark);
             for keys in keys.chunks(REMOVALS_PER_PLAN) {
                 let writes = keys.iter().cloned().map(Write::Delete).collect();
-                // The mark goes in the plan that publishes: while it stands nothing is published.
-                let plan = Plan { guards: vec![Guard::Present(mark.clone())], writes };
+                let plan = Plan { guards: vec![staged.clone()], writes };
                 Result::from(self.commit_plan(plan).await)?;
             }
             debug!(ino = ino.0, "what a dead session had staged is gone");

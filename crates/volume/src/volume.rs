@@ -20,6 +20,7 @@ use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::meters::{Counters, Meters};
 use crate::reaper::{self, ReaperMemory};
+use crate::repack::{self, Repacking};
 use crate::session::{self, BEAT_INTERVAL, Heart, SESSION_SILENCE, Session};
 use crate::sweeper;
 use crate::{Tasks, VolumeError};
@@ -67,7 +68,7 @@ pub struct VolumeOptions {
     pub session_silence: Duration,
     /// How long the byte path waits.
     pub deadlines: Deadlines,
-    /// Whether the reaper and the sweeper run by themselves.
+    /// Whether the reaper, the sweeper and the rewriter of packs run by themselves.
     pub collect: bool,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
@@ -121,6 +122,8 @@ pub struct Volume {
     access: watch::Sender<u64>,
     /// Held by the reaper's pass.
     pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
+    /// Which packs are worth rewriting.
+    pub(crate) repacking: Repacking,
     /// Held by a sweep.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
     /// Cancelled when the volume closes.
@@ -178,6 +181,8 @@ impl Volume {
             drop(volume.tasks.spawn("reaper", reaping));
             let sweeping = sweeper::sweep_always(Arc::downgrade(&volume), ended);
             drop(volume.tasks.spawn("sweeper", sweeping));
+            let repacking = repack::repack_always(Arc::downgrade(&volume));
+            drop(volume.tasks.spawn("repacker", repacking));
         }
         Ok(volume)
     }
@@ -253,6 +258,7 @@ impl Volume {
             orphaned: Arc::default(),
             access: watch::Sender::new(0),
             reaping: tokio::sync::Mutex::default(),
+            repacking: Repacking::new(options.packing.pack_bytes),
             sweeping: tokio::sync::Mutex::default(),
             closing,
             gone,
@@ -384,6 +390,9 @@ impl Volume {
             blocks_reaped: meters.blocks_reaped.get(),
             bytes_reaped: meters.bytes_reaped.get(),
             blocks_swept: meters.blocks_swept.get(),
+            packs_rewritten: meters.packs_rewritten.get(),
+            packs_left: meters.packs_left.get(),
+            bytes_repacked: meters.bytes_repacked.get(),
             panics: self.tasks.panics(),
         }
     }

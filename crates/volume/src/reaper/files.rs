@@ -2,23 +2,25 @@
 //!
 //! A file whose blocks fit one plan goes in that plan, together with its inode's record, which
 //! whoever would share its blocks guards. A larger one is *doomed* first: its inode's record moves
-//! into the orphan, so that nobody finds it any more, and its content map goes page by page.
-
-use std::collections::BTreeMap;
+//! into the orphan, so that nobody finds it any more, and its content map goes page by page. What
+//! it has in packs goes before its pages, which say how much that is.
 
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
+use record::{Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tracing::warn;
 
-use super::release::{Held, ITEMS_PER_BLOCK, Owners, blocks_of, let_go};
+use super::release::{Held, ITEMS_PER_BLOCK, Owners, held, let_go};
 use super::{Dead, closing, corrupt, progress};
 use crate::session::value;
 use crate::{Volume, VolumeError};
 
 /// Files whose records and owners are read together.
 const FILES_AT_ONCE: usize = 64;
+
+/// Pages of a content map that one round trip reads.
+const PAGES_AT_ONCE: usize = 16;
 
 /// The most blocks that one plan lets go of.
 const BLOCKS_PER_PLAN: usize = 256;
@@ -97,14 +99,22 @@ impl Volume {
 
     /// Reaps files that go in one plan each.
     async fn reap_small(&self, files: Vec<DeadFile<'_>>) -> Result<u64, VolumeError> {
-        let held: Vec<Held> = files.iter().flat_map(DeadFile::held).collect();
+        let of_each: Vec<Vec<Held>> = files.iter().map(DeadFile::held).collect();
+        let held = of_each.concat();
         let owners = self.owners(&held).await?;
-        let plans: Vec<Plan> = files.iter().map(|file| file.end(&owners)).collect();
+        let mut rest = owners.as_slice();
+        let mut plans = Vec::with_capacity(files.len());
+        for (file, held) in files.iter().zip(&of_each) {
+            let (own, others) = rest.split_at_checked(held.len()).unwrap_or_default();
+            plans.push(file.end(held, own));
+            rest = others;
+        }
         let outcomes: Vec<_> = stream::iter(plans)
             .map(|plan| self.commit_plan(plan))
-            .buffer_unordered(FILES_AT_ONCE)
+            .buffered(FILES_AT_ONCE)
             .collect()
             .await;
+        self.note_sparse(&held, &owners);
         outcomes.into_iter().map(progress).sum()
     }
 
@@ -131,11 +141,14 @@ impl Volume {
         match &file.file.content {
             Content::Inline(_) => {}
             Content::Slices(slices) => {
-                self.release(&guard, ino, slices, None).await?;
+                self.release(&guard, &held(slices, ino), None).await?;
             }
             Content::Pages(starts) => {
-                for page in 0..u32::try_from(starts.len()).unwrap_or(u32::MAX) {
-                    self.reap_page(&guard, key::map_page(ino, page), ino).await?;
+                let pages = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+                let pages: Vec<Key> = (0..pages).map(|page| key::map_page(ino, page)).collect();
+                self.leave_packs(&guard, &pages, ino).await?;
+                for page in pages {
+                    self.reap_page(&guard, page, ino).await?;
                 }
             }
         }
@@ -144,24 +157,43 @@ impl Volume {
         progress(self.commit_plan(plan).await)
     }
 
+    /// Lets `owner` go of the packs that pages of a content map name.
+    pub(crate) async fn leave_packs(
+        &self,
+        guard: &Guard,
+        pages: &[Key],
+        owner: Ino,
+    ) -> Result<(), VolumeError> {
+        let mut slices: Vec<Slice> = Vec::new();
+        for pages in pages.chunks(PAGES_AT_ONCE) {
+            let record = |page: &Key| Read::Record { key: page.clone(), follow: None };
+            let reads: Vec<Read> = pages.iter().map(record).collect();
+            let found = self.store.read(&reads).await?;
+            for (page, found) in pages.iter().zip(&found) {
+                let Some(record) = value(Some(found)) else { continue };
+                let page = MapPage::decode(page, &record).map_err(|error| corrupt(page, &error))?;
+                slices.extend(page.0.into_iter().filter(|slice| slice.block.is_pack()));
+            }
+        }
+        self.release(guard, &held(&slices, owner), None).await
+    }
+
     async fn reap_page(&self, guard: &Guard, page: Key, ino: Ino) -> Result<(), VolumeError> {
         let found = self.store.read(&[Read::Record { key: page.clone(), follow: None }]).await?;
         // An earlier pass came as far as this.
         let Some(record) = value(found.first()) else { return Ok(()) };
         let slices = MapPage::decode(&page, &record).map_err(|error| corrupt(&page, &error))?.0;
-        self.release(guard, ino, &slices, Some(Write::Delete(page))).await
+        let held = held(slices.iter().filter(|slice| !slice.block.is_pack()), ino);
+        self.release(guard, &held, Some(Write::Delete(page))).await
     }
 
-    /// Lets `owner` go of the blocks of slices under a guard; `last` happens with the last of them.
+    /// Lets owners go of blocks under a guard; `last` happens with the last of them.
     pub(super) async fn release(
         &self,
         guard: &Guard,
-        owner: Ino,
-        slices: &[Slice],
+        held: &[Held],
         last: Option<Write>,
     ) -> Result<(), VolumeError> {
-        let held: Vec<Held> =
-            blocks_of(slices).into_iter().map(|block| Held { block, owner }).collect();
         let room = self.store.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
         let chunks: Vec<&[Held]> = held.chunks(BLOCKS_PER_PLAN.min(room.max(1))).collect();
         for (index, held) in chunks.iter().enumerate() {
@@ -170,10 +202,8 @@ impl Volume {
             }
             let owners = self.owners(held).await?;
             let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
-            for held in *held {
-                if let Some(owners) = owners.get(held) {
-                    let_go(&mut plan, *held, owners);
-                }
+            for (held, owners) in held.iter().zip(&owners) {
+                let_go(&mut plan, *held, owners);
             }
             if index + 1 == chunks.len() {
                 plan.writes.extend(last.clone());
@@ -184,6 +214,7 @@ impl Volume {
             if progress(self.commit_plan(plan).await)? == 0 {
                 return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
             }
+            self.note_sparse(held, &owners);
         }
         if chunks.is_empty()
             && let Some(last) = last
@@ -208,11 +239,10 @@ impl DeadFile<'_> {
     }
 
     fn held(&self) -> Vec<Held> {
-        let blocks = match &self.file.content {
-            Content::Slices(slices) => blocks_of(slices),
-            Content::Inline(_) | Content::Pages(_) => std::collections::BTreeSet::<BlockId>::new(),
-        };
-        blocks.into_iter().map(|block| Held { block, owner: self.dead.ino }).collect()
+        match &self.file.content {
+            Content::Slices(slices) => held(slices, self.dead.ino),
+            Content::Inline(_) | Content::Pages(_) => Vec::new(),
+        }
     }
 
     fn sum_pages(&self) -> u32 {
@@ -232,16 +262,14 @@ impl DeadFile<'_> {
     }
 
     /// The one plan that ends a small file.
-    fn end(&self, owners: &BTreeMap<Held, Owners>) -> Plan {
+    fn end(&self, held: &[Held], owners: &[Owners]) -> Plan {
         let inode = key::inode(self.dead.ino);
         let mut plan = Plan {
             guards: vec![self.dead.guard(), Guard::Equals(inode.clone(), self.record.clone())],
             writes: vec![Write::Delete(inode), Write::Delete(self.dead.key.clone())],
         };
-        for held in self.held() {
-            if let Some(owners) = owners.get(&held) {
-                let_go(&mut plan, held, owners);
-            }
+        for (held, owners) in held.iter().zip(owners) {
+            let_go(&mut plan, *held, owners);
         }
         plan.writes.extend(self.last_writes());
         plan

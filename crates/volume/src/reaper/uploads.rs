@@ -7,6 +7,7 @@ use record::{Ino, Orphan, Part, Timestamp, Upload, UploadState, key};
 use store::{Entry, Guard, Key, Plan, Read, Write};
 use tracing::warn;
 
+use super::release::held;
 use super::{Dead, UPLOAD_RESULT_KEPT, closing, corrupt, progress};
 use crate::session::value;
 use crate::{Volume, VolumeError};
@@ -115,13 +116,15 @@ impl Volume {
                 let ino = part_ino(&entry)?;
                 removed += 1;
                 // The blocks of a part that was sent are the file's now; those of a part that was
-                // copied have a record for each owner, and the part's own is one of them.
-                if used.contains(&ino) && !part.shared {
+                // copied, and packs, have a record for each owner, and the part's own is one.
+                let taken = used.contains(&ino) && !part.shared;
+                let slices = part.slices.iter();
+                let held = held(slices.filter(|slice| !taken || slice.block.is_pack()), ino);
+                if taken && held.is_empty() {
                     taken_over.push(Write::Delete(entry.key));
                 } else {
-                    let guard = dead.guard();
                     let last = Write::Delete(entry.key);
-                    self.release(&guard, ino, &part.slices, Some(last)).await?;
+                    self.release(&dead.guard(), &held, Some(last)).await?;
                 }
             }
             if !taken_over.is_empty() {
