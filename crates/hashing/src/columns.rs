@@ -1,0 +1,131 @@
+//! Unequal messages side by side: each column takes the next bytes of its message.
+//!
+//! A message comes in pieces of any length. What is not a whole block within a piece is taken alone;
+//! all else is hashed together with the other columns. Whose turn it is to get a column, and who
+//! waits for the result, is not known here.
+
+use bytes::{Buf as _, Bytes};
+use fearless_simd::Level;
+
+use crate::md5::Md5;
+use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, State, abreast};
+
+/// Blocks of each column that are taken in one step: a chance for others to join follows.
+pub(crate) const STEP_BLOCKS: usize = 1_024;
+
+/// Bytes to be taken by a running MD5, in the order of the pieces.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// What was taken so far.
+    pub md5: Md5,
+    /// What is to be taken.
+    pub pieces: Vec<Bytes>,
+}
+
+impl Job {
+    /// How many bytes are to be taken.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    /// Takes the bytes of all jobs here and now, as many jobs at once as there are columns. The
+    /// results come in the order of the jobs.
+    pub fn run_all(jobs: Vec<Job>) -> Vec<Md5> {
+        let level = Level::new();
+        let mut results = vec![Md5::new(); jobs.len()];
+        let mut coming = jobs.into_iter().zip(&mut results);
+        let mut columns = Vec::with_capacity(COLUMNS_MAX);
+        loop {
+            let free = COLUMNS_MAX - columns.len();
+            columns
+                .extend(coming.by_ref().take(free).map(|(job, result)| Column::new(job, result)));
+            if columns.is_empty() {
+                drop(columns);
+                return results;
+            }
+            for (md5, result) in columns.extract_if(.., |it| it.is_done()).map(Column::into_md5) {
+                *result = md5;
+            }
+            step(level, &mut columns);
+        }
+    }
+
+    /// Takes them here and now.
+    pub fn run(mut self) -> Md5 {
+        for piece in &self.pieces {
+            self.md5.update(piece);
+        }
+        self.md5
+    }
+}
+
+/// A job under way, and whose it is.
+///
+/// Unless it is done, its `run` begins with a whole block, and its MD5 is at the end of one.
+#[derive(Debug)]
+pub(crate) struct Column<T> {
+    md5: Md5,
+    run: Bytes,
+    pieces: std::vec::IntoIter<Bytes>,
+    pub(crate) whose: T,
+}
+
+impl<T> Column<T> {
+    pub(crate) fn new(job: Job, whose: T) -> Column<T> {
+        let pieces = job.pieces.into_iter();
+        let mut column = Column { md5: job.md5, run: Bytes::new(), pieces, whose };
+        column.settle();
+        column
+    }
+
+    /// Whether all bytes were taken.
+    pub(crate) fn is_done(&self) -> bool {
+        self.blocks().is_empty()
+    }
+
+    pub(crate) fn into_md5(self) -> (Md5, T) {
+        (self.md5, self.whose)
+    }
+
+    /// Takes what does not begin with a whole block.
+    fn settle(&mut self) {
+        while self.md5.rest_bytes() > 0 || self.blocks().is_empty() {
+            if self.run.is_empty() {
+                let Some(piece) = self.pieces.next() else { return };
+                self.run = piece;
+            }
+            let wanted = BLOCK_BYTES - self.md5.rest_bytes();
+            let part = self.run.split_to(wanted.min(self.run.len()));
+            self.md5.update(&part);
+        }
+    }
+
+    fn blocks(&self) -> &[Block] {
+        self.run.as_chunks().0
+    }
+
+    fn skip(&mut self, blocks: usize, state: State) {
+        self.md5.skip(blocks, state);
+        self.run.advance(blocks * BLOCK_BYTES);
+        self.settle();
+    }
+}
+
+/// Takes the next bytes of every column: as many as all of them have, at most
+/// [`STEP_BLOCKS`] blocks. None of them is done, and they are at most [`COLUMNS_MAX`].
+pub(crate) fn step<T>(level: Level, columns: &mut [Column<T>]) {
+    debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
+    let least = columns.iter().map(|column| column.blocks().len()).min().unwrap_or_default();
+    let blocks = least.min(STEP_BLOCKS);
+    let mut states = [State::default(); COLUMNS_MAX];
+    let mut runs: [&[Block]; COLUMNS_MAX] = [&[]; COLUMNS_MAX];
+    for ((column, state), run) in columns.iter().zip(&mut states).zip(&mut runs) {
+        *state = column.md5.state();
+        *run = &column.blocks()[..blocks];
+    }
+    let used = columns.len().min(COLUMNS_MAX);
+    abreast(level, &mut states[..used], &runs[..used]);
+    for (column, state) in columns.iter_mut().zip(states) {
+        column.skip(blocks, state);
+    }
+}

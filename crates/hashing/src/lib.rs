@@ -1,0 +1,21 @@
+//! MD5 of many messages at once.
+//!
+//! The ETag of an object is an MD5, and one message's MD5 cannot be computed in parallel. Different
+//! messages' can: up to sixteen stand side by side in the columns of vector registers, at hardly
+//! more cost than one.
+//!
+//! [`Md5`] and [`Job`] compute and do nothing else. A [`Pool`] has threads, and knows no runtime:
+//! whoever waits for it is a future like any other. What is hashed, and why, is not known here.
+
+mod columns;
+mod compress;
+mod md5;
+mod pool;
+#[cfg(test)]
+mod tests;
+mod vectors;
+
+pub use columns::Job;
+pub use md5::Md5;
+pub use pool::{Gone, PROCESSORS_PER_WORKER, Pending, Pool, WAITING_BYTES_MAX, WAITING_JOBS_MAX};
+pub use vectors::COLUMNS_MAX;

@@ -1,0 +1,209 @@
+//! Threads that hash for many bodies at once.
+//!
+//! A worker takes what waits, up to as many jobs as there are columns, and takes more whenever a
+//! column is free. Nobody waits for company: while a worker is busy or gets no processor, jobs
+//! gather by themselves, and the more there are the cheaper each is.
+//!
+//! What waits is bounded: beyond [`WAITING_JOBS_MAX`] jobs or [`WAITING_BYTES_MAX`] bytes a job is
+//! given back, and whoever brought it hashes it alone. Whoever brings a job only when the one
+//! before is done bounds it further, by the number of bodies. Whatever becomes of the workers, a job
+//! is answered, or its answer is that there will be none.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread;
+
+use fearless_simd::Level;
+use futures::channel::oneshot;
+
+use crate::columns::{Column, Job, step};
+use crate::md5::Md5;
+use crate::vectors::COLUMNS_MAX;
+
+/// Processors for which there is one worker.
+pub const PROCESSORS_PER_WORKER: usize = 8;
+
+/// Jobs that wait for a column at most.
+pub const WAITING_JOBS_MAX: usize = 1_024;
+
+/// Bytes of jobs that wait for a column at most.
+pub const WAITING_BYTES_MAX: usize = 32 << 20;
+
+/// Threads that hash. They end when the pool is dropped and what it was given is done.
+#[derive(Debug)]
+pub struct Pool {
+    queue: Arc<Queue>,
+}
+
+/// The MD5 after a job, when a worker is done with it.
+///
+/// Dropping it takes the job back.
+#[derive(Debug)]
+pub struct Pending(oneshot::Receiver<Md5>);
+
+/// A worker ended before its job did, which is a fault in this program. The message's MD5 is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the thread that hashes has ended")]
+pub struct Gone;
+
+impl Pool {
+    /// Starts workers. Where some threads cannot be made there are fewer, and where none can be
+    /// there is none: then every job is given back.
+    pub fn start(workers: NonZeroUsize) -> Pool {
+        let queue = Arc::new(Queue::default());
+        for number in 0..workers.get() {
+            queue.waiting().workers += 1;
+            let worker = Worker(Arc::clone(&queue));
+            // A thread that cannot be made drops its worker, which takes itself off the count.
+            let _ = thread::Builder::new()
+                .name(format!("md5-{number}"))
+                .spawn(move || worker.run(Level::new()));
+        }
+        Pool { queue }
+    }
+
+    /// How many workers suit a machine.
+    pub fn workers_for(processors: NonZeroUsize) -> NonZeroUsize {
+        NonZeroUsize::new(processors.get() / PROCESSORS_PER_WORKER).unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// Puts a job into the queue.
+    ///
+    /// # Errors
+    /// The job itself, if too much waits already or there is no worker: [`Job::run`] does it here.
+    pub fn submit(&self, job: Job) -> Result<Pending, Job> {
+        let bytes = job.bytes();
+        let (answer, pending) = oneshot::channel();
+        let mut waiting = self.queue.waiting();
+        let full = waiting.jobs.len() >= WAITING_JOBS_MAX
+            || waiting.bytes.saturating_add(bytes) > WAITING_BYTES_MAX;
+        if full || waiting.workers == 0 {
+            return Err(job);
+        }
+        waiting.bytes += bytes;
+        waiting.jobs.push_back(Waiting { job, bytes, answer });
+        let wake = waiting.idle > 0;
+        drop(waiting);
+        if wake {
+            self.queue.arrived.notify_one();
+        }
+        Ok(Pending(pending))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.queue.waiting().closed = true;
+        self.queue.arrived.notify_all();
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Md5, Gone>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Md5, Gone>> {
+        Pin::new(&mut self.0).poll(context).map_err(|oneshot::Canceled| Gone)
+    }
+}
+
+/// What waits for a worker.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Line>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Line {
+    jobs: VecDeque<Waiting>,
+    /// Of all of them.
+    bytes: usize,
+    /// Workers that have not ended, and those of them that have nothing to do.
+    workers: usize,
+    idle: usize,
+    closed: bool,
+}
+
+struct Waiting {
+    job: Job,
+    bytes: usize,
+    answer: oneshot::Sender<Md5>,
+}
+
+impl Queue {
+    /// No code that holds the lock can leave half of a change behind when it panics.
+    fn waiting(&self) -> MutexGuard<'_, Line> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all is done and no more will come.
+    fn is_over(&self) -> bool {
+        let waiting = self.waiting();
+        waiting.closed && waiting.jobs.is_empty()
+    }
+
+    /// Takes at most `wanted` jobs, and waits for the first one if told to. None come when others
+    /// are under way, or when there will be no more.
+    fn take(&self, wanted: usize, wait: bool) -> Vec<Waiting> {
+        let mut waiting = self.waiting();
+        while waiting.jobs.is_empty() && wait && !waiting.closed {
+            waiting.idle += 1;
+            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            waiting.idle -= 1;
+        }
+        let taken = wanted.min(waiting.jobs.len());
+        let taken: Vec<Waiting> = waiting.jobs.drain(..taken).collect();
+        waiting.bytes -= taken.iter().map(|one| one.bytes).sum::<usize>();
+        taken
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+/// One thread's part. However it ends, with the last one nothing is left to wait for ever.
+struct Worker(Arc<Queue>);
+
+impl Worker {
+    fn run(self, level: Level) {
+        let mut columns = Vec::with_capacity(COLUMNS_MAX);
+        loop {
+            let taken = self.0.take(COLUMNS_MAX - columns.len(), columns.is_empty());
+            let wanted = taken.into_iter().filter(|one| !one.answer.is_canceled());
+            columns.extend(wanted.map(|one| Column::new(one.job, one.answer)));
+            if columns.is_empty() && self.0.is_over() {
+                return;
+            }
+            let done = columns.extract_if(.., |column| column.is_done());
+            for (md5, answer) in done.map(Column::into_md5) {
+                // Whoever asked may be gone.
+                let _ = answer.send(md5);
+            }
+            step(level, &mut columns);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting();
+        waiting.workers -= 1;
+        if waiting.workers == 0 {
+            waiting.bytes = 0;
+            let jobs = std::mem::take(&mut waiting.jobs);
+            drop(waiting);
+            drop(jobs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

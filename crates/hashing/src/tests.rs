@@ -1,0 +1,174 @@
+use bytes::Bytes;
+use fearless_simd::Level;
+use md5::Digest as _;
+use proptest::prelude::*;
+
+use crate::Job;
+use crate::columns::{Column, step};
+use crate::compress::INITIAL;
+use crate::md5::Md5;
+use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, State, abreast};
+
+/// What the `md-5` crate says.
+pub(crate) fn reference(message: &[u8]) -> [u8; 16] {
+    md5::Md5::digest(message).into()
+}
+
+/// Bytes that differ from place to place and from one message to the next.
+pub(crate) fn message(number: usize, bytes: usize) -> Vec<u8> {
+    let mut state = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(next).collect()
+}
+
+/// All kinds of vectors that this processor has.
+fn levels() -> Vec<Level> {
+    let best = Level::new();
+    let mut levels = vec![best, Level::baseline()];
+    #[cfg(target_arch = "x86_64")]
+    levels.extend(best.as_avx2().map(Level::Avx2));
+    levels
+}
+
+fn cut(message: &[u8], cuts: &[usize]) -> Vec<Bytes> {
+    let mut rest = Bytes::copy_from_slice(message);
+    let mut pieces: Vec<Bytes> =
+        cuts.iter().map(|bytes| rest.split_to((*bytes).min(rest.len()))).collect();
+    pieces.push(rest);
+    pieces
+}
+
+#[test]
+fn known_answers() {
+    for (text, sum) in [
+        ("", "d41d8cd98f00b204e9800998ecf8427e"),
+        ("a", "0cc175b9c0f1b6a831c399e269772661"),
+        ("message digest", "f96b697d7cb7938d525a2f31aaf161d0"),
+        (
+            "12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+            "57edf4a22be3c955ac49da2e2107b67a",
+        ),
+    ] {
+        let mut md5 = Md5::new();
+        md5.update(text.as_bytes());
+        let expected = u128::from_str_radix(sum, 16).unwrap().to_be_bytes();
+        assert_eq!(md5.finish(), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn every_length_is_padded_as_it_should() {
+    let message = message(0, 260);
+    for bytes in 0..=message.len() {
+        let mut md5 = Md5::new();
+        md5.update(&message[..bytes]);
+        assert_eq!(md5.finish(), reference(&message[..bytes]), "{bytes} bytes");
+    }
+}
+
+#[test]
+fn every_number_of_columns_on_every_kind_of_vectors_hashes_each_message_alike() {
+    const BLOCKS: usize = 9;
+    let messages: Vec<Vec<u8>> =
+        (0..COLUMNS_MAX).map(|number| message(number, BLOCKS * BLOCK_BYTES)).collect();
+    for level in levels() {
+        for columns in 1..=COLUMNS_MAX {
+            let runs: Vec<&[Block]> =
+                messages[..columns].iter().map(|message| message.as_chunks().0).collect();
+            let mut states = vec![INITIAL; columns];
+            abreast(level, &mut states, &runs);
+            for (state, message) in states.into_iter().zip(&messages) {
+                let mut md5 = Md5::new();
+                md5.skip(BLOCKS, state);
+                assert_eq!(md5.finish(), reference(message), "{level:?}, {columns} columns");
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_take_as_many_blocks_as_the_shortest_has() {
+    let messages = [message(1, 5 * BLOCK_BYTES), message(2, 3 * BLOCK_BYTES)];
+    let runs: Vec<&[Block]> = messages.iter().map(|message| message.as_chunks().0).collect();
+    let mut states: Vec<State> = vec![INITIAL; 2];
+    abreast(Level::new(), &mut states, &runs);
+    for (state, message) in states.into_iter().zip(&messages) {
+        let mut md5 = Md5::new();
+        md5.skip(3, state);
+        assert_eq!(md5.finish(), reference(&message[..3 * BLOCK_BYTES]));
+    }
+}
+
+#[test]
+fn more_jobs_than_columns_are_done_in_their_order() {
+    let messages: Vec<Vec<u8>> =
+        (0..3 * COLUMNS_MAX).map(|number| message(number, 50_000 - 997 * number)).collect();
+    let job = |message: &Vec<u8>| Job { md5: Md5::new(), pieces: cut(message, &[5_000, 64, 1]) };
+    let sums = Job::run_all(messages.iter().map(job).collect());
+    let sums: Vec<[u8; 16]> = sums.into_iter().map(Md5::finish).collect();
+    let expected: Vec<[u8; 16]> = messages.iter().map(|message| reference(message)).collect();
+    assert_eq!(sums, expected);
+}
+
+proptest! {
+    #[test]
+    fn however_a_message_is_cut_its_sum_is_the_same(
+        bytes in 0_usize..1_000,
+        cuts in prop::collection::vec(0_usize..200, 0..12),
+    ) {
+        let message = message(3, bytes);
+        let mut md5 = Md5::new();
+        for piece in cut(&message, &cuts) {
+            md5.update(&piece);
+        }
+        prop_assert_eq!(md5.finish(), reference(&message));
+    }
+
+    /// Each job is one of a message's several, has pieces of any length, and joins others that are
+    /// under way.
+    #[test]
+    fn jobs_that_come_and_go_beside_others_take_what_each_alone_would(
+        jobs in prop::collection::vec(
+            (0_usize..400, prop::collection::vec(0_usize..3_000, 0..5), 0_usize..4),
+            1..40,
+        ),
+        width in 1_usize..=COLUMNS_MAX,
+        level in prop::sample::select(levels()),
+    ) {
+        let mut columns: Vec<Column<(usize, Vec<u8>)>> = Vec::new();
+        let mut sums = Vec::new();
+        let mut coming = jobs.iter().enumerate();
+        loop {
+            let mut steps = 1;
+            while columns.len() < width
+                && let Some((number, (before, cuts, pause))) = coming.next()
+            {
+                let whole = message(number, before + cuts.iter().sum::<usize>() + 10);
+                let (first, last) = whole.split_at(*before);
+                let mut md5 = Md5::new();
+                md5.update(first);
+                let job = Job { md5, pieces: cut(last, cuts) };
+                columns.push(Column::new(job, (number, whole)));
+                steps = *pause;
+                if steps > 0 {
+                    break;
+                }
+            }
+            for _ in 0..steps.max(1) {
+                let done = columns.extract_if(.., |column| column.is_done());
+                sums.extend(done.map(Column::into_md5));
+                step(level, &mut columns);
+            }
+            if columns.is_empty() && coming.len() == 0 {
+                break;
+            }
+        }
+        prop_assert_eq!(sums.len(), jobs.len());
+        for (md5, (number, whole)) in sums {
+            prop_assert_eq!(md5.finish(), reference(&whole), "job {}", number);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Several messages side by side, each in a column of vector registers.
+//!
+//! A call hashes as many blocks of each message as the others: how unequal messages are brought
+//! together is not known here. What the processor has is found out when the program runs.
+#![expect(
+    clippy::inline_always,
+    reason = "vector instructions are used only by what is inlined where they are switched on"
+)]
+
+use fearless_simd::prelude::*;
+use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
+
+use crate::compress::{Words, compress, constants};
+
+/// Bytes that are compressed at once.
+pub(crate) const BLOCK_BYTES: usize = 64;
+
+/// Messages that are hashed side by side at most.
+pub const COLUMNS_MAX: usize = 16;
+
+/// One block of a message.
+pub(crate) type Block = [u8; BLOCK_BYTES];
+
+/// The state of one message.
+pub(crate) type State = [u32; 4];
+
+/// Takes blocks of one message.
+pub(crate) fn alone(level: Level, state: &mut State, blocks: &[Block]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = level.as_avx512() {
+        // Three-input logic and a rotation in one instruction each make a shorter chain than a
+        // scalar one, although three columns of the four stay empty.
+        return simd.vectorize(
+            #[inline(always)]
+            || alone_in_vectors(simd, state, blocks),
+        );
+    }
+    let _ = level;
+    let constants = constants();
+    for block in blocks {
+        let (words, _) = block.as_chunks::<4>();
+        let words = std::array::from_fn(|index| u32::from_le_bytes(words[index]));
+        *state = compress(*state, &words, constants);
+    }
+}
+
+/// Takes as many blocks of each message as `runs` has of the shortest.
+///
+/// There are as many states as runs, and at most [`COLUMNS_MAX`].
+///
+/// Each kind of vectors has the two widths that pay: one vector wide, and a wider one that fills
+/// the time in which an addition waits for the one before. Every further one would take seconds to
+/// compile.
+pub(crate) fn abreast(level: Level, states: &mut [State], runs: &[&[Block]]) {
+    if let ([state], [run]) = (&mut *states, runs) {
+        return alone(level, state, run);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = level.as_avx512() {
+        return match runs.len() {
+            0..=4 => call(states, runs, |states, runs| four(simd, states, runs)),
+            _ => call(states, runs, |states, runs| sixteen(simd, states, runs)),
+        };
+    } else if let Some(simd) = level.as_avx2() {
+        return match runs.len() {
+            0..=8 => call(states, runs, |states, runs| eight(simd, states, runs)),
+            _ => call(states, runs, |states, runs| sixteen(simd, states, runs)),
+        };
+    }
+    let least = runs.iter().map(|run| run.len()).min().unwrap_or_default();
+    for (states, runs) in states.chunks_mut(8).zip(runs.chunks(8)) {
+        narrow(level, states, runs, least);
+    }
+}
+
+/// Takes `blocks` blocks of each of at most eight messages, in vectors of four words.
+fn narrow(level: Level, states: &mut [State], runs: &[&[Block]], blocks: usize) {
+    #[cfg(target_arch = "x86_64")]
+    let simd = level.as_sse2();
+    #[cfg(target_arch = "aarch64")]
+    let simd = level.as_neon();
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let simd: Option<fearless_simd::Fallback> = None;
+    let mut trimmed: [&[Block]; 8] = [&[]; 8];
+    for (trimmed, run) in trimmed.iter_mut().zip(runs) {
+        *trimmed = run.get(..blocks).unwrap_or_default();
+    }
+    let runs = &trimmed[..runs.len().min(8)];
+    match simd {
+        Some(simd) if runs.len() <= 4 => {
+            call(states, runs, |states, runs| four(simd, states, runs));
+        }
+        Some(simd) => call(states, runs, |states, runs| eight(simd, states, runs)),
+        None => {
+            for (state, run) in states.iter_mut().zip(runs) {
+                alone(level, state, run);
+            }
+        }
+    }
+}
+
+/// Calls with exactly as many columns as there are, those that nobody needs filled with the first
+/// message once more.
+fn call<const COLUMNS: usize>(
+    states: &mut [State],
+    runs: &[&[Block]],
+    columns: impl FnOnce(&mut [State; COLUMNS], &[&[Block]; COLUMNS]),
+) {
+    let (Some(first), Some(run)) = (states.first(), runs.first()) else { return };
+    let mut all = std::array::from_fn(|column| states.get(column).copied().unwrap_or(*first));
+    let runs = std::array::from_fn(|column| runs.get(column).copied().unwrap_or(run));
+    columns(&mut all, &runs);
+    for (state, after) in states.iter_mut().zip(all) {
+        *state = after;
+    }
+}
+
+#[inline(always)]
+fn alone_in_vectors<S: Simd>(simd: S, state: &mut State, blocks: &[Block]) {
+    let constants = constants();
+    let mut vectors: [u32x4<S>; 4] = state.map(
+        #[inline(always)]
+        |word| u32x4::splat(simd, word),
+    );
+    for block in blocks {
+        let (words, _) = block.as_chunks::<4>();
+        let words: [u32x4<S>; 16] = std::array::from_fn(
+            #[inline(always)]
+            |index| u32x4::splat(simd, u32::from_le_bytes(words[index])),
+        );
+        vectors = compress(vectors, &words, constants);
+    }
+    *state = vectors.map(|vector| vector.as_slice()[0]);
+}
+
+macro_rules! in_columns {
+    ($name:ident, $inner:ident, $columns:literal, $words:ident, $bytes:ident) => {
+        /// Hashes in a fixed number of columns.
+        ///
+        /// A vector of words is made by turning rows into columns: each row is a piece of one
+        /// message, and interleaving the upper half of the rows with the lower half, as often as
+        /// two divides their number, puts the same word of all messages side by side.
+        fn $name<S: Simd>(simd: S, states: &mut [State; $columns], runs: &[&[Block]; $columns]) {
+            simd.vectorize(
+                #[inline(always)]
+                || $inner(simd, states, runs),
+            );
+        }
+
+        #[inline(always)]
+        fn $inner<S: Simd>(simd: S, states: &mut [State; $columns], runs: &[&[Block]; $columns]) {
+            let constants = constants();
+            let blocks = runs.iter().map(|run| run.len()).min().unwrap_or_default();
+            let runs = runs.map(|run| &run[..blocks]);
+            let mut vectors: [$words<S>; 4] = std::array::from_fn(
+                #[inline(always)]
+                |word| $words::from_fn(simd, |column| states[column][word]),
+            );
+            for block in 0..blocks {
+                let mut words = [$words::splat(simd, 0); 16];
+                for (piece, words) in words.as_chunks_mut::<$columns>().0.iter_mut().enumerate() {
+                    let mut rows: [$words<S>; $columns] = std::array::from_fn(
+                        #[inline(always)]
+                        |column| {
+                            let (pieces, _) = runs[column][block].as_chunks::<{ $columns * 4 }>();
+                            $bytes::from_slice(simd, &pieces[piece]).bitcast()
+                        },
+                    );
+                    let mut apart = $columns;
+                    while apart > 1 {
+                        let before = rows;
+                        for row in 0..$columns / 2 {
+                            let (upper, lower) = (before[row], before[row + $columns / 2]);
+                            rows[2 * row] = upper.zip_low(lower);
+                            rows[2 * row + 1] = upper.zip_high(lower);
+                        }
+                        apart /= 2;
+                    }
+                    *words = rows;
+                }
+                vectors = compress(vectors, &words, constants);
+            }
+            for (word, vector) in vectors.iter().enumerate() {
+                for (state, value) in states.iter_mut().zip(vector.as_slice()) {
+                    state[word] = *value;
+                }
+            }
+        }
+
+        impl<S: Simd> Words for $words<S> {
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+
+            #[inline(always)]
+            fn plus_constant(self, constant: u32) -> Self {
+                self + constant
+            }
+
+            #[inline(always)]
+            fn rotate_left<const BITS: u32>(self) -> Self {
+                (self << BITS) | (self >> (32 - BITS))
+            }
+
+            #[inline(always)]
+            fn and(self, other: Self) -> Self {
+                self & other
+            }
+
+            #[inline(always)]
+            fn or(self, other: Self) -> Self {
+                self | other
+            }
+
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self {
+                self ^ other
+            }
+
+            #[inline(always)]
+            fn not(self) -> Self {
+                !self
+            }
+
+            #[inline(always)]
+            fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self {
+                self + (other ^ (mask & (one ^ other)))
+            }
+        }
+    };
+}
+
+in_columns!(four, in_four, 4, u32x4, u8x16);
+in_columns!(eight, in_eight, 8, u32x8, u8x32);
+in_columns!(sixteen, in_sixteen, 16, u32x16, u8x64);
