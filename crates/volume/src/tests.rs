@@ -5,7 +5,9 @@ mod commit;
 mod faulty;
 mod feeding;
 mod marks;
+mod packs;
 mod reaping;
+mod repacking;
 mod sessions;
 mod sweeping;
 

@@ -34,10 +34,10 @@ const SWAPS_AT_ONCE: usize = 64;
 
 /// What one round did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
-    pub(super) done: Repacked,
+pub(crate) struct Round {
+    pub(crate) done: Repacked,
     /// Bytes read and written.
-    pub(super) traffic: u64,
+    pub(crate) traffic: u64,
 }
 
 /// The checksum of a slice's bytes, as they were read from its old pack.
@@ -46,7 +46,7 @@ type Proof = (Slice, u32);
 impl Volume {
     /// Fills one new pack from those that were noted; `None` if none is noted. What should be
     /// looked at again later goes into `again`.
-    pub(super) async fn repack_some(
+    pub(crate) async fn repack_some(
         &self,
         again: &mut BTreeSet<BlockId>,
     ) -> Result<Option<Round>, VolumeError> {

@@ -1,0 +1,372 @@
+//! Who owns what of a pack, and when it goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockStore, MemoryBlocks, Sealer};
+use namespace::{Overlap, Path, Publish, WriteCondition};
+use record::key::{self, space};
+use record::{BlockId, Content, Ino, Mark, Slice, Tag};
+use store::{MetaStore, Plan, TallyKey, Write};
+
+use super::faulty::{Fault, Faulty};
+use super::reaping::{copy, delete, finished, part, read, records, upload};
+use super::{count_blocks, file, make_bucket, open, publish};
+use crate::packs::join_packs;
+use crate::{
+    COMMIT_DEADLINE, Complete, CompletePart, Finding, ReaderGuard, SESSION_SILENCE, SweepOptions,
+    Unwatched, Volume, VolumeError, VolumeOptions, fsck,
+};
+
+/// Bytes that tell one object from another.
+pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {
+    let seed: usize = name.bytes().map(usize::from).sum();
+    (0..length).map(|at| (at * 31 + at / 97 + seed).to_le_bytes()[0]).collect()
+}
+
+/// A pack that is durable, and where its members lie.
+pub(super) struct Laid {
+    pub(super) id: BlockId,
+    slices: BTreeMap<String, Slice>,
+    /// Keeps the reaper from the pack as long as members may come.
+    pub(super) pin: Option<ReaderGuard>,
+}
+
+/// Puts a pack without publishing anything.
+pub(super) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
+    let pin = Some(volume.reading());
+    let mut sealer = Sealer::new(volume.staging.ids.draw_pack(), 1 << 16);
+    let mut places = Vec::new();
+    for (name, length) in members {
+        places.push((*name, sealer.len(), u32::try_from(*length).unwrap()));
+        sealer.push(&bytes_of(name, *length));
+    }
+    let block = sealer.finish();
+    volume.blocks.put(&block).await.unwrap();
+    let slice = |(name, offset, length): (&str, u32, u32)| {
+        let slice = Slice {
+            position: 0,
+            block: block.id(),
+            block_length: block.length(),
+            block_crc32c: block.crc32c(),
+            offset,
+            length,
+        };
+        (name.to_owned(), slice)
+    };
+    Laid { id: block.id(), slices: places.into_iter().map(slice).collect(), pin }
+}
+
+/// Publishes a member of a pack.
+pub(super) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
+    let slice = laid.slices[name];
+    let path = Path::new(b"b", name.as_bytes());
+    let inos = volume.fresh_inos(1).await.unwrap();
+    let inode = file(u64::from(slice.length), Content::Slices(vec![slice]));
+    let operation = Publish {
+        path: &path,
+        ino: inos[0],
+        fresh: &[],
+        inode: &inode,
+        condition: &WriteCondition::None,
+        overlap: Overlap::Allow,
+        assumptions: &[],
+        writes: &join_packs(&[slice], inos[0]),
+    };
+    let published = volume.run(&operation).await.unwrap();
+    if published.replaced.is_some() {
+        volume.wake_reaper();
+    }
+}
+
+/// Publishes objects that share a pack.
+pub(super) async fn pack(volume: &Volume, members: &[(&str, usize)]) -> BlockId {
+    let laid = lay(volume, members).await;
+    for (name, _) in members {
+        publish_member(volume, &laid, name).await;
+    }
+    laid.id
+}
+
+/// Every pack's tally that is not 0.
+pub(super) async fn tallies(store: &dyn MetaStore) -> BTreeMap<BlockId, i64> {
+    let page = store.walk_tallies(space::LIVE, None, 1_000).await.unwrap();
+    assert!(page.resume.is_none());
+    let tally =
+        |(TallyKey(key), live): (TallyKey, i64)| (BlockId(key.suffix().try_into().unwrap()), live);
+    page.tallies.into_iter().filter(|(_, live)| *live != 0).map(tally).collect()
+}
+
+pub(super) async fn findings(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Vec<Finding> {
+    fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap().findings
+}
+
+pub(super) async fn exists(blocks: &MemoryBlocks, id: BlockId) -> bool {
+    blocks.size(id).await.unwrap().is_some()
+}
+
+pub(super) const THREE: [(&str, usize); 3] = [("a", 1_000), ("b", 2_000), ("c", 70_000)];
+
+async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    (store, blocks, volume)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pack_lives_as_long_as_any_of_its_members() {
+    let (store, blocks, volume) = world().await;
+    let id = pack(&volume, &THREE).await;
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000)]));
+    assert_eq!(findings(&store, &blocks).await, []);
+    publish(&volume, b"a", 5).await.unwrap();
+    assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
+    volume.reap_now().await.unwrap();
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 72_000)]));
+    delete(&volume, b"c").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 2_000)]));
+    assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+    delete(&volume, b"b").await;
+    volume.reap_now().await.unwrap();
+    assert!(!exists(&blocks, id).await);
+    assert_eq!(tallies(&*store).await, BTreeMap::new());
+    assert_eq!(records(&*store, space::SHARE).await, 0);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_die_together_go_in_one_pass() {
+    let (store, blocks, volume) = world().await;
+    let names: Vec<String> = (0..150).map(|n| format!("m{n:03}")).collect();
+    let members: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 100)).collect();
+    let id = pack(&volume, &members).await;
+    let keys = names.iter().map(|name| (name.as_bytes().to_vec(), None)).collect();
+    volume.delete("b", keys).await.unwrap();
+    let refused = volume.counters().refused;
+    let reaped = volume.reap_now().await.unwrap();
+    assert_eq!((reaped.orphans, reaped.blocks), (150, 1));
+    assert_eq!(volume.counters().refused, refused, "nobody vouched for somebody gone");
+    assert!(!exists(&blocks, id).await);
+    assert_eq!(tallies(&*store).await, BTreeMap::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_not_published_yet_keeps_its_pack() {
+    for pinned in [true, false] {
+        let (store, blocks, volume) = world().await;
+        let mut laid = lay(&volume, &THREE).await;
+        if !pinned {
+            laid.pin = None;
+        }
+        publish_member(&volume, &laid, "a").await;
+        publish(&volume, b"a", 5).await.unwrap();
+        // The only member that anybody knows of is overwritten and waits for the reaper.
+        let reaping = tokio::time::timeout(Duration::from_secs(60), volume.reap_now()).await;
+        assert_eq!(reaping.is_err(), pinned);
+        assert_eq!(exists(&blocks, laid.id).await, pinned, "it is the pin that keeps it");
+        if !pinned {
+            continue;
+        }
+        publish_member(&volume, &laid, "b").await;
+        laid.pin = None;
+        volume.reap_now().await.unwrap();
+        assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
+        assert_eq!(tallies(&*store).await, BTreeMap::from([(laid.id, 2_000)]));
+        assert_eq!(findings(&store, &blocks).await, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_in_doubt_keeps_its_pack() {
+    let (store, blocks, volume) = world().await;
+    let mut laid = lay(&volume, &THREE).await;
+    publish_member(&volume, &laid, "a").await;
+    store.inject(Some(space::INODE), Fault::Stuck);
+    let publishing = publish_member(&volume, &laid, "b");
+    assert!(tokio::time::timeout(Duration::from_secs(5), publishing).await.is_err());
+    assert_eq!(store.fired(), 1);
+    laid.pin = None;
+    tokio::time::sleep(COMMIT_DEADLINE).await;
+    publish(&volume, b"a", 5).await.unwrap();
+    let reaping = tokio::time::timeout(Duration::from_secs(60), volume.reap_now()).await;
+    assert!(reaping.is_err(), "the plan may still be committed, and holds its epoch");
+    assert!(exists(&blocks, laid.id).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_are_owners_of_their_own() {
+    let (store, blocks, volume) = world().await;
+    let id = pack(&volume, &THREE).await;
+    copy(&volume, b"b", b"twin").await;
+    copy(&volume, b"twin", b"triplet").await;
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 77_000)]));
+    assert_eq!(findings(&store, &blocks).await, []);
+    for name in [&b"a"[..], b"b", b"c", b"twin"] {
+        delete(&volume, name).await;
+        volume.reap_now().await.unwrap();
+        assert_eq!(read(&volume, b"triplet").await.unwrap(), bytes_of("b", 2_000));
+        assert_eq!(findings(&store, &blocks).await, []);
+    }
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 2_000)]));
+    delete(&volume, b"triplet").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(tallies(&*store).await, BTreeMap::new());
+}
+
+/// Completes an upload of one long part and a copy of a member of a pack.
+pub(super) async fn complete_with_copy(volume: &Volume, name: &[u8], of: &[u8]) {
+    let id = upload(volume, name).await;
+    let mut writer = crate::content::ContentWriter::in_blocks(&volume.staging, None);
+    for _ in 0..53 {
+        writer.write(vec![5; 100_000].into()).await.unwrap();
+    }
+    let body = writer.finish().await.unwrap();
+    volume.put_part("b", name, id, 1, body, [9; 16], Vec::new()).await.unwrap();
+    let source = volume.stat("b", of).await.unwrap();
+    let range = 100..source.size();
+    let copied = volume.copy_part("b", name, id, 2, &source, range).await.unwrap();
+    let parts = [
+        CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() },
+        CompletePart { number: 2, tag: Tag::Md5(copied.part.md5), sums: Vec::new() },
+    ];
+    let wanted = Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+    let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 2)));
+    volume.complete("b", name, id, wanted, finish).await.unwrap();
+}
+
+fn completed_bytes(of: &str, length: usize) -> Vec<u8> {
+    [vec![5; 5_300_000], bytes_of(of, length)[100..].to_vec()].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_hand_their_bytes_of_a_pack_to_the_file() {
+    // Blocks that are so short that the file's map lies in pages.
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    let id = pack(&volume, &THREE).await;
+    complete_with_copy(&volume, b"big", b"b").await;
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000 + 2 * 1_900)]));
+    assert_eq!(findings(&store, &blocks).await, [], "the part and the file own it");
+    volume.reap_now().await.unwrap();
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000 + 1_900)]));
+    // A copy of so many slices is staged ahead of its plan.
+    copy(&volume, b"big", b"copy").await;
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000 + 2 * 1_900)]));
+    assert_eq!(findings(&store, &blocks).await, []);
+    for name in [&b"a"[..], b"b", b"c", b"big"] {
+        delete(&volume, name).await;
+    }
+    volume.reap_now().await.unwrap();
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 1_900)]));
+    assert_eq!(read(&volume, b"copy").await.unwrap(), completed_bytes("b", 2_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+    delete(&volume, b"copy").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!((count_blocks(&blocks).await, tallies(&*store).await), (0, BTreeMap::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_is_given_up_leaves_its_packs() {
+    let (store, blocks, volume) = world().await;
+    let id = pack(&volume, &THREE).await;
+    let given_up = upload(&volume, b"big").await;
+    part(&volume, b"big", given_up, 1).await;
+    let source = volume.stat("b", b"c").await.unwrap();
+    volume.copy_part("b", b"big", given_up, 2, &source, 0..70_000).await.unwrap();
+    drop(source);
+    delete(&volume, b"c").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000)]), "the part lives");
+    volume.abort("b", b"big", given_up).await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 3_000)]));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_staged_of_packs_is_taken_back() {
+    for killed in [false, true] {
+        let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+        let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
+        let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+        make_bucket(&volume).await;
+        let id = pack(&volume, &THREE).await;
+        complete_with_copy(&volume, b"big", b"b").await;
+        volume.reap_now().await.unwrap();
+        let before = tallies(&*store).await;
+        assert_eq!(before, BTreeMap::from([(id, 74_900)]));
+        let mut heir = None;
+        if killed {
+            store.inject(Some(space::INODE), Fault::Stuck);
+            let copying = copy(&volume, b"big", b"copy");
+            assert!(tokio::time::timeout(Duration::from_secs(5), copying).await.is_err());
+            assert_eq!(store.fired(), 1);
+            assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 76_800)]), "staged");
+            drop(volume);
+            let next = open(store.clone(), blocks.clone()).await;
+            tokio::time::sleep(SESSION_SILENCE * 2).await;
+            next.sweep(SweepOptions::default()).await.unwrap();
+            heir = Some(next);
+        } else {
+            let source = volume.stat("b", b"big").await.unwrap();
+            let (absent, owner) = (WriteCondition::IfAbsent, super::reaping::owner());
+            let copying = volume.copy(&source, "b", b"big", None, None, absent, &owner);
+            copying.await.unwrap_err();
+        }
+        assert_eq!(tallies(&*store).await, before, "killed: {killed}");
+        assert_eq!(records(&*store, space::STAGED).await, 0);
+        assert_eq!(findings(&store, &blocks).await, [], "killed: {killed}");
+        if let Some(heir) = heir {
+            assert_eq!(read(&heir, b"big").await.unwrap(), completed_bytes("b", 2_000));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_without_a_record_takes_no_pack_along() {
+    let (store, blocks, volume) = world().await;
+    let id = pack(&volume, &THREE).await;
+    let (share, _) = store.walk(space::SHARE, None, 10).await.unwrap().records.swap_remove(0);
+    let damage = Plan { guards: Vec::new(), writes: vec![Write::Delete(share)] };
+    store.commit(&[damage]).await.unwrap();
+    let found = findings(&store, &blocks).await;
+    assert!(
+        found.iter().any(|finding| matches!(finding, Finding::Unshared(block, _) if *block == id))
+    );
+    assert!(
+        found.iter().any(|finding| matches!(finding, Finding::Live { pack, .. } if *pack == id))
+    );
+    delete(&volume, b"a").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
+    delete(&volume, b"b").await;
+    delete(&volume, b"c").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!((exists(&blocks, id).await, tallies(&*store).await), (false, BTreeMap::new()));
+    let stray = Plan { guards: Vec::new(), writes: vec![Write::Add(key::live(id), 1)] };
+    store.commit(&[stray]).await.unwrap();
+    let found = findings(&store, &blocks).await;
+    assert_eq!(found, [Finding::Live { pack: id, recorded: 1, found: 0 }], "a tally of nothing");
+    assert!(!found[0].to_string().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tally_that_is_wrong_is_found() {
+    let (store, blocks, volume) = world().await;
+    let id = pack(&volume, &THREE).await;
+    let add = Plan { guards: Vec::new(), writes: vec![Write::Add(key::live(id), -1)] };
+    store.commit(&[add]).await.unwrap();
+    let wrong = Finding::Live { pack: id, recorded: 72_999, found: 73_000 };
+    assert_eq!(findings(&store, &blocks).await, [wrong]);
+    let stray = key::share(id, Ino(77));
+    let put = Write::Put(stray.clone(), Mark.encode(&stray));
+    store.commit(&[Plan { guards: Vec::new(), writes: vec![put] }]).await.unwrap();
+    assert!(findings(&store, &blocks).await.contains(&Finding::StrayShare(id, Ino(77))));
+}

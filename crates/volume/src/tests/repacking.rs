@@ -1,0 +1,324 @@
+//! Packs that are mostly dead, and what becomes of what is alive in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockStore, MemoryBlocks, Sealer};
+use futures::TryStreamExt;
+use record::key::space;
+use record::{BlockId, Content};
+
+use super::faulty::{Fault, Faulty};
+use super::packs::{
+    THREE, bytes_of, complete_with_copy, exists, findings, lay, pack, publish_member, tallies,
+};
+use super::reaping::{copy, delete, put, read, records, upload};
+use super::{count_blocks, lookup, make_bucket, open};
+use crate::{REPACK_DELAY, Repacked, SESSION_SILENCE, SweepOptions, Volume, VolumeOptions};
+
+async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    (store, blocks, volume)
+}
+
+/// Two packs of which little is alive; the dead has been reaped.
+async fn sparse(volume: &Volume) -> [BlockId; 2] {
+    let one = pack(volume, &THREE).await;
+    let two = pack(volume, &[("d", 300_000), ("e", 66_000), ("f", 1_000)]).await;
+    delete(volume, b"c").await;
+    delete(volume, b"d").await;
+    volume.reap_now().await.unwrap();
+    [one, two]
+}
+
+const LEFT: [(&str, usize); 4] = [("a", 1_000), ("b", 2_000), ("e", 66_000), ("f", 1_000)];
+
+async fn assert_all_there(volume: &Volume) {
+    for (name, length) in LEFT {
+        let found = read(volume, name.as_bytes()).await.unwrap();
+        assert!(found == bytes_of(name, length), "{name} is another");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_alive_of_sparse_packs_moves_to_one_pack() {
+    let (store, blocks, volume) = world().await;
+    let old = sparse(&volume).await;
+    let before = lookup(&volume, b"e").await.unwrap();
+    let done = volume.repack_now().await.unwrap();
+    assert_eq!(done, Repacked { packs: 2, bytes: 70_000, left: 0, refused: 0 });
+    assert_all_there(&volume).await;
+    assert_eq!(findings(&store, &blocks).await, [], "before the old shares are reaped");
+    assert_eq!(volume.repack_now().await.unwrap(), Repacked::default(), "not twice");
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 1);
+    assert!(!exists(&blocks, old[0]).await && !exists(&blocks, old[1]).await);
+    let [(new, live)] = tallies(&*store).await.into_iter().collect::<Vec<_>>()[..] else {
+        panic!("one pack is left")
+    };
+    assert!(new.is_pack() && live == 70_000);
+    assert_eq!(records(&*store, space::SHARE).await, 4);
+    assert_eq!(records(&*store, space::ORPHAN).await, 0);
+    assert_all_there(&volume).await;
+    assert_eq!(findings(&store, &blocks).await, []);
+    // Nothing else of the file has changed.
+    let after = lookup(&volume, b"e").await.unwrap();
+    assert_eq!((after.ino, after.inode.attributes), (before.ino, before.inode.attributes));
+    let (mut was, mut is) =
+        (before.inode.file().unwrap().clone(), after.inode.file().unwrap().clone());
+    assert_ne!(was.content, is.content);
+    (was.content, is.content) = (Content::Pages(Vec::new()), Content::Pages(Vec::new()));
+    assert_eq!(was, is);
+    let counters = volume.counters();
+    assert_eq!((counters.packs_rewritten, counters.bytes_repacked), (2, 70_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_told_by_the_reaper_and_goes_by_itself() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume =
+        Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    let old = pack(&volume, &THREE).await;
+    tokio::time::sleep(REPACK_DELAY).await;
+    delete(&volume, b"c").await;
+    tokio::time::sleep(REPACK_DELAY * 2).await;
+    assert_eq!(volume.counters().packs_rewritten, 1);
+    assert!(!exists(&blocks, old).await);
+    assert_eq!(count_blocks(&blocks).await, 1);
+    assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
+    volume.close().await;
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sparse_packs_of_earlier_sessions_are_found() {
+    let (store, blocks, volume) = world().await;
+    let old = sparse(&volume).await;
+    volume.close().await;
+    drop(volume);
+    let volume =
+        Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await.unwrap();
+    tokio::time::sleep(crate::SURVEY_DELAY + REPACK_DELAY).await;
+    assert_eq!(volume.counters().packs_rewritten, 2);
+    assert!(!exists(&blocks, old[0]).await && !exists(&blocks, old[1]).await);
+    assert_all_there(&volume).await;
+    volume.close().await;
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_ends_with_the_bytes_that_it_began_with() {
+    let (store, blocks, volume) = world().await;
+    let old = sparse(&volume).await;
+    let object = volume.stat("b", b"e").await.unwrap();
+    volume.repack_now().await.unwrap();
+    let reaping = tokio::time::timeout(Duration::from_secs(60), volume.reap_now()).await;
+    assert!(reaping.is_err(), "the reader holds the old place");
+    assert!(exists(&blocks, old[1]).await);
+    let pieces: Vec<bytes::Bytes> =
+        volume.read(&object, 0..object.size()).try_collect().await.unwrap();
+    assert!(pieces.concat() == bytes_of("e", 66_000));
+    drop(object);
+    volume.reap_now().await.unwrap();
+    assert!(!exists(&blocks, old[1]).await);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_move_with_their_bytes_once() {
+    let (store, blocks, volume) = world().await;
+    pack(&volume, &[("a", 1_000), ("b", 2_000), ("c", 90_000)]).await;
+    copy(&volume, b"b", b"twin").await;
+    delete(&volume, b"c").await;
+    volume.reap_now().await.unwrap();
+    let done = volume.repack_now().await.unwrap();
+    assert_eq!((done.packs, done.bytes), (1, 5_000));
+    volume.reap_now().await.unwrap();
+    let session = blocks.sessions().await.unwrap()[0];
+    let page = blocks.list(session, None).await.unwrap();
+    assert_eq!(page.blocks[0].1, block::sealed::sealed_bytes(3_000), "the copy's bytes lie once");
+    assert_eq!(read(&volume, b"twin").await.unwrap(), bytes_of("b", 2_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+    delete(&volume, b"b").await;
+    delete(&volume, b"a").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(read(&volume, b"twin").await.unwrap(), bytes_of("b", 2_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_that_cannot_be_moved_keep_their_pack() {
+    let (store, blocks, volume) = world().await;
+    let old = pack(&volume, &[("a", 1_000), ("b", 2_000), ("c", 90_000)]).await;
+    let id = upload(&volume, b"big").await;
+    let source = volume.stat("b", b"b").await.unwrap();
+    volume.copy_part("b", b"big", id, 1, &source, 0..2_000).await.unwrap();
+    drop(source);
+    delete(&volume, b"c").await;
+    volume.reap_now().await.unwrap();
+    let done = volume.repack_now().await.unwrap();
+    assert_eq!(done, Repacked { left: 1, ..Repacked::default() });
+    assert!(exists(&blocks, old).await);
+    volume.abort("b", b"big", id).await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(volume.repack_now().await.unwrap().packs, 1, "nothing holds it any more");
+    volume.reap_now().await.unwrap();
+    assert!(!exists(&blocks, old).await);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_in_pages_keeps_its_pack() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    pack(&volume, &THREE).await;
+    complete_with_copy(&volume, b"big", b"b").await;
+    delete(&volume, b"c").await;
+    volume.reap_now().await.unwrap();
+    let done = volume.repack_now().await.unwrap();
+    assert_eq!(done, Repacked { left: 1, ..Repacked::default() });
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_changes_meanwhile_stays_and_comes_later() {
+    let (store, blocks, volume) = world().await;
+    sparse(&volume).await;
+    // The change is under way when the rewriter reads the owner's record, and lands before its swap.
+    let tags = vec![("team".to_owned(), "a".to_owned())];
+    let mut again = BTreeSet::new();
+    let (changed, round) =
+        futures::join!(volume.set_tags("b", b"e", tags), volume.repack_some(&mut again));
+    changed.unwrap();
+    let done = round.unwrap().unwrap().done;
+    assert_eq!((done.refused, done.bytes), (1, 4_000), "the change came between");
+    assert_eq!(again.len(), 2, "its pack, and the new one, which is sparse from the beginning");
+    assert_all_there(&volume).await;
+    volume.reap_now().await.unwrap();
+    while volume.repack_now().await.unwrap().packs > 0 {
+        volume.reap_now().await.unwrap();
+    }
+    assert_all_there(&volume).await;
+    let tagged = lookup(&volume, b"e").await.unwrap().inode;
+    assert_eq!(tagged.file().unwrap().object.tags.len(), 1);
+    assert_eq!(findings(&store, &blocks).await, []);
+    assert_eq!(tallies(&*store).await.values().sum::<i64>(), 70_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_rewriters_at_once_do_no_harm() {
+    let (store, blocks, volume) = world().await;
+    let other = open(store.clone(), blocks.clone()).await;
+    let old = sparse(&volume).await;
+    let (one, two) = futures::join!(volume.repack_now(), other.repack_now());
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert!(one.refused + two.refused > 0, "they met: {one:?} {two:?}");
+    assert_eq!(one.bytes + two.bytes, 70_000, "each owner moved once");
+    assert_all_there(&volume).await;
+    assert_all_there(&other).await;
+    let reaped = futures::join!(volume.reap_now(), other.reap_now());
+    reaped.0.unwrap();
+    reaped.1.unwrap();
+    volume.reap_now().await.unwrap();
+    assert!(!exists(&blocks, old[0]).await && !exists(&blocks, old[1]).await);
+    assert_all_there(&other).await;
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
+    for (fault, moved) in [(Fault::Stuck, false), (Fault::Hang, true)] {
+        let (store, blocks, volume) = world().await;
+        let old = sparse(&volume).await;
+        store.inject(Some(space::INODE), fault);
+        let repacking = tokio::time::timeout(Duration::from_secs(5), volume.repack_now());
+        assert!(repacking.await.is_err());
+        assert_eq!(store.fired(), 1);
+        assert_eq!(count_blocks(&blocks).await, 3, "the new pack is there");
+        drop(volume);
+        let heir = open(store.clone(), blocks.clone()).await;
+        tokio::time::sleep(SESSION_SILENCE * 2).await;
+        let collected = heir.gc(SweepOptions::default()).await.unwrap();
+        assert_eq!(collected.swept.deleted, u64::from(!moved), "{fault:?}");
+        assert_all_there(&heir).await;
+        assert_eq!(exists(&blocks, old[0]).await, !moved, "{fault:?}");
+        heir.repack_now().await.unwrap();
+        heir.reap_now().await.unwrap();
+        assert_eq!(count_blocks(&blocks).await, 1);
+        assert_all_there(&heir).await;
+        assert_eq!(findings(&store, &blocks).await, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn swaps_whose_answer_was_lost_count_once() {
+    for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable, Fault::Delayed] {
+        let (store, blocks, volume) = world().await;
+        sparse(&volume).await;
+        store.inject(Some(space::INODE), fault);
+        // It may have to give up; then it comes again.
+        let first = volume.repack_now().await;
+        assert_eq!(store.fired(), 1);
+        store.deliver().await;
+        volume.repack_now().await.unwrap();
+        assert_all_there(&volume).await;
+        volume.reap_now().await.unwrap();
+        assert_eq!(tallies(&*store).await.values().sum::<i64>(), 70_000, "{fault:?} {first:?}");
+        assert_eq!(findings(&store, &blocks).await, [], "{fault:?}");
+        volume.close().await;
+        assert_eq!(count_blocks(&blocks).await, 1, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_pack_is_left_as_it_is() {
+    let (store, blocks, volume) = world().await;
+    let old = sparse(&volume).await;
+    blocks.delete(old[0]).await.unwrap();
+    let mut sealer = Sealer::new(old[0], 73_000);
+    sealer.push(&vec![0; 73_000]);
+    blocks.put(&sealer.finish()).await.unwrap();
+    let done = volume.repack_now().await.unwrap();
+    assert_eq!((done.packs, done.left), (1, 1));
+    volume.reap_now().await.unwrap();
+    assert!(exists(&blocks, old[0]).await, "nothing vouches for a copy of it");
+    assert!(!exists(&blocks, old[1]).await);
+    assert_eq!(read(&volume, b"e").await.unwrap(), bytes_of("e", 66_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pack_that_nobody_moved_to_is_deleted() {
+    let (store, blocks, volume) = world().await;
+    let laid = lay(&volume, &[("a", 1_000), ("c", 90_000)]).await;
+    publish_member(&volume, &laid, "a").await;
+    drop(laid);
+    volume.repacking.note(tallies(&*store).await.into_keys());
+    let tags = vec![("team".to_owned(), "a".to_owned())];
+    let mut again = BTreeSet::new();
+    let (changed, round) =
+        futures::join!(volume.set_tags("b", b"a", tags), volume.repack_some(&mut again));
+    changed.unwrap();
+    let done = round.unwrap().unwrap().done;
+    assert_eq!((done.packs, done.refused), (0, 1));
+    assert_eq!(count_blocks(&blocks).await, 1, "the old one");
+    assert_eq!(again.len(), 1);
+    assert_eq!(volume.repack_now().await.unwrap().packs, 1);
+    volume.reap_now().await.unwrap();
+    assert_eq!(read(&volume, b"a").await.unwrap(), bytes_of("a", 1_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_that_are_no_packs_are_none_of_its_business() {
+    let (store, _, volume) = world().await;
+    put(&volume, b"alone", 30_000).await;
+    copy(&volume, b"alone", b"twin").await;
+    assert_eq!(volume.repack_now().await.unwrap(), Repacked::default());
+    assert_eq!(tallies(&*store).await, BTreeMap::new());
+}
