@@ -12,6 +12,7 @@
 
 mod client;
 mod connection;
+mod folder;
 mod keys;
 mod round;
 mod runner;
@@ -22,6 +23,7 @@ mod trouble;
 mod workload;
 mod xml;
 
+pub use folder::{FileLoad, FileVerb, Folder};
 pub use round::{Gauge, Round, median};
 pub use runner::Runner;
 pub use sign::Credentials;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, dump, policy, upkeep, user};
+use crate::commands::{bench, check, dump, policy, upkeep, user};
 use crate::config::{Common, File, Serving, VolumeSettings};
 use crate::problem::Problem;
 use crate::{commands, logging, serve};
@@ -44,6 +44,9 @@ enum Command {
     Dump(dump::Dump),
     /// Fill an empty metadata store of any kind from a dump
     Load(dump::Load),
+    /// Measure how fast an S3 endpoint or a folder is
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// Exit 0 if the gateway on this machine is ready to serve
     Health(Box<Serving>),
     /// Print what the gateway on this machine says of itself
@@ -103,6 +106,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             logging::start(&volume)?;
             return runtime()?.block_on(dump::load(volume, command));
         }
+        Command::Bench(command) => runtime()?.block_on(bench::run(command))?,
         Command::Health(serving) => {
             runtime()?.block_on(check::health(serving.settle(&file)?))?;
         }

@@ -1,6 +1,7 @@
 //! Commands other than `serve`.
 
 pub(crate) mod accounts;
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod dump;
 pub(crate) mod policy;

@@ -1,0 +1,298 @@
+//! The load on a folder: system calls of threads, and nothing between them and the kernel.
+//!
+//! Reads may be answered from the kernel's memory; what is measured is what a program sees that
+//! works on files which it has just written.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::rngs::SmallRng;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+
+use crate::{Gauge, Round, Trouble};
+
+/// Bytes of one sequential read or write.
+const SEQUENTIAL_BYTES: usize = 1 << 20;
+
+/// Bytes of a read at a random place, and of a small file.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Entries of the folder that is listed.
+const LISTED: u64 = 1_000;
+
+/// What is done with files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileVerb {
+    /// One large file is written from its beginning to its end, and synced; a step is a MiB.
+    Write,
+    /// It is read likewise.
+    Read,
+    /// 4 KiB of it are read at random places.
+    RandomRead,
+    /// Files of 4 KiB are made.
+    Create,
+    /// They are asked for their attributes.
+    Stat,
+    /// They are deleted; a round ends when they are gone.
+    Unlink,
+    /// A folder of 1,000 files is listed.
+    List,
+}
+
+impl FileVerb {
+    /// All of them, in an order in which each finds what it needs.
+    pub const ALL: [Self; 7] = [
+        Self::Write,
+        Self::Read,
+        Self::RandomRead,
+        Self::Create,
+        Self::Stat,
+        Self::Unlink,
+        Self::List,
+    ];
+
+    /// As in a table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::RandomRead => "random-read",
+            Self::Create => "create",
+            Self::Stat => "stat",
+            Self::Unlink => "unlink",
+            Self::List => "list",
+        }
+    }
+}
+
+impl fmt::Display for FileVerb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How much is done at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct FileLoad {
+    /// Bytes of the large file, whole MiB.
+    pub file_bytes: u64,
+    /// Threads; sequential reading and writing have one.
+    pub clients: usize,
+    /// How long a round lasts, but for the sequential ones.
+    pub time: Duration,
+}
+
+/// A folder under load. What it holds is deleted by [`Folder::clean`].
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    seed: u64,
+    /// Small files that each thread has made.
+    made: Vec<AtomicU64>,
+}
+
+impl Folder {
+    /// Makes a folder of that path, which must not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// If it exists or cannot be made.
+    pub fn make(path: &Path, seed: u64) -> Result<Self, Trouble> {
+        fs::create_dir(path).map_err(wrong("make the folder", path))?;
+        Ok(Self { path: path.to_owned(), seed, made: Vec::new() })
+    }
+
+    /// Deletes it with all that is in it.
+    ///
+    /// # Errors
+    ///
+    /// If something cannot be deleted.
+    pub fn clean(self) -> Result<(), Trouble> {
+        fs::remove_dir_all(&self.path).map_err(wrong("delete", &self.path))
+    }
+
+    /// One round. What a verb needs, an earlier one in [`FileVerb::ALL`] has made.
+    ///
+    /// # Errors
+    ///
+    /// If any call fails, or files are not as they were written.
+    pub fn round(
+        &mut self,
+        verb: FileVerb,
+        load: FileLoad,
+        gauge: &Gauge,
+    ) -> Result<Round, Trouble> {
+        let begin = Instant::now();
+        let done = match verb {
+            FileVerb::Write => self.write(load, gauge),
+            FileVerb::Read => self.read(load, gauge),
+            FileVerb::RandomRead => self.random_read(load, gauge),
+            FileVerb::Create | FileVerb::Stat | FileVerb::Unlink => self.small(verb, load, gauge),
+            FileVerb::List => return self.list(load, gauge),
+        };
+        let mut round = done.map_err(wrong(verb.name(), &self.path))?;
+        round.took = begin.elapsed();
+        if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(round) }
+    }
+
+    fn large(&self) -> PathBuf {
+        self.path.join("large")
+    }
+
+    fn small_file(&self, thread: usize, number: u64) -> PathBuf {
+        self.path.join(format!("small-{thread}")).join(format!("{number:08}"))
+    }
+
+    fn write(&self, load: FileLoad, gauge: &Gauge) -> io::Result<Round> {
+        let mut chunk = vec![0; SEQUENTIAL_BYTES];
+        SmallRng::seed_from_u64(self.seed).fill_bytes(&mut chunk);
+        let (mut round, mut file) = (Round::empty(), File::create(self.large())?);
+        for number in 0..load.file_bytes >> 20 {
+            // No two MiB are equal, so nothing is saved by finding equal ones.
+            chunk[..8].copy_from_slice(&number.to_le_bytes());
+            timed(&mut round, gauge, SEQUENTIAL_BYTES, || file.write_all(&chunk))?;
+        }
+        file.sync_all()?;
+        Ok(round)
+    }
+
+    fn read(&self, load: FileLoad, gauge: &Gauge) -> io::Result<Round> {
+        let mut chunk = vec![0; SEQUENTIAL_BYTES];
+        let (mut round, mut file) = (Round::empty(), File::open(self.large())?);
+        for number in 0..load.file_bytes >> 20 {
+            timed(&mut round, gauge, SEQUENTIAL_BYTES, || file.read_exact(&mut chunk))?;
+            if chunk[..8] != number.to_le_bytes() {
+                return Err(io::Error::other("other bytes came back than were written"));
+            }
+        }
+        Ok(round)
+    }
+
+    fn random_read(&self, load: FileLoad, gauge: &Gauge) -> io::Result<Round> {
+        let pages = (load.file_bytes / SMALL_BYTES as u64).max(1);
+        threads(load.clients, |thread| {
+            let (file, mut page) = (File::open(self.large())?, vec![0; SMALL_BYTES]);
+            let mut random = SmallRng::seed_from_u64(self.seed.wrapping_add(thread as u64));
+            until(load.time, gauge, |round| {
+                let place = random.random_range(0..pages) * SMALL_BYTES as u64;
+                timed(round, gauge, SMALL_BYTES, || file.read_exact_at(&mut page, place))?;
+                Ok(true)
+            })
+        })
+    }
+
+    fn small(&mut self, verb: FileVerb, load: FileLoad, gauge: &Gauge) -> io::Result<Round> {
+        self.made.resize_with(load.clients, AtomicU64::default);
+        let content = vec![b'x'; SMALL_BYTES];
+        threads(load.clients, |thread| {
+            let made = &self.made[thread];
+            let mut random = SmallRng::seed_from_u64(self.seed.wrapping_add(thread as u64));
+            if verb == FileVerb::Create {
+                fs::create_dir_all(self.path.join(format!("small-{thread}")))?;
+            }
+            until(load.time, gauge, |round| {
+                let count = made.load(Ordering::Relaxed);
+                match verb {
+                    FileVerb::Create => {
+                        let path = self.small_file(thread, count);
+                        timed(round, gauge, SMALL_BYTES, || fs::write(path, &content))?;
+                        made.store(count + 1, Ordering::Relaxed);
+                    }
+                    _ if count == 0 => return Ok(false),
+                    FileVerb::Stat => {
+                        let path = self.small_file(thread, random.random_range(0..count));
+                        let found = timed(round, gauge, 0, || fs::metadata(path))?;
+                        if found.len() != SMALL_BYTES as u64 {
+                            return Err(io::Error::other("a file has another size"));
+                        }
+                    }
+                    _ => {
+                        let path = self.small_file(thread, count - 1);
+                        timed(round, gauge, 0, || fs::remove_file(path))?;
+                        made.store(count - 1, Ordering::Relaxed);
+                    }
+                }
+                Ok(true)
+            })
+        })
+    }
+
+    fn list(&self, load: FileLoad, gauge: &Gauge) -> Result<Round, Trouble> {
+        let folder = self.path.join("listed");
+        if !folder.exists() {
+            fs::create_dir(&folder).map_err(wrong("make the folder", &folder))?;
+            for number in 0..LISTED {
+                let path = folder.join(format!("{number:08}"));
+                fs::write(&path, b"x").map_err(wrong("write", &path))?;
+            }
+        }
+        let begin = Instant::now();
+        let done = threads(load.clients, |_| {
+            until(load.time, gauge, |round| {
+                let count = timed(round, gauge, 0, || {
+                    fs::read_dir(&folder)?.try_fold(0, |count, entry| entry.map(|_| count + 1))
+                })?;
+                if count != LISTED {
+                    return Err(io::Error::other(format!("{count} entries instead of {LISTED}")));
+                }
+                Ok(true)
+            })
+        });
+        let mut round = done.map_err(wrong("list", &folder))?;
+        round.took = begin.elapsed();
+        if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(round) }
+    }
+}
+
+/// Steps until the time is over, somebody wants to end, or nothing is left to do.
+fn until(
+    time: Duration,
+    gauge: &Gauge,
+    mut step: impl FnMut(&mut Round) -> io::Result<bool>,
+) -> io::Result<Round> {
+    let (mut round, begin) = (Round::empty(), Instant::now());
+    while begin.elapsed() < time && !gauge.is_stopped() && step(&mut round)? {}
+    Ok(round)
+}
+
+/// One call, and how long it took.
+fn timed<T>(
+    round: &mut Round,
+    gauge: &Gauge,
+    bytes: usize,
+    call: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let since = Instant::now();
+    let done = call()?;
+    let bytes = bytes as u64;
+    round.add(1, bytes, since.elapsed());
+    gauge.add(1, bytes);
+    Ok(done)
+}
+
+/// The same on several threads; what they did together.
+fn threads(count: usize, work: impl Fn(usize) -> io::Result<Round> + Sync) -> io::Result<Round> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..count).map(|thread| scope.spawn(move || work(thread))).collect();
+        let mut all = Round::empty();
+        for thread in running {
+            all.merge(thread.join().expect("a thread of the load does not panic")?);
+        }
+        Ok(all)
+    })
+}
+
+fn wrong(doing: &str, path: &Path) -> impl Fn(io::Error) -> Trouble {
+    let doing = format!("{doing} {}", path.display());
+    move |source| Trouble::System { doing: doing.clone(), source }
+}
+
+#[cfg(test)]
+mod tests;

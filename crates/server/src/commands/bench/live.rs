@@ -1,0 +1,89 @@
+//! What a measurement shows while it runs, and how it is told to end.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use load::Gauge;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::problem::Problem;
+
+/// How often the line on a terminal is written anew.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A line on a terminal; elsewhere nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    bar: ProgressBar,
+    step: Arc<Mutex<String>>,
+    /// What the load counts, and what stops it.
+    pub(super) gauge: Arc<Gauge>,
+}
+
+impl Live {
+    fn new() -> Live {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        Live { bar, step: Arc::default(), gauge: Arc::default() }
+    }
+
+    /// Names what begins now.
+    pub(super) fn step(&self, name: String) {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+
+    /// Prints a line above the moving one.
+    pub(super) fn say(&self, line: fmt::Arguments<'_>) {
+        self.bar.suspend(|| crate::commands::say(line));
+    }
+
+    fn draw(&self, since: (u64, u64), took: Duration) {
+        let (units, bytes, errors) = self.gauge.seen();
+        let each_second = |now: u64, before: u64| {
+            let micros = took.as_micros().max(1);
+            let rate = u128::from(now.saturating_sub(before)) * 1_000_000 / micros;
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
+        let step = self.step.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (units, bytes) = (each_second(units, since.0), each_second(bytes, since.1));
+        let errors = if errors == 0 { String::new() } else { format!(", {errors} errors") };
+        let (units, bytes) = (HumanCount(units), HumanBytes(bytes));
+        self.bar.set_message(format!("{step}: {units} /s, {bytes}/s{errors}"));
+        self.bar.tick();
+    }
+}
+
+/// Lets `work` run on a thread of its own, and shows what it does. SIGINT and SIGTERM ask it to
+/// end; what it cleans up then, it still does.
+pub(super) async fn watched<T: Send + 'static>(
+    work: impl FnOnce(Live) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let caught = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
+    let (mut interrupt, mut terminate) =
+        (caught(SignalKind::interrupt())?, caught(SignalKind::terminate())?);
+    let live = Live::new();
+    let theirs = live.clone();
+    let mut working = tokio::task::spawn_blocking(move || work(theirs));
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before = (live.gauge.seen(), Instant::now());
+    let done = loop {
+        tokio::select! {
+            done = &mut working => break done,
+            _ = interrupt.recv() => live.gauge.stop(),
+            _ = terminate.recv() => live.gauge.stop(),
+            _ = ticks.tick() => {
+                let ((units, bytes, _), since) = before;
+                live.draw((units, bytes), since.elapsed());
+                before = (live.gauge.seen(), Instant::now());
+            }
+        }
+    };
+    live.bar.finish_and_clear();
+    done.map_err(|error| Problem::new("measure", error))?
+}

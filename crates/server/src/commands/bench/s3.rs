@@ -1,0 +1,307 @@
+//! `ashlar bench s3`: rounds of requests, against one endpoint or two in turn.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use load::{Credentials, Round, Runner, Target, Trouble, Verb, Workload};
+use serde_json::json;
+
+use super::live::{Live, watched};
+use super::table;
+use crate::config::Size;
+use crate::credentials;
+use crate::environment::{first_secret, variable};
+use crate::problem::Problem;
+
+/// Where the access key stands if not on the command line.
+const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
+
+/// Where the rest stands, in the order in which it is looked for.
+const SECRET_KEYS: [&str; 2] = ["ASHLAR_BENCH_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"];
+const SESSION_TOKENS: [&str; 2] = ["ASHLAR_BENCH_SESSION_TOKEN", "AWS_SESSION_TOKEN"];
+
+/// Secrets come from the environment: ASHLAR_BENCH_SECRET_KEY or AWS_SECRET_ACCESS_KEY, and
+/// ASHLAR_BENCH_COMPARE_SECRET_KEY for the other endpoint; with _FILE behind their names they
+/// point to files. Without credentials of its own the other endpoint gets the same.
+#[derive(Debug, Args)]
+#[expect(clippy::doc_markdown, reason = "the text is shown on terminals, as it is")]
+pub(crate) struct S3 {
+    /// The endpoint, such as http://127.0.0.1:9700
+    #[arg(long, value_name = "URL")]
+    endpoint: String,
+    /// The access key [default: the variable AWS_ACCESS_KEY_ID]
+    #[arg(long, value_name = "KEY", env = "ASHLAR_BENCH_ACCESS_KEY", hide_env_values = true)]
+    access_key: Option<String>,
+    /// The region that signatures name
+    #[arg(long, value_name = "NAME", default_value = "us-east-1")]
+    region: String,
+    /// The bucket, made if it is not there; objects lie below a prefix of their own in it
+    #[arg(long, value_name = "NAME", default_value = "ashlar-bench")]
+    bucket: String,
+    /// What to do, in this order: put, get, head, list, delete, delete-batch, mixed, multipart,
+    /// range
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "put,get,head,list,delete"
+    )]
+    workload: Vec<Verb>,
+    /// The size of objects; may name several, separated by commas
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4KiB")]
+    size: Vec<Size>,
+    /// The size of ranges [default: 128KiB]
+    #[arg(long, value_name = "SIZE")]
+    range_size: Option<Size>,
+    /// The size of parts, 5 MiB at least [default: 8MiB]
+    #[arg(long, value_name = "SIZE")]
+    part_size: Option<Size>,
+    /// Objects to read, list or begin with [default: by workload and size]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    objects: Option<u32>,
+    /// Clients at a time, each with one connection
+    #[arg(long, value_name = "COUNT", default_value_t = 16,
+          value_parser = clap::value_parser!(u16).range(1..=4096))]
+    clients: u16,
+    /// How long a round lasts
+    #[arg(long, value_name = "SECONDS", default_value_t = 8,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Rounds of each workload; figures are their medians
+    #[arg(long, value_name = "COUNT", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Threads of the load; more than one only pays if the endpoint is on another machine
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Another endpoint to measure in turn, round by round, and to compare with
+    #[arg(long, value_name = "URL")]
+    compare: Option<String>,
+    /// Its access key
+    #[arg(
+        long,
+        value_name = "KEY",
+        env = "ASHLAR_BENCH_COMPARE_ACCESS_KEY",
+        hide_env_values = true,
+        requires = "compare"
+    )]
+    compare_access_key: Option<String>,
+    /// Certificates in PEM to trust, besides those that this machine trusts
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Send bodies unsigned, so that no endpoint verifies a SHA-256
+    #[arg(long)]
+    unsigned: bool,
+    /// Write the figures of every round to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Leave the objects where they are
+    #[arg(long)]
+    keep: bool,
+}
+
+/// One endpoint.
+struct Side {
+    endpoint: String,
+    runner: Runner,
+}
+
+/// One workload, as it went at each endpoint.
+pub(super) struct Row {
+    pub(super) workload: Workload,
+    /// A list of rounds for each endpoint.
+    pub(super) sides: Vec<Vec<Round>>,
+}
+
+/// Measures, prints a table, cleans up; fails if any request did.
+pub(super) async fn run(options: S3) -> Result<(), Problem> {
+    let targets = options.targets()?;
+    let mut random = [0; 8];
+    credentials::random(&mut random)?;
+    watched(move |live| measure(&options, &targets, u64::from_ne_bytes(random), &live)).await
+}
+
+fn measure(options: &S3, targets: &[Target], random: u64, live: &Live) -> Result<(), Problem> {
+    let prefix = format!("ashlar-bench-{random:016x}/");
+    let mut sides = Vec::new();
+    for target in targets {
+        let doing = || format!("measure {}", target.endpoint);
+        let made = Runner::new(target, &prefix, random, usize::from(options.threads));
+        let runner = made.map_err(|trouble| Problem::new(doing(), trouble))?;
+        let made = runner.make_bucket().map_err(|trouble| {
+            Problem::new(
+                format!("use the bucket {} of {}", target.bucket, target.endpoint),
+                trouble,
+            )
+            .remedy("make sure that the endpoint, the region and the credentials belong together")
+        })?;
+        if made {
+            live.say(format_args!("made the bucket {} at {}", target.bucket, target.endpoint));
+        }
+        sides.push(Side { endpoint: target.endpoint.clone(), runner });
+    }
+    let rows = rows(options, &mut sides, live);
+    if options.keep {
+        live.say(format_args!("the objects are kept below {}/{prefix}", options.bucket));
+    } else {
+        clean(&mut sides, live)?;
+    }
+    let rows = rows?;
+    if let Some(file) = &options.json {
+        write_json(file, options, &sides, &rows)?;
+    }
+    verdict(&sides, &rows)
+}
+
+/// All workloads, each with a line in the table as soon as it is done.
+fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Problem> {
+    let endpoints: Vec<String> = sides.iter().map(|side| side.endpoint.clone()).collect();
+    for (name, endpoint) in table::NAMES.iter().zip(&endpoints).filter(|_| endpoints.len() > 1) {
+        live.say(format_args!("{name} is {endpoint}"));
+    }
+    live.say(format_args!("{}", table::titles(endpoints.len())));
+    let mut rows = Vec::new();
+    for workload in options.workloads() {
+        let mut row = Row { workload, sides: vec![Vec::new(); sides.len()] };
+        for number in 0..options.rounds {
+            let mut order: Vec<usize> = (0..sides.len()).collect();
+            // Each round begins with the other endpoint: none always meets a warm machine.
+            order.rotate_left(usize::from(number % 2 == 1).min(sides.len() - 1));
+            for place in order {
+                let (side, rounds) = (&mut sides[place], &mut row.sides[place]);
+                let doing = || format!("measure {} at {}", workload.verb, side.endpoint);
+                let named = doing();
+                let wrong = |trouble: Trouble| Problem::new(named.clone(), trouble);
+                live.step(format!("{}, preparing", doing()));
+                side.runner.prepare(&workload, &live.gauge).map_err(wrong)?;
+                live.step(format!("{}, round {} of {}", doing(), number + 1, options.rounds));
+                rounds.push(side.runner.round(&workload, &live.gauge).map_err(wrong)?);
+            }
+        }
+        for line in table::lines(&row) {
+            live.say(format_args!("{line}"));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn clean(sides: &mut [Side], live: &Live) -> Result<(), Problem> {
+    for side in sides {
+        let doing = format!("delete what was written to {}", side.endpoint);
+        live.step(doing.clone());
+        side.runner.clean().map_err(|trouble| Problem::new(doing, trouble))?;
+    }
+    Ok(())
+}
+
+/// An error if any request failed: rates of refusals are none.
+fn verdict(sides: &[Side], rows: &[Row]) -> Result<(), Problem> {
+    for (place, side) in sides.iter().enumerate() {
+        let all = || rows.iter().flat_map(|row| &row.sides[place]);
+        let errors: u64 = all().map(|round| round.errors).sum();
+        if errors > 0 {
+            let mut samples: Vec<&str> = all().flat_map(|it| &it.samples).map(|it| &**it).collect();
+            samples.dedup();
+            samples.truncate(5);
+            let wrong = format!("{errors} requests failed: {}", samples.join("; "));
+            return Err(Problem::new(format!("trust the figures of {}", side.endpoint), wrong));
+        }
+    }
+    Ok(())
+}
+
+fn write_json(file: &Path, options: &S3, sides: &[Side], rows: &[Row]) -> Result<(), Problem> {
+    let rows: Vec<_> = rows.iter().map(table::json).collect();
+    let endpoints: Vec<&str> = sides.iter().map(|side| side.endpoint.as_str()).collect();
+    let all = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "endpoints": endpoints,
+        "unsigned": options.unsigned,
+        "workloads": rows,
+    });
+    let text = format!("{all:#}\n");
+    std::fs::write(file, text)
+        .map_err(|error| Problem::new(format!("write {}", file.display()), error))
+}
+
+impl S3 {
+    fn workloads(&self) -> Vec<Workload> {
+        let time = Duration::from_secs(self.seconds);
+        let one = |bytes: u64, verb: Verb| {
+            let mut workload = Workload::new(verb, bytes, usize::from(self.clients), time);
+            if let Some(Size(bytes)) = self.range_size {
+                workload.range_bytes = bytes;
+            }
+            if let Some(Size(bytes)) = self.part_size {
+                workload.part_bytes = bytes;
+            }
+            if let Some(count) = self.objects {
+                workload.objects = usize::try_from(count).unwrap_or(usize::MAX);
+            }
+            workload
+        };
+        let mut all = Vec::new();
+        for size in &self.size {
+            all.extend(self.workload.iter().map(|verb| one(size.0, *verb)));
+        }
+        all
+    }
+
+    fn targets(&self) -> Result<Vec<Target>, Problem> {
+        let own = credentials(self.access_key.clone(), ACCESS_KEY, &SECRET_KEYS, &SESSION_TOKENS)?
+            .ok_or_else(|| {
+                Problem::new("measure", "there are no credentials")
+                    .remedy("set ASHLAR_BENCH_ACCESS_KEY and ASHLAR_BENCH_SECRET_KEY")
+            })?;
+        let target = |endpoint: &str, credentials| Target {
+            endpoint: endpoint.to_owned(),
+            bucket: self.bucket.clone(),
+            region: self.region.clone(),
+            credentials,
+            authority: self.ca_file.clone(),
+            unsigned: self.unsigned,
+        };
+        let mut targets = vec![target(&self.endpoint, own.clone())];
+        if let Some(endpoint) = &self.compare {
+            let names = ["ASHLAR_BENCH_COMPARE_SECRET_KEY"];
+            let key = self.compare_access_key.clone();
+            let other = credentials(key, "ASHLAR_BENCH_COMPARE_ACCESS_KEY", &names, &[])?;
+            targets.push(target(endpoint, other.unwrap_or(own)));
+        }
+        Ok(targets)
+    }
+}
+
+/// An access key, from the command line or a variable, and the secret that belongs to it.
+fn credentials(
+    access_key: Option<String>,
+    variable_name: &str,
+    secrets: &[&str],
+    tokens: &[&str],
+) -> Result<Option<Credentials>, Problem> {
+    let access_key = match access_key {
+        Some(key) => Some(key),
+        None => variable(variable_name)?,
+    };
+    let session_token = first_secret(tokens)?.map(|token| token.expose().to_owned());
+    match (access_key, first_secret(secrets)?) {
+        (None, None) => Ok(None),
+        (Some(access_key), Some(secret)) => {
+            let secret_key = secret.expose().to_owned();
+            Ok(Some(Credentials { access_key, secret_key, session_token }))
+        }
+        (Some(_), None) => {
+            let wrong = "there is an access key without a secret";
+            Err(Problem::new("measure", wrong).remedy(format!("set {}", secrets.join(" or "))))
+        }
+        (None, Some(_)) => {
+            let wrong = "there is a secret without an access key";
+            Err(Problem::new("measure", wrong).remedy(format!("set {variable_name}")))
+        }
+    }
+}
+
+const _: () = assert!(table::NAMES.len() == 2, "one endpoint, and one to compare it with");

@@ -1,0 +1,127 @@
+//! Figures as lines of a table, and as JSON.
+
+use load::{FileVerb, Round, median};
+use serde_json::{Value, json};
+
+use super::s3::Row;
+use crate::config::Size;
+
+/// How a table calls two endpoints.
+pub(super) const NAMES: [&str; 2] = ["A", "B"];
+
+/// Percentiles that are shown.
+const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
+
+/// The titles of the columns, for one endpoint or two.
+pub(super) fn titles(endpoints: usize) -> String {
+    let ratio = if endpoints > 1 { "   A ÷ B" } else { "" };
+    let title = format!(
+        "{:<12} {:>7} {:>3}{} {:>10} {:<10} {:>8} {:>9} {:>9} {:>9} {:>7}{ratio}",
+        "workload",
+        "size",
+        "×",
+        if endpoints > 1 { "  " } else { "" },
+        "median",
+        "a second",
+        "MiB/s",
+        "p50 ms",
+        "p90 ms",
+        "p99 ms",
+        "errors"
+    );
+    title.trim_end().to_owned()
+}
+
+/// A line for each endpoint: medians over the rounds.
+pub(super) fn lines(row: &Row) -> Vec<String> {
+    let several = row.sides.len() > 1;
+    let ratio = ratio(row).filter(|_| several);
+    let lines = row.sides.iter().zip(NAMES).enumerate().map(|(place, (rounds, name))| {
+        let what = row.workload;
+        let first = place == 0;
+        let label = if first { what.verb.name() } else { "" };
+        let size = if first { Size(what.object_bytes).to_string() } else { String::new() };
+        let clients = if first { what.clients.to_string() } else { String::new() };
+        let side = if several { format!(" {name}") } else { String::new() };
+        let [p50, p90, p99] = PERCENTS.map(|percent| millis(rounds, percent));
+        let errors: u64 = rounds.iter().map(|round| round.errors).sum();
+        let rate = rates(rounds, Round::rate);
+        let moved = rates(rounds, Round::mib_rate);
+        let ratio = match ratio {
+            Some(ratio) if first => format!(" {ratio:>7.2}"),
+            _ => String::new(),
+        };
+        format!(
+            "{label:<12} {size:>7} {clients:>3}{side} {rate:>10.1} {:<10} {moved:>8.1} {p50:>9.2} \
+             {p90:>9.2} {p99:>9.2} {errors:>7}{ratio}",
+            what.verb.unit()
+        )
+    });
+    lines.collect()
+}
+
+/// How much faster the first endpoint is than the second.
+fn ratio(row: &Row) -> Option<f64> {
+    match row.sides.as_slice() {
+        [one, other] => Some(rates(one, Round::rate) / rates(other, Round::rate)),
+        _ => None,
+    }
+}
+
+fn rates(rounds: &[Round], of: fn(&Round) -> f64) -> f64 {
+    median(rounds.iter().map(of).collect())
+}
+
+fn millis(rounds: &[Round], percent: f64) -> f64 {
+    median(rounds.iter().map(|it| it.percentile(percent).as_secs_f64() * 1e3).collect())
+}
+
+/// Everything that is known of a workload.
+pub(super) fn json(row: &Row) -> Value {
+    let sides: Vec<Value> = row.sides.iter().map(|rounds| side(rounds)).collect();
+    json!({
+        "workload": row.workload,
+        "unit": row.workload.verb.unit(),
+        "sides": sides,
+        "ratio": ratio(row),
+    })
+}
+
+/// The rounds of one endpoint, or of a folder.
+pub(super) fn side(rounds: &[Round]) -> Value {
+    let all: Vec<Value> = rounds.iter().map(one_round).collect();
+    json!({ "median_rate": rates(rounds, Round::rate), "rounds": all })
+}
+
+/// The titles of the columns, for a folder.
+pub(super) fn file_titles() -> String {
+    format!(
+        "{:<12} {:>12} {:>9} {:>10} {:>10} {:>10}",
+        "calls", "a second", "MiB/s", "p50 µs", "p90 µs", "p99 µs"
+    )
+}
+
+/// The line of a verb: medians over the rounds.
+pub(super) fn file_line(verb: FileVerb, rounds: &[Round]) -> String {
+    let [p50, p90, p99] = PERCENTS.map(|percent| millis(rounds, percent) * 1e3);
+    let (rate, moved) = (rates(rounds, Round::rate), rates(rounds, Round::mib_rate));
+    format!("{verb:<12} {rate:>12.1} {moved:>9.1} {p50:>10.0} {p90:>10.0} {p99:>10.0}")
+}
+
+fn one_round(round: &Round) -> Value {
+    let micros = |percent| round.percentile(percent).as_micros();
+    json!({
+        "requests": round.requests,
+        "units": round.units,
+        "bytes": round.bytes,
+        "seconds": round.took.as_secs_f64(),
+        "rate": round.rate(),
+        "mib_rate": round.mib_rate(),
+        "p50_us": micros(50.0),
+        "p90_us": micros(90.0),
+        "p99_us": micros(99.0),
+        "max_us": micros(100.0),
+        "errors": round.errors,
+        "samples": round.samples,
+    })
+}
