@@ -45,7 +45,7 @@ pub(super) struct Objects {
 /// An object of which the beginning of an answer has come.
 pub(super) struct Found<'a> {
     pool: &'a Pool,
-    wire: Box<Wire>,
+    wire: Wire,
     body: Incoming,
 }
 
@@ -117,7 +117,7 @@ impl Objects {
         name: &str,
         condition: Option<(HeaderName, &str)>,
         body: Pieces,
-    ) -> Result<(Box<Wire>, Response<Incoming>), Failure> {
+    ) -> Result<(Wire, Response<Incoming>), Failure> {
         let request = self.request(method, name, condition, body);
         let request = request.map_err(|error| Failure::impossible(error.to_string()))?;
         self.pool.send(request).await.map_err(|error| Failure::lost(error.as_ref()))
@@ -163,7 +163,7 @@ impl Objects {
     }
 
     /// Reads an answer that brings nothing but its status.
-    async fn end(&self, mut wire: Box<Wire>, answer: Response<Incoming>) -> Result<(), Failure> {
+    async fn end(&self, mut wire: Wire, answer: Response<Incoming>) -> Result<(), Failure> {
         if !answer.status().is_success() {
             return Err(self.refusal(wire, answer).await);
         }
@@ -177,7 +177,7 @@ impl Objects {
     }
 
     /// Reads an answer that says why not.
-    async fn refusal(&self, mut wire: Box<Wire>, answer: Response<Incoming>) -> Failure {
+    async fn refusal(&self, mut wire: Wire, answer: Response<Incoming>) -> Failure {
         let status = answer.status();
         let body = match wire.read(answer.into_body(), ERROR_BYTES_MAX).await {
             Ok(body) => body,

@@ -38,7 +38,7 @@ pub(super) struct Pool {
 /// A connection that is not used.
 struct Resting {
     since: Instant,
-    wire: Box<Wire>,
+    wire: Wire,
 }
 
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl Pool {
     pub(super) async fn send(
         &self,
         request: Request<Pieces>,
-    ) -> Result<(Box<Wire>, Response<Incoming>), Cause> {
+    ) -> Result<(Wire, Response<Incoming>), Cause> {
         let request = match self.take().await {
             None => request,
             Some(mut wire) => match wire.ask(request).await {
@@ -86,7 +86,7 @@ impl Pool {
     }
 
     /// Takes a connection back whose answer was read to the end, and says how it stood.
-    pub(super) async fn give(&self, mut wire: Box<Wire>) -> Rest {
+    pub(super) async fn give(&self, mut wire: Wire) -> Rest {
         let rest = wire.rest().await;
         if rest == Rest::Ready {
             self.lay(wire);
@@ -95,7 +95,7 @@ impl Pool {
     }
 
     /// Lets a connection rest, and ends those for which there is no room or no use.
-    fn lay(&self, wire: Box<Wire>) {
+    fn lay(&self, wire: Wire) {
         let since = Instant::now();
         let mut resting = self.resting();
         resting.push_back(Resting { since, wire });
@@ -108,7 +108,7 @@ impl Pool {
     }
 
     /// The connection that rested shortest, if one can be used.
-    async fn take(&self) -> Option<Box<Wire>> {
+    async fn take(&self) -> Option<Wire> {
         loop {
             let mut found = self.youngest()?;
             if found.rest().await == Rest::Ready {
@@ -118,7 +118,7 @@ impl Pool {
     }
 
     /// The connection that rested shortest, if it is not too old.
-    fn youngest(&self) -> Option<Box<Wire>> {
+    fn youngest(&self) -> Option<Wire> {
         let mut resting = self.resting();
         let youngest = resting.pop_back()?;
         if is_old(&youngest, Instant::now()) {
@@ -131,12 +131,12 @@ impl Pool {
         Some(youngest.wire)
     }
 
-    async fn connect(&self) -> Result<Box<Wire>, Cause> {
+    async fn connect(&self) -> Result<Wire, Cause> {
         let connecting = self.connector.clone().connect(self.place.clone());
         let stream = timeout(self.connect_timeout, connecting).await.map_err(|_| {
             format!("no connection to {} within {:?}", self.place, self.connect_timeout)
         })??;
-        Ok(Box::new(Wire::open(stream).await?))
+        Ok(Wire::open(stream).await?)
     }
 
     fn resting(&self) -> MutexGuard<'_, VecDeque<Resting>> {

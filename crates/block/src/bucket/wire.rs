@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -32,8 +32,15 @@ const BODY_BUFFER_MAX: u64 = crate::BLOCK_BYTES_MAX as u64 + (1 << 20);
 /// One connection.
 pub(super) struct Wire {
     sender: SendRequest<Pieces>,
-    /// `None` once it has ended.
-    connection: Option<Connection<Stream, Pieces>>,
+    line: Line,
+}
+
+/// What has to be moved on.
+enum Line {
+    Open(Box<Connection<Stream, Pieces>>),
+    Ended,
+    /// Ended, because something came that belongs to no answer.
+    Spoilt,
 }
 
 /// How a connection stands when nothing is waited for.
@@ -73,7 +80,7 @@ impl Wire {
     /// A connection that nothing was sent on.
     pub(super) async fn open(stream: Stream) -> hyper::Result<Wire> {
         let (sender, connection) = handshake(stream).await?;
-        Ok(Wire { sender, connection: Some(connection) })
+        Ok(Wire { sender, line: Line::Open(Box::new(connection)) })
     }
 
     /// Sends a request and waits for the head of its answer. The error has the request if none of
@@ -83,7 +90,7 @@ impl Wire {
         request: Request<Pieces>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Pieces>>> {
         let answering = self.sender.try_send_request(request);
-        drive(&mut self.connection, answering).await
+        self.line.drive(answering).await
     }
 
     /// Reads a body that should have at most `most` bytes.
@@ -112,7 +119,7 @@ impl Wire {
         let mut found = BytesMut::with_capacity(usize::try_from(expected).unwrap_or_default());
         while found.len() as u64 <= most {
             let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
-            let Some(frame) = drive(&mut self.connection, next).await else {
+            let Some(frame) = self.line.drive(next).await else {
                 break;
             };
             if let Ok(piece) = frame?.into_data() {
@@ -124,35 +131,42 @@ impl Wire {
 
     /// How the connection stands now. Waits for nothing.
     pub(super) async fn rest(&mut self) -> Rest {
-        let ended = poll_fn(|context| {
-            let connection = self.connection.as_mut();
-            Poll::Ready(connection.map(|connection| Pin::new(connection).poll(context)))
-        });
-        match ended.await {
-            Some(Poll::Pending) if self.sender.is_ready() => Rest::Ready,
-            // What is not the network's fault is the other side's.
-            Some(Poll::Ready(Err(error))) if error.source().is_none() => Rest::Surplus,
-            _ => Rest::Over,
+        poll_fn(|context| {
+            self.line.advance(context);
+            Poll::Ready(())
+        })
+        .await;
+        match self.line {
+            Line::Open(_) if self.sender.is_ready() => Rest::Ready,
+            Line::Open(_) | Line::Ended => Rest::Over,
+            Line::Spoilt => Rest::Surplus,
         }
     }
 }
 
-/// Waits for what a connection brings, and moves the connection on meanwhile.
-async fn drive<F: Future>(
-    connection: &mut Option<Connection<Stream, Pieces>>,
-    waiting: F,
-) -> F::Output {
-    let mut waiting = pin!(waiting);
-    poll_fn(|context| {
-        if let Poll::Ready(brought) = waiting.as_mut().poll(context) {
-            return Poll::Ready(brought);
+impl Line {
+    /// Waits for what a connection brings, and moves the connection on meanwhile.
+    async fn drive<F: Future>(&mut self, waiting: F) -> F::Output {
+        let mut waiting = pin!(waiting);
+        poll_fn(|context| {
+            if let Poll::Ready(brought) = waiting.as_mut().poll(context) {
+                return Poll::Ready(brought);
+            }
+            self.advance(context);
+            waiting.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Moves the connection on. Its end is told to whoever waits: by hyper, or because the
+    /// connection is dropped.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        let Line::Open(connection) = self else { return };
+        match Pin::new(connection).poll(context) {
+            Poll::Pending => {}
+            // What is not the network's fault is the other side's.
+            Poll::Ready(Err(error)) if error.source().is_none() => *self = Line::Spoilt,
+            Poll::Ready(_) => *self = Line::Ended,
         }
-        let moving = connection.as_mut().map(|connection| Pin::new(connection).poll(context));
-        if moving.is_some_and(|moving| moving.is_ready()) {
-            // An end is told to whoever waits; dropping the connection tells the others.
-            *connection = None;
-        }
-        waiting.as_mut().poll(context)
-    })
-    .await
+    }
 }
