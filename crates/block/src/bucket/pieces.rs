@@ -53,3 +53,6 @@ impl Body for Pieces {
         SizeHint::with_exact(self.left)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,16 +53,13 @@ impl Pool {
     /// # Errors
     /// If the system has no certificates to know the other side by.
     pub(super) fn new(place: Uri, connect_timeout: Duration) -> Result<Pool, Cause> {
-        let mut tcp = HttpConnector::new();
-        tcp.set_nodelay(true);
-        tcp.enforce_http(false);
         // Without TLS there is no need for the system's certificates, which may not be installed.
         let connector = if place.scheme_str() == Some("https") {
             let tls = HttpsConnectorBuilder::new()
                 .with_provider_and_native_roots(rustls::crypto::aws_lc_rs::default_provider())?;
-            Connector::Secure(tls.https_only().enable_http1().wrap_connector(tcp))
+            Connector::Secure(tls.https_only().enable_http1().wrap_connector(tcp()))
         } else {
-            Connector::Plain(tcp)
+            Connector::Plain(tcp())
         };
         Ok(Pool { place, connector, connect_timeout, resting: Mutex::default() })
     }
@@ -149,6 +146,14 @@ fn is_old(resting: &Resting, now: Instant) -> bool {
     now.saturating_duration_since(resting.since) >= IDLE_CONNECTION_MAX
 }
 
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.set_nodelay(true);
+    // The layer above decides on TLS.
+    tcp.enforce_http(false);
+    tcp
+}
+
 impl Connector {
     async fn connect(mut self, place: Uri) -> Result<Stream, Cause> {
         match &mut self {
@@ -173,3 +178,6 @@ impl fmt::Debug for Pool {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
