@@ -212,12 +212,8 @@ impl Volume {
             gone: gone.clone(),
         };
         let committer = Arc::new(Committer::new(desk, options.commits_in_flight));
-        let inos = Inos::new(
-            Arc::clone(&committer),
-            Arc::clone(&epochs),
-            Arc::clone(&store),
-            tasks.clone(),
-        );
+        let leases = (Arc::clone(&epochs), Arc::clone(&store));
+        let inos = Inos::new(Arc::clone(&committer), leases.0, leases.1, tasks.clone());
         let traffic = Arc::new(Traffic::default());
         let staging = Arc::new(Staging {
             blocks: Arc::clone(&blocks),

@@ -7,6 +7,8 @@ mod costs;
 mod multipart;
 #[path = "service/objects.rs"]
 mod objects;
+#[path = "service/space.rs"]
+mod space;
 
 use std::sync::Arc;
 

@@ -172,7 +172,8 @@ pub(super) struct Swap {
     /// Whose move.
     ino: Ino,
     record: Value,
-    moved: Inode,
+    /// Its inode as it will be.
+    inode: Inode,
     /// What it leaves: of each old pack, how many bytes.
     pub(super) left: BTreeMap<BlockId, u64>,
     /// Its slices in the new pack.
@@ -181,8 +182,8 @@ pub(super) struct Swap {
 
 impl Swap {
     fn new(ino: Ino, mover: &Mover, placed: &Placed) -> Option<Swap> {
-        let mut moved = mover.inode.clone();
-        let Body::File(file) = &mut moved.body else { return None };
+        let mut inode = mover.inode.clone();
+        let Body::File(file) = &mut inode.body else { return None };
         let Content::Slices(slices) = &mut file.content else { return None };
         let (mut left, mut joined) = (BTreeMap::new(), Vec::new());
         for slice in slices {
@@ -193,7 +194,7 @@ impl Swap {
             }
         }
         let record = mover.record.clone();
-        (!joined.is_empty()).then_some(Swap { ino, record, moved, left, joined })
+        (!joined.is_empty()).then_some(Swap { ino, record, inode, left, joined })
     }
 
     /// Bytes that are moved.
@@ -203,14 +204,14 @@ impl Swap {
 
     /// The plan; `orphans` has a fresh number for each pack that is left.
     pub(super) fn plan(&self, orphans: &[Ino]) -> Plan {
-        let inode = key::inode(self.ino);
-        let mut writes = vec![Write::Put(inode.clone(), self.moved.encode(&inode))];
+        let at = key::inode(self.ino);
+        let mut writes = vec![Write::Put(at.clone(), self.inode.encode(&at))];
         writes.extend(join_packs(&self.joined, self.ino));
         for ((pack, length), ino) in self.left.iter().zip(orphans) {
             let orphan = key::orphan(*ino);
             let moved = Orphan::Moved { pack: *pack, owner: self.ino, length: *length };
             writes.push(Write::Put(orphan.clone(), moved.encode(&orphan)));
         }
-        Plan { guards: vec![Guard::Equals(inode, self.record.clone())], writes }
+        Plan { guards: vec![Guard::Equals(at, self.record.clone())], writes }
     }
 }

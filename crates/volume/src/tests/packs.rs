@@ -165,7 +165,7 @@ async fn a_member_that_is_not_published_yet_keeps_its_pack() {
         publish_member(&volume, &laid, "a").await;
         publish(&volume, b"a", 5).await.unwrap();
         // The only member that anybody knows of is overwritten and waits for the reaper.
-        let reaping = tokio::time::timeout(Duration::from_secs(60), volume.reap_now()).await;
+        let reaping = tokio::time::timeout(Duration::from_mins(1), volume.reap_now()).await;
         assert_eq!(reaping.is_err(), pinned);
         assert_eq!(exists(&blocks, laid.id).await, pinned, "it is the pin that keeps it");
         if !pinned {
@@ -192,7 +192,7 @@ async fn a_plan_in_doubt_keeps_its_pack() {
     laid.pin = None;
     tokio::time::sleep(COMMIT_DEADLINE).await;
     publish(&volume, b"a", 5).await.unwrap();
-    let reaping = tokio::time::timeout(Duration::from_secs(60), volume.reap_now()).await;
+    let reaping = tokio::time::timeout(Duration::from_mins(1), volume.reap_now()).await;
     assert!(reaping.is_err(), "the plan may still be committed, and holds its epoch");
     assert!(exists(&blocks, laid.id).await);
 }

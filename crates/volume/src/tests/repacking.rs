@@ -116,7 +116,7 @@ async fn a_reader_ends_with_the_bytes_that_it_began_with() {
     let old = sparse(&volume).await;
     let object = volume.stat("b", b"e").await.unwrap();
     volume.repack_now().await.unwrap();
-    let reaping = tokio::time::timeout(Duration::from_secs(60), volume.reap_now()).await;
+    let reaping = tokio::time::timeout(Duration::from_mins(1), volume.reap_now()).await;
     assert!(reaping.is_err(), "the reader holds the old place");
     assert!(exists(&blocks, old[1]).await);
     let pieces: Vec<bytes::Bytes> =
