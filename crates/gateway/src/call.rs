@@ -41,6 +41,10 @@ impl<'a> Call<'a> {
         &self.gateway.volume
     }
 
+    pub(crate) fn hashing(&self) -> &'a hashing::Pool {
+        &self.gateway.hashing
+    }
+
     pub(crate) fn settings(&self) -> &'a Settings {
         &self.gateway.settings
     }

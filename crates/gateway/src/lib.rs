@@ -14,12 +14,15 @@ mod operations;
 mod receive;
 mod translate;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use ::http::request::Parts;
 use ::http::{Method, Request, Response};
+use hashing::Pool;
 use s3::auth::{Credentials, RequestHead, Terms, Verified};
 use s3::operation::{Demand, route};
 use s3::request::{Fields, Query};
@@ -63,12 +66,16 @@ pub struct Gateway {
     volume: Arc<Volume>,
     access: Arc<Access>,
     settings: Settings,
+    hashing: Pool,
 }
 
 impl Gateway {
-    /// Shows a volume to whoever `access` lets.
+    /// Shows a volume to whoever `access` lets. Starts a thread for every eight processors, which
+    /// hash bodies.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
-        Arc::new(Gateway { volume, access, settings })
+        let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let hashing = Pool::start(Pool::workers_for(processors));
+        Arc::new(Gateway { volume, access, settings, hashing })
     }
 
     /// Answers a request. Whatever went wrong is an answer too, with its code and a document.

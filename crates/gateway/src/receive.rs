@@ -4,18 +4,21 @@
 //! of it is handed on before its length, its signature, its trailer and every checksum sent with
 //! it have been verified.
 
+mod md5;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use record::{Sum, SumAlgorithm, SumKind};
-use s3::body::{BodyDecoder, BodyHead, Trailers, UPLOAD_BYTES_MAX};
-use s3::checksum::{BodyHasher, Digests, Expectation};
+use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
+use s3::checksum::{BodyHasher, Expectation, RestHasher};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
 use volume::StagedContent;
 
+use self::md5::BodyMd5;
 use crate::BODY_BYTES_PER_SECOND_MIN;
 use crate::call::Call;
 use crate::http::Body;
@@ -57,7 +60,8 @@ pub(crate) async fn content(
             (call.volume().block_writer(decoder.expected()), also.map(checksum_algorithm))
         }
     };
-    let mut hasher = BodyHasher::new(&expectation, true, also);
+    let mut md5 = BodyMd5::new(call.hashing(), decoder.expected());
+    let mut hasher = RestHasher::new(&expectation, also);
     let mut frames = Frames::new(body, call.settings().body_patience);
     let mut pieces = Vec::new();
     while let Some(frame) = frames.next().await? {
@@ -67,13 +71,16 @@ pub(crate) async fn content(
                 hasher.update(step);
                 tokio::task::consume_budget().await;
             }
+            md5.take(&bytes).await?;
             writer.write(bytes).await.map_err(translate::fault)?;
         }
     }
-    let (digests, _) = verify(&expectation, hasher, decoder)?;
+    let trailers = decoder.finish()?;
+    let md5 = md5.finish().await?;
+    let digests = hasher.finish(md5);
+    expectation.verify(&digests, &trailers)?;
     let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(staged.size());
-    let md5 = digests.md5().ok_or(Code::InternalError)?;
     let asked = expectation.algorithm();
     let kept = |algorithm: ChecksumAlgorithm| {
         algorithm == ChecksumAlgorithm::Crc64Nvme
@@ -113,21 +120,10 @@ pub(crate) async fn document(
             document.extend_from_slice(&bytes);
         }
     }
-    verify(&expectation, hasher, decoder)?;
+    let trailers = decoder.finish()?;
+    expectation.verify(&hasher.finish(), &trailers)?;
     call.count_in(document.len() as u64);
     Ok(document)
-}
-
-/// Proves a body whole, and its digests those that were promised.
-fn verify(
-    expectation: &Expectation,
-    hasher: BodyHasher,
-    decoder: BodyDecoder,
-) -> Result<(Digests, Trailers), Fault> {
-    let trailers = decoder.finish()?;
-    let digests = hasher.finish();
-    expectation.verify(&digests, &trailers)?;
-    Ok((digests, trailers))
 }
 
 /// A body's frames, as long as they do not come too slowly.

@@ -9,8 +9,10 @@ use crate::request::ChecksumAlgorithm;
 
 /// Computes digests of a body as it arrives.
 ///
-/// Its speed is that of MD5, and of SHA-256 where asked for: some 300 to 500 MB/s together on one
+/// Its speed is that of MD5, and of SHA-256 where asked for: some 400 to 600 MB/s together on one
 /// core. Whoever shares a thread with others hands it at most 256 KiB at a time.
+///
+/// Whoever has a faster way to an MD5 takes a [`RestHasher`].
 #[derive(Clone, Debug)]
 pub struct BodyHasher {
     bytes: u64,
@@ -21,6 +23,10 @@ pub struct BodyHasher {
     sha1: Option<Sha1>,
     sha256: Option<Sha256>,
 }
+
+/// Computes all digests of a body but its MD5, which somebody else computes meanwhile.
+#[derive(Clone, Debug)]
+pub struct RestHasher(BodyHasher);
 
 /// What was computed of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +89,24 @@ impl BodyHasher {
         keep(ChecksumAlgorithm::Sha1, self.sha1.map(|sha1| sha1.finalize().to_vec()));
         keep(ChecksumAlgorithm::Sha256, self.sha256.map(|sha256| sha256.finalize().to_vec()));
         Digests { bytes: self.bytes, md5: self.md5.map(Md5::finish), sums }
+    }
+}
+
+impl RestHasher {
+    /// Computes what the expectation needs, and one checksum more if something other than the
+    /// request wants it.
+    pub fn new(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> RestHasher {
+        RestHasher(BodyHasher { md5: None, ..BodyHasher::new(expectation, false, also) })
+    }
+
+    /// Takes the next bytes of content.
+    pub fn update(&mut self, content: &[u8]) {
+        self.0.update(content);
+    }
+
+    /// The digests of all that was taken, and the MD5 of the same bytes.
+    pub fn finish(self, md5: [u8; 16]) -> Digests {
+        Digests { md5: Some(md5), ..self.0.finish() }
     }
 }
 

@@ -9,14 +9,13 @@
 mod combine;
 mod expect;
 mod hasher;
-mod md5;
 #[cfg(test)]
 mod tests;
 
 pub use combine::{Combined, combine, composite};
 pub use expect::Expectation;
-pub use hasher::{BodyHasher, Digests};
-pub(crate) use md5::Md5;
+pub use hasher::{BodyHasher, Digests, RestHasher};
+pub(crate) use hashing::Md5;
 
 use crate::request::ChecksumAlgorithm;
 

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use http::Version;
 use proptest::prelude::*;
 
-use super::{BodyHasher, Combined, Digests, Expectation, combine, composite, decode_sum};
+use super::{
+    BodyHasher, Combined, Digests, Expectation, RestHasher, combine, composite, decode_sum,
+};
 use crate::auth::tests::sent::Sent;
 use crate::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use crate::request::ChecksumAlgorithm;
@@ -275,6 +277,26 @@ fn digests_of_another_body_are_refused() {
     let expectation = expect(Operation::PutObject, &sent).unwrap();
     let forgotten = BodyHasher::new(&expectation, true, None).finish();
     check(expectation.verify(&forgotten, &decoder.finish().unwrap()), Code::InternalError);
+}
+
+#[test]
+fn an_md5_that_was_computed_elsewhere_is_compared_like_any_other() {
+    let sum = digests(b"Welcome", ChecksumAlgorithm::Sha1).md5().unwrap();
+    let sent = put(&[("content-md5", &STANDARD.encode(sum)), ("content-length", "7")]);
+    let expectation = expect(Operation::PutObject, &sent).unwrap();
+    let head = BodyHead::parse(Version::HTTP_11, &sent.headers).unwrap();
+    for (md5, code) in [(sum, None), ([0; 16], Some(Code::BadDigest))] {
+        let mut decoder =
+            BodyDecoder::new(&sent.verify().unwrap(), &head, UPLOAD_BYTES_MAX).unwrap();
+        decoder.push(Bytes::from_static(b"Welcome"), &mut Vec::new()).unwrap();
+        let mut hasher = RestHasher::new(&expectation, Some(ChecksumAlgorithm::Sha1));
+        hasher.update(b"Welcome");
+        let digests = hasher.finish(md5);
+        assert_eq!(digests.md5(), Some(md5));
+        assert!(digests.sum(ChecksumAlgorithm::Sha1).is_some());
+        let outcome = expectation.verify(&digests, &decoder.finish().unwrap());
+        assert_eq!(outcome.err().map(|fault| fault.code), code);
+    }
 }
 
 #[test]

@@ -1,0 +1,93 @@
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use hashing::WAITING_BYTES_MAX;
+use tokio::runtime::Builder;
+
+use super::*;
+
+fn content(bytes: usize) -> Bytes {
+    let byte = |index: usize| u8::try_from(index * index % 251).unwrap();
+    (0..bytes).map(byte).collect::<Vec<u8>>().into()
+}
+
+/// What is known of it without a pool.
+fn expected(content: &[u8]) -> [u8; 16] {
+    let mut md5 = Md5::new();
+    md5.update(content);
+    md5.finish()
+}
+
+async fn hash(pool: &Pool, announced: bool, content: Bytes, piece_bytes: usize) -> [u8; 16] {
+    let bytes = announced.then_some(content.len() as u64);
+    let mut md5 = BodyMd5::new(pool, bytes);
+    let mut rest = content;
+    while !rest.is_empty() {
+        let piece = rest.split_to(piece_bytes.min(rest.len()));
+        md5.take(&piece).await.unwrap();
+        assert!(md5.held_bytes < HELD_BYTES_MAX + piece.len(), "too much is held");
+        assert!(md5.held.len() <= HELD_PIECES_MAX, "too many pieces are held");
+    }
+    md5.finish().await.unwrap()
+}
+
+#[test]
+fn bodies_of_all_lengths_and_pieces_get_their_sum() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let pool = Arc::new(Pool::start(NonZeroUsize::MIN));
+    let mut tasks = Vec::new();
+    for bytes in [
+        0,
+        1,
+        SHORT_BYTES - 1,
+        SHORT_BYTES,
+        SHORT_BYTES + 1,
+        JOB_BYTES_MIN,
+        JOB_BYTES_MIN + SHORT_BYTES - 1,
+        HELD_BYTES_MAX + 1,
+        3_000_001,
+    ] {
+        for piece_bytes in [7, 4_096, 65_537, 1 << 20] {
+            for announced in [true, false] {
+                let pool = Arc::clone(&pool);
+                tasks.push(runtime.spawn(async move {
+                    let content = content(bytes);
+                    let sum = hash(&pool, announced, content.clone(), piece_bytes).await;
+                    assert_eq!(sum, expected(&content), "{bytes} bytes in {piece_bytes}");
+                }));
+            }
+        }
+    }
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_short_body_is_not_handed_over() {
+    let pool = Pool::start(NonZeroUsize::MIN);
+    let mut md5 = BodyMd5::new(&pool, Some(SHORT_BYTES as u64));
+    md5.take(&content(SHORT_BYTES)).await.unwrap();
+    assert!(matches!(md5.running, Running::Here(_)));
+    assert_eq!(md5.held_bytes, 0);
+    assert_eq!(md5.finish().await.unwrap(), expected(&content(SHORT_BYTES)));
+}
+
+#[tokio::test]
+async fn a_long_body_is_handed_over() {
+    let pool = Pool::start(NonZeroUsize::MIN);
+    let mut md5 = BodyMd5::new(&pool, None);
+    md5.take(&content(JOB_BYTES_MIN)).await.unwrap();
+    assert!(matches!(md5.running, Running::Away(_)));
+    assert_eq!(md5.finish().await.unwrap(), expected(&content(JOB_BYTES_MIN)));
+}
+
+#[tokio::test]
+async fn what_the_pool_has_no_room_for_is_hashed_here() {
+    let pool = Pool::start(NonZeroUsize::MIN);
+    let too_much = content(WAITING_BYTES_MAX + 1);
+    let mut md5 = BodyMd5::new(&pool, None);
+    md5.take(&too_much).await.unwrap();
+    assert!(matches!(md5.running, Running::Here(_)), "the pool gave it back");
+    assert_eq!(md5.finish().await.unwrap(), expected(&too_much));
+}
