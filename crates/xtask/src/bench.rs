@@ -1,50 +1,58 @@
 //! `cargo xtask bench`: the gateway beside direct MinIO, interleaved, on this machine.
 //!
 //! Both sides use the same MinIO and the same load. Rounds alternate between them, so that what
-//! else the machine does falls on both; a figure is the median of its rounds. Each engine has a
-//! table of its own, beside a MinIO that is measured again: engines are compared by their ratios.
+//! else the machine does falls on both; a figure is the median of its rounds. Each engine has
+//! tables of its own, beside a MinIO that is measured again: engines are compared by their ratios.
 
+mod cells;
 mod copies;
+mod counters;
 mod figure;
-mod load;
+mod frames;
 mod metadata;
 mod meter;
+mod report;
+mod rows;
 
-use std::fs::File;
-use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use load::{Credentials, Gauge, Runner, Target};
+use serde_json::Value;
 
 use crate::child::{Child, Stop, tail};
 use crate::engines::{Databases, Engine};
-use crate::progress::{Mark, Progress};
-use crate::servers::{BLOCK_BUCKET, Blocks, Server};
+use crate::progress::Progress;
+use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
 use crate::tools::Tools;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, is_executable};
 
-use figure::{Cost, Figure, median};
-use load::{Load, PAGE_KEYS, Round, Target, Verb};
+use figure::Figure;
 use metadata::Metadata;
 pub(crate) use meter::peak_memory;
 
 /// The bucket that each side is asked to write to, and the database that a server keeps it in.
 const BUCKET: &str = "bench";
 
-/// The workloads: a size, its name, and what is done with objects of that size, in this order.
-const WORKLOADS: [(&str, usize, &[Verb]); 3] = [
-    ("1 KiB", 1 << 10, &[Verb::Put]),
-    ("4 KiB", 4 << 10, &[Verb::Put, Verb::Get, Verb::Head, Verb::List, Verb::Delete]),
-    ("1 MiB", 1 << 20, &[Verb::Put, Verb::Get]),
-];
+/// The folder of keys that everything lies in.
+const PREFIX: &str = "bench/";
 
-/// Objects from which on the growth of a store tells the bytes of one: files grow by some MiB.
-const COUNTABLE_OBJECTS: usize = 10_000;
+/// What contents and order follow from: every run does the same.
+const SEED: u64 = 0x00A5_41A2;
 
 /// How long a release build or one large copy may take.
-const STEP_LIMIT: Duration = Duration::from_mins(20);
+const STEP_LIMIT: Duration = Duration::from_mins(30);
+
+/// How often the wish to end is looked for.
+const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// How long a gateway that has just started is left alone before its memory is looked at.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// How to measure.
 #[derive(clap::Args, Debug)]
@@ -52,16 +60,18 @@ pub(crate) struct Options {
     /// The metadata engine below the gateway; may be given several times.
     #[arg(long, value_enum, value_name = "NAME", default_value = "sqlite")]
     engine: Vec<Engine>,
-    /// Short rounds and a copy of 512 MiB: shows that it runs, not how fast. Bytes per object are
-    /// told of any number of objects.
+    /// Rounds of a second and a copy of 256 MiB: shows that it runs, not how fast.
     #[arg(long)]
     quick: bool,
     /// Rounds for each figure.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
-    /// Clients at the same time.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
-    clients: u16,
+    /// Seconds that a round lasts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// Only rows whose names contain one of these words, such as "PUT 4" or "cold".
+    #[arg(long, value_name = "WORDS", value_delimiter = ',')]
+    only: Vec<String>,
     /// MiB of the file that mc copies, with the first engine only: its bytes pass by all engines
     /// alike. 0 leaves the copies out.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
@@ -69,26 +79,61 @@ pub(crate) struct Options {
     /// Measure this program instead of a release build of this checkout.
     #[arg(long, value_name = "PROGRAM")]
     binary: Option<PathBuf>,
-    /// Where to keep data meanwhile, instead of the folder for temporary files.
+    /// Where to keep data meanwhile, instead of the folder for temporary files; a full run takes
+    /// about 25 GB.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
+    /// Write all figures to a file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// How long a round lasts.
+    fn time(&self) -> Duration {
+        Duration::from_secs(if self.quick { 1 } else { self.seconds })
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.only.is_empty() || self.only.iter().any(|words| name.contains(&words.to_lowercase()))
+    }
+}
+
+/// The programs that take part.
+struct Programs {
+    gateway: PathBuf,
+    minio: PathBuf,
+    mc: PathBuf,
+    /// An interpreter with pandas and s3fs, if this machine has one already.
+    python: Option<PathBuf>,
 }
 
 /// One engine's measurement: the two sides and what is around them.
 struct Bench<'a> {
     options: &'a Options,
     stop: &'a Stop,
-    progress: Progress,
+    programs: &'a Programs,
+    progress: Rc<Progress>,
     folder: PathBuf,
-    mc: PathBuf,
     minio: Server,
     gateway: Server,
+    /// The gateway's counters.
+    admin: String,
     metadata: Metadata<'a>,
+    /// Direct and ours.
+    runners: [Runner; 2],
+    gauge: Arc<Gauge>,
     /// MiB of the file that is copied.
     copy: u64,
+    /// MiB of the gateway: just started, and the most so far.
+    idle_mib: f64,
+    peak_mib: f64,
+    /// Gateways that were started.
+    starts: u32,
 }
 
-/// Measures, prints a table for each engine, and returns true: a figure is not a verdict.
+/// Measures, prints tables for each engine, and returns true: a figure is not a verdict.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     if cfg!(debug_assertions) {
         return optimised(workspace);
@@ -99,48 +144,108 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
         Some(folder) => maker.tempdir_in(folder)?,
         None => maker.tempdir()?,
     };
-    let binary = match &options.binary {
+    let gateway = match &options.binary {
         Some(binary) => binary.clone(),
         None => build(workspace, folder.path(), stop)?,
     };
-    let tools = Tools::prepare_servers(workspace, &options.engine, stop)?;
+    let (minio, mc) = Tools::prepare_servers(workspace, &options.engine, stop)?;
+    let python = workspace.tools().join("venv-frames/bin/python");
+    let python = Some(python).filter(|python| is_executable(python));
+    let programs = Programs { gateway, minio, mc, python };
+    let mut all = Vec::new();
     for (number, &engine) in options.engine.iter().enumerate() {
         // Nothing of an engine is left when the next one is measured.
         let folder = folder.path().join(format!("{number}-{}", engine.name()));
         std::fs::create_dir(&folder)?;
         let copy = if number == 0 { options.copy } else { 0 };
-        one_engine(engine, copy, options, &binary, &tools, &folder, stop)
+        let figures = one_engine(engine, copy, options, &programs, &folder, stop)
             .with_context(|| format!("the measurement over {} failed", engine.name()))?;
+        all.push(figures);
         std::fs::remove_dir_all(&folder)?;
+    }
+    if let Some(file) = &options.json {
+        let text = serde_json::to_string_pretty(&Value::Array(all))?;
+        std::fs::write(file, text + "\n").with_context(|| format!("{}", file.display()))?;
     }
     Ok(true)
 }
 
-/// Measures the gateway over one engine.
+/// Measures the gateway over one engine, and returns all figures.
 fn one_engine(
     engine: Engine,
     copy: u64,
     options: &Options,
-    binary: &Path,
-    (minio, mc): &(PathBuf, PathBuf),
+    programs: &Programs,
     folder: &Path,
     stop: &Stop,
-) -> Result<()> {
+) -> Result<Value> {
     let mut databases = Databases::default();
     databases.start(engine)?;
     let metadata = Metadata::fresh(&databases, engine, folder)?;
-    let minio = Server::minio(minio, folder, None, stop)?;
-    minio.make_bucket(mc, folder, BLOCK_BUCKET)?;
-    minio.make_bucket(mc, folder, BUCKET)?;
+    let minio = Server::minio(&programs.minio, folder, None, stop)?;
+    minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
     let blocks = Blocks::Bucket(&minio.endpoint, BUCKET);
-    let gateway = Server::gateway(binary, folder, &metadata.place, blocks, None, stop)?;
-    gateway.make_bucket(mc, folder, BUCKET)?;
-    let (progress, folder, mc) = (Progress::new(), folder.to_owned(), mc.clone());
-    let mut bench = Bench { options, stop, progress, folder, mc, minio, gateway, metadata, copy };
+    let gateway = Server::gateway(&programs.gateway, folder, &metadata.place, blocks, None, stop)?;
+    stop.sleep(SETTLE)?;
+    let idle_mib = meter::memory(gateway.child.pid())?;
+    let runners = [runner(&minio)?, runner(&gateway)?];
+    let gauge = Arc::new(Gauge::default());
+    stop_with(stop, &gauge)?;
+    let mut bench = Bench {
+        options,
+        stop,
+        programs,
+        progress: Rc::new(Progress::new()),
+        folder: folder.to_owned(),
+        admin: counters::admin(gateway.child.log())?,
+        minio,
+        gateway,
+        metadata,
+        runners,
+        gauge,
+        copy,
+        idle_mib,
+        peak_mib: 0.0,
+        starts: 1,
+    };
     let figures = bench.measure().with_context(|| {
         format!("the gateway's log ends in:\n{}", tail(bench.gateway.child.log(), 20))
     })?;
     bench.report(engine, &figures)
+}
+
+/// The load on one side.
+fn runner(server: &Server) -> Result<Runner> {
+    let target = Target {
+        endpoint: server.endpoint.clone(),
+        bucket: BUCKET.to_owned(),
+        region: "us-east-1".to_owned(),
+        credentials: Credentials {
+            access_key: ACCESS_KEY.to_owned(),
+            secret_key: SECRET_KEY.to_owned(),
+            session_token: None,
+        },
+        authority: None,
+        unsigned: false,
+    };
+    let runner = Runner::new(&target, PREFIX, SEED, 1)?;
+    runner.make_bucket().with_context(|| format!("cannot use {}", server.endpoint))?;
+    Ok(runner)
+}
+
+/// Passes the wish to end on to the load, for as long as there is one.
+fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
+    let (stop, gauge) = (stop.clone(), Arc::downgrade(gauge));
+    std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+        while let Some(gauge) = gauge.upgrade() {
+            if stop.is_set() {
+                gauge.stop();
+            }
+            drop(gauge);
+            std::thread::sleep(STOP_POLL);
+        }
+    })?;
+    Ok(())
 }
 
 /// Becomes the release build of this program: a slow load would measure itself.
@@ -167,116 +272,54 @@ fn build(workspace: &Workspace, folder: &Path, stop: &Stop) -> Result<PathBuf> {
 impl Bench<'_> {
     fn measure(&mut self) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
-        for (name, size, verbs) in WORKLOADS {
-            let body = random_bytes(size)?;
-            let targets =
-                [&self.minio, &self.gateway].map(|server| Target::new(&server.endpoint, BUCKET));
-            let [direct, ours] = targets;
-            let targets = [direct?, ours?];
-            for target in &targets {
-                target.fill(&body)?;
-            }
-            for &verb in verbs {
-                figures.push(self.rate(verb, name, &body, &targets)?);
+        for row in rows::ROWS {
+            if self.options.wants(row.name) {
+                figures.push(self.row(&row)?);
             }
         }
-        if self.copy > 0 {
+        if self.copy > 0 && self.options.wants("mc cp up down") {
             figures.extend(self.copies()?);
+        }
+        if self.options.wants(frames::NAME) {
+            figures.extend(self.frames()?);
         }
         Ok(figures)
     }
 
-    /// Rounds of requests, alternating.
-    fn rate(
-        &mut self,
-        verb: Verb,
-        size: &str,
-        body: &[u8],
-        targets: &[Target; 2],
-    ) -> Result<Figure> {
-        let clients = usize::from(self.options.clients);
-        let time = Duration::from_secs(if self.options.quick { 2 } else { 8 });
-        let load = Load { verb, body, clients, time };
-        let name = match verb {
-            Verb::List => format!("LIST {PAGE_KEYS} keys"),
-            _ => format!("{} {size}", verb.word()),
-        };
-        let mut rounds: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
-        let mut gateway: Vec<f64> = Vec::new();
-        let running = self.progress.begin(&name);
-        let before = (self.metadata.cpu(), self.metadata.bytes()?);
-        for number in 0..self.options.rounds {
-            // Each round begins with the other side, so that neither always runs on a warm machine.
-            let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
-            for side in order {
-                let before = meter::cpu_time(self.gateway.child.pid())?;
-                let round = targets[side].round(load, self.stop)?;
-                if side == 1 {
-                    let used = meter::cpu_time(self.gateway.child.pid())?.saturating_sub(before);
-                    gateway.push(micros_each(used, round.requests));
-                }
-                rounds[side].push(round);
-            }
-        }
-        // A database works on after it has answered, so what it does in all rounds is counted.
-        let requests = rounds[1].iter().map(|round| round.requests).sum();
-        let database = micros_each(self.metadata.cpu().saturating_sub(before.0), requests);
-        let grown = self.metadata.bytes()?.saturating_sub(before.1);
-        let enough = self.options.quick || requests >= COUNTABLE_OBJECTS;
-        let stored = (verb == Verb::Put && enough).then(|| each(grown, requests));
-        let late = |side: usize, percent| {
-            let all = rounds[side].iter().map(|it| it.percentile(percent).as_secs_f64() * 1e3);
-            median(all.collect())
-        };
-        let remark = format!(
-            "p50 {:.2} / {:.2} ms, p99 {:.1} / {:.1} ms",
-            late(0, 50),
-            late(1, 50),
-            late(0, 99),
-            late(1, 99)
-        );
-        let sides = rounds.each_ref().map(|all| median(all.iter().map(Round::rate).collect()));
-        let cost = Some(Cost { gateway: median(gateway), database, stored });
-        let figure = Figure { name, sides, unit: "/s", more_is_better: true, cost, remark };
-        running.end(Mark::Passed, &figure.sides());
-        Ok(figure)
+    /// Ends the gateway, and starts one that keeps nothing of what the last one knew but what
+    /// lies in the database, the bucket and the file of its master key.
+    fn begin_cold(&mut self) -> Result<()> {
+        let old = self.folder.join(self.data_folder());
+        self.end_gateway()?;
+        self.starts += 1;
+        let folder = self.folder.join(self.data_folder());
+        let data = folder.join("data");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data)?;
+        std::fs::copy(old.join("data/master.key"), data.join("master.key"))
+            .context("the gateway left no master key")?;
+        let blocks = Blocks::Bucket(&self.minio.endpoint, BUCKET);
+        let place = &self.metadata.place;
+        self.gateway =
+            Server::gateway(&self.programs.gateway, &folder, place, blocks, None, self.stop)?;
+        self.admin = counters::admin(self.gateway.child.log())?;
+        self.runners[1].move_to(&self.gateway.endpoint)?;
+        Ok(())
     }
 
-    fn report(&mut self, engine: Engine, figures: &[Figure]) -> Result<()> {
-        println!(
-            "\n{}: medians of {} interleaved rounds, {} clients; a ratio above 1 means ours is \
-             better;\nCPU time per request, growth of the metadata store per object, latencies \
-             direct / ours\n",
-            engine.name(),
-            self.options.rounds,
-            self.options.clients
-        );
-        println!("{}", Figure::titles());
-        figures.iter().for_each(|figure| println!("{figure}"));
-        let peak = peak_memory(self.gateway.child.pid())?;
-        println!("\ngateway over {}: peak resident memory {peak:.0} MiB\n", engine.name());
+    /// Where the current gateway keeps what is its own, below our folder.
+    fn data_folder(&self) -> String {
+        if self.starts == 1 { String::new() } else { format!("start-{}", self.starts) }
+    }
+
+    /// Remembers its peak, and asks it to end, which it must do in order.
+    fn end_gateway(&mut self) -> Result<()> {
+        self.peak_mib = self.peak_mib.max(peak_memory(self.gateway.child.pid())?);
         let status = self.gateway.child.end()?;
         if !status.success() {
             bail!("the gateway ended with {status}");
         }
         Ok(())
     }
-}
-
-/// A time in microseconds, shared by requests.
-fn micros_each(time: Duration, requests: usize) -> f64 {
-    each(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), requests)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a median has no use for more than 52 bits")]
-fn each(sum: u64, requests: usize) -> f64 {
-    sum as f64 / requests as f64
-}
-
-fn random_bytes(size: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; size];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

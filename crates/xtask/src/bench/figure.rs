@@ -1,8 +1,10 @@
-//! What was measured, as lines of a table.
+//! What was measured, as rows of Markdown tables.
 
-use std::fmt;
+use serde_json::{Value, json};
 
-/// One line of the result.
+use super::rows::Wanted;
+
+/// One row of the result.
 #[derive(Debug)]
 pub(super) struct Figure {
     pub(super) name: String,
@@ -11,59 +13,133 @@ pub(super) struct Figure {
     pub(super) unit: &'static str,
     /// More is better, as for rates; less is, as for times.
     pub(super) more_is_better: bool,
+    pub(super) wanted: Option<Wanted>,
     pub(super) cost: Option<Cost>,
     pub(super) remark: String,
 }
 
-/// What one request to the gateway costs.
+/// What one request costs; for the whole of it, medians of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// CPU time of the gateway, in microseconds.
     pub(super) gateway: f64,
     /// CPU time of the database server, in microseconds.
     pub(super) database: f64,
-    /// Bytes that the metadata store grew by, where enough objects were written to tell.
+    /// CPU time of MinIO, in microseconds, direct and ours.
+    pub(super) minio: [f64; 2],
+    /// Milliseconds, direct and ours.
+    pub(super) p50: [f64; 2],
+    pub(super) p99: [f64; 2],
+    /// Requests to the block store.
+    pub(super) block_requests: f64,
+    /// Bytes to and from it.
+    pub(super) block_bytes: f64,
+    /// Round trips to the metadata store.
+    pub(super) trips: f64,
+    /// Seconds of the gateway's CPU time for a GB of bodies.
+    pub(super) seconds_per_gb: f64,
+    /// Bytes that the metadata store grew by for each object, where enough were written to tell.
     pub(super) stored: Option<f64>,
 }
 
 impl Figure {
-    /// Direct, ours, and how much better ours is.
-    pub(super) fn sides(&self) -> String {
-        let ([direct, ours], unit) = (self.sides, self.unit);
-        let ratio = if self.more_is_better { ours / direct } else { direct / ours };
-        format!("{direct:>9.1} {unit:<2} {ours:>9.1} {unit:<2} {ratio:>7.2}")
+    /// How much better ours is.
+    pub(super) fn ratio(&self) -> f64 {
+        let [direct, ours] = self.sides;
+        if self.more_is_better { ours / direct } else { direct / ours }
     }
 
-    /// The titles of the columns.
-    pub(super) fn titles() -> String {
+    /// Direct, ours, and the ratio.
+    pub(super) fn sides(&self) -> String {
+        let ([direct, ours], unit) = (self.sides.map(rounded), self.unit);
+        format!("{direct} {unit}, {ours} {unit}, {:.2}", self.ratio())
+    }
+
+    /// The head of the table of ratios.
+    pub(super) fn ratio_titles() -> String {
+        "| workload | direct MinIO | Ashlar | ratio | must | goal | reached |\n\
+         |---|---:|---:|---:|---:|---:|---|"
+            .to_owned()
+    }
+
+    pub(super) fn ratio_row(&self) -> String {
+        let ([direct, ours], unit) = (self.sides.map(rounded), self.unit);
+        let ratio = self.ratio();
+        let (must, goal, reached) = match self.wanted {
+            Some(wanted) => {
+                (wanted.must.to_string(), wanted.goal.to_string(), wanted.verdict(ratio))
+            }
+            None => ("–".to_owned(), "–".to_owned(), "–"),
+        };
+        let remark = if self.remark.is_empty() { "" } else { "; " };
         format!(
-            "{:<20} {:>12} {:>12} {:>7} {:>10} {:>11} {:>13}",
-            "workload", "direct", "ours", "ratio", "gateway µs", "database µs", "bytes/object"
+            "| {} | {direct} {unit} | {ours} {unit} | {ratio:.2} | {must} | {goal} | \
+             {reached}{remark}{} |",
+            self.name, self.remark
         )
     }
-}
 
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<20} {}", self.name, self.sides())?;
-        match self.cost {
-            Some(Cost { gateway, database, stored }) => {
-                let stored = stored.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}"));
-                write!(f, " {gateway:>10.0} {database:>11.0} {stored:>13}")?;
-            }
-            None => write!(f, " {:>10} {:>11} {:>13}", "", "", "")?,
-        }
-        write!(f, "  {}", self.remark)
+    /// The head of the table of costs.
+    pub(super) fn cost_titles() -> String {
+        "| a request of | gateway µs | database µs | MinIO µs, ours | MinIO µs, direct | \
+         p50 ms, direct / ours | p99 ms, direct / ours | block requests | block bytes | \
+         metadata trips |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+            .to_owned()
+    }
+
+    /// `None` for what is not made of requests of ours.
+    pub(super) fn cost_row(&self) -> Option<String> {
+        let cost = self.cost?;
+        let ([p50, p50_ours], [p99, p99_ours]) = (cost.p50, cost.p99);
+        Some(format!(
+            "| {} | {:.0} | {:.0} | {:.0} | {:.0} | {p50:.2} / {p50_ours:.2} | \
+             {p99:.1} / {p99_ours:.1} | {:.3} | {:.0} | {:.3} |",
+            self.name,
+            cost.gateway,
+            cost.database,
+            cost.minio[1],
+            cost.minio[0],
+            cost.block_requests,
+            cost.block_bytes,
+            cost.trips
+        ))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let cost = self.cost.map(|cost| {
+            json!({
+                "gateway_us": cost.gateway,
+                "database_us": cost.database,
+                "minio_us": { "direct": cost.minio[0], "ours": cost.minio[1] },
+                "p50_ms": { "direct": cost.p50[0], "ours": cost.p50[1] },
+                "p99_ms": { "direct": cost.p99[0], "ours": cost.p99[1] },
+                "block_requests": cost.block_requests,
+                "block_bytes": cost.block_bytes,
+                "metadata_trips": cost.trips,
+                "gateway_seconds_per_gb": Some(cost.seconds_per_gb).filter(|it| it.is_finite()),
+                "metadata_bytes_per_object": cost.stored,
+            })
+        });
+        json!({
+            "name": self.name,
+            "unit": self.unit,
+            "direct": self.sides[0],
+            "ours": self.sides[1],
+            "ratio": self.ratio(),
+            "must": self.wanted.map(|it| it.must),
+            "goal": self.wanted.map(|it| it.goal),
+            "cost": cost,
+            "remark": self.remark,
+        })
     }
 }
 
-/// The value in the middle; no number if there is none.
-pub(super) fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    match all.as_slice() {
-        [] => f64::NAN,
-        all if all.len() % 2 == 1 => all[all.len() / 2],
-        all => f64::midpoint(all[all.len() / 2 - 1], all[all.len() / 2]),
+/// Three digits, and thousands as they are.
+fn rounded(value: f64) -> String {
+    match value {
+        _ if value >= 100.0 => format!("{value:.0}"),
+        _ if value >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
     }
 }
 

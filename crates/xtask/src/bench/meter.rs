@@ -53,9 +53,18 @@ fn tree(roots: &[u32], parents: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
 
 /// The most memory that a process has ever had resident, in MiB.
 pub(crate) fn peak_memory(pid: u32) -> Result<f64> {
+    status(pid, "VmHWM:")
+}
+
+/// The memory that a process has resident now, in MiB.
+pub(super) fn memory(pid: u32) -> Result<f64> {
+    status(pid, "VmRSS:")
+}
+
+fn status(pid: u32, field: &str) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} has ended"))?;
-    peak_kib(&text).map(|kib| kib / 1024.0).context("/proc/PID/status has another form")
+    kib(&text, field).map(|kib| kib / 1024.0).context("/proc/PID/status has another form")
 }
 
 /// Field 4.
@@ -83,8 +92,8 @@ fn two_fields(stat: &str, field: usize) -> Option<u64> {
     Some(user + kernel)
 }
 
-fn peak_kib(status: &str) -> Option<f64> {
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+fn kib(status: &str, field: &str) -> Option<f64> {
+    let line = status.lines().find(|line| line.starts_with(field))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 

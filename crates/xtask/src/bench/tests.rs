@@ -8,13 +8,13 @@ struct Line {
     options: Options,
 }
 
-fn engines(words: &[&str]) -> Vec<Engine> {
-    let line = Line::try_parse_from([&["bench"], words].concat());
-    line.expect("good options").options.engine
+fn options(words: &[&str]) -> Options {
+    Line::try_parse_from([&["bench"], words].concat()).expect("good options").options
 }
 
 #[test]
 fn sqlite_is_measured_unless_others_are_named() {
+    let engines = |words: &[&str]| options(words).engine;
     assert_eq!(engines(&[]), [Engine::Sqlite]);
     assert_eq!(engines(&["--engine", "redis"]), [Engine::Redis]);
     assert_eq!(
@@ -24,8 +24,28 @@ fn sqlite_is_measured_unless_others_are_named() {
 }
 
 #[test]
-fn what_is_deleted_was_written_before() {
-    for (name, _, verbs) in WORKLOADS {
-        assert_eq!(verbs.first(), Some(&Verb::Put), "{name}");
+fn rows_are_picked_by_words_of_their_names() {
+    let picked = |words: &[&str]| {
+        let options = options(words);
+        rows::ROWS.iter().filter(|row| options.wants(row.name)).count()
+    };
+    assert_eq!(picked(&[]), rows::ROWS.len());
+    assert_eq!(picked(&["--only", "put"]), 4);
+    assert_eq!(picked(&["--only", "Cold,HEAD"]), 2);
+    assert_eq!(picked(&["--only", "nothing"]), 0);
+}
+
+#[test]
+fn names_of_rows_differ_and_goals_lie_above_musts() {
+    let names: std::collections::BTreeSet<_> = rows::ROWS.iter().map(|row| row.name).collect();
+    assert_eq!(names.len(), rows::ROWS.len());
+    for row in rows::ROWS {
+        assert!(row.wanted.goal > row.wanted.must, "{}", row.name);
     }
+}
+
+#[test]
+fn a_ratio_is_judged_by_what_it_reaches() {
+    let wanted = rows::Wanted { must: 2.0, goal: 4.0 };
+    assert_eq!([1.99, 2.0, 4.0].map(|it| wanted.verdict(it)), ["**below**", "must", "goal"]);
 }

@@ -31,7 +31,7 @@ const IMPURE: [&str; 16] = [
 const FOR_TESTS: [&str; 2] = ["databases", "proxy"];
 
 /// Of ours, what the automation may link.
-const FOR_XTASK: [&str; 1] = ["databases"];
+const FOR_XTASK: [&str; 2] = ["databases", "load"];
 
 /// The names of all packages that a crate is built from, itself not among them.
 ///

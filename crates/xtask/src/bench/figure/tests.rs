@@ -1,28 +1,47 @@
 use super::*;
 
-fn figure(more_is_better: bool, stored: Option<f64>) -> Figure {
-    let cost = Some(Cost { gateway: 12.4, database: 30.0, stored });
-    let name = "PUT 4 KiB x16".to_owned();
-    Figure { name, sides: [100.0, 200.0], unit: "/s", more_is_better, cost, remark: String::new() }
+fn figure(more_is_better: bool, wanted: Option<Wanted>) -> Figure {
+    let cost = Some(Cost {
+        gateway: 12.4,
+        database: 30.0,
+        minio: [1.0, 2.0],
+        p50: [3.0, 4.0],
+        p99: [5.0, 6.0],
+        block_requests: 0.01,
+        block_bytes: 4096.0,
+        trips: 0.5,
+        seconds_per_gb: 1.5,
+        stored: None,
+    });
+    let (name, remark) = ("PUT 4 KiB x16".to_owned(), String::new());
+    Figure { name, sides: [100.0, 250.0], unit: "/s", more_is_better, wanted, cost, remark }
 }
 
 #[test]
 fn a_ratio_above_one_means_that_ours_is_better() {
-    assert!(figure(true, None).sides().ends_with(" 2.00"));
-    assert!(figure(false, None).sides().ends_with(" 0.50"));
+    assert!((figure(true, None).ratio() - 2.5).abs() < 1e-9);
+    assert!((figure(false, None).ratio() - 0.4).abs() < 1e-9);
 }
 
 #[test]
-fn columns_stand_below_their_titles() {
-    let width = |line: &str| line.trim_end().chars().count();
-    for stored in [None, Some(4321.0)] {
-        assert_eq!(width(&figure(true, stored).to_string()), width(&Figure::titles()));
+fn every_row_has_as_many_columns_as_its_head() {
+    let columns = |line: &str| line.matches('|').count();
+    let first = |titles: String| columns(titles.lines().next().expect("a head"));
+    for wanted in [None, Some(Wanted { must: 2.0, goal: 4.0 })] {
+        let figure = figure(true, wanted);
+        assert_eq!(columns(&figure.ratio_row()), first(Figure::ratio_titles()));
+        let costs = figure.cost_row().expect("it has costs");
+        assert_eq!(columns(&costs), first(Figure::cost_titles()));
     }
 }
 
 #[test]
-fn a_median_needs_no_order() {
-    assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
-    assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
-    assert!(median(Vec::new()).is_nan());
+fn a_row_says_what_it_reaches() {
+    let row = figure(true, Some(Wanted { must: 2.0, goal: 4.0 })).ratio_row();
+    assert_eq!(row, "| PUT 4 KiB x16 | 100 /s | 250 /s | 2.50 | 2 | 4 | must |");
+}
+
+#[test]
+fn times_are_shown_with_three_digits() {
+    assert_eq!([1234.5, 12.34, 1.234].map(rounded), ["1234", "12.3", "1.23"]);
 }

@@ -1,0 +1,142 @@
+//! The rounds of one row, and what every process spends meanwhile.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use load::{Round, Verb, Workload, median};
+
+use super::counters::Counters;
+use super::figure::{Cost, Figure};
+use super::rows::Row;
+use super::{Bench, meter};
+use crate::progress::Mark;
+
+/// Objects from which on the growth of a store tells the bytes of one: files grow by some MiB.
+const COUNTABLE_OBJECTS: u64 = 10_000;
+
+/// One round on one side, and what it cost around it.
+struct Cell {
+    round: Round,
+    gateway: Duration,
+    database: Duration,
+    minio: Duration,
+    counters: Counters,
+}
+
+impl Bench<'_> {
+    /// Rounds of requests, alternating.
+    pub(super) fn row(&mut self, row: &Row) -> Result<Figure> {
+        let mut workload = row.workload(self.options.time());
+        if row.cold {
+            self.begin_cold()?;
+            self.share_unread(&mut workload)?;
+        }
+        let mut cells: [Vec<Cell>; 2] = [Vec::new(), Vec::new()];
+        let progress = Rc::clone(&self.progress);
+        let running = progress.begin(row.name);
+        let before = self.metadata.bytes()?;
+        for number in 0..self.options.rounds {
+            // Each round begins with the other side, so that neither always runs on a warm machine.
+            let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
+            for side in order {
+                self.runners[side].prepare(&workload, &self.gauge).context(row.name)?;
+                cells[side].push(self.cell(side, &workload).context(row.name)?);
+            }
+        }
+        let grown = self.metadata.bytes()?.saturating_sub(before);
+        let requests = cells[1].iter().map(|cell| cell.round.requests).sum();
+        let countable = row.verb == Verb::Put && requests >= COUNTABLE_OBJECTS;
+        let stored = countable.then(|| each(grown, requests));
+        let figure = figure(row, &cells, stored);
+        running.end(Mark::Passed, &figure.sides());
+        Ok(figure)
+    }
+
+    fn cell(&mut self, side: usize, workload: &Workload) -> Result<Cell> {
+        let before = self.spent()?;
+        let round = self.runners[side].round(workload, &self.gauge)?;
+        let after = self.spent()?;
+        if round.errors > 0 {
+            let endpoint = [&self.minio, &self.gateway][side].endpoint.as_str();
+            bail!("{} requests to {endpoint} failed: {}", round.errors, round.samples.join("; "));
+        }
+        let used = |of: usize| after.0[of].saturating_sub(before.0[of]);
+        let counters = after.1.since(before.1);
+        Ok(Cell { round, gateway: used(0), database: used(1), minio: used(2), counters })
+    }
+
+    /// The CPU time of gateway, database and MinIO so far, and what the gateway has counted.
+    fn spent(&self) -> Result<([Duration; 3], Counters)> {
+        let gateway = meter::cpu_time(self.gateway.child.pid())?;
+        let minio = meter::cpu_time(self.minio.child.pid())?;
+        Ok(([gateway, self.metadata.cpu(), minio], Counters::read(&self.admin)?))
+    }
+
+    /// Gives each round its share of the objects that nobody has read yet.
+    fn share_unread(&mut self, workload: &mut Workload) -> Result<()> {
+        let bytes = workload.object_bytes;
+        for runner in &mut self.runners {
+            if runner.unread(bytes) == 0 {
+                let put = Workload { verb: Verb::Put, ..*workload };
+                runner.round(&put, &self.gauge)?;
+            }
+        }
+        let fewest = self.runners.iter().map(|runner| runner.unread(bytes)).min().unwrap_or(0);
+        let share = fewest / usize::try_from(self.options.rounds)?;
+        if share == 0 {
+            bail!("too few objects were written for {} cold rounds", self.options.rounds);
+        }
+        workload.once = Some(share);
+        Ok(())
+    }
+}
+
+fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
+    let middle =
+        |side: usize, of: &dyn Fn(&Cell) -> f64| median(cells[side].iter().map(of).collect());
+    let late = |side, percent| {
+        middle(side, &|cell: &Cell| cell.round.percentile(percent).as_secs_f64() * 1e3)
+    };
+    let requests = |cell: &Cell| cell.round.requests.max(1);
+    let cost = Cost {
+        gateway: middle(1, &|cell| micros_each(cell.gateway, requests(cell))),
+        database: middle(1, &|cell| micros_each(cell.database, requests(cell))),
+        minio: [0, 1].map(|side| middle(side, &|it| micros_each(it.minio, requests(it)))),
+        p50: [late(0, 50.0), late(1, 50.0)],
+        p99: [late(0, 99.0), late(1, 99.0)],
+        block_requests: middle(1, &|it| each(it.counters.block_requests, requests(it))),
+        block_bytes: middle(1, &|it| each(it.counters.block_bytes, requests(it))),
+        trips: middle(1, &|it| each(it.counters.trips, requests(it))),
+        seconds_per_gb: middle(1, &|it| it.gateway.as_secs_f64() * 1e9 / each(it.round.bytes, 1)),
+        stored,
+    };
+    let large = row.object_bytes >= 1 << 20;
+    let rate = |cell: &Cell| if large { cell.round.mib_rate() } else { cell.round.rate() };
+    let keys = matches!(row.verb, Verb::List | Verb::DeleteBatch);
+    Figure {
+        name: row.name.to_owned(),
+        sides: [middle(0, &rate), middle(1, &rate)],
+        unit: if large {
+            "MiB/s"
+        } else if keys {
+            "keys/s"
+        } else {
+            "/s"
+        },
+        more_is_better: true,
+        wanted: Some(row.wanted),
+        cost: Some(cost),
+        remark: String::new(),
+    }
+}
+
+/// A time in microseconds, shared by requests.
+fn micros_each(time: Duration, requests: u64) -> f64 {
+    each(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), requests)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a median has no use for more than 52 bits")]
+fn each(sum: u64, requests: u64) -> f64 {
+    sum as f64 / requests as f64
+}

@@ -1,0 +1,30 @@
+use super::*;
+
+const TEXT: &str = "HTTP/1.1 200 OK\r\n\r\n\
+# TYPE ashlar_store_round_trips counter\n\
+ashlar_store_round_trips_total{verb=\"read\"} 7\n\
+ashlar_store_round_trips_total{verb=\"commit\"} 5\n\
+ashlar_blocks_requests_total{verb=\"put\"} 3\n\
+ashlar_blocks_bytes_total{verb=\"put\"} 4096\n\
+ashlar_blocks_bytes_total{verb=\"get\"} 4\n";
+
+#[test]
+fn all_kinds_of_a_counter_are_summed() {
+    let expected = Counters { block_requests: 3, block_bytes: 4100, trips: 12 };
+    assert_eq!(Counters::parse(TEXT), Some(expected));
+    assert_eq!(Counters::parse(""), None, "a gateway that counts nothing is another one");
+}
+
+#[test]
+fn what_was_counted_before_does_not_count() {
+    let before = Counters { block_requests: 1, block_bytes: 100, trips: 2 };
+    let since = Counters::parse(TEXT).expect("counters").since(before);
+    assert_eq!(since, Counters { block_requests: 2, block_bytes: 4000, trips: 10 });
+}
+
+#[test]
+fn the_log_says_where_the_metrics_are() {
+    let line = "INFO serving endpoint=\"http://127.0.0.1:1\" admin=\"http://127.0.0.1:2\" meta=x";
+    assert_eq!(admin_in(line), Some("127.0.0.1:2"));
+    assert_eq!(admin_in("admin=\"off\""), None);
+}

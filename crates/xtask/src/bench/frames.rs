@@ -1,0 +1,81 @@
+//! A CSV file overwritten by pandas through s3fs, as a user would.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use load::median;
+
+use super::figure::Figure;
+use super::rows::Wanted;
+use super::{BUCKET, Bench};
+use crate::progress::Mark;
+use crate::servers::{ACCESS_KEY, SECRET_KEY, Server};
+use crate::workspace::stdout;
+
+/// The row's name.
+pub(super) const NAME: &str = "pandas CSV overwrite";
+
+/// Writes a file of some 150 KB, then overwrites it; prints the seconds of each overwrite.
+const PROGRAM: &str = r#"
+import sys, time
+import numpy, pandas
+endpoint, key, secret, path, count = sys.argv[1:]
+options = {"key": key, "secret": secret, "client_kwargs": {"endpoint_url": endpoint}}
+random = numpy.random.default_rng(7)
+pandas.DataFrame(random.random((1000, 8))).to_csv(path, index=False, storage_options=options)
+times = []
+for _ in range(int(count)):
+    frame = pandas.DataFrame(random.random((1000, 8)), columns=list("abcdefgh"))
+    since = time.perf_counter()
+    frame.to_csv(path, index=False, storage_options=options)
+    times.append(time.perf_counter() - since)
+back = pandas.read_csv(path, storage_options=options)
+pandas.testing.assert_frame_equal(back, frame)
+print(*times)
+"#;
+
+/// Overwrites in a round.
+const OVERWRITES: usize = 30;
+
+impl Bench<'_> {
+    /// Rounds of overwrites, alternating; nothing where there is no pandas.
+    pub(super) fn frames(&mut self) -> Result<Option<Figure>> {
+        let running = self.progress.begin(NAME);
+        let Some(python) = &self.programs.python else {
+            running.end(Mark::Skipped, "no pandas: cargo xtask test installs it");
+            return Ok(None);
+        };
+        let mut times: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+        for number in 0..self.options.rounds {
+            let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
+            for side in order {
+                self.stop.check()?;
+                let server = [&self.minio, &self.gateway][side];
+                times[side].push(overwrite(python, server).context(NAME)?);
+            }
+        }
+        let [direct, ours] = times;
+        let figure = Figure {
+            name: NAME.to_owned(),
+            sides: [direct, ours].map(|all| median(all) * 1e3),
+            unit: "ms",
+            more_is_better: false,
+            wanted: Some(Wanted { must: 1.1, goal: 1.4 }),
+            cost: None,
+            remark: String::new(),
+        };
+        running.end(Mark::Passed, &figure.sides());
+        Ok(Some(figure))
+    }
+}
+
+/// The seconds of an overwrite, in the middle of a round.
+fn overwrite(python: &Path, server: &Server) -> Result<f64> {
+    let mut command = Command::new(python);
+    command.args(["-c", PROGRAM, &server.endpoint, ACCESS_KEY, SECRET_KEY]);
+    command.arg(format!("s3://{BUCKET}/frame.csv")).arg(OVERWRITES.to_string());
+    let text = stdout(command)?;
+    let times: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
+    Ok(median(times.context("the program prints seconds")?))
+}
