@@ -22,7 +22,10 @@ pub use budget::{ByteBudget, Overloaded, Permit};
 pub use ids::BlockIds;
 pub use packer::{Packer, Packing};
 pub use staging::{StagedBlocks, StagedContent, Staging};
-pub use stream::{ContentStream, READ_BLOCKS_AHEAD, Reading, RecordSlices, SliceSource};
+pub use stream::{
+    ContentStream, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX, RUN_BYTES_MIN, Reading, RecordSlices,
+    SliceSource,
+};
 pub use traffic::{Count, Traffic};
 pub use writer::{ContentWriter, GROWTH_PATIENCE, PERMIT_STEP_BYTES, UPLOAD_BLOCKS_IN_FLIGHT};
 

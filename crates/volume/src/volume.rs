@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BLOCK_BYTES_DEFAULT, BlockStore};
+use block::{BLOCK_BYTES_DEFAULT, BlockReader, BlockStore, Direct};
 use record::{Ino, Timestamp, VolumeRecord};
 use store::{MetaStore, Read};
 use tokio::sync::{Notify, watch};
@@ -68,6 +68,9 @@ pub struct VolumeOptions {
     pub session_silence: Duration,
     /// How long the byte path waits.
     pub deadlines: Deadlines,
+    /// Where the content of blocks comes from: a cache over the same blocks, say. `None` reads
+    /// them each time.
+    pub reader: Option<Arc<dyn BlockReader>>,
     /// Whether the reaper, the sweeper and the rewriter of packs run by themselves.
     pub collect: bool,
     /// The time of day.
@@ -89,9 +92,18 @@ impl Default for VolumeOptions {
             beat_interval: BEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
             deadlines: Deadlines::default(),
+            reader: None,
             collect: true,
             clock: Arc::new(SystemClock),
         }
+    }
+}
+
+impl VolumeOptions {
+    /// What reads blocks: the reader that was given, or one without a memory.
+    fn reader_over(&self, blocks: &Arc<dyn BlockStore>) -> Arc<dyn BlockReader> {
+        let given = self.reader.clone();
+        given.unwrap_or_else(|| Arc::new(Direct::new(Arc::clone(blocks))))
     }
 }
 
@@ -212,8 +224,8 @@ impl Volume {
             gone: gone.clone(),
         };
         let committer = Arc::new(Committer::new(desk, options.commits_in_flight));
-        let leases = (Arc::clone(&epochs), Arc::clone(&store));
-        let inos = Inos::new(Arc::clone(&committer), leases.0, leases.1, tasks.clone());
+        let (pinned, leased) = (Arc::clone(&epochs), Arc::clone(&store));
+        let inos = Inos::new(Arc::clone(&committer), pinned, leased, tasks.clone());
         let traffic = Arc::new(Traffic::default());
         let staging = Arc::new(Staging {
             blocks: Arc::clone(&blocks),
@@ -228,7 +240,7 @@ impl Volume {
             traffic: Arc::clone(&traffic),
         });
         let streams = Arc::new(Reading {
-            blocks: Arc::clone(&blocks),
+            reader: options.reader_over(&blocks),
             budget: ByteBudget::new(options.read_budget_bytes),
             tasks: tasks.clone(),
             deadlines: options.deadlines,

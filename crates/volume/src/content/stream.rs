@@ -1,16 +1,22 @@
 //! A body on its way out.
 //!
-//! The first read asks for exactly the sub-blocks that the range needs of its first block. From
-//! then on each block that is begun lets one more be read ahead, up to [`READ_BLOCKS_AHEAD`], so
-//! that a reader who stops early has cost little. Every read runs in its own task.
+//! A block is read in *runs*. The first run is short, so that the first bytes leave soon; each one
+//! that the reader takes doubles the next, up to [`RUN_BYTES_MAX`], and doubles what is read ahead
+//! of the reader, up to [`READ_AHEAD_BYTES_MAX`]. So a reader who stops early has cost little, and
+//! one who goes on is not kept waiting. What is in memory is taken from there, without a task and
+//! without memory of its own; each other run is read in a task.
 //!
-//! **Whole or not at all.** Every byte was verified by [`sealed::open`]. A block that is missing
-//! or damaged is read once more and is then an error, and so is a range that no slice holds:
-//! never zeros, never fewer bytes than the range has.
+//! **Whole or not at all.** Every byte was verified by the [`BlockReader`]. A block that is missing
+//! or damaged is an error, and so is a range that no slice holds: never zeros, never fewer bytes
+//! than the range has. Where all runs of a whole block were read now, their checksums together
+//! must be the block's: a block that was replaced by another consistent one is found before its
+//! last run leaves.
 //!
-//! **Memory.** A read takes its permit before it asks, and the frames made of it hold the permit
-//! until the last of them is dropped. Only the block that the reader waits for waits for memory;
-//! reading ahead takes what is free.
+//! **Memory.** A run that is read takes its permit before it asks, and the frames made of it hold
+//! the permit until the last of them is dropped. Only the run that the reader waits for waits for
+//! memory; reading ahead takes what is free.
+
+mod runs;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -21,20 +27,29 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use block::{BlockError, BlockErrorKind, BlockRef, BlockStore, sealed};
+use block::{BlockReader, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use layout::Segment;
 use record::Slice;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::warn;
 
+use self::runs::{Found, Planned, Run, Seam};
 use super::{ByteBudget, Deadlines, Permit, Traffic};
 use crate::{Tasks, VolumeError};
 
-/// Blocks that a stream reads before they are asked for.
-pub const READ_BLOCKS_AHEAD: usize = 3;
+/// Content bytes of a stream's first run, and of what it reads ahead at first.
+pub const RUN_BYTES_MIN: u32 = 1 << 20;
+
+/// Content bytes of a run at most, but for a remainder that rides along.
+pub const RUN_BYTES_MAX: u32 = 4 << 20;
+
+/// Content bytes that a stream reads before they are asked for.
+pub const READ_AHEAD_BYTES_MAX: u32 = 12 << 20;
+
+const _: () = assert!(RUN_BYTES_MIN.is_multiple_of(SUB_BLOCK_BYTES), "runs end with sub-blocks");
+const _: () = assert!(RUN_BYTES_MAX.is_multiple_of(SUB_BLOCK_BYTES), "runs end with sub-blocks");
 
 /// How much of a content map is asked for at a time, in bytes of the file.
 const WINDOW_BYTES: u64 = 256 << 20;
@@ -62,8 +77,8 @@ impl SliceSource for RecordSlices {
 /// What all streams of a volume share.
 #[derive(Debug)]
 pub struct Reading {
-    /// Where blocks are read from.
-    pub blocks: Arc<dyn BlockStore>,
+    /// Where the content of blocks comes from.
+    pub reader: Arc<dyn BlockReader>,
     /// What bodies on their way out may hold in memory; not the writers' budget, so that neither
     /// can starve the other.
     pub budget: ByteBudget,
@@ -100,7 +115,10 @@ impl ContentStream {
             planned: VecDeque::new(),
             in_flight: VecDeque::new(),
             ready: Vec::new().into_iter(),
-            blocks_begun: 0,
+            window: RUN_BYTES_MIN,
+            ahead: 0,
+            begun: false,
+            seam: Seam::default(),
         };
         let frames = stream::unfold(Some(feeder), async |feeder| {
             let mut feeder = feeder?;
@@ -151,12 +169,31 @@ struct Feeder {
     /// The end of the range, whose slices have not been asked for.
     unresolved: Range<u64>,
     /// What to read next, in order.
-    planned: VecDeque<Slice>,
+    planned: VecDeque<Planned>,
     /// What is being read, in order.
-    in_flight: VecDeque<AbortOnDropHandle<Result<Vec<Bytes>, VolumeError>>>,
-    /// What has been read of the current block.
+    in_flight: VecDeque<InFlight>,
+    /// What has been read of the current run.
     ready: std::vec::IntoIter<Bytes>,
-    blocks_begun: usize,
+    /// Content bytes that may be read ahead; a run is no longer than this either.
+    window: u32,
+    /// Content bytes that are in flight.
+    ahead: u32,
+    /// Whether the reader has been given anything.
+    begun: bool,
+    seam: Seam,
+}
+
+/// A run that was begun.
+struct InFlight {
+    run: Run,
+    answer: Answer,
+}
+
+enum Answer {
+    /// It was in memory.
+    Known(Vec<Bytes>),
+    /// It is being read.
+    Awaited(AbortOnDropHandle<Result<Found, VolumeError>>),
 }
 
 impl Feeder {
@@ -170,18 +207,31 @@ impl Feeder {
                 self.resolve().await?;
             }
             if self.in_flight.is_empty() {
-                let Some(slice) = self.planned.pop_front() else { return Ok(None) };
-                let permit = self.permit(&slice).await?;
-                self.fetch(slice, permit);
+                let Some(run) = self.next_run() else { return Ok(None) };
+                if !self.begin_from_memory(run) {
+                    let permit = self.permit(&run).await?;
+                    self.begin(run, permit);
+                }
             }
-            if let Some(fetch) = self.in_flight.pop_front() {
-                let fetched = fetch.await.map_err(|error| {
-                    VolumeError::Unavailable(format!("a block was not read: {error}"))
-                })?;
-                self.ready = fetched?.into_iter();
-                self.blocks_begun += 1;
+            if let Some(InFlight { run, answer }) = self.in_flight.pop_front() {
+                self.ahead -= run.length;
+                self.ready = self.take(run, answer).await?.into_iter();
+                self.window = self.window.saturating_mul(2).min(READ_AHEAD_BYTES_MAX);
+                self.begun = true;
             }
         }
+    }
+
+    /// The frames of a run that the reader has come to.
+    async fn take(&mut self, run: Run, answer: Answer) -> Result<Vec<Bytes>, VolumeError> {
+        let found = match answer {
+            Answer::Known(frames) => Found { frames, checksum: None },
+            Answer::Awaited(task) => task.await.map_err(|error| {
+                VolumeError::Unavailable(format!("a block was not read: {error}"))
+            })??,
+        };
+        self.seam.follow(&run, &found)?;
+        Ok(found.frames)
     }
 
     /// Plans the next part of the range, if there is one.
@@ -194,7 +244,7 @@ impl Feeder {
         let slices = self.source.slices(window.clone()).await?;
         for segment in layout::resolve(&slices, window.clone()) {
             match segment {
-                Segment::Block(slice) => self.planned.push_back(slice),
+                Segment::Block(slice) => self.planned.push_back(Planned::new(&slice)),
                 Segment::Hole { position, length } => {
                     let what = format!("no block holds the {length} bytes at {position}");
                     return Err(VolumeError::Corrupt(what));
@@ -205,77 +255,74 @@ impl Feeder {
         Ok(())
     }
 
-    /// Memory for the read that the reader waits for.
-    async fn permit(&self, slice: &Slice) -> Result<Permit, VolumeError> {
-        let Deadlines { budget, block } = self.reading.deadlines;
-        let patience = if self.blocks_begun == 0 { budget } else { block };
-        Ok(self.reading.budget.acquire(bytes_of(slice), patience).await?)
+    /// What to read next, if anything is planned. It stays planned until it is begun.
+    fn next_run(&self) -> Option<Run> {
+        self.planned.front().map(|planned| planned.first_run(self.window.min(RUN_BYTES_MAX)))
     }
 
-    /// Begins as many reads as the reader has shown to need and memory is free for.
+    /// Memory for the run that the reader waits for.
+    async fn permit(&self, run: &Run) -> Result<Permit, VolumeError> {
+        let Deadlines { budget, block } = self.reading.deadlines;
+        let patience = if self.begun { block } else { budget };
+        Ok(self.reading.budget.acquire(run.sealed_bytes(), patience).await?)
+    }
+
+    /// Begins as many runs as the reader has shown to need and memory is free for.
     fn read_ahead(&mut self) {
-        while self.in_flight.len() < self.blocks_begun.min(READ_BLOCKS_AHEAD) {
-            let Some(slice) = self.planned.front() else { return };
-            let Some(permit) = self.reading.budget.try_acquire(bytes_of(slice)) else { return };
-            let Some(slice) = self.planned.pop_front() else { return };
-            self.fetch(slice, permit);
+        while self.ahead < self.window {
+            let Some(run) = self.next_run() else { return };
+            if self.begin_from_memory(run) {
+                continue;
+            }
+            let Some(permit) = self.reading.budget.try_acquire(run.sealed_bytes()) else { return };
+            self.begin(run, permit);
         }
     }
 
-    fn fetch(&mut self, slice: Slice, permit: Permit) {
+    /// Takes a run from memory if all of it is there.
+    fn begin_from_memory(&mut self, run: Run) -> bool {
+        let Some(frames) = self.reading.reader.in_memory(run.block, run.range()) else {
+            return false;
+        };
+        self.push(run, Answer::Known(frames));
+        true
+    }
+
+    fn begin(&mut self, run: Run, permit: Permit) {
         let reading = Arc::clone(&self.reading);
-        let task = async move { fetch(&reading, &slice, permit).await };
+        let task = async move { fetch(&reading, run, permit).await };
         let task = self.reading.tasks.spawn("read block", task);
-        self.in_flight.push_back(AbortOnDropHandle::new(task));
+        self.push(run, Answer::Awaited(AbortOnDropHandle::new(task)));
+    }
+
+    fn push(&mut self, run: Run, answer: Answer) {
+        let planned = self.planned.pop_front();
+        if let Some(rest) = planned.and_then(|planned| planned.behind(&run)) {
+            self.planned.push_front(rest);
+        }
+        self.ahead += run.length;
+        self.in_flight.push_back(InFlight { run, answer });
     }
 }
 
-/// A slice's bytes, verified; a second try where the first gave none.
-async fn fetch(
-    reading: &Reading,
-    slice: &Slice,
-    permit: Permit,
-) -> Result<Vec<Bytes>, VolumeError> {
-    let permit = Arc::new(permit);
-    let both = async {
-        match fetch_once(reading, slice, &permit).await {
-            // What a layer in between remembers may be wrong. A store that does not answer is
-            // asked again by the layer that counts such repetitions, not here.
-            Err(error)
-                if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::NotFound) =>
-            {
-                reading.traffic.second_gets.add(1);
-                warn!(block = %slice.block, %error, "a block is read once more");
-                fetch_once(reading, slice, &permit).await
-            }
-            first => first,
-        }
-    };
-    match tokio::time::timeout(reading.deadlines.block, both).await {
-        Ok(Ok(frames)) => {
-            reading.traffic.got_bytes.add(u64::from(slice.length));
-            Ok(frames)
+/// A run's bytes, verified.
+async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<Found, VolumeError> {
+    reading.traffic.gets.add(1);
+    let reads = reading.reader.read(run.block, run.range());
+    match tokio::time::timeout(reading.deadlines.block, reads).await {
+        Ok(Ok(pieces)) => {
+            reading.traffic.got_bytes.add(u64::from(run.length));
+            let checksum = run.is_part_of_whole().then(|| sealed::content_checksum(&pieces));
+            let permit = Arc::new(permit);
+            let account =
+                |bytes| Bytes::from_owner(Accounted { bytes, _permit: Arc::clone(&permit) });
+            Ok(Found { frames: pieces.into_iter().map(account).collect(), checksum })
         }
         Ok(Err(error)) => Err(error.into()),
         Err(late) => {
-            Err(VolumeError::Unavailable(format!("reading block {}: {late}", slice.block)))
+            Err(VolumeError::Unavailable(format!("reading block {}: {late}", run.block.id)))
         }
     }
-}
-
-async fn fetch_once(
-    reading: &Reading,
-    slice: &Slice,
-    permit: &Arc<Permit>,
-) -> Result<Vec<Bytes>, BlockError> {
-    reading.traffic.gets.add(1);
-    let range = content_range(slice);
-    let span = sealed::span(slice.block_length, range.clone());
-    let bytes = reading.blocks.get(slice.block, span.bytes).await?;
-    let bytes = Bytes::from_owner(Accounted { bytes, _permit: Arc::clone(permit) });
-    let block =
-        BlockRef { id: slice.block, length: slice.block_length, crc32c: slice.block_crc32c };
-    sealed::open(block, range, bytes)
 }
 
 /// Bytes that give their memory back when the last frame made of them is gone.
@@ -288,16 +335,4 @@ impl AsRef<[u8]> for Accounted {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-/// Where a slice's bytes lie in its block. A slice beyond 32 bits, which no record can hold,
-/// becomes a range beyond its block, which does not open.
-fn content_range(slice: &Slice) -> Range<u32> {
-    slice.offset..slice.offset.saturating_add(slice.length)
-}
-
-/// What reading a slice takes from the block store, in bytes.
-fn bytes_of(slice: &Slice) -> u64 {
-    let span = sealed::span(slice.block_length, content_range(slice));
-    span.bytes.end - span.bytes.start
 }

@@ -15,11 +15,11 @@ pub struct Traffic {
     pub conflicts: Count,
     /// Puts that failed.
     pub failed_puts: Count,
-    /// Block reads asked of the block store, second tries included.
+    /// Runs of blocks that were read because they were not in memory.
     pub gets: Count,
-    /// Content bytes read from blocks and verified.
+    /// Content bytes of such runs.
     pub got_bytes: Count,
-    /// Block reads that were tried a second time.
+    /// Blocks that the rewriter of packs read a second time.
     pub second_gets: Count,
     /// Staged blocks that were deleted because nobody published them.
     pub abandoned: Count,

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::Direct;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use rand::rngs::SmallRng;
@@ -26,6 +27,7 @@ pub const DEADLINES: Deadlines =
 pub struct Bench {
     pub faulty: Arc<Faulty>,
     pub staging: Arc<Staging>,
+    pub direct: Arc<Direct<Arc<Faulty>>>,
     pub reading: Arc<Reading>,
     pub tasks: Tasks,
 }
@@ -47,14 +49,15 @@ impl Bench {
             deadlines: DEADLINES,
             traffic: Arc::clone(&traffic),
         });
+        let direct = Arc::new(Direct::new(faulty.clone()));
         let reading = Arc::new(Reading {
-            blocks: faulty.clone(),
+            reader: direct.clone(),
             budget: ByteBudget::new(budget_bytes),
             tasks: tasks.clone(),
             deadlines: DEADLINES,
             traffic,
         });
-        Bench { faulty, staging, reading, tasks }
+        Bench { faulty, staging, direct, reading, tasks }
     }
 
     pub fn sound() -> Bench {

@@ -15,7 +15,9 @@ use rand::{RngExt, SeedableRng};
 use record::{Content, Slice};
 use tokio::time::Instant;
 use volume::VolumeError;
-use volume::content::{ContentStream, READ_BLOCKS_AHEAD, RecordSlices, SliceSource};
+use volume::content::{
+    ContentStream, READ_AHEAD_BYTES_MAX, RUN_BYTES_MIN, RecordSlices, SliceSource,
+};
 
 use crate::bench::{Bench, DEADLINES, MIB, body};
 use crate::faulty::{Fault, Faulty};
@@ -75,10 +77,53 @@ async fn a_small_range_asks_for_its_sub_blocks_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_large_block_is_read_in_runs_that_grow_and_no_byte_twice() {
+    const LARGE: u32 = 16 << 20;
+    let bench = Bench::new(Faulty::default(), LARGE, 64 * MIB);
+    let body = body(1, 16 * MIB);
+    let content = bench.publish(&body).await;
+    let mut stream = bench.open(&content, 0..16 * MIB);
+    let first = stream.next().await.unwrap().unwrap();
+    assert!(body.starts_with(&first));
+    let asked = || bench.faulty.asked.lock().unwrap().clone();
+    let span = |range: Range<u32>| sealed::span(LARGE, range).bytes;
+    assert_eq!(asked()[0].1, span(0..RUN_BYTES_MIN), "the first bytes wait for no more");
+    let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert!(rest.concat() == body[first.len()..]);
+    let mib = |range: Range<u32>| span(range.start << 20..range.end << 20);
+    let runs: Vec<Range<u64>> = asked().into_iter().map(|(_, span)| span).collect();
+    assert_eq!(runs, [mib(0..1), mib(1..3), mib(3..7), mib(7..11), mib(11..16)]);
+    let bytes: u64 = runs.iter().map(|run| run.end - run.start).sum();
+    assert_eq!(bytes, sealed::sealed_bytes(LARGE) - u64::from(sealed::HEADER_BYTES));
+    drop((first, rest));
+    bench.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_is_not_the_one_of_the_record_never_ends_well() {
+    for block_bytes in [BLOCK, 4 << 20] {
+        let bench = Bench::new(Faulty::default(), block_bytes, 64 * MIB);
+        let content = bench.publish(&body(1, 4 * MIB)).await;
+        let mut slices = slices(&content).to_vec();
+        slices[0].block_crc32c ^= 1;
+        let mut stream = bench.open(&Content::Slices(slices), 0..4 * MIB);
+        let mut bytes = 0;
+        let error = loop {
+            match stream.next().await.expect("an error, not the end") {
+                Ok(frame) => bytes += frame.len(),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, VolumeError::Corrupt(_)), "{error}");
+        assert!(bytes < block_bytes as usize, "the end of the block did not leave");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn read_ahead_grows_with_what_is_read() {
     let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
-    let content = bench.publish(&body(1, 12 * MIB)).await;
-    let mut stream = bench.open(&content, 0..12 * MIB);
+    let content = bench.publish(&body(1, 20 * MIB)).await;
+    let mut stream = bench.open(&content, 0..20 * MIB);
     let frames_per_block = BLOCK / SUB_BLOCK_BYTES;
     let mut asked = Vec::new();
     for _ in 0..5 {
@@ -89,8 +134,8 @@ async fn read_ahead_grows_with_what_is_read() {
         }
         asked.push(bench.faulty.gets.load(Ordering::SeqCst));
     }
-    assert_eq!(asked, [2, 4, 6, 7, 8], "blocks asked for after the 1st, 2nd, 3rd …");
-    assert_eq!(asked[4] - 5, READ_BLOCKS_AHEAD as u64);
+    assert_eq!(asked, [3, 6, 11, 16, 17], "blocks asked for after the 1st, 2nd, 3rd …");
+    assert_eq!(asked[4] - 5, u64::from(READ_AHEAD_BYTES_MAX / BLOCK));
     drop(stream);
     bench.settle().await;
 }
@@ -113,7 +158,7 @@ async fn a_read_that_fails_once_is_tried_again() {
         let body = body(1, 5 * MIB);
         let content = bench.publish(&body).await;
         assert!(bench.read(&content, 0..5 * MIB).await.unwrap() == body, "{fault:?}");
-        assert_eq!((bench.faulty.fired(), bench.reading.traffic.second_gets.get()), (1, 1));
+        assert_eq!((bench.faulty.fired(), bench.direct.second_reads()), (1, 1));
         bench.settle().await;
     }
 }
