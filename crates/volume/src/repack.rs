@@ -150,13 +150,19 @@ impl Volume {
         let mut all = Repacked::default();
         for _ in 0..ROUNDS_MAX {
             let mut again = BTreeSet::new();
-            while let Some(round) = self.repack_some(&mut again).await? {
-                all.add(round.done);
-            }
-            if again.is_empty() {
+            let ended = loop {
+                match self.repack_some(&mut again).await {
+                    Ok(Some(round)) => all.add(round.done),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            };
+            let done = again.is_empty();
+            self.repacking.note(again);
+            ended?;
+            if done {
                 break;
             }
-            self.repacking.note(again);
         }
         Ok(all)
     }

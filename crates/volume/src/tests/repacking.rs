@@ -129,6 +129,26 @@ async fn a_reader_ends_with_the_bytes_that_it_began_with() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sweep_spares_what_was_moved_and_may_still_be_read() {
+    let (store, blocks, volume) = world().await;
+    let old = sparse(&volume).await;
+    volume.close().await;
+    drop(volume);
+    let heir = open(store.clone(), blocks.clone()).await;
+    let object = heir.stat("b", b"e").await.unwrap();
+    heir.repack_now().await.unwrap();
+    let swept = heir.sweep(SweepOptions::default()).await.unwrap();
+    assert_eq!((swept.listed, swept.unreferenced), (2, 0), "the old packs are of an ended session");
+    let pieces: Vec<bytes::Bytes> =
+        heir.read(&object, 0..object.size()).try_collect().await.unwrap();
+    assert!(pieces.concat() == bytes_of("e", 66_000));
+    drop(object);
+    heir.reap_now().await.unwrap();
+    assert!(!exists(&blocks, old[0]).await && !exists(&blocks, old[1]).await);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn copies_move_with_their_bytes_once() {
     let (store, blocks, volume) = world().await;
     pack(&volume, &[("a", 1_000), ("b", 2_000), ("c", 90_000)]).await;
@@ -321,4 +341,41 @@ async fn blocks_that_are_no_packs_are_none_of_its_business() {
     copy(&volume, b"alone", b"twin").await;
     assert_eq!(volume.repack_now().await.unwrap(), Repacked::default());
     assert_eq!(tallies(&*store).await, BTreeMap::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_beside_packs_that_come_and_go_finds_nothing_false() {
+    let (store, blocks, volume) = world().await;
+    let busy = async {
+        for round in 0..300_usize {
+            // Each pack loses most of itself with the next one, and the rest much later.
+            let names = [0, 1, 2].map(|n| format!("m{}", (round * 2 + n) % 47));
+            let [one, two, three] = names.each_ref().map(String::as_str);
+            pack(&volume, &[("hot", 40_000), (one, 900), (two, 7_000), (three, 3_000)]).await;
+            copy(&volume, two.as_bytes(), b"copy").await;
+            if round % 3 == 0 {
+                delete(&volume, names[0].as_bytes()).await;
+            }
+            match round % 12 {
+                0 => drop(volume.reap_now().await.unwrap()),
+                6 => drop(volume.repack_now().await.unwrap()),
+                _ => {}
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+    };
+    let mut checks = 0;
+    let mut busy = std::pin::pin!(busy);
+    loop {
+        tokio::select! {
+            () = &mut busy => break,
+            found = findings(&store, &blocks) => assert_eq!(found, []),
+        }
+        checks += 1;
+    }
+    assert!(checks >= 3, "packs came and went during {checks} checks");
+    assert!(volume.counters().packs_rewritten >= 10);
+    volume.reap_now().await.unwrap();
+    volume.close().await;
+    assert_eq!(findings(&store, &blocks).await, []);
 }
