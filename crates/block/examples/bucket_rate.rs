@@ -13,6 +13,8 @@ use aws_sdk_s3::config::{
     ResponseChecksumValidation, StalledStreamProtectionConfig, retry::RetryConfig,
 };
 use aws_sdk_s3::primitives::ByteStream;
+use aws_smithy_http_client::Builder as HttpBuilder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use block::{BlockId, BlockStore, BucketBlocks, BucketOptions, Nonce, SealedBlock, Sealer, Secret};
 use bytes::{Bytes, BytesMut};
 use tokio::task::JoinSet;
@@ -65,10 +67,17 @@ impl Way for Sdk {
 }
 
 fn sdk(options: &BucketOptions, secret: &str) -> Sdk {
+    let endpoint = options.endpoint.clone().expect("given");
+    let http = HttpBuilder::new();
+    let http = if endpoint.starts_with("https://") {
+        http.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https()
+    } else {
+        http.build_http()
+    };
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .endpoint_url(options.endpoint.clone().expect("given"))
+        .http_client(http)
+        .endpoint_url(endpoint)
         .region(Region::new(options.region.clone()))
         .credentials_provider(Credentials::new(&options.access_key, secret, None, None, "rate"))
         .identity_cache(IdentityCache::lazy().build())
