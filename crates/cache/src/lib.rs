@@ -1,0 +1,119 @@
+//! A block reader that remembers, in memory and, if told to, on a disk.
+//!
+//! What is remembered are *pages*: the content of one sub-block each, by block and index. Blocks
+//! never change, so nothing is ever stale. A page in memory has passed its checksum, and a hit is
+//! a lookup; a page from the disk passes its checksum before it gets into memory; what comes from
+//! the block store passes it too, or is asked for once more and is then an error. Never zeros,
+//! never fewer bytes.
+//!
+//! A cold read asks the store for exactly the pages that are missing, neighbours in one request;
+//! concurrent readers of one page share the request. What to read ahead is the callers' business.
+//!
+//! Nothing here knows files or objects, nor when a block is deleted: a page of a block that is
+//! gone is asked for by nobody, and leaves in time.
+
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unwrap_used)
+)]
+
+mod disk;
+mod flights;
+mod page;
+mod read;
+mod seen;
+mod tally;
+
+use std::sync::Arc;
+
+use block::BlockStore;
+use tracing::warn;
+
+use crate::disk::{Disk, Pages};
+use crate::flights::Flights;
+use crate::tally::Tally;
+
+pub use disk::{
+    DISK_BYTES_MIN, DISK_CLOSE_PATIENCE, DISK_OPEN_PATIENCE, DISK_PATIENCE_DEFAULT, DISK_REST,
+    DiskOptions,
+};
+pub use page::PAGE_OVERHEAD_BYTES;
+pub use tally::CacheCounters;
+
+/// Bytes of memory that a cache has at least; what it is told to have below that counts as this.
+pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// What a cache may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Bytes of memory for pages, [their overhead](PAGE_OVERHEAD_BYTES) included.
+    pub memory_bytes: u64,
+    /// Where pages go that leave memory; `None` forgets them.
+    pub disk: Option<DiskOptions>,
+}
+
+/// A block reader over a store that remembers.
+#[derive(Debug)]
+pub struct Cache<B> {
+    blocks: B,
+    pages: Pages,
+    disk: Option<Disk>,
+    flights: Arc<Flights>,
+    tally: Tally,
+}
+
+impl<B: BlockStore> Cache<B> {
+    /// Opens a cache. A disk that cannot be used is done without, and a warning says why.
+    ///
+    /// # Errors
+    /// If not even the memory can be had; then in words of the library's.
+    pub async fn open(blocks: B, options: CacheOptions) -> Result<Cache<B>, foyer::Error> {
+        let tally = Tally::default();
+        let memory_bytes = options.memory_bytes.max(MEMORY_BYTES_MIN);
+        let mut opened = None;
+        if let Some(options) = &options.disk {
+            match disk::memory_over_disk(memory_bytes, options, &tally).await {
+                Ok((pages, disk)) => opened = Some((pages, Some(disk))),
+                Err(error) => warn!(
+                    dir = %options.dir.display(), %error,
+                    "serving without the disk cache: give it a folder of its own that this user \
+                     can write, with room for its size",
+                ),
+            }
+        }
+        let (pages, disk) = match opened {
+            Some(opened) => opened,
+            None => (disk::memory_alone(memory_bytes, &tally).await?, None),
+        };
+        Ok(Cache { blocks, pages, disk, flights: Arc::default(), tally })
+    }
+
+    /// The store beneath.
+    pub fn inner(&self) -> &B {
+        &self.blocks
+    }
+
+    /// What was counted so far, and what is held now.
+    pub fn counters(&self) -> CacheCounters {
+        let memory = self.pages.memory();
+        let disk = self.disk.as_ref();
+        CacheCounters {
+            memory_pages: memory.entries() as u64,
+            memory_bytes: memory.usage() as u64,
+            disk_dropped: disk.map_or(0, |disk| disk.beneath.dropped.get()),
+            disk_written_bytes: self.pages.statistics().disk_write_bytes() as u64,
+            disk: disk.is_some(),
+            ..self.tally.read()
+        }
+    }
+
+    /// Writes what memory holds to the disk, for [`DISK_CLOSE_PATIENCE`] at most. What is read
+    /// afterwards comes from the store.
+    pub async fn close(&self) {
+        if self.disk.is_some()
+            && let Err(error) = disk::close(&self.pages).await
+        {
+            warn!(%error, "the disk cache was not written to its end");
+        }
+    }
+}

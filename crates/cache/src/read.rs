@@ -1,0 +1,282 @@
+//! One read: memory, then the disk, then the block store for what is still missing.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use block::{
+    BlockError, BlockErrorKind, BlockReader, BlockRef, BlockStore, SUB_BLOCK_BYTES, SubBlock,
+    sealed,
+};
+use bytes::Bytes;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::Cache;
+use crate::disk::{self, Disk};
+use crate::flights::{Boarding, Lead, Waited};
+use crate::page::{Page, PageKey, page_bytes};
+
+/// The pages of one read, as far as they were found.
+struct Wanted {
+    block: BlockRef,
+    range: Range<u32>,
+    /// The index of the first page.
+    first: u32,
+    found: Vec<Option<Bytes>>,
+}
+
+impl Wanted {
+    /// The pages of a range that lies within its block and is not empty.
+    fn new(block: BlockRef, range: Range<u32>) -> Option<Wanted> {
+        if range.start >= range.end || range.end > block.length {
+            return None;
+        }
+        let first = range.start / SUB_BLOCK_BYTES;
+        let pages = range.end.div_ceil(SUB_BLOCK_BYTES) - first;
+        Some(Wanted { block, range, first, found: vec![None; pages as usize] })
+    }
+
+    fn key(&self, index: u32) -> PageKey {
+        PageKey { block: self.block.id, index }
+    }
+
+    /// Every page of the read: its index, and whether it was found.
+    fn pages(&self) -> impl Iterator<Item = (u32, bool)> {
+        (self.first..).zip(self.found.iter().map(Option::is_some))
+    }
+
+    fn missing(&self) -> Vec<u32> {
+        self.pages().filter_map(|(index, found)| (!found).then_some(index)).collect()
+    }
+
+    fn put(&mut self, index: u32, page: Bytes) {
+        let place = index.checked_sub(self.first).and_then(|at| self.found.get_mut(at as usize));
+        if let Some(place) = place {
+            *place = Some(page);
+        }
+    }
+
+    /// The pages of the range, cut to it; `None` if one is missing.
+    fn into_pieces(self) -> Option<Vec<Bytes>> {
+        let Range { start, end } = self.range;
+        let cut = |(index, page): (u32, Option<Bytes>)| {
+            let place = index * SUB_BLOCK_BYTES;
+            let mut page = page?;
+            page.truncate(end.saturating_sub(place) as usize);
+            let skip = start.saturating_sub(place) as usize;
+            Some(page.split_off(skip.min(page.len())))
+        };
+        (self.first..).zip(self.found).map(cut).collect()
+    }
+}
+
+#[async_trait]
+impl<B: BlockStore> BlockReader for Cache<B> {
+    async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError> {
+        let Some(mut wanted) = Wanted::new(block, range.clone()) else {
+            // An empty range has no pieces, and one outside of its block is an error.
+            return sealed::open(block, range, Bytes::new());
+        };
+        for index in wanted.missing() {
+            if let Some(page) = self.known(&wanted, index) {
+                wanted.put(index, page);
+                self.tally.memory_hits.add(1);
+            }
+        }
+        if let Some(disk) = &self.disk {
+            self.look_on_disk(disk, &mut wanted).await;
+        }
+        self.fetch_missing(&mut wanted).await?;
+        wanted.into_pieces().ok_or_else(|| {
+            let doing = format!("reading bytes {range:?} of block {}", block.id);
+            BlockError::because(BlockErrorKind::Corrupt, doing, "a page is missing")
+        })
+    }
+
+    fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>> {
+        let mut wanted = Wanted::new(block, range)?;
+        for index in wanted.missing() {
+            let page = self.known(&wanted, index)?;
+            wanted.put(index, page);
+        }
+        self.tally.memory_hits.add(wanted.found.len());
+        wanted.into_pieces()
+    }
+}
+
+impl<B: BlockStore> Cache<B> {
+    /// A page that is in memory.
+    fn known(&self, wanted: &Wanted, index: u32) -> Option<Bytes> {
+        let key = wanted.key(index);
+        let entry = self.pages.memory().get(&key)?;
+        entry.value().content_of(key, page_bytes(wanted.block.length, index))
+    }
+
+    /// Looks for what is missing on the disk, as long as it answers in time.
+    async fn look_on_disk(&self, disk: &Disk, wanted: &mut Wanted) {
+        let indexed = |index: &u32| self.pages.storage().may_contains(&wanted.key(*index));
+        let mut lookups: FuturesUnordered<_> = wanted
+            .missing()
+            .into_iter()
+            .filter(|index| disk.is_asked() && indexed(index))
+            .map(|index| self.pages.get(&wanted.key(index)).map(move |found| (index, found)))
+            .collect();
+        let deadline = Instant::now() + disk.patience;
+        while !lookups.is_empty() {
+            let Ok(answer) = tokio::time::timeout_at(deadline, lookups.next()).await else {
+                self.tally.disk_late.add(lookups.len());
+                disk.rest();
+                return;
+            };
+            let Some((index, found)) = answer else { return };
+            let key = wanted.key(index);
+            match found {
+                Ok(Some(entry)) => {
+                    let length = page_bytes(wanted.block.length, index);
+                    if let Some(page) = entry.value().content_of(key, length) {
+                        wanted.put(index, page);
+                        self.tally.disk_hits.add(1);
+                    } else {
+                        self.tally.corrupt.add(1);
+                        warn!(block = %key.block, index, "a page of the disk cache was damaged");
+                        self.pages.remove(&key);
+                    }
+                }
+                // The index named it: it was damaged, unless it left just now.
+                Ok(None) => self.tally.corrupt.add(1),
+                Err(error) => {
+                    self.tally.disk_errors.add(1);
+                    warn!(%error, "the disk cache failed, and is left alone for a while");
+                    disk.rest();
+                }
+            }
+        }
+    }
+
+    /// Gets what is still missing from the block store, or from those who get it already.
+    async fn fetch_missing(&self, wanted: &mut Wanted) -> Result<(), BlockError> {
+        loop {
+            let (mut leads, mut waiters) = (Vec::new(), Vec::new());
+            for index in wanted.missing() {
+                match self.flights.board(wanted.key(index), || self.known(wanted, index)) {
+                    Boarding::Known(page) => {
+                        wanted.put(index, page);
+                        self.tally.memory_hits.add(1);
+                    }
+                    Boarding::Lead(lead) => leads.push(lead),
+                    Boarding::Wait(waiter) => waiters.push((index, waiter)),
+                }
+            }
+            if leads.is_empty() && waiters.is_empty() {
+                return Ok(());
+            }
+            // One's own come first: two who wait for each other have both fetched by then.
+            self.fetch(wanted, leads).await?;
+            let mut alone = Vec::new();
+            for (index, waiter) in waiters {
+                match waiter.wait().await {
+                    Waited::Page(page) => {
+                        wanted.put(index, page);
+                        self.tally.joined.add(1);
+                    }
+                    Waited::Failed => alone.push(index),
+                    // Somebody has to take the lead: maybe this one, in the next round.
+                    Waited::Left => {}
+                }
+            }
+            for run in runs(wanted, &alone) {
+                for (index, page) in self.fetch_run(wanted.block, run).await? {
+                    wanted.put(index, page);
+                }
+            }
+        }
+    }
+
+    /// Fetches the pages of one's own leads, runs of neighbours at the same time.
+    async fn fetch(&self, wanted: &mut Wanted, leads: Vec<Lead>) -> Result<(), BlockError> {
+        let indexes: Vec<u32> = leads.iter().map(|lead| lead.key.index).collect();
+        let block = wanted.block;
+        let fetches: Vec<_> =
+            runs(wanted, &indexes).into_iter().map(|run| self.fetch_run(block, run)).collect();
+        let mut failed = None;
+        for fetched in futures::future::join_all(fetches).await {
+            match fetched {
+                Ok(pages) => pages.into_iter().for_each(|(index, page)| wanted.put(index, page)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        for lead in leads {
+            let at = lead.key.index.saturating_sub(wanted.first) as usize;
+            match wanted.found.get(at).cloned().flatten() {
+                Some(page) => lead.land(page),
+                None => lead.fail(),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Fetches neighbouring pages, and takes them into memory.
+    async fn fetch_run(
+        &self,
+        block: BlockRef,
+        run: Range<u32>,
+    ) -> Result<Vec<(u32, Bytes)>, BlockError> {
+        let opened = match self.get(block, run.clone()).await {
+            Err(error)
+                if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::NotFound) =>
+            {
+                self.tally.second_reads.add(1);
+                warn!(block = %block.id, %error, "a block is read once more");
+                self.get(block, run.clone()).await?
+            }
+            first => first?,
+        };
+        self.tally.misses.add(opened.len());
+        let admit = |(index, sub_block): (u32, SubBlock)| {
+            let key = PageKey { block: block.id, index };
+            (index, self.admit(key, &sub_block, page_bytes(block.length, index)))
+        };
+        Ok((run.start..).zip(opened).map(admit).collect())
+    }
+
+    async fn get(&self, block: BlockRef, run: Range<u32>) -> Result<Vec<SubBlock>, BlockError> {
+        let content = sealed::content_of(block.length, run.clone());
+        let span = sealed::span(block.length, content);
+        let bytes = self.blocks.get(block.id, span.bytes).await?;
+        self.tally.fetched_bytes.add(bytes.len());
+        sealed::open_sub_blocks(block, run, bytes)
+    }
+
+    fn admit(&self, key: PageKey, sub_block: &SubBlock, length: u32) -> Bytes {
+        let page = Page::copied(key, sub_block);
+        let Some(content) = page.content_of(key, length) else {
+            return sub_block.content.clone();
+        };
+        let memory = self.pages.memory();
+        // What is in memory already was fetched along with its neighbours.
+        if !memory.contains(&key) {
+            let written = self.disk.as_ref().is_some_and(|disk| disk.takes(memory.hash(&key)));
+            drop(self.pages.insert_with_properties(key, page, disk::properties(written)));
+            self.tally.admitted.add(1);
+        }
+        content
+    }
+}
+
+/// Ascending indexes as ranges of neighbours. A single page between two is fetched again with
+/// them rather than making two requests of one, if it was found already.
+fn runs(wanted: &Wanted, indexes: &[u32]) -> Vec<Range<u32>> {
+    let found = |index: u32| wanted.pages().any(|(page, found)| page == index && found);
+    let mut runs: Vec<Range<u32>> = Vec::new();
+    for &index in indexes {
+        match runs.last_mut() {
+            Some(run) if run.end == index || (run.end + 1 == index && found(run.end)) => {
+                run.end = index + 1;
+            }
+            _ => runs.push(index..index + 1),
+        }
+    }
+    runs
+}

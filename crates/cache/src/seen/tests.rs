@@ -1,0 +1,26 @@
+//! What is remembered, and how much.
+
+use super::*;
+
+/// Hashes that differ at both ends, as those of a hash function do.
+fn hash(n: u64) -> u64 {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0x2545_f491_4f6c_dd1d)
+}
+
+#[test]
+fn a_hash_is_known_from_the_second_time_on() {
+    let seen = Seen::new(1_000);
+    assert!(!seen.note(hash(1)));
+    assert!(seen.note(hash(1)));
+    assert!(!seen.note(hash(2)));
+}
+
+#[test]
+fn newer_hashes_push_out_older_ones() {
+    let seen = Seen::new(1_000);
+    for n in 0..100_000 {
+        seen.note(hash(n));
+    }
+    let known = (0..50_000).filter(|n| seen.note(hash(*n))).count();
+    assert!(known < 100, "{known} of 50,000 old ones are known");
+}

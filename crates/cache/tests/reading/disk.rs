@@ -1,0 +1,180 @@
+//! The disk.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use block::{BlockReader, BlockRef, SUB_BLOCK_BYTES};
+use bytes::Bytes;
+use cache::{Cache, CacheOptions, DISK_BYTES_MIN, DISK_REST, DiskOptions};
+
+use crate::odd::{Odd, block, part};
+
+const MIB: u32 = 1 << 20;
+/// Four times what fits into memory, and less than what may wait to be written.
+const BLOCKS: u64 = 8;
+/// Long enough for a machine that is busy with other tests.
+const PATIENT: Duration = Duration::from_secs(20);
+
+async fn open(dir: &Path, patience: Duration) -> Cache<Odd> {
+    let disk = DiskOptions { dir: dir.to_owned(), bytes: DISK_BYTES_MIN, patience };
+    let options = CacheOptions { memory_bytes: 2 << 20, disk: Some(disk) };
+    Cache::open(Odd::default(), options).await.unwrap()
+}
+
+/// Blocks of a MiB.
+async fn blocks(cache: &Cache<Odd>, numbers: std::ops::Range<u64>) -> Vec<(BlockRef, Bytes)> {
+    let mut blocks = Vec::new();
+    for number in numbers {
+        blocks.push(block(cache.inner(), number, MIB).await);
+    }
+    blocks
+}
+
+async fn check(cache: &Cache<Odd>, blocks: &[(BlockRef, Bytes)]) {
+    for (reference, content) in blocks {
+        let pieces = cache.read(*reference, 0..MIB).await.unwrap();
+        assert!(pieces.concat() == *content, "block {} differs", reference.id);
+    }
+}
+
+/// The files in which pages are.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let layout = found.find(|path| path.is_dir()).expect("a layout");
+    fs::read_dir(layout).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_is_still_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), PATIENT).await;
+    assert!(cache.counters().disk);
+    let before = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &before).await;
+    assert!(cache.counters().evicted > 80, "memory was too small for all");
+    cache.close().await;
+    assert_eq!(cache.counters().disk_dropped, 0);
+    drop(cache);
+
+    let cache = open(dir.path(), PATIENT).await;
+    let again = blocks(&cache, 0..BLOCKS).await;
+    assert_eq!(again, before);
+    check(&cache, &again).await;
+    let seen = cache.counters();
+    assert_eq!((cache.inner().asked().0, seen.misses, seen.corrupt), (0, 0, 0), "{seen:?}");
+    assert_eq!(seen.disk_hits + seen.memory_hits, BLOCKS * 16);
+    cache.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flipped_bytes_on_the_disk_are_found_and_never_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), PATIENT).await;
+    let before = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &before).await;
+    cache.close().await;
+    drop(cache);
+    let mut flipped = 0;
+    for path in files(dir.path()) {
+        let file = fs::File::options().read(true).write(true).open(path).unwrap();
+        let length = file.metadata().unwrap().len();
+        // In the middle of every other page, wherever it begins.
+        for place in (40_000..length).step_by(2 * SUB_BLOCK_BYTES as usize) {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, place).unwrap();
+            file.write_all_at(&[byte[0] ^ 0x40], place).unwrap();
+            flipped += 1;
+        }
+    }
+    assert!(flipped > 30);
+
+    let cache = open(dir.path(), PATIENT).await;
+    let again = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &again).await;
+    let seen = cache.counters();
+    assert!(seen.corrupt > 30, "the damage was met: {seen:?}");
+    assert!(seen.misses >= seen.corrupt, "and what was damaged was fetched: {seen:?}");
+    assert!(seen.disk_hits > 30, "{seen:?}");
+    check(&cache, &again).await;
+    cache.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_loses_its_files_breaks_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), PATIENT).await;
+    let blocks = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &blocks).await;
+    cache.close().await;
+    for path in files(dir.path()) {
+        fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    }
+    let before = cache.counters();
+    check(&cache, &blocks).await;
+    let seen = cache.counters();
+    assert!(seen.disk_errors > 0, "{seen:?}");
+    assert!(seen.misses > before.misses, "the store was asked instead");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_is_late_is_left_alone_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), PATIENT).await;
+    let before = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &before).await;
+    cache.close().await;
+    drop(cache);
+
+    let cache = open(dir.path(), Duration::ZERO).await;
+    let again = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &again[..4]).await;
+    let late = cache.counters().disk_late;
+    assert!(late > 0, "it was too late");
+    assert!(late < 4 * 16, "and was not asked again for each read: {late}");
+    tokio::time::sleep(DISK_REST).await;
+    check(&cache, &again[4..]).await;
+    assert!(cache.counters().disk_late > late, "but after its rest it was");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_cannot_be_used_is_done_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let occupied = dir.path().join("file");
+    fs::write(&occupied, b"not a folder").unwrap();
+    let first = open(&dir.path().join("cache"), PATIENT).await;
+    for unusable in [occupied.join("below"), occupied, dir.path().join("cache")] {
+        let cache = open(&unusable, PATIENT).await;
+        assert!(!cache.counters().disk, "{}", unusable.display());
+        let blocks = blocks(&cache, 0..2).await;
+        check(&cache, &blocks).await;
+        let (reference, content) = &blocks[1];
+        let known = cache.in_memory(*reference, 5..9).unwrap();
+        assert!(known.concat() == part(content, 5..9));
+        cache.close().await;
+    }
+    assert!(first.counters().disk, "one at a time may use a folder");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_size_begins_anew_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), PATIENT).await;
+    let before = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &before).await;
+    cache.close().await;
+    drop(cache);
+    let bytes = 2 * DISK_BYTES_MIN;
+    let disk = DiskOptions { dir: dir.path().to_owned(), bytes, patience: PATIENT };
+    let options = CacheOptions { memory_bytes: 2 << 20, disk: Some(disk) };
+    let cache = Cache::open(Odd::default(), options).await.unwrap();
+    let again = blocks(&cache, 0..BLOCKS).await;
+    check(&cache, &again).await;
+    assert_eq!(cache.counters().disk_hits, 0);
+    let layouts = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_type().unwrap().is_dir());
+    assert_eq!(layouts.count(), 1);
+    cache.close().await;
+}
