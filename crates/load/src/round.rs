@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The shortest and longest times that are told apart, in microseconds.
-const MICROS: (u64, u64) = (1, 600_000_000);
+/// The shortest and longest times that are told apart, in nanoseconds.
+const NANOS: (u64, u64) = (1, 600_000_000_000);
 
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
@@ -80,8 +80,8 @@ impl fmt::Debug for Round {
 
 impl Round {
     pub(crate) fn empty() -> Self {
-        let latencies = Histogram::new_with_bounds(MICROS.0, MICROS.1, DIGITS)
-            .expect("the bounds are in order");
+        let latencies =
+            Histogram::new_with_bounds(NANOS.0, NANOS.1, DIGITS).expect("the bounds are in order");
         let (samples, took) = (Vec::new(), Duration::ZERO);
         Self { requests: 0, units: 0, bytes: 0, errors: 0, samples, took, latencies }
     }
@@ -91,8 +91,8 @@ impl Round {
         self.requests += 1;
         self.units += units;
         self.bytes += bytes;
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        self.latencies.saturating_record(micros);
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.latencies.saturating_record(nanos);
     }
 
     /// One that did not.
@@ -132,7 +132,7 @@ impl Round {
 
     /// The latency that `percent` of the requests stay below; the longest for 100.
     pub fn percentile(&self, percent: f64) -> Duration {
-        Duration::from_micros(self.latencies.value_at_percentile(percent))
+        Duration::from_nanos(self.latencies.value_at_percentile(percent))
     }
 }
 
