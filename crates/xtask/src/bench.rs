@@ -34,6 +34,7 @@ use crate::workspace::{Workspace, is_executable};
 
 use figure::Figure;
 use metadata::Metadata;
+pub(crate) use counters::admin;
 pub(crate) use meter::peak_memory;
 
 /// The bucket that each side is asked to write to, and the database that a server keeps it in.
@@ -185,7 +186,7 @@ fn one_engine(
     let minio = Server::minio(&programs.minio, folder, None, stop)?;
     minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
     let blocks = Blocks::Bucket(&minio.endpoint, BUCKET);
-    let gateway = Server::gateway(&programs.gateway, folder, &metadata.place, blocks, None, stop)?;
+    let gateway = Server::gateway(&programs.gateway, folder, &metadata.place, blocks, None, &[], stop)?;
     stop.sleep(SETTLE)?;
     let idle_mib = meter::memory(gateway.child.pid())?;
     let runners = [runner(&minio)?, runner(&gateway)?];
@@ -300,7 +301,7 @@ impl Bench<'_> {
         let blocks = Blocks::Bucket(&self.minio.endpoint, BUCKET);
         let place = &self.metadata.place;
         self.gateway =
-            Server::gateway(&self.programs.gateway, &folder, place, blocks, None, self.stop)?;
+            Server::gateway(&self.programs.gateway, &folder, place, blocks, None, &[], self.stop)?;
         self.admin = counters::admin(self.gateway.child.log())?;
         self.runners[1].move_to(&self.gateway.endpoint)?;
         Ok(())

@@ -73,13 +73,14 @@ impl Server {
     }
 
     /// Starts the gateway over the metadata store at `meta`, with its data in `folder`, which must
-    /// exist.
+    /// exist. `settings` are variables that it is told besides.
     pub(crate) fn gateway(
         program: &Path,
         folder: &Path,
         meta: &str,
         blocks: Blocks<'_>,
         certificate: Option<&Certificate>,
+        settings: &[(&str, &str)],
         stop: &Stop,
     ) -> Result<Self> {
         if !program.is_file() {
@@ -100,7 +101,8 @@ impl Server {
             .env("ASHLAR_ROOT_USER", ACCESS_KEY)
             .env("ASHLAR_ROOT_PASSWORD", SECRET_KEY)
             .env("ASHLAR_BLOCKS_ACCESS_KEY", ACCESS_KEY)
-            .env("ASHLAR_BLOCKS_SECRET_KEY", SECRET_KEY);
+            .env("ASHLAR_BLOCKS_SECRET_KEY", SECRET_KEY)
+            .envs(settings.iter().copied());
         if let Some(made) = certificate {
             command.arg("--tls-cert").arg(&made.chain).arg("--tls-key").arg(&made.key);
         }

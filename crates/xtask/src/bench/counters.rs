@@ -62,7 +62,7 @@ fn sum(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Where a gateway serves its metrics, as it says in its log when it is ready.
-pub(super) fn admin(log: &Path) -> Result<String> {
+pub(crate) fn admin(log: &Path) -> Result<String> {
     let text = std::fs::read_to_string(log)?;
     let Some(address) = admin_in(&text) else {
         bail!("the gateway's log does not say where its metrics are")

@@ -22,7 +22,7 @@ use crate::tools::Tools;
 const SUITE_LIMIT: Duration = Duration::from_mins(8);
 
 /// A suite is all files `test_NAME.py` and `test_NAME_*.py`, and an environment to run in.
-const SUITES: [(&str, Python); 7] = [
+const SUITES: [(&str, Python); 8] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
     ("mc", Python::Aws),
@@ -30,11 +30,19 @@ const SUITES: [(&str, Python); 7] = [
     ("pyarrow", Python::Frames),
     ("rclone", Python::Aws),
     ("restic", Python::Aws),
+    (COLUMNAR, Python::Frames),
 ];
+
+/// The suite that looks at what the gateway asks its backend for. It moves much, and learns the same
+/// from each engine.
+const COLUMNAR: &str = "columnar";
 
 /// The suites that a plain run takes over https to engines that have been met over http: the
 /// listener does not know the engine, and these two send everything that there is.
 const SUITES_OVER_HTTPS_AGAIN: [&str; 2] = ["boto3", "mc"];
+
+/// What gateways keep in memory: a tenth of the file that [`COLUMNAR`] is about.
+const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
 
 #[derive(Clone, Copy, Debug)]
 enum Python {
@@ -83,6 +91,11 @@ impl Cell {
         };
         format!("{subject}-{}", if self.tls { "https" } else { "http" })
     }
+
+    /// Whether it is the first with blocks in MinIO.
+    fn is_plain_bucket(&self) -> bool {
+        self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls
+    }
 }
 
 /// The cells and suites that the user asked for.
@@ -118,6 +131,7 @@ fn cells(subjects: &[Subject], plain: bool, wants: impl Fn(&str) -> bool) -> Vec
                 tls && matches!(subject, Subject::Bucket(engine) if engine != Engine::Sqlite);
             cell.suites = SUITES
                 .into_iter()
+                .filter(|(suite, _)| *suite != COLUMNAR || cell.is_plain_bucket())
                 .filter(|(suite, _)| !(plain && again) || SUITES_OVER_HTTPS_AGAIN.contains(suite))
                 .filter(|(suite, _)| wants(&format!("clients {suite} {name}")))
                 .collect();
@@ -196,7 +210,7 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
         Subject::Bucket(engine) => (engine, Blocks::Bucket(&services.minio.endpoint, &name)),
     };
     let meta = services.databases.fresh(engine, folder, &name)?;
-    Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, run.stop)
+    Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &[CACHE], run.stop)
 }
 
 /// A server must end in good order when asked to.
@@ -241,6 +255,9 @@ fn one_suite(
         .env_remove("ASHLAR_TEST_CA");
     if let Some(authority) = &server.authority {
         command.env("ASHLAR_TEST_CA", authority);
+    }
+    if subject != Subject::Reference {
+        command.env("ASHLAR_TEST_ADMIN", crate::bench::admin(server.child.log())?);
     }
     if subject == Subject::Reference {
         command.env("ASHLAR_TEST_SUBJECT", "reference");

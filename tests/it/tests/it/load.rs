@@ -89,9 +89,10 @@ impl std::fmt::Display for Figures {
 /// In every body, so that commits of bodies in records can be told on the wire.
 pub(crate) const MARK: &[u8] = b"this is what somebody wrote";
 
-/// The body of a value: in a record, or once in a while in a block.
+/// The body of a value: in a record, or now and then in a block, which those that come together
+/// share.
 fn body(value: Value) -> Vec<u8> {
-    let size = if value.is_multiple_of(16) { 20_000 } else { 60 };
+    let size = if value.is_multiple_of(4) { 20_000 } else { 60 };
     [format!("{value} ").as_bytes(), MARK, &bytes(value, size)].concat()
 }
 
