@@ -150,6 +150,7 @@ impl<B: BlockStore> Cache<B> {
                     self.tally.disk_errors.add(1);
                     warn!(%error, "the disk cache failed, and is left alone for a while");
                     disk.rest();
+                    return;
                 }
             }
         }

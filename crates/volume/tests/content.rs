@@ -4,6 +4,8 @@
 
 #[path = "content/bench.rs"]
 mod bench;
+#[path = "content/caching.rs"]
+mod caching;
 #[path = "content/faulty.rs"]
 mod faulty;
 #[path = "content/packing.rs"]
