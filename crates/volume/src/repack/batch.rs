@@ -51,6 +51,11 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// How many files are to be moved.
+    pub(super) fn owners(&self) -> usize {
+        self.movers.len()
+    }
+
     /// The slices that lie in this pack.
     pub(super) fn slices(&self) -> impl Iterator<Item = &Slice> {
         let all = self.movers.values().flat_map(|mover| slices_of(&mover.inode));
@@ -123,6 +128,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// How many files are to be moved.
+    pub(super) fn owners(&self) -> usize {
+        self.movers.len()
+    }
+
     /// Adds a pack. Gives it back if one of its owners is in the batch as it was before.
     pub(super) fn add(&mut self, source: Source) -> Result<(), Source> {
         let before = |(ino, mover): (&Ino, &Mover)| {

@@ -20,8 +20,8 @@ use crate::scan::ino_of;
 use crate::session::value;
 use crate::{Volume, VolumeError};
 
-/// Owners of a pack at most; one with more is left alone.
-const OWNERS_MAX: u32 = 8_192;
+/// Owners that one round moves at most, and so those of a pack; one with more is left alone.
+const OWNERS_MAX: u32 = 4_096;
 
 /// Owners that one round trip reads.
 const OWNERS_AT_ONCE: usize = 512;
@@ -88,7 +88,9 @@ impl Volume {
                 Ok(Look::Fixed) => round.done.left += 1,
                 Ok(Look::Sparse(source)) => {
                     let room = self.repacking.pack_bytes.saturating_sub(batch.bytes);
-                    if !batch.sources.is_empty() && source.bytes > room {
+                    let owners = batch.owners() + source.owners();
+                    let fits = source.bytes <= room && owners <= OWNERS_MAX as usize;
+                    if !batch.sources.is_empty() && !fits {
                         self.repacking.put_back(pack);
                         break;
                     }
