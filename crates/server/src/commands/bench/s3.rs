@@ -21,11 +21,14 @@ const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 const SECRET_KEYS: [&str; 2] = ["ASHLAR_BENCH_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"];
 const SESSION_TOKENS: [&str; 2] = ["ASHLAR_BENCH_SESSION_TOKEN", "AWS_SESSION_TOKEN"];
 
-/// Secrets come from the environment: ASHLAR_BENCH_SECRET_KEY or AWS_SECRET_ACCESS_KEY, and
-/// ASHLAR_BENCH_COMPARE_SECRET_KEY for the other endpoint; with _FILE behind their names they
-/// point to files. Without credentials of its own the other endpoint gets the same.
+/// Where secrets stand, and nowhere else.
+const SECRETS: &str = "Secrets come from the environment: ASHLAR_BENCH_SECRET_KEY or \
+    AWS_SECRET_ACCESS_KEY, and ASHLAR_BENCH_COMPARE_SECRET_KEY for the other endpoint; the same \
+    names with _FILE behind them point to files. Without credentials of its own, the other \
+    endpoint gets the same.";
+
 #[derive(Debug, Args)]
-#[expect(clippy::doc_markdown, reason = "the text is shown on terminals, as it is")]
+#[command(after_help = SECRETS)]
 pub(crate) struct S3 {
     /// The endpoint, such as http://127.0.0.1:9700
     #[arg(long, value_name = "URL")]

@@ -105,7 +105,7 @@ pub(super) fn file_titles() -> String {
 pub(super) fn file_line(verb: FileVerb, rounds: &[Round]) -> String {
     let [p50, p90, p99] = PERCENTS.map(|percent| millis(rounds, percent) * 1e3);
     let (rate, moved) = (rates(rounds, Round::rate), rates(rounds, Round::mib_rate));
-    format!("{verb:<12} {rate:>12.1} {moved:>9.1} {p50:>10.0} {p90:>10.0} {p99:>10.0}")
+    format!("{verb:<12} {rate:>12.1} {moved:>9.1} {p50:>10.1} {p90:>10.1} {p99:>10.1}")
 }
 
 fn one_round(round: &Round) -> Value {
