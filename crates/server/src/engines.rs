@@ -8,6 +8,7 @@ use block::{
     BlockCounters, BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions,
     FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
 };
+use cache::{Cache, CacheOptions, DISK_PATIENCE_DEFAULT, DiskOptions};
 use store::{MemoryStore, MetaStore, StoreError};
 use store_mysql::{MysqlOptions, MysqlStore};
 use store_postgres::{PostgresOptions, PostgresStore};
@@ -15,7 +16,7 @@ use store_redis::{RedisOptions, RedisStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::config::{
-    BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, ServerKind, VolumeSettings,
+    BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, ServeSettings, ServerKind, VolumeSettings,
 };
 use crate::environment::first_secret;
 use crate::problem::Problem;
@@ -154,6 +155,24 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
     let counted = Arc::clone(&store);
     let counters = Arc::new(move || (counted.inner().counters(), counted.retries()));
     Ok(Blocks { store, counters })
+}
+
+/// What remembers blocks that were read, if anything is to.
+pub(crate) async fn cache(
+    settings: &VolumeSettings,
+    serve: &ServeSettings,
+    blocks: &Blocks,
+) -> Result<Option<Arc<Cache<Arc<dyn BlockStore>>>>, Problem> {
+    let (memory_bytes, bytes) = (serve.cache_memory.0, serve.cache_disk.0);
+    if memory_bytes == 0 && bytes == 0 {
+        return Ok(None);
+    }
+    let dir = serve.cache_dir.clone().unwrap_or_else(|| settings.data_dir.join("cache"));
+    let disk = (bytes > 0).then_some(DiskOptions { dir, bytes, patience: DISK_PATIENCE_DEFAULT });
+    let opened = Cache::open(Arc::clone(&blocks.store), CacheOptions { memory_bytes, disk }).await;
+    opened
+        .map(|cache| Some(Arc::new(cache)))
+        .map_err(|error| Problem::new("open the cache of blocks", error))
 }
 
 fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {

@@ -211,7 +211,8 @@ impl Collector for Process {
     }
 }
 
-fn gauge(
+/// A number that rises and falls.
+pub(crate) fn gauge(
     encoder: &mut DescriptorEncoder,
     name: &str,
     what: &str,

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use block::{BlockReader, BlockStore};
+use cache::Cache;
 use futures::FutureExt;
 use gateway::access::{Access, Identity, MasterKey};
 use gateway::{Body, Gateway};
@@ -128,6 +130,7 @@ struct Opened {
     volume: Arc<Volume>,
     meta: Arc<dyn MetaStore>,
     blocks: Blocks,
+    cache: Option<Arc<Cache<Arc<dyn BlockStore>>>>,
 }
 
 impl Opened {
@@ -135,6 +138,9 @@ impl Opened {
     async fn close(&self) {
         self.volume.close().await;
         self.meta.close().await;
+        if let Some(cache) = &self.cache {
+            cache.close().await;
+        }
     }
 }
 
@@ -145,6 +151,7 @@ async fn open(
 ) -> Result<Opened, Problem> {
     let meta = engines::meta(settings, Use::Serve).await?;
     let blocks = engines::blocks(&settings.blocks, seed).await?;
+    let cache = engines::cache(settings, serve, &blocks).await?;
     let budget = serve.memory_budget.0;
     let options = VolumeOptions {
         block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
@@ -152,13 +159,14 @@ async fn open(
         read_budget_bytes: budget / 2,
         sole: engines::serves_one(&settings.meta),
         commits_in_flight: engines::commits_in_flight(&settings.meta),
+        reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         place: place(),
         ..VolumeOptions::default()
     };
     let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
     let volume = opened
         .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
-    Ok(Opened { volume, meta, blocks })
+    Ok(Opened { volume, meta, blocks, cache })
 }
 
 /// The master key of a volume that has none yet; if there cannot be one, the session ends.

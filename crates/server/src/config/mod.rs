@@ -85,6 +85,10 @@ pub(crate) struct ServeSettings {
     pub(crate) sigv2_presign: bool,
     pub(crate) block_bytes: Size,
     pub(crate) memory_budget: Size,
+    pub(crate) cache_memory: Size,
+    /// `None` is the folder `cache` in the data directory.
+    pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) cache_disk: Size,
     pub(crate) connections_max: u32,
     pub(crate) requests_max: u32,
     pub(crate) body_timeout_seconds: u64,
@@ -177,6 +181,9 @@ impl Serving {
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             block_bytes: serving.block_bytes.unwrap_or(Size::mebibytes(4)),
             memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
+            cache_memory: serving.cache_memory.unwrap_or(Size::mebibytes(64)),
+            cache_dir: serving.cache_dir.filter(present),
+            cache_disk: serving.cache_disk.unwrap_or(Size::mebibytes(0)),
             connections_max: serving.connections_max.unwrap_or(4096),
             requests_max: serving.requests_max.unwrap_or(512),
             body_timeout_seconds: serving.body_timeout_seconds.unwrap_or(30),
@@ -201,6 +208,11 @@ impl ServeSettings {
                 let wrong = format!("{value} is less than {least}");
                 return Err(Problem::new(format!("use the option {name}"), wrong));
             }
+        }
+        if (1..cache::DISK_BYTES_MIN).contains(&self.cache_disk.0) {
+            let wrong =
+                format!("{} is neither 0 nor {} or more", self.cache_disk.0, cache::DISK_BYTES_MIN);
+            return Err(Problem::new("use the option cache_disk", wrong));
         }
         if self.block_bytes.0 > 16 << 20 {
             let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
@@ -233,6 +245,9 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
         sigv2_presign: Some(serve.sigv2_presign),
         block_bytes: Some(serve.block_bytes),
         memory_budget: Some(serve.memory_budget),
+        cache_memory: Some(serve.cache_memory),
+        cache_dir: serve.cache_dir.clone(),
+        cache_disk: Some(serve.cache_disk),
         connections_max: Some(serve.connections_max),
         requests_max: Some(serve.requests_max),
         body_timeout_seconds: Some(serve.body_timeout_seconds),

@@ -121,6 +121,16 @@ options! {
         /// The most that bodies in flight may hold in memory [default: 128MiB]
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
+        /// Memory for blocks that were read; 0 for none [default: 64MiB]
+        #[arg(value_name = "SIZE")]
+        cache_memory: Size = "ASHLAR_CACHE_MEMORY",
+        /// The folder for blocks that left that memory; for this gateway alone
+        /// [default: DATA_DIR/cache]
+        #[arg(value_name = "DIR")]
+        cache_dir: PathBuf = "ASHLAR_CACHE_DIR",
+        /// What may lie in that folder, 64MiB or more; 0 for nothing [default: 0]
+        #[arg(value_name = "SIZE")]
+        cache_disk: Size = "ASHLAR_CACHE_DISK",
         /// Connections served at a time [default: 4096]
         #[arg(value_name = "COUNT")]
         connections_max: u32 = "ASHLAR_CONNECTIONS_MAX",

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use block::BlockCounters;
+use block::{BlockCounters, BlockStore};
+use cache::{Cache, CacheCounters};
 use futures::FutureExt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -16,12 +17,47 @@ use volume::{Health, Volume};
 use super::Opened;
 use crate::admin::StatusOf;
 use crate::config::VolumeSettings;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, gauge};
 
 /// Adds what the volume and its block store count.
 pub(super) fn register(metrics: &Metrics, opened: &Opened) {
     let counters = Arc::clone(&opened.blocks.counters);
     metrics.collect_from(Behind { volume: Arc::clone(&opened.volume), blocks: counters });
+    if let Some(cache) = &opened.cache {
+        metrics.collect_from(Remembered(Arc::clone(cache)));
+    }
+}
+
+/// What the cache of blocks does.
+#[derive(Debug)]
+struct Remembered(Arc<Cache<Arc<dyn BlockStore>>>);
+
+impl Collector for Remembered {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let seen: CacheCounters = self.0.counters();
+        let pages = [
+            ("memory_hit", seen.memory_hits),
+            ("disk_hit", seen.disk_hits),
+            ("miss", seen.misses),
+            ("joined", seen.joined),
+            ("admitted", seen.admitted),
+            ("evicted", seen.evicted),
+            ("disk_dropped", seen.disk_dropped),
+            ("corrupt", seen.corrupt),
+            ("disk_error", seen.disk_errors),
+            ("disk_late", seen.disk_late),
+        ];
+        let what = "Pages of 64 KiB in the cache of blocks, by what happened to them";
+        family(&mut encoder, "ashlar_cache_pages", what, "what", &pages)?;
+        let bytes = [("fetched", seen.fetched_bytes), ("disk_written", seen.disk_written_bytes)];
+        let what = "Bytes from the block store to the cache, and from there to its disk";
+        family(&mut encoder, "ashlar_cache_bytes", what, "what", &bytes)?;
+        let level = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let what = "Memory that the cache of blocks uses now";
+        gauge(&mut encoder, "ashlar_cache_memory_bytes", what, level(seen.memory_bytes))?;
+        let what = "Whether the cache of blocks has a disk";
+        gauge(&mut encoder, "ashlar_cache_disk", what, level(seen.disk.into()))
+    }
 }
 
 struct Behind {
