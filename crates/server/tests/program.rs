@@ -306,6 +306,52 @@ fn health_and_status_ask_the_running_gateway_over_tls_too() {
     gateway.stop();
 }
 
+/// A counter or level as the metrics of a gateway tell it.
+fn metric(gateway: &Gateway, name: &str) -> u64 {
+    let metrics = running::get(&gateway.admin(), "/metrics");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name));
+    let value = value.unwrap_or_else(|| panic!("{name} is not in\n{metrics}"));
+    value.trim().parse().expect("a number")
+}
+
+#[test]
+fn what_was_read_once_comes_from_the_cache_also_after_a_restart() {
+    let folder = Folder::new();
+    let flags = ["--cache-memory", "16MiB", "--cache-disk", "64MiB"];
+    let gateway = Gateway::start(&folder, &flags, &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    let body = "abcdefgh".repeat(3 << 17);
+    gateway.sign("PUT", "/bucket/key", body.as_bytes()).send_all().expect_status(200);
+    let read = |gateway: &Gateway| {
+        let answer = gateway.sign("GET", "/bucket/key", &[]).send_all();
+        answer.expect_status(200);
+        assert!(answer.text.ends_with(&body), "the whole body");
+    };
+    let pages = |what: &str| format!("ashlar_cache_pages_total{{what=\"{what}\"}} ");
+    let requests = "ashlar_blocks_requests_total{verb=\"get\"} ";
+    read(&gateway);
+    let (misses, asked) = (metric(&gateway, &pages("miss")), metric(&gateway, requests));
+    assert_eq!(misses, 48, "3 MiB in pages of 64 KiB");
+    assert_eq!(metric(&gateway, "ashlar_cache_memory_bytes "), 48 * (65_536 + 256));
+    read(&gateway);
+    assert_eq!(metric(&gateway, requests), asked, "the second time nothing is fetched");
+    assert_eq!(metric(&gateway, &pages("memory_hit")), 48);
+    gateway.stop();
+
+    let gateway = Gateway::start(&folder, &flags, &[]);
+    assert_eq!(metric(&gateway, "ashlar_cache_disk "), 1);
+    read(&gateway);
+    let found = metric(&gateway, &pages("disk_hit")) + metric(&gateway, &pages("disk_late"));
+    assert!(found > 0, "the disk was asked");
+    read(&gateway);
+    gateway.stop();
+
+    let gateway = Gateway::start(&folder, &["--cache-memory", "0"], &[]);
+    read(&gateway);
+    assert!(!running::get(&gateway.admin(), "/metrics").contains("ashlar_cache"));
+    gateway.stop();
+}
+
 #[test]
 fn metrics_are_on_the_second_listener_alone() {
     let folder = Folder::new();
