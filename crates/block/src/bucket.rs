@@ -21,6 +21,7 @@ mod wire;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use record::{BlockId, Nonce};
 
-use self::fault::{Answer, Failure};
+use self::fault::{Answer, Doing, Failure};
 use self::objects::Objects;
 pub use self::options::{BucketOptions, Secret};
 use self::pieces::Pieces;
@@ -133,9 +134,9 @@ impl BucketBlocks {
         name: &str,
         body: Bytes,
         only_if_absent: bool,
-        doing: &str,
+        doing: Doing,
     ) -> Result<Answer<()>, BlockError> {
-        let sending = self.objects.put(name, Pieces::from_iter([body]), only_if_absent);
+        let sending = pin!(self.objects.put(name, Pieces::from_iter([body]), only_if_absent));
         self.ask(self.block_timeout, doing, sending).await
     }
 
@@ -144,16 +145,18 @@ impl BucketBlocks {
         &self,
         name: &str,
         bytes: Range<u64>,
-        doing: &str,
+        doing: Doing,
     ) -> Result<Option<Bytes>, BlockError> {
         let most = bytes.end.saturating_sub(bytes.start);
         // S3 has no range without bytes: ask for one, to learn whether the object is there.
         let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
         let span = Span { first: bytes.start, last };
-        match self.ask(self.answer_timeout, doing, self.objects.get(name, span)).await? {
+        let asking = pin!(self.objects.get(name, span));
+        match self.ask(self.answer_timeout, doing, asking).await? {
             Answer::Done(_) if most == 0 => Ok(Some(Bytes::new())),
             Answer::Done(found) => {
-                let body = self.within(self.block_timeout, doing, found.collect(most)).await?;
+                let reading = pin!(found.collect(most));
+                let body = self.within(self.block_timeout, doing, reading).await?;
                 let failed = |error| BlockError::because(BlockErrorKind::Unavailable, doing, error);
                 body.map(Some).map_err(failed)
             }
@@ -164,7 +167,7 @@ impl BucketBlocks {
     }
 
     /// After the bucket said that the id is taken: by the same bytes, or by others?
-    async fn compare(&self, block: &SealedBlock, doing: &str) -> Result<(), BlockError> {
+    async fn compare(&self, block: &SealedBlock, doing: Doing) -> Result<(), BlockError> {
         // One byte more than there should be tells a longer object.
         let found = self.get(block.id(), 0..block.bytes().len() as u64 + 1).await;
         match found {
@@ -184,7 +187,7 @@ impl BucketBlocks {
         prefix: String,
         delimited: bool,
         resume: Option<String>,
-        doing: &str,
+        doing: Doing,
     ) -> Result<ListObjectsV2Output, BlockError> {
         let resumed = resume.clone();
         let sending = self
@@ -208,12 +211,13 @@ impl BucketBlocks {
         Ok(page)
     }
 
-    /// Waits for an answer for a limited time, and tells what it means.
+    /// Waits for an answer for a limited time, and tells what it means. The request is pinned by
+    /// the caller: passed on by value, it would be copied at every step.
     async fn ask<T>(
         &self,
         within: Duration,
-        doing: &str,
-        sending: impl Future<Output = Result<T, Failure>>,
+        doing: Doing,
+        sending: Pin<&mut (impl Future<Output = Result<T, Failure>> + ?Sized)>,
     ) -> Result<Answer<T>, BlockError> {
         let answer = self.within(within, doing, sending).await?;
         fault::translate(answer, &self.bucket, doing)
@@ -222,22 +226,24 @@ impl BucketBlocks {
     /// The same for a request of the SDK's. Boxed, because its futures take some 17 KiB each.
     fn ask_sdk<'a, T, E>(
         &'a self,
-        doing: &'a str,
+        doing: Doing,
         sending: impl Future<Output = Result<T, SdkError<E>>> + Send + 'a,
     ) -> BoxFuture<'a, Result<Answer<T>, BlockError>>
     where
         T: Send + 'a,
         E: ProvideErrorMetadata + std::error::Error + Send + 'static,
     {
-        let sending = async move { sending.await.map_err(Failure::from) };
-        Box::pin(self.ask(self.answer_timeout, doing, sending))
+        Box::pin(async move {
+            let sending = pin!(async move { sending.await.map_err(Failure::from) });
+            self.ask(self.answer_timeout, doing, sending).await
+        })
     }
 
     async fn within<T>(
         &self,
         within: Duration,
-        doing: &str,
-        sending: impl Future<Output = T>,
+        doing: Doing,
+        sending: Pin<&mut (impl Future<Output = T> + ?Sized)>,
     ) -> Result<T, BlockError> {
         tokio::time::timeout(within, sending).await.map_err(|_| {
             let error = format!("bucket {} did not answer within {within:?}", self.bucket);
@@ -245,7 +251,7 @@ impl BucketBlocks {
         })
     }
 
-    fn unexpected<T>(&self, doing: &str, answer: &Answer<T>) -> BlockError {
+    fn unexpected<T>(&self, doing: Doing, answer: &Answer<T>) -> BlockError {
         let error = format!("bucket {} answered {}", self.bucket, answer.name());
         BlockError::because(BlockErrorKind::Unavailable, doing, error)
     }
@@ -275,49 +281,51 @@ fn http_client(plain: bool) -> SharedHttpClient {
 #[async_trait]
 impl BlockStore for BucketBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
-        let doing = format!("writing block {}", block.id());
+        let doing = Doing::Block("writing", block.id());
         let (name, body) = (place::name(block.id()), block.bytes().clone());
-        match self.put_object(&name, body, self.honours_conditions(), &doing).await? {
+        match self.put_object(&name, body, self.honours_conditions(), doing).await? {
             Answer::Done(()) => Ok(()),
-            Answer::Taken => self.compare(block, &doing).await,
-            answer => Err(self.unexpected(&doing, &answer)),
+            Answer::Taken => self.compare(block, doing).await,
+            answer => Err(self.unexpected(doing, &answer)),
         }
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
-        let doing = format!("reading block {id}");
-        let found = self.get_object(&place::name(id), bytes, &doing).await?;
+        let doing = Doing::Block("reading", id);
+        let found = self.get_object(&place::name(id), bytes, doing).await?;
         found.ok_or_else(|| BlockError::new(BlockErrorKind::NotFound, doing))
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
-        let doing = format!("looking for block {id}");
+        let doing = Doing::Block("looking for", id);
         let name = place::name(id);
-        match self.ask(self.answer_timeout, &doing, self.objects.head(&name)).await? {
+        let asking = pin!(self.objects.head(&name));
+        match self.ask(self.answer_timeout, doing, asking).await? {
             Answer::Done(Some(size)) => Ok(Some(size)),
             Answer::Absent => {
                 // The answer to a HEAD has no text: without its bucket a block looks the same.
                 let sending = self.client.head_bucket().bucket(&self.bucket).send();
-                match self.ask_sdk(&doing, sending).await? {
+                match self.ask_sdk(doing, sending).await? {
                     Answer::Done(_) => Ok(None),
-                    _ => Err(fault::no_bucket(&self.bucket, &doing)),
+                    _ => Err(fault::no_bucket(&self.bucket, doing)),
                 }
             }
-            answer => Err(self.unexpected(&doing, &answer)),
+            answer => Err(self.unexpected(doing, &answer)),
         }
     }
 
     async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
-        let doing = format!("deleting block {id}");
+        let doing = Doing::Block("deleting", id);
         let name = place::name(id);
-        match self.ask(self.answer_timeout, &doing, self.objects.delete(&name)).await? {
+        let asking = pin!(self.objects.delete(&name));
+        match self.ask(self.answer_timeout, doing, asking).await? {
             Answer::Done(()) | Answer::Absent => Ok(()),
-            answer => Err(self.unexpected(&doing, &answer)),
+            answer => Err(self.unexpected(doing, &answer)),
         }
     }
 
     async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
-        let doing = "listing the sessions";
+        let doing = Doing::Other("listing the sessions");
         let mut sessions = Vec::new();
         let mut resume = None;
         loop {
@@ -338,9 +346,9 @@ impl BlockStore for BucketBlocks {
     }
 
     async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
-        let doing = format!("listing the blocks of session {session}");
+        let doing = Doing::Listing(session);
         let prefix = format!("{}{session}/", self.prefix);
-        let page = self.list_objects(prefix.clone(), false, resume, &doing).await?;
+        let page = self.list_objects(prefix.clone(), false, resume, doing).await?;
         let mut blocks = Vec::with_capacity(page.contents().len());
         for found in page.contents() {
             let key = found.key().unwrap_or_default();
@@ -360,7 +368,7 @@ impl BlockStore for BucketBlocks {
     async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
         // One byte more than there may be tells what is too long.
         let range = 0..MARK_BYTES_MAX as u64 + 1;
-        let found = self.get_object(MARK, range, READING_MARK).await?;
+        let found = self.get_object(MARK, range, Doing::Other(READING_MARK)).await?;
         found.map(found_mark).transpose()
     }
 
@@ -371,7 +379,7 @@ impl BlockStore for BucketBlocks {
             return compare_marks(&standing, &mark);
         }
         let conditional = self.honours_conditions();
-        match self.put_object(MARK, mark.clone(), conditional, SETTING_MARK).await? {
+        match self.put_object(MARK, mark.clone(), conditional, Doing::Other(SETTING_MARK)).await? {
             Answer::Done(()) => Ok(()),
             Answer::Taken => match self.mark().await? {
                 Some(standing) => compare_marks(&standing, &mark),
@@ -380,13 +388,13 @@ impl BlockStore for BucketBlocks {
                     Err(BlockError::because(BlockErrorKind::Unavailable, SETTING_MARK, error))
                 }
             },
-            answer => Err(self.unexpected(SETTING_MARK, &answer)),
+            answer => Err(self.unexpected(Doing::Other(SETTING_MARK), &answer)),
         }
     }
 
     /// Writes one small object named `probe` beside the sessions, where it stays, and lists.
     async fn probe(&self) -> Result<(), BlockError> {
-        let doing = "probing the block bucket";
+        let doing = Doing::Other("probing the block bucket");
         let body = Bytes::from_static(b"probe");
         match self.put_object(PROBE, body.clone(), false, doing).await? {
             Answer::Done(()) => {}

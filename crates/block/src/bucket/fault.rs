@@ -8,7 +8,25 @@ use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::Event;
 
-use crate::{BlockError, BlockErrorKind};
+use crate::{BlockError, BlockErrorKind, BlockId, Nonce};
+
+/// What is being done, for errors alone: it becomes text when there is one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Doing {
+    Block(&'static str, BlockId),
+    Listing(Nonce),
+    Other(&'static str),
+}
+
+impl From<Doing> for String {
+    fn from(doing: Doing) -> String {
+        match doing {
+            Doing::Block(verb, id) => format!("{verb} block {id}"),
+            Doing::Listing(session) => format!("listing the blocks of session {session}"),
+            Doing::Other(text) => text.to_owned(),
+        }
+    }
+}
 
 /// An answer that is not a failure, whatever its status.
 #[derive(Debug)]
@@ -87,7 +105,7 @@ impl<E: ProvideErrorMetadata + Error + 'static> From<SdkError<E>> for Failure {
 pub(super) fn translate<T>(
     answer: Result<T, Failure>,
     bucket: &str,
-    doing: &str,
+    doing: Doing,
 ) -> Result<Answer<T>, BlockError> {
     let failure = match answer {
         Ok(value) => return Ok(Answer::Done(value)),
@@ -150,7 +168,7 @@ pub(super) fn read(xml: &str) -> (String, String) {
     (code.trim().to_owned(), message.trim().to_owned())
 }
 
-pub(super) fn no_bucket(bucket: &str, doing: &str) -> BlockError {
+pub(super) fn no_bucket(bucket: &str, doing: Doing) -> BlockError {
     let error = format!("there is no bucket {bucket}: make the bucket or correct --blocks");
     BlockError::because(BlockErrorKind::Refused, doing, error)
 }

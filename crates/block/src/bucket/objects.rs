@@ -83,7 +83,7 @@ impl Objects {
         let condition = Some((RANGE, range.as_str()));
         let (wire, answer) = self.ask(Method::GET, name, condition, Pieces::default()).await?;
         if !matches!(answer.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
-            return Err(self.refusal(wire, answer).await);
+            return Err(Box::pin(self.refusal(wire, answer)).await);
         }
         span.check(&answer).map_err(|why| Failure::answered(answer.status(), "", &why))?;
         Ok(Found { pool: &self.pool, wire, body: answer.into_body() })
@@ -165,7 +165,7 @@ impl Objects {
     /// Reads an answer that brings nothing but its status.
     async fn end(&self, mut wire: Wire, answer: Response<Incoming>) -> Result<(), Failure> {
         if !answer.status().is_success() {
-            return Err(self.refusal(wire, answer).await);
+            return Err(Box::pin(self.refusal(wire, answer)).await);
         }
         // What was asked for is done, whatever becomes of the connection.
         if let Ok(body) = wire.read(answer.into_body(), ERROR_BYTES_MAX).await
@@ -176,7 +176,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Reads an answer that says why not.
+    /// Reads an answer that says why not. Callers box it, because it is seldom.
     async fn refusal(&self, mut wire: Wire, answer: Response<Incoming>) -> Failure {
         let status = answer.status();
         let body = match wire.read(answer.into_body(), ERROR_BYTES_MAX).await {

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::time::{Instant, timeout};
@@ -68,18 +67,29 @@ impl Pool {
     /// connection at rest turns out to be closed before anything was sent.
     pub(super) async fn send(
         &self,
-        request: Request<Pieces>,
+        mut request: Request<Pieces>,
     ) -> Result<(Wire, Response<Incoming>), Cause> {
-        let request = match self.take().await {
-            None => request,
-            Some(mut wire) => match wire.ask(request).await {
+        let mut fresh = false;
+        loop {
+            let rested = if fresh { None } else { self.take().await };
+            let mut wire = match rested {
+                Some(wire) => wire,
+                None => {
+                    fresh = true;
+                    // Boxed, because it is large and seldom.
+                    Box::pin(self.connect()).await?
+                }
+            };
+            let mut error = match wire.ask(request).await {
                 Ok(answer) => return Ok((wire, answer)),
-                Err(mut error) => error.take_message().ok_or_else(|| error.into_error())?,
-            },
-        };
-        let mut wire = self.connect().await?;
-        let answer = wire.ask(request).await.map_err(TrySendError::into_error)?;
-        Ok((wire, answer))
+                Err(error) => error,
+            };
+            match error.take_message() {
+                Some(unsent) if !fresh => request = unsent,
+                _ => return Err(error.into_error().into()),
+            }
+            fresh = true;
+        }
     }
 
     /// Takes a connection back whose answer was read to the end, and says how it stood.

@@ -57,6 +57,8 @@ pub(super) struct Signer {
 /// The key of a day.
 struct Day {
     date: Date,
+    /// The date as signatures write it.
+    digits: String,
     scope: String,
     key: Vec<u8>,
 }
@@ -89,13 +91,8 @@ impl Signer {
     ) -> Result<Signature, InvalidHeaderValue> {
         let day = self.day(at);
         let now = OffsetDateTime::from(at);
-        let date = format!(
-            "{}T{:02}{:02}{:02}Z",
-            digits(now.date()),
-            now.hour(),
-            now.minute(),
-            now.second()
-        );
+        let date =
+            format!("{}T{:02}{:02}{:02}Z", day.digits, now.hour(), now.minute(), now.second());
         let Signable { method, path, host, condition, payload } = request;
         let (name, separator, value) = match condition {
             Some((name, value)) => (name, ";", value),
@@ -148,13 +145,9 @@ impl Day {
     fn new(secret_key: &str, region: &str, service: &str, at: SystemTime) -> Day {
         let date = OffsetDateTime::from(at).date();
         let key = generate_signing_key(secret_key, at, region, service).as_ref().to_vec();
-        Day { date, scope: format!("{}/{region}/{service}/aws4_request", digits(date)), key }
+        let digits = format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day());
+        Day { date, scope: format!("{digits}/{region}/{service}/aws4_request"), digits, key }
     }
-}
-
-/// A date as signatures write it.
-fn digits(date: Date) -> String {
-    format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day())
 }
 
 impl fmt::Debug for Signer {
