@@ -1,5 +1,7 @@
 //! `ashlar bench s3`: rounds of requests, against one endpoint or two in turn.
 
+#![expect(clippy::doc_markdown, reason = "the texts are shown on terminals, as they are")]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -42,7 +42,7 @@ pub(super) fn lines(row: &Row) -> Vec<String> {
         let label = if first { what.verb.name() } else { "" };
         let size = if first { Size(what.object_bytes).to_string() } else { String::new() };
         let clients = if first { what.clients.to_string() } else { String::new() };
-        let side = if several { format!(" {name}") } else { String::new() };
+        let letter = if several { format!(" {name}") } else { String::new() };
         let [p50, p90, p99] = PERCENTS.map(|percent| millis(rounds, percent));
         let errors: u64 = rounds.iter().map(|round| round.errors).sum();
         let rate = rates(rounds, Round::rate);
@@ -52,7 +52,7 @@ pub(super) fn lines(row: &Row) -> Vec<String> {
             _ => String::new(),
         };
         format!(
-            "{label:<12} {size:>7} {clients:>3}{side} {rate:>10.1} {:<10} {moved:>8.1} {p50:>9.2} \
+            "{label:<12} {size:>7} {clients:>3}{letter} {rate:>10.1} {:<10} {moved:>8.1} {p50:>9.2} \
              {p90:>9.2} {p99:>9.2} {errors:>7}{ratio}",
             what.verb.unit()
         )
