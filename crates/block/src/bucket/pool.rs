@@ -2,8 +2,9 @@
 //!
 //! A connection is in the pool, or in the hands of one request. It comes back only when its answer
 //! was read to the end. The one that rested shortest goes out first, so that those not needed
-//! grow old; no connection is used after it rested for longer than the idle time. Knows where to
-//! connect, and not what is asked there.
+//! grow old; no connection is used after it rested for longer than the idle time. Nobody watches
+//! the pool: what has grown old is closed by the next call, and until then it only takes up room.
+//! Knows where to connect, and not what is asked there.
 
 use std::collections::VecDeque;
 use std::error::Error;
