@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
 use record::{DecodeError, Ino};
-use store::{Entry, Follow, Found, Key, Read, TallyKey, Value};
+use store::{Entry, Follow, Found, Key, Read, TallyKey, Target, Value};
 
 use crate::Halt;
 
@@ -124,12 +124,16 @@ impl<'h> View<'h> {
         keys.iter().map(|key| self.known(key)).collect::<Option<_>>().ok_or(Halt::Need)
     }
 
-    /// The record under each key and the one that it points to, in one round trip.
+    /// The record under each key and the whole one that it points to, in one round trip.
+    ///
+    /// # Panics
+    /// If the follow has a bound: the beginning of a record is no fact about the record.
     pub fn followed(
         &mut self,
         keys: &[Key],
         follow: &Follow,
     ) -> Result<Vec<Option<Followed>>, Halt> {
+        assert!(follow.most.is_none(), "what is followed is asked for whole");
         for key in keys {
             self.ask(Read::Record { key: key.clone(), follow: Some(follow.clone()) });
         }
@@ -234,7 +238,13 @@ impl<'h> View<'h> {
                     if let Some((entry, follow)) = target
                         && let Some(target) = follow.target(&entry.value)
                     {
-                        self.records.insert(target, entry.target.clone());
+                        let record = match &entry.target {
+                            Target::Whole(value) => Some(Some(value.clone())),
+                            Target::Absent => Some(None),
+                            // The beginning of a record is no fact about the record.
+                            Target::Cut(_) => None,
+                        };
+                        self.records.extend(record.map(|record| (target, record)));
                     }
                     self.records.insert(key, entry.map(|entry| entry.value));
                 }
@@ -276,10 +286,10 @@ impl<'h> View<'h> {
 }
 
 /// Decodes a record, or halts with its key.
-pub(crate) fn decode<T>(
+pub(crate) fn decode<T, B: ?Sized>(
     key: &Key,
-    value: &Value,
-    decode: impl FnOnce(&Key, &Value) -> Result<T, DecodeError>,
+    value: &B,
+    decode: impl FnOnce(&Key, &B) -> Result<T, DecodeError>,
 ) -> Result<T, Halt> {
     decode(key, value).map_err(|error| Halt::Corrupt(key.clone(), error))
 }

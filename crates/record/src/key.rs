@@ -117,6 +117,7 @@ pub fn dentry_to_inode() -> Follow {
         prefix: Bytes::from_static(&[space::INODE.0]),
         offset: crate::Dentry::INO_OFFSET,
         length: Ino::BYTES,
+        most: None,
     }
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use sqlx::mysql::MySqlRow;
 use store::{
     Entry, Follow, Found, Key, Page, Read, Space, StoreError, StoreErrorKind, TallyKey, TallyPage,
+    Target,
 };
 
 use crate::LIMITS;
@@ -169,10 +170,14 @@ impl Section<'_> {
 /// The beginning of a section about records. What a record points to is joined by a comparison of
 /// bytes with bytes, which the primary key answers.
 fn push_records(text: &mut String, number: usize, follow: Option<&Follow>) {
-    let target = if follow.is_some() { "t.v" } else { "NULL" };
-    push(text, format_args!("SELECT {number}, r.k, r.v, {target} FROM ashlar_record r"));
-    text.push_str(" FORCE INDEX (PRIMARY)");
-    if let Some(Follow { prefix, offset, length }) = follow {
+    push(text, format_args!("SELECT {number}, r.k, r.v, "));
+    match follow.map(Follow::fetch_bytes) {
+        None => text.push_str("NULL"),
+        Some(None) => text.push_str("t.v"),
+        Some(Some(bytes)) => push(text, format_args!("LEFT(t.v, {bytes})")),
+    }
+    text.push_str(" FROM ashlar_record r FORCE INDEX (PRIMARY)");
+    if let Some(Follow { prefix, offset, length, .. }) = follow {
         let (start, end) = (u16::from(*offset) + 1, u16::from(*offset) + u16::from(*length));
         text.push_str(" LEFT JOIN ashlar_record t FORCE INDEX (PRIMARY) ON t.k = CONCAT(");
         push_bytes(text, prefix);
@@ -204,8 +209,12 @@ fn place(found: &mut [Found], sections: &[Section<'_>], row: &MySqlRow) -> Resul
     let key = row::key(row, 1)?;
     let answer = match section {
         Section::Tallies(_) => Found::Tally(row::integer(row, 2)?),
-        Section::Records(..) | Section::Range { .. } => {
-            let (value, target) = (row::value(row, 2)?, row::value_if_any(row, 3)?);
+        Section::Records(_, follow) | Section::Range { follow, .. } => {
+            let value = row::value(row, 2)?;
+            let target = match follow {
+                Some(follow) => follow.found(row::value_if_any(row, 3)?),
+                None => Target::Absent,
+            };
             Found::Record(Some(Entry { key: key.clone(), value, target }))
         }
     };

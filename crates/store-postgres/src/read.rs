@@ -10,7 +10,7 @@ use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::{Postgres, Row};
 use store::{
     Entry, Follow, Found, Key, Limits, Page, Read, Space, StoreError, StoreErrorKind, TallyKey,
-    TallyPage, Value,
+    TallyPage, Target, Value,
 };
 use tokio::time::timeout;
 
@@ -29,9 +29,9 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 const RECORDS: &str = "select q.at, r.value from unnest($1::bytea[]) with ordinality as q(key, at) \
      cross join lateral (select value from ashlar_record where key = q.key limit 1) r";
 
-const FOLLOWED: &str = "select q.at, r.value, t.value \
-     from unnest($1::bytea[], $2::bytea[], $3::int[], $4::int[]) with ordinality \
-     as q(key, prefix, skip, length, at) \
+const FOLLOWED: &str = "select q.at, r.value, substring(t.value from 1 for q.bytes) \
+     from unnest($1::bytea[], $2::bytea[], $3::int[], $4::int[], $5::int[]) with ordinality \
+     as q(key, prefix, skip, length, bytes, at) \
      cross join lateral (select value from ashlar_record where key = q.key limit 1) r \
      left join lateral (select value from ashlar_record \
      where octet_length(r.value) >= q.skip + q.length \
@@ -40,23 +40,24 @@ const FOLLOWED: &str = "select q.at, r.value, t.value \
 const RANGE: &str = "select key, value from ashlar_record \
      where key >= $1 and key < $2 order by key limit $3";
 
-const RANGE_FOLLOWED: &str = "select r.key, r.value, t.value from \
+const RANGE_FOLLOWED: &str = "select r.key, r.value, substring(t.value from 1 for $7) from \
      (select key, value from ashlar_record where key >= $1 and key < $2 order by key limit $3) r \
      left join lateral (select value from ashlar_record \
      where octet_length(r.value) >= $5::int + $6::int \
      and key = $4::bytea || substring(r.value from $5::int + 1 for $6::int) limit 1) t on true";
 
-const MIX: &str = "select q.at, null::bytea, r.value, t.value, null::bigint \
-     from unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[], $5::int[]) \
-     as q(at, key, prefix, skip, length) \
+const MIX: &str = "select q.at, null::bytea, r.value, substring(t.value from 1 for q.bytes), \
+     null::bigint \
+     from unnest($1::int[], $2::bytea[], $3::bytea[], $4::int[], $5::int[], $6::int[]) \
+     as q(at, key, prefix, skip, length, bytes) \
      cross join lateral (select value from ashlar_record where key = q.key limit 1) r \
      left join lateral (select value from ashlar_record \
      where octet_length(r.value) >= q.skip + q.length \
      and key = q.prefix || substring(r.value from q.skip + 1 for q.length) limit 1) t on true \
      union all \
-     select q.at, r.key, r.value, t.value, null::bigint \
-     from unnest($6::int[], $7::bytea[], $8::bytea[], $9::int[], $10::bytea[], $11::int[], \
-     $12::int[]) as q(at, first, behind, most, prefix, skip, length) \
+     select q.at, r.key, r.value, substring(t.value from 1 for q.bytes), null::bigint \
+     from unnest($7::int[], $8::bytea[], $9::bytea[], $10::int[], $11::bytea[], $12::int[], \
+     $13::int[], $14::int[]) as q(at, first, behind, most, prefix, skip, length, bytes) \
      cross join lateral (select key, value from ashlar_record \
      where key >= q.first and key < q.behind order by key limit q.most) r \
      left join lateral (select value from ashlar_record \
@@ -64,7 +65,7 @@ const MIX: &str = "select q.at, null::bytea, r.value, t.value, null::bigint \
      and key = q.prefix || substring(r.value from q.skip + 1 for q.length) limit 1) t on true \
      union all \
      select q.at, null::bytea, null::bytea, null::bytea, t.value \
-     from unnest($13::int[], $14::bytea[]) as q(at, key) \
+     from unnest($15::int[], $16::bytea[]) as q(at, key) \
      cross join lateral (select value from ashlar_tally where key = q.key limit 1) t";
 
 /// Runs a statement that changes nothing, once more if the connection turns out to be broken.
@@ -163,7 +164,7 @@ impl Shape {
                 .bind(end.as_bytes())
                 .bind(i64::from(*limit)),
             (Shape::RangeFollowed, [Read::Range { start, end, limit, follow }]) => {
-                let (prefix, skip, length) = parts(follow.as_ref());
+                let (prefix, skip, length, bytes) = parts(follow.as_ref());
                 sqlx::query(RANGE_FOLLOWED)
                     .bind(start.as_bytes())
                     .bind(end.as_bytes())
@@ -171,6 +172,7 @@ impl Shape {
                     .bind(prefix)
                     .bind(skip)
                     .bind(length)
+                    .bind(bytes)
             }
             (Shape::Records, _) => {
                 let records = Records::of(reads);
@@ -183,6 +185,7 @@ impl Shape {
                     .bind(records.prefixes)
                     .bind(records.skips)
                     .bind(records.lengths)
+                    .bind(records.bytes)
             }
             _ => mix(reads),
         }
@@ -192,24 +195,34 @@ impl Shape {
     fn place(self, row: &PgRow, reads: &[Read], found: &mut [Found]) -> Result<(), sqlx::Error> {
         match self {
             Shape::Range | Shape::RangeFollowed => {
-                let target = if self == Shape::RangeFollowed { optional_at(row, 2)? } else { None };
+                let target = match reads {
+                    [Read::Range { follow: Some(follow), .. }] => target_at(row, 2, follow)?,
+                    _ => Target::Absent,
+                };
                 let entry = Entry { key: key_at(row, 0)?, value: value_at(row, 1)?, target };
                 add(0, entry, found)
             }
             Shape::Records | Shape::Followed => {
                 // Numbered from 1.
                 let at = usize::try_from(row.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
-                let target = if self == Shape::Followed { optional_at(row, 2)? } else { None };
+                let target = match reads.get(at) {
+                    Some(Read::Record { follow: Some(follow), .. }) => target_at(row, 2, follow)?,
+                    _ => Target::Absent,
+                };
                 set(at, value_at(row, 1)?, target, reads, found)
             }
             Shape::Mix => {
                 let at = usize::try_from(row.try_get::<i32, _>(0)?).unwrap_or(usize::MAX);
+                let target = |follow: &Option<Follow>| match follow {
+                    Some(follow) => target_at(row, 3, follow),
+                    None => Ok(Target::Absent),
+                };
                 match reads.get(at) {
-                    Some(Read::Record { .. }) => {
-                        set(at, value_at(row, 2)?, optional_at(row, 3)?, reads, found)
+                    Some(Read::Record { follow, .. }) => {
+                        set(at, value_at(row, 2)?, target(follow)?, reads, found)
                     }
-                    Some(Read::Range { .. }) => {
-                        let (value, target) = (value_at(row, 2)?, optional_at(row, 3)?);
+                    Some(Read::Range { follow, .. }) => {
+                        let (value, target) = (value_at(row, 2)?, target(follow)?);
                         add(at, Entry { key: key_at(row, 1)?, value, target }, found)
                     }
                     Some(Read::Tally(_)) => {
@@ -231,7 +244,7 @@ fn nobody_asked() -> sqlx::Error {
 fn set(
     at: usize,
     value: Value,
-    target: Option<Value>,
+    target: Target,
     reads: &[Read],
     found: &mut [Found],
 ) -> Result<(), sqlx::Error> {
@@ -264,9 +277,11 @@ fn nothing(read: &Read) -> Found {
 }
 
 /// A follow as parameters; a prefix of NULL leads nowhere.
-fn parts(follow: Option<&Follow>) -> (Option<&[u8]>, i32, i32) {
-    follow.map_or((None, 0, 0), |follow| {
-        (Some(&follow.prefix), follow.offset.into(), follow.length.into())
+fn parts(follow: Option<&Follow>) -> (Option<&[u8]>, i32, i32, i32) {
+    follow.map_or((None, 0, 0, 0), |follow| {
+        let bytes = follow.fetch_bytes().and_then(|bytes| i32::try_from(bytes).ok());
+        let bytes = bytes.unwrap_or(i32::MAX);
+        (Some(&follow.prefix), follow.offset.into(), follow.length.into(), bytes)
     })
 }
 
@@ -278,6 +293,7 @@ struct Records<'a> {
     prefixes: Vec<Option<&'a [u8]>>,
     skips: Vec<i32>,
     lengths: Vec<i32>,
+    bytes: Vec<i32>,
 }
 
 impl<'a> Records<'a> {
@@ -285,12 +301,13 @@ impl<'a> Records<'a> {
         let mut records = Records::default();
         for (at, read) in reads.iter().enumerate() {
             if let Read::Record { key, follow } = read {
-                let (prefix, skip, length) = parts(follow.as_ref());
+                let (prefix, skip, length, bytes) = parts(follow.as_ref());
                 records.at.push(numbered(at));
                 records.keys.push(key.as_bytes());
                 records.prefixes.push(prefix);
                 records.skips.push(skip);
                 records.lengths.push(length);
+                records.bytes.push(bytes);
             }
         }
         records
@@ -304,13 +321,13 @@ fn numbered(at: usize) -> i32 {
 fn mix(reads: &[Read]) -> Query {
     let records = Records::of(reads);
     let (mut at, mut first, mut behind, mut most) = (vec![], vec![], vec![], vec![]);
-    let (mut prefixes, mut skips, mut lengths) = (vec![], vec![], vec![]);
+    let (mut prefixes, mut skips, mut lengths, mut bytes) = (vec![], vec![], vec![], vec![]);
     let (mut tallies_at, mut tallies) = (vec![], vec![]);
     for (index, read) in reads.iter().enumerate() {
         match read {
             Read::Record { .. } => {}
             Read::Range { start, end, limit, follow } => {
-                let (prefix, skip, length) = parts(follow.as_ref());
+                let (prefix, skip, length, fetched) = parts(follow.as_ref());
                 at.push(numbered(index));
                 first.push(start.as_bytes());
                 behind.push(end.as_bytes());
@@ -318,6 +335,7 @@ fn mix(reads: &[Read]) -> Query {
                 prefixes.push(prefix);
                 skips.push(skip);
                 lengths.push(length);
+                bytes.push(fetched);
             }
             Read::Tally(TallyKey(key)) => {
                 tallies_at.push(numbered(index));
@@ -331,6 +349,7 @@ fn mix(reads: &[Read]) -> Query {
         .bind(records.prefixes)
         .bind(records.skips)
         .bind(records.lengths)
+        .bind(records.bytes)
         .bind(at)
         .bind(first)
         .bind(behind)
@@ -338,6 +357,7 @@ fn mix(reads: &[Read]) -> Query {
         .bind(prefixes)
         .bind(skips)
         .bind(lengths)
+        .bind(bytes)
         .bind(tallies_at)
         .bind(tallies)
 }
@@ -408,9 +428,9 @@ pub(crate) fn value_at(row: &PgRow, column: usize) -> Result<Value, sqlx::Error>
     row.try_get(column).map(Bytes::copy_from_slice)
 }
 
-fn optional_at(row: &PgRow, column: usize) -> Result<Option<Value>, sqlx::Error> {
+fn target_at(row: &PgRow, column: usize, follow: &Follow) -> Result<Target, sqlx::Error> {
     let bytes: Option<&[u8]> = row.try_get(column)?;
-    Ok(bytes.map(Bytes::copy_from_slice))
+    Ok(follow.found(bytes.map(Bytes::copy_from_slice)))
 }
 
 pub(crate) fn key_at(row: &PgRow, column: usize) -> Result<Key, sqlx::Error> {

@@ -143,8 +143,8 @@ impl<'a> Program<'a> {
         self.steps.extend(second.to_be_bytes());
     }
 
-    /// Adds two more bytes to a step.
-    pub(crate) fn two_more(&mut self, bytes: [u8; 2]) {
+    /// Adds more bytes to a step.
+    pub(crate) fn more(&mut self, bytes: &[u8]) {
         self.steps.extend(bytes);
     }
 

@@ -1,6 +1,7 @@
 -- Answers questions from one instant. ARGV: the program, the groups of keys to fetch, then what both
--- refer to by index. A program is steps of 7 bytes: a code, the index of what is asked for, that of
--- the prefix to follow to (0: do not), and where the rest of the target's key lies in the value.
+-- refer to by index. A program is steps of 11 bytes: a code, the index of what is asked for, that of
+-- the prefix to follow to (0: do not), where the rest of the target's key lies in the value, and how
+-- many bytes of the target are enough (0: all).
 -- Answers a record's value, followed by its target's if it was to be followed; of a range, the
 -- suffixes, the values and the targets; a tally's number as text. What is not there is nil.
 local RANGE = 3
@@ -8,10 +9,11 @@ local program = A[1]
 local found = {}
 fetch(A[2], found)
 
-local function target(value, follow, offset, length)
+local function target(value, follow, offset, length, most)
   if not value or #value < offset + length then return false end
   local key = A[follow] .. sub(value, offset + 1, offset + length)
-  return call('HGET', P .. 'r' .. sub(key, 1, 1), sub(key, 2))
+  local found = call('HGET', P .. 'r' .. sub(key, 1, 1), sub(key, 2))
+  return found and most > 0 and sub(found, 1, most) or found
 end
 
 local CHUNK = 1000
@@ -28,28 +30,29 @@ local function values_of(name, fields)
 end
 
 -- The targets of many values, which lie in one space unless the prefix leaves it open.
-local function targets_of(values, follow, offset, length)
+local function targets_of(values, follow, offset, length, most)
   local prefix, targets, fields, places = A[follow], {}, {}, {}
   local rest = sub(prefix, 2)
   for index, value in ipairs(values) do
     targets[index] = false
     if prefix == '' then
-      targets[index] = target(value, follow, offset, length)
+      targets[index] = target(value, follow, offset, length, most)
     elseif value and #value >= offset + length then
       fields[#fields + 1] = rest .. sub(value, offset + 1, offset + length)
       places[#fields] = index
     end
   end
   for at, value in ipairs(values_of(P .. 'r' .. sub(prefix, 1, 1), fields)) do
-    targets[places[at]] = value
+    targets[places[at]] = value and most > 0 and sub(value, 1, most) or value
   end
   return targets
 end
 
 local answers = {}
-for at = 1, #program, 7 do
-  local code, a1, a2, f1, f2, offset, length = byte(program, at, at + 6)
+for at = 1, #program, 11 do
+  local code, a1, a2, f1, f2, offset, length, m1, m2, m3, m4 = byte(program, at, at + 10)
   local index, follow, to = a1 * 256 + a2, f1 * 256 + f2, #answers
+  local most = ((m1 * 256 + m2) * 256 + m3) * 256 + m4
   if code == RANGE then
     local place = A[index]
     local suffixes = call('ZRANGE', P .. 'z' .. place, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT',
@@ -58,10 +61,10 @@ for at = 1, #program, 7 do
     for n, suffix in ipairs(suffixes) do fields[n] = partition .. suffix end
     local values = values_of(P .. 'r' .. sub(place, 1, 1), fields)
     answers[to + 1], answers[to + 2] = suffixes, values
-    answers[to + 3] = follow > 0 and targets_of(values, follow, offset, length) or {}
+    answers[to + 3] = follow > 0 and targets_of(values, follow, offset, length, most) or {}
   else
     answers[to + 1] = found[index]
-    if follow > 0 then answers[to + 2] = target(found[index], follow, offset, length) end
+    if follow > 0 then answers[to + 2] = target(found[index], follow, offset, length, most) end
   end
 end
 return answers

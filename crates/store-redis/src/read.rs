@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis::Value as Answer;
-use store::{Entry, Follow, Found, Key, Read, StoreError};
+use store::{Entry, Follow, Found, Key, Read, StoreError, Target};
 
 use crate::connect::{Call, Links};
 use crate::error;
@@ -60,7 +60,9 @@ fn program(reads: &[Read]) -> Program<'_> {
 fn step<'a>(program: &mut Program<'a>, code: u8, index: u16, follow: Option<&'a Follow>) {
     let prefix = follow.map_or(0, |follow| program.argument(&follow.prefix[..]));
     program.step(code, index, prefix);
-    program.two_more(follow.map_or([0, 0], |follow| [follow.offset, follow.length]));
+    program.more(&follow.map_or([0, 0], |follow| [follow.offset, follow.length]));
+    let fetched = follow.and_then(Follow::fetch_bytes).unwrap_or(0);
+    program.more(&fetched.to_be_bytes());
 }
 
 /// Reads the answer to one question off the front of the answers.
@@ -69,8 +71,8 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Foun
         Read::Record { key, follow } => {
             let value = reply::bytes(answers.next()?)?;
             let target = match follow {
-                Some(_) => reply::bytes(answers.next()?)?,
-                None => None,
+                Some(follow) => follow.found(reply::bytes(answers.next()?)?),
+                None => Target::Absent,
             };
             Some(Found::Record(value.map(|value| Entry { key: key.clone(), value, target })))
         }
@@ -84,8 +86,8 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Foun
             }
             let entry = |(suffix, value)| {
                 let target = match follow {
-                    Some(_) => reply::bytes(targets.next()?)?,
-                    None => None,
+                    Some(follow) => follow.found(reply::bytes(targets.next()?)?),
+                    None => Target::Absent,
                 };
                 let suffix = reply::bytes(suffix)??;
                 let key = Key::new(start.space(), start.partition(), &suffix);

@@ -8,7 +8,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection, Row};
 use store::{
     Entry, Follow, Found, Key, Page, Read, Space, StoreError, StoreErrorKind, TallyKey, TallyPage,
-    Value,
+    Target, Value,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -209,6 +209,7 @@ impl<'a> Questions<'a> {
                 Parameter::Bytes(&follow.prefix),
                 Parameter::Integer(follow.offset.into()),
                 Parameter::Integer(follow.length.into()),
+                fetched(follow),
             ]
         });
         script.list(FOLLOWED, true, &mut followed)?;
@@ -249,14 +250,14 @@ impl<'a> Questions<'a> {
         if !self.records.is_empty() {
             for row in answers.next().into_iter().flatten() {
                 let (index, key) = asked(&self.records, &row)?;
-                let entry = Entry { key: (*key).clone(), value: value_at(&row, 1)?, target: None };
-                put(*index, Found::Record(Some(entry)));
+                let (key, value) = ((*key).clone(), value_at(&row, 1)?);
+                put(*index, Found::Record(Some(Entry { key, value, target: Target::Absent })));
             }
         }
         if !self.followed.is_empty() {
             for row in answers.next().into_iter().flatten() {
-                let (index, key, _) = asked(&self.followed, &row)?;
-                let (value, target) = (value_at(&row, 1)?, target_at(&row, 2)?);
+                let (index, key, follow) = asked(&self.followed, &row)?;
+                let (value, target) = (value_at(&row, 1)?, target_at(&row, 2, Some(follow))?);
                 put(*index, Found::Record(Some(Entry { key: (*key).clone(), value, target })));
             }
         }
@@ -266,12 +267,13 @@ impl<'a> Questions<'a> {
                 put(*index, Found::Tally(integer(&row, 1)?));
             }
         }
-        for ((index, _), rows) in self.ranges.iter().zip(answers) {
+        for ((index, read), rows) in self.ranges.iter().zip(answers) {
+            let Read::Range { follow, .. } = read else { continue };
             let entries: Result<Vec<Entry>, sqlx::Error> = rows
                 .iter()
                 .map(|row| {
                     let (key, value) = (key_at(row, 0)?, value_at(row, 1)?);
-                    Ok(Entry { key, value, target: target_at(row, 2)? })
+                    Ok(Entry { key, value, target: target_at(row, 2, follow.as_ref())? })
                 })
                 .collect();
             put(*index, Found::Range(entries?));
@@ -297,7 +299,7 @@ const TALLIES: (&str, &str) =
 
 // What `||` joins is text to SQLite, and its `substr` of an empty blob is NULL.
 const FOLLOWED: (&str, &str) = (
-    "SELECT q.column1, r.value, t.value FROM (VALUES ",
+    "SELECT q.column1, r.value, coalesce(substr(t.value, 1, q.column6), t.value) FROM (VALUES ",
     ") q CROSS JOIN record r ON r.key = q.column2 \
      LEFT JOIN record t ON length(r.value) >= q.column4 + q.column5 AND t.key = \
      CAST(q.column3 || coalesce(substr(r.value, q.column4 + 1, q.column5), x'') AS BLOB)",
@@ -318,11 +320,12 @@ fn add_range(
         );
     };
     script.statement(
-        "SELECT r.key, r.value, t.value FROM record r \
+        "SELECT r.key, r.value, coalesce(substr(t.value, 1, ?), t.value) FROM record r \
          LEFT JOIN record t ON length(r.value) >= ? AND t.key = \
          CAST(? || coalesce(substr(r.value, ?, ?), x'') AS BLOB) \
          WHERE r.key >= ? AND r.key < ? ORDER BY r.key LIMIT ?",
         &[
+            fetched(follow),
             Parameter::Integer(i64::from(follow.offset) + i64::from(follow.length)),
             Parameter::Bytes(&follow.prefix),
             Parameter::Integer(i64::from(follow.offset) + 1),
@@ -360,10 +363,23 @@ pub(crate) fn value_at(row: &SqliteRow, column: usize) -> Result<Value, sqlx::Er
     row.try_get(column).map(Bytes::copy_from_slice)
 }
 
-fn target_at(row: &SqliteRow, column: usize) -> Result<Option<Value>, sqlx::Error> {
+fn target_at(
+    row: &SqliteRow,
+    column: usize,
+    follow: Option<&Follow>,
+) -> Result<Target, sqlx::Error> {
+    let Some(follow) = follow else { return Ok(Target::Absent) };
     let bytes: Option<&[u8]> = row.try_get(column)?;
-    Ok(bytes.map(Bytes::copy_from_slice))
+    Ok(follow.found(bytes.map(Bytes::copy_from_slice)))
 }
+
+/// How many bytes of a target to fetch, as a parameter.
+fn fetched(follow: &Follow) -> Parameter<'static> {
+    Parameter::Integer(follow.fetch_bytes().map_or(ALL_BYTES, i64::from))
+}
+
+/// More bytes than any value has.
+const ALL_BYTES: i64 = 1 << 31;
 
 pub(crate) fn key_at(row: &SqliteRow, column: usize) -> Result<Key, sqlx::Error> {
     let bytes: &[u8] = row.try_get(column)?;

@@ -13,7 +13,7 @@ const LENGTHS: [usize; 6] = [4, 16, 64, 256, 1_024, LENGTH_MAX];
 pub(crate) const LENGTH_MAX: usize = 4_096;
 
 /// Parameters of one row at most, and SQLite's limit on those of a statement.
-const ROW_PARAMETERS_MAX: usize = 4;
+const ROW_PARAMETERS_MAX: usize = 5;
 const PARAMETERS_MAX: usize = 32_766;
 const _: () = assert!(LENGTH_MAX * ROW_PARAMETERS_MAX <= PARAMETERS_MAX, "a statement is too long");
 

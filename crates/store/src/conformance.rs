@@ -19,7 +19,7 @@ mod walks;
 
 use crate::{
     Entry, Follow, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreErrorKind, TallyKey,
-    Value, Verdict, Write,
+    Target, Value, Verdict, Write,
 };
 
 pub use commits::*;
@@ -62,6 +62,8 @@ macro_rules! conformance {
             point_spaces_hold_records_too
             a_follow_hits_misses_and_falls_short
             ranges_follow_each_record
+            a_follow_brings_no_more_than_is_enough
+            ranges_follow_no_further_than_is_enough
             equals_compares_bytes
             absent_and_present_look_for_a_record
             empty_looks_at_a_range
@@ -198,13 +200,13 @@ fn range(start: Key, end: Key, limit: u32) -> Read {
 }
 
 fn entry(key: &Key, bytes: impl AsRef<[u8]>) -> Entry {
-    Entry { key: key.clone(), value: value(bytes), target: None }
+    Entry { key: key.clone(), value: value(bytes), target: Target::Absent }
 }
 
 async fn record(store: &dyn MetaStore, key: &Key) -> Option<Value> {
     match ask_one(store, get(key.clone())).await {
         Found::Record(found) => found.map(|entry| {
-            assert_eq!((&entry.key, &entry.target), (key, &None));
+            assert_eq!((&entry.key, &entry.target), (key, &Target::Absent));
             entry.value
         }),
         other => panic!("a record was asked for, not {other:?}"),
@@ -276,5 +278,5 @@ async fn give_way() {
 }
 
 fn follow(prefix: &[u8], offset: u8, length: u8) -> Follow {
-    Follow { prefix: Value::copy_from_slice(prefix), offset, length }
+    Follow { prefix: Value::copy_from_slice(prefix), offset, length, most: None }
 }

@@ -12,6 +12,7 @@ mod batch;
 pub mod conformance;
 mod error;
 pub mod feed;
+mod follow;
 mod key;
 mod memory;
 mod plan;
@@ -19,6 +20,7 @@ mod plan;
 pub use batch::{Batch, TallyChange, tally_changes};
 pub use error::{StoreError, StoreErrorKind};
 pub use feed::{Changes, Position};
+pub use follow::{Beginning, Follow, Target};
 pub use key::{Key, Space, TallyKey};
 pub use memory::MemoryStore;
 pub use plan::{Guard, Malformed, Plan, TALLY_MAX, Verdict, Write};
@@ -57,30 +59,6 @@ pub enum Read {
     Tally(TallyKey),
 }
 
-/// How to get from a record to the one it points to, within the same round trip.
-///
-/// The target's key is `prefix` followed by the `length` bytes of the found value that begin at
-/// `offset`. A value too short to hold them points nowhere. Prefix and length together are at
-/// least [`Key::PREFIX_BYTES`], and no more than a key may have.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Follow {
-    /// The first bytes of the target's key: its space, or its space and more.
-    pub prefix: Bytes,
-    /// Where in the found value the rest of the target's key begins.
-    pub offset: u8,
-    /// How many bytes of the found value complete the target's key.
-    pub length: u8,
-}
-
-impl Follow {
-    /// The key that `value` points to, if it is long enough to point anywhere.
-    pub fn target(&self, value: &[u8]) -> Option<Key> {
-        let start = usize::from(self.offset);
-        let tail = value.get(start..start + usize::from(self.length))?;
-        Some(Key::from_bytes([&self.prefix, tail].concat()))
-    }
-}
-
 /// A record as found, and what it pointed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -88,8 +66,8 @@ pub struct Entry {
     pub key: Key,
     /// The record's bytes.
     pub value: Value,
-    /// The followed record; `None` when nothing was to be followed or nothing was there.
-    pub target: Option<Value>,
+    /// What it pointed to.
+    pub target: Target,
 }
 
 /// The answer to the [`Read`] at the same index.

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use crate::feed::{self, FEED_BATCHES};
 use crate::{
     Changes, Durability, Entry, Follow, Found, Guard, Key, Limits, MetaStore, Page, Plan, Position,
-    Read, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, TallyPage, Value, Verdict, Write,
+    Read, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, TallyPage, Target, Value, Verdict,
+    Write,
 };
 
 const LIMITS: Limits = Limits {
@@ -228,9 +229,10 @@ impl Maps {
     }
 
     fn entry(&self, (key, value): (&Key, &Value), follow: Option<&Follow>) -> Entry {
-        let target = follow
-            .and_then(|follow| follow.target(value))
-            .and_then(|target| self.records.get(&target).cloned());
+        let target = follow.map_or(Target::Absent, |follow| {
+            let record = follow.target(value).and_then(|target| self.records.get(&target));
+            follow.found(record.cloned())
+        });
         Entry { key: key.clone(), value: value.clone(), target }
     }
 

@@ -214,6 +214,8 @@ fn check_follow(follow: Option<&Follow>, limits: &Limits) -> Result<(), Malforme
     let Some(follow) = follow else { return Ok(()) };
     let bytes = follow.prefix.len() + usize::from(follow.length);
     within("bytes of a followed key", bytes, limits.key_bytes)?;
+    let most = follow.most.map_or(0, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    within("bytes of a followed record", most, limits.value_bytes)?;
     if bytes < Key::PREFIX_BYTES { Err(Malformed::BadFollow(bytes)) } else { Ok(()) }
 }
 

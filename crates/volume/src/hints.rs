@@ -9,7 +9,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use record::Ino;
 use record::key::space;
-use store::{Entry, Found, Key, Plan, Read, Space, Value, Write};
+use store::{Entry, Found, Key, Plan, Read, Space, Target, Value, Write};
 
 /// Bytes of the records that are remembered, keys and overhead included.
 pub const HINT_BYTES_DEFAULT: u64 = 64 << 20;
@@ -96,8 +96,10 @@ impl HintMemory {
         self.remember(&entry.key, &entry.value);
         let Some(target) = follow.and_then(|follow| follow.target(&entry.value)) else { return };
         match &entry.target {
-            Some(value) => self.remember(&target, value),
-            None => self.forget(&target),
+            Target::Whole(value) => self.remember(&target, value),
+            Target::Absent => self.forget(&target),
+            // What was remembered may still be right, and the beginning of a record is none.
+            Target::Cut(_) => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use namespace::Hints;
 use record::{Ino, key};
-use store::{Found, Key, Plan, Read, Value, Write};
+use store::{Found, Key, Plan, Read, Target, Value, Write};
 
 /// Remembers exactly what it was told: records and absences.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,12 @@ impl Memory {
             for entry in entries {
                 records.insert(entry.key.clone(), Some(entry.value.clone()));
                 let target = follow.as_ref().and_then(|follow| follow.target(&entry.value));
-                records.extend(target.map(|target| (target, entry.target.clone())));
+                match (target, &entry.target) {
+                    (None, _) | (_, Target::Cut(_)) => {}
+                    (Some(target), found) => {
+                        records.insert(target, found.whole().cloned());
+                    }
+                }
             }
         }
     }

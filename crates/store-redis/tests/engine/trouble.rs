@@ -38,7 +38,7 @@ async fn every_call_is_one_round_trip() {
             plan(guards, [put(point(number), "x"), put(key(1, "a"), "x"), Write::Add(tally(1), 1)])
         })
         .collect();
-    let follow = store::Follow { prefix: b"I"[..].into(), offset: 0, length: 8 };
+    let follow = store::Follow { prefix: b"I"[..].into(), offset: 0, length: 8, most: None };
     let reads: Vec<_> = (0..64_u64)
         .map(|number| match number % 3 {
             0 => Read::Record { key: point(number), follow: Some(follow.clone()) },

@@ -4,7 +4,7 @@ use super::{
     ORDERED, POINT, ask, check_malformed_plans, check_malformed_reads, check_record, decide,
     follow, get, key, number, plan, point, put, range, suffixes, tally, value, write,
 };
-use crate::{Found, Guard, Key, Limits, MetaStore, Plan, Read, Value, Verdict, Write};
+use crate::{Follow, Found, Guard, Key, Limits, MetaStore, Plan, Read, Value, Verdict, Write};
 
 fn filled(length: usize, salt: u8) -> Value {
     (0..length).map(|at| salt ^ u8::try_from(at % 251).expect("below 251")).collect()
@@ -114,7 +114,7 @@ pub async fn a_full_read_is_accepted(store: &dyn MetaStore) {
         let right = match found {
             Found::Record(Some(entry)) => {
                 entry.value == value("A")
-                    && entry.target.is_some() == (number % 4 == 1)
+                    && entry.target.whole().is_some() == (number % 4 == 1)
                     && number % 4 < 2
             }
             Found::Record(None) => number % 4 == 3,
@@ -213,7 +213,9 @@ pub async fn bad_ranges_are_malformed(store: &dyn MetaStore) {
 pub async fn bad_follows_are_malformed(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), [0; 300])]).await;
     let long = vec![ORDERED.0; store.limits().key_bytes];
-    for by in [follow(&[POINT.0], 0, 7), follow(b"", 0, 0), follow(&long, 0, 1)] {
+    let most = u32::try_from(store.limits().value_bytes + 1).expect("values are below 4 GiB");
+    let greedy = Follow { most: Some(most), ..follow(&[POINT.0], 0, 8) };
+    for by in [follow(&[POINT.0], 0, 7), follow(b"", 0, 0), follow(&long, 0, 1), greedy] {
         let record = Read::Record { key: key(1, "a"), follow: Some(by.clone()) };
         check_malformed_reads(store, &[record]).await;
         let range =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Dice, ORDERED, POINT, ask, decide, follow, key, plan, point, range, value};
 use crate::{
-    Guard, Key, MemoryStore, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write,
+    Follow, Guard, Key, MemoryStore, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write,
 };
 
 /// Batches of one run: enough for every pair of verbs to meet in one batch.
@@ -108,7 +108,9 @@ fn random_plan(dice: &mut Dice) -> Plan {
 fn random_reads(dice: &mut Dice) -> Vec<Read> {
     (0..dice.below(10))
         .map(|_| {
-            let by = dice.pick(&[None, Some(follow(&[POINT.0], 0, 8))]);
+            let whole = follow(&[POINT.0], 0, 8);
+            let cut = Follow { most: Some(1), ..whole.clone() };
+            let by = dice.pick(&[None, Some(whole), Some(cut)]);
             match dice.below(3) {
                 0 => Read::Record { key: random_key(dice), follow: by },
                 1 => Read::Tally(TallyKey(random_key(dice))),

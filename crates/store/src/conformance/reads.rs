@@ -6,7 +6,7 @@ use super::{
     POINT, ask, ask_one, check_record, entry, follow, get, key, plan, point, put, range, tally,
     value, write,
 };
-use crate::{Entry, Found, MetaStore, Read, Verdict, Write};
+use crate::{Entry, Follow, Found, MetaStore, Read, Target, Value, Verdict, Write};
 
 /// Answers stand at the indices of their questions, whatever the kinds and repetitions.
 pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
@@ -121,7 +121,7 @@ pub async fn a_follow_hits_misses_and_falls_short(store: &dyn MetaStore) {
         Found::Record(Some(Entry {
             key: key(1, "hit"),
             value: value(&pointer),
-            target: Some(value(b"\0found\0")),
+            target: Target::Whole(value(b"\0found\0")),
         })),
         Found::Record(Some(entry(&key(1, "miss"), [9; 10]))),
         Found::Record(Some(entry(&key(1, "short"), &pointer[..9]))),
@@ -136,10 +136,10 @@ pub async fn a_follow_hits_misses_and_falls_short(store: &dyn MetaStore) {
     write(store, [put(key(5, "\0\u{1}"), "suffix"), put(key(5, ""), "partition")]).await;
     let by_suffix = Read::Record { key: key(1, "hit"), follow: Some(follow(&prefix, 2, 2)) };
     let Found::Record(Some(found)) = ask_one(store, by_suffix).await else { panic!("it is there") };
-    assert_eq!(found.target, Some(value("suffix")));
+    assert_eq!(found.target, Target::Whole(value("suffix")));
     let by_nothing = Read::Record { key: key(1, "empty"), follow: Some(follow(&prefix, 0, 0)) };
     let Found::Record(Some(found)) = ask_one(store, by_nothing).await else { panic!("it's there") };
-    assert_eq!(found.target, Some(value("partition")));
+    assert_eq!(found.target, Target::Whole(value("partition")));
 }
 
 /// A range follows each of its records by itself.
@@ -164,8 +164,105 @@ pub async fn ranges_follow_each_record(store: &dyn MetaStore) {
         let expected = Entry {
             key: key(1, format!("{number:02}")),
             value: if number == 10 { value("short") } else { value(number.to_be_bytes()) },
-            target: (number % 3 == 0).then(|| value(format!("target {number}"))),
+            target: match number % 3 {
+                0 => Target::Whole(value(format!("target {number}"))),
+                _ => Target::Absent,
+            },
         };
         assert_eq!(found, &expected);
+    }
+}
+
+/// What of a target is to come when `most` bytes of it are enough.
+fn cut(record: &Value, most: Option<u32>) -> Target {
+    let by = Follow { most, ..follow(&[POINT.0], 0, 8) };
+    let fetched = by.fetch_bytes().map_or(usize::MAX, |bytes| usize::try_from(bytes).expect("few"));
+    by.found(Some(record.slice(..record.len().min(fetched))))
+}
+
+#[track_caller]
+fn check_target(found: &Target, expected: &Target, asked: &dyn std::fmt::Debug) {
+    // Not all of their bytes are for people to read.
+    let shown = |target: &Target| (target.first_bytes().map(<[u8]>::len), target.whole().is_some());
+    assert_eq!(shown(found), shown(expected), "bytes, and whether they are all: {asked:?}");
+    assert!(found == expected, "other bytes: {asked:?}");
+}
+
+/// Lengths of targets: none, few, those around every bound below, and more than a row of a table
+/// or a page of a file holds.
+const LENGTHS: [usize; 11] = [0, 1, 2, 99, 100, 101, 255, 256, 257, 5_000, 70_000];
+
+/// Bounds on targets.
+const BOUNDS: [Option<u32>; 7] =
+    [None, Some(0), Some(1), Some(100), Some(256), Some(60_000), Some(1 << 20)];
+
+async fn plant_targets(store: &dyn MetaStore) -> Vec<Value> {
+    let mut targets = Vec::new();
+    for (number, length) in (0_u64..).zip(LENGTHS) {
+        let bytes: Value =
+            (0..length).map(|at| u8::try_from(at * 31 % 251).expect("below 251")).collect();
+        write(store, [put(key(1, [b'a', at(number)]), number.to_be_bytes())]).await;
+        write(store, [put(point(number), &bytes)]).await;
+        targets.push(bytes);
+    }
+    write(store, [put(key(1, "b"), 99_u64.to_be_bytes()), put(key(1, "c"), "short")]).await;
+    targets
+}
+
+fn at(number: u64) -> u8 {
+    u8::try_from(number).expect("few")
+}
+
+/// A target shorter than the bound or just as long comes whole, a longer one as its first bytes,
+/// and one that is not there not at all; each question has a bound of its own.
+pub async fn a_follow_brings_no_more_than_is_enough(store: &dyn MetaStore) {
+    let targets = plant_targets(store).await;
+    let (mut reads, mut expected) = (Vec::new(), Vec::new());
+    for most in BOUNDS {
+        let by = Follow { most, ..follow(&[POINT.0], 0, 8) };
+        for (number, target) in (0_u64..).zip(&targets) {
+            let record = key(1, [b'a', at(number)]);
+            reads.push(Read::Record { key: record, follow: Some(by.clone()) });
+            expected.push(cut(target, most));
+        }
+        for name in ["b", "c"] {
+            reads.push(Read::Record { key: key(1, name), follow: Some(by.clone()) });
+            expected.push(Target::Absent);
+        }
+    }
+    let check = |read: &Read, found: &Found, expected: &Target| {
+        let Found::Record(Some(entry)) = found else { panic!("it is there: {read:?}") };
+        check_target(&entry.target, expected, read);
+    };
+    // All at once, and each by itself: an engine may have a way of its own for either.
+    for ((read, found), expected) in reads.iter().zip(ask(store, &reads).await).zip(&expected) {
+        check(read, &found, expected);
+    }
+    for (read, expected) in reads.iter().zip(&expected) {
+        check(read, &ask_one(store, read.clone()).await, expected);
+    }
+}
+
+/// The same of ranges, alone and beside other questions.
+pub async fn ranges_follow_no_further_than_is_enough(store: &dyn MetaStore) {
+    let targets = plant_targets(store).await;
+    for most in BOUNDS {
+        let read = Read::Range {
+            start: key(1, "a"),
+            end: key(2, ""),
+            limit: 100,
+            follow: Some(Follow { most, ..follow(&[POINT.0], 0, 8) }),
+        };
+        let mut expected: Vec<_> = targets.iter().map(|target| cut(target, most)).collect();
+        expected.extend([Target::Absent, Target::Absent]);
+        let alone = ask_one(store, read.clone()).await;
+        let beside = ask(store, &[get(point(1)), read, Read::Tally(tally(1, "n"))]).await.remove(1);
+        for found in [alone, beside] {
+            let Found::Range(entries) = found else { panic!("a range was asked for") };
+            assert_eq!(entries.len(), expected.len());
+            for (entry, expected) in entries.iter().zip(&expected) {
+                check_target(&entry.target, expected, &(most, &entry.key));
+            }
+        }
     }
 }

@@ -43,3 +43,26 @@ fn memory_is_bounded() {
     assert!(hints.records.weight() <= 64 << 10, "{} bytes", hints.records.weight());
     assert!(hints.records.len() > 50, "and used");
 }
+
+/// The beginning of a record is no record: it is not remembered, and does not outdate one.
+#[test]
+fn what_came_cut_is_not_remembered() {
+    let hints = HintMemory::new(1 << 20);
+    let (slot, bound) = dentry(b"a");
+    let target = key::inode(Ino(10));
+    let follow = store::Follow { most: Some(4), ..key::dentry_to_inode() };
+    let read = [Read::Record { key: slot.clone(), follow: Some(follow.clone()) }];
+    let found = |record: &'static [u8]| {
+        let target = follow.found(Some(Value::from_static(record)));
+        let entry = Entry { key: slot.clone(), value: bound.clone(), target };
+        [Found::Record(Some(entry))]
+    };
+    hints.learn(&read, &found(b"whole"));
+    assert_eq!(hints.record(&target), None);
+    assert_eq!(hints.record(&slot), Some(Some(bound.clone())), "what came whole is");
+    hints.remember(&target, &Value::from_static(b"the record"));
+    hints.learn(&read, &found(b"whole"));
+    assert_eq!(hints.record(&target), Some(Some(Value::from_static(b"the record"))));
+    hints.learn(&read, &found(b"few"));
+    assert_eq!(hints.record(&target), Some(Some(Value::from_static(b"few"))));
+}
