@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use block::SUB_BLOCK_BYTES;
 use foyer::{
     BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder,
     HybridCachePolicy, HybridCacheProperties, Location, PsyncIoEngineConfig, RecoverMode,
@@ -27,7 +26,6 @@ use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 use crate::page::{Page, PageKey};
-use crate::seen::Seen;
 use crate::tally::{Beneath, Tally};
 
 /// Bytes of disk below which it is not worth its while.
@@ -92,7 +90,6 @@ pub(crate) type Pages = HybridCache<PageKey, Page>;
 pub(crate) struct Disk {
     pub(crate) patience: Duration,
     pub(crate) beneath: Beneath,
-    seen: Seen,
     began: Instant,
     /// Until when the disk is left alone, in milliseconds since it was opened.
     rests_until: AtomicU64,
@@ -113,10 +110,9 @@ impl Disk {
         self.rests_until.store(until, Ordering::Relaxed);
     }
 
-    /// Whether a page that comes into memory now is to be written when it leaves.
-    pub(crate) fn takes(&self, hash: u64) -> bool {
-        let seen = self.seen.note(hash);
-        seen || self.beneath.clean.get() >= CLEAN_FILES_MIN
+    /// Whether the disk has room without giving anything up.
+    pub(crate) fn has_room(&self) -> bool {
+        self.beneath.clean.get() >= CLEAN_FILES_MIN
     }
 
     fn milliseconds(&self) -> u64 {
@@ -172,9 +168,8 @@ pub(crate) async fn memory_over_disk(
         .build();
     let building = building.with_subscriber(NoSubscriber::default());
     let pages = within(DISK_OPEN_PATIENCE, building).await?.map_err(|error| error.to_string())?;
-    let seen = Seen::new(size(options.bytes / u64::from(SUB_BLOCK_BYTES))?);
     let (patience, began, rests_until) = (options.patience, Instant::now(), AtomicU64::new(0));
-    Ok((pages, Disk { patience, beneath, seen, began, rests_until, _lock: lock }))
+    Ok((pages, Disk { patience, beneath, began, rests_until, _lock: lock }))
 }
 
 /// Writes what memory holds to the disk, and ends.

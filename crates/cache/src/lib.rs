@@ -26,11 +26,12 @@ mod tally;
 
 use std::sync::Arc;
 
-use block::BlockStore;
+use block::{BlockStore, SUB_BLOCK_BYTES};
 use tracing::warn;
 
 use crate::disk::{Disk, Pages};
 use crate::flights::Flights;
+use crate::seen::Seen;
 use crate::tally::Tally;
 
 pub use disk::{
@@ -42,6 +43,13 @@ pub use tally::CacheCounters;
 
 /// Bytes of memory that a cache has at least; what it is told to have below that counts as this.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// Pages that one request fetches and that count as a scan: in a full cache they pass through
+/// unless they were asked for before, not long ago.
+pub const SCAN_PAGES_MIN: usize = 32;
+
+/// How many times as many pages are remembered to have been asked for as there is room for.
+const SEEN_FOR_EACH: u64 = 8;
 
 /// What a cache may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +67,7 @@ pub struct Cache<B> {
     pages: Pages,
     disk: Option<Disk>,
     flights: Arc<Flights>,
+    seen: Seen,
     tally: Tally,
 }
 
@@ -85,7 +94,10 @@ impl<B: BlockStore> Cache<B> {
             Some(opened) => opened,
             None => (disk::memory_alone(memory_bytes, &tally).await?, None),
         };
-        Ok(Cache { blocks, pages, disk, flights: Arc::default(), tally })
+        let disk_bytes = options.disk.as_ref().map_or(0, |options| options.bytes);
+        let room = memory_bytes.saturating_add(disk_bytes) / u64::from(SUB_BLOCK_BYTES);
+        let seen = Seen::new(usize::try_from(room * SEEN_FOR_EACH).unwrap_or(usize::MAX));
+        Ok(Cache { blocks, pages, disk, flights: Arc::default(), seen, tally })
     }
 
     /// The store beneath.
@@ -107,12 +119,9 @@ impl<B: BlockStore> Cache<B> {
         }
     }
 
-    /// Writes what memory holds to the disk, for [`DISK_CLOSE_PATIENCE`] at most. What is read
-    /// afterwards comes from the store.
+    /// Writes what memory holds to the disk, for [`DISK_CLOSE_PATIENCE`] at most, and forgets it.
     pub async fn close(&self) {
-        if self.disk.is_some()
-            && let Err(error) = disk::close(&self.pages).await
-        {
+        if let Err(error) = disk::close(&self.pages).await {
             warn!(%error, "the disk cache was not written to its end");
         }
     }

@@ -33,10 +33,11 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A page in a buffer of its own, so that it does not keep a larger answer in memory.
-    pub(crate) fn copied(key: PageKey, sub_block: &SubBlock) -> Page {
+    /// A page in a buffer of its own, so that it does not keep a larger answer in memory; and its
+    /// content.
+    pub(crate) fn copied(key: PageKey, sub_block: &SubBlock) -> (Page, Bytes) {
         let content = Bytes::copy_from_slice(&sub_block.content);
-        Page { key, checksum: sub_block.checksum, content }
+        (Page { key, checksum: sub_block.checksum, content: content.clone() }, content)
     }
 
     /// The content, if this is the page of this key and has as many bytes as it should.

@@ -13,10 +13,13 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::Cache;
 use crate::disk::{self, Disk};
 use crate::flights::{Boarding, Lead, Waited};
 use crate::page::{Page, PageKey, page_bytes};
+use crate::{Cache, SCAN_PAGES_MIN};
+
+/// Free memory below which a cache counts as full: its parts do not fill up evenly.
+const MARGIN_BYTES: usize = 1 << 20;
 
 /// The pages of one read, as far as they were found.
 struct Wanted {
@@ -238,9 +241,10 @@ impl<B: BlockStore> Cache<B> {
             first => first?,
         };
         self.tally.misses.add(opened.len());
+        let scan = opened.len() >= SCAN_PAGES_MIN;
         let admit = |(index, sub_block): (u32, SubBlock)| {
             let key = PageKey { block: block.id, index };
-            (index, self.admit(key, &sub_block, page_bytes(block.length, index)))
+            (index, self.admit(key, sub_block, scan))
         };
         Ok((run.start..).zip(opened).map(admit).collect())
     }
@@ -253,18 +257,23 @@ impl<B: BlockStore> Cache<B> {
         sealed::open_sub_blocks(block, run, bytes)
     }
 
-    fn admit(&self, key: PageKey, sub_block: &SubBlock, length: u32) -> Bytes {
-        let page = Page::copied(key, sub_block);
-        let Some(content) = page.content_of(key, length) else {
-            return sub_block.content.clone();
-        };
+    /// Takes a page into memory, if there is room for it or it is worth somebody else's.
+    fn admit(&self, key: PageKey, sub_block: SubBlock, scan: bool) -> Bytes {
         let memory = self.pages.memory();
         // What is in memory already was fetched along with its neighbours.
-        if !memory.contains(&key) {
-            let written = self.disk.as_ref().is_some_and(|disk| disk.takes(memory.hash(&key)));
-            drop(self.pages.insert_with_properties(key, page, disk::properties(written)));
-            self.tally.admitted.add(1);
+        if memory.contains(&key) {
+            return sub_block.content;
         }
+        let seen = self.seen.note(memory.hash(&key));
+        let disk_has_room = self.disk.as_ref().is_some_and(Disk::has_room);
+        let full = memory.usage() + MARGIN_BYTES > memory.capacity();
+        if scan && full && !seen && !disk_has_room {
+            return sub_block.content;
+        }
+        let (page, content) = Page::copied(key, &sub_block);
+        let written = self.disk.is_some() && (disk_has_room || seen);
+        drop(self.pages.insert_with_properties(key, page, disk::properties(written)));
+        self.tally.admitted.add(1);
         content
     }
 }

@@ -1,7 +1,7 @@
 //! What was asked for not long ago, in a few bytes each.
 //!
 //! A table of fingerprints in which newer ones overwrite older ones. It forgets, and it may take
-//! one page for another: good enough to say whether a page is worth a place on a full disk.
+//! one page for another: good enough to say whether a page is worth a place where none is free.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

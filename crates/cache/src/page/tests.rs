@@ -13,7 +13,7 @@ fn page(index: u32) -> (Page, PageKey) {
     let sub_blocks =
         sealed::open_sub_blocks(reference, 0..4, block.bytes().clone()).expect("sound");
     let key = PageKey { block: id, index };
-    (Page::copied(key, &sub_blocks[index as usize]), key)
+    (Page::copied(key, &sub_blocks[index as usize]).0, key)
 }
 
 fn encoded(page: &Page) -> Vec<u8> {

@@ -209,7 +209,10 @@ async fn memory_stays_within_its_capacity_and_pins_no_answers() {
     let cache = cache(Odd::default(), CAPACITY).await;
     for number in 0..40 {
         let (reference, content) = block(cache.inner(), number, 4 * MIB).await;
-        assert!(read(&cache, reference, 0..4 * MIB).await == content);
+        for start in (0..4 * MIB).step_by(MIB as usize) {
+            let range = start..start + MIB;
+            assert!(read(&cache, reference, range.clone()).await == part(&content, range));
+        }
         let page = u64::from(PAGE) + PAGE_OVERHEAD_BYTES as u64;
         let seen = cache.counters();
         assert!(seen.memory_bytes <= u64::from(CAPACITY) + SHARDS * page, "{seen:?}");
@@ -222,11 +225,10 @@ async fn memory_stays_within_its_capacity_and_pins_no_answers() {
     assert_eq!(cache.inner().held.load(Ordering::SeqCst), 0, "no answer is kept for its pages");
 }
 
-#[tokio::test]
-async fn a_scan_does_not_push_out_what_is_read_again_and_again() {
-    const CAPACITY: u32 = 16 * MIB;
-    let cache = cache(Odd::default(), CAPACITY).await;
-    // Half of the room.
+/// Fills half of a cache by reading it three times, scans ten times the cache in pieces, and says
+/// how many of the hot pages are still there, of 128; and the cache.
+async fn scanned(piece: u32) -> (u64, Arc<Cache<Odd>>) {
+    let cache = cache(Odd::default(), 16 * MIB).await;
     let mut hot = Vec::new();
     for number in 0..8 {
         hot.push(block(cache.inner(), number, MIB).await);
@@ -238,14 +240,37 @@ async fn a_scan_does_not_push_out_what_is_read_again_and_again() {
     }
     assert_eq!(cache.inner().asked().0, 8, "with free room all is taken at the first touch");
     for number in 100..140 {
-        let (reference, _) = block(cache.inner(), number, 4 * MIB).await;
-        read(&cache, reference, 0..4 * MIB).await;
+        let (reference, content) = block(cache.inner(), number, 4 * MIB).await;
+        for start in (0..4 * MIB).step_by(piece as usize) {
+            let range = start..start + piece;
+            assert!(read(&cache, reference, range.clone()).await == part(&content, range));
+        }
     }
-    let before = cache.counters();
-    assert!(before.evicted > 2_000, "the scan was ten times the cache");
+    let before = cache.counters().memory_hits;
     for (reference, content) in &hot {
         assert!(read(&cache, *reference, 0..MIB).await == *content);
     }
-    let hits = cache.counters().memory_hits - before.memory_hits;
-    assert!(hits * 100 >= 90 * 8 * 16, "{hits} of {} pages are still there", 8 * 16);
+    (cache.counters().memory_hits - before, cache)
+}
+
+#[tokio::test]
+async fn a_scan_does_not_push_out_what_is_read_again_and_again() {
+    let (hits, cache) = scanned(MIB).await;
+    assert!(cache.counters().evicted > 2_000, "the scan went through the cache");
+    assert!(hits * 100 >= 90 * 128, "{hits} of 128 pages are still there");
+}
+
+#[tokio::test]
+async fn a_scan_in_large_pieces_passes_a_full_cache_unless_it_comes_again() {
+    let (hits, cache) = scanned(4 * MIB).await;
+    assert!(hits * 100 >= 90 * 128, "{hits} of 128 pages are still there");
+    let before = cache.counters();
+    assert!(before.admitted < 400, "of 2,560 pages scanned few were taken: {before:?}");
+    assert_eq!(cache.inner().held.load(Ordering::SeqCst), 0, "no answer is kept");
+    let (reference, content) = block(cache.inner(), 139, 4 * MIB).await;
+    assert!(read(&cache, reference, 0..4 * MIB).await == content);
+    assert!(
+        cache.counters().admitted > before.admitted + 48,
+        "most are taken when they come again"
+    );
 }
