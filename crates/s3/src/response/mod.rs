@@ -22,7 +22,7 @@ pub use multipart::{
 pub use object::{CopyObjectOutput, CopyPartOutput, GetObjectAttributesOutput, ObjectParts};
 
 use crate::request::{ChecksumAlgorithm, ChecksumType};
-use crate::xml::{Writer, url_encode};
+use crate::xml::Writer;
 
 /// Who owns a bucket or an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Checksum {
 
 /// Writes an ETag with its quotes.
 fn etag(out: &mut Writer, etag: &str) {
-    out.text("ETag", &format!("\"{etag}\""));
+    out.quoted("ETag", etag);
 }
 
 /// How keys stand in a listing.
@@ -74,7 +74,7 @@ struct Keys {
 impl Keys {
     fn text(self, out: &mut Writer, element: &str, key: &str) {
         if self.url_encoded {
-            out.text(element, &url_encode(key));
+            out.url_encoded(element, key);
         } else {
             out.text(element, key);
         }

@@ -19,17 +19,36 @@ pub fn url_encode(text: &str) -> String {
 /// A time in answers: `2026-01-02T03:04:05.006Z`. Headers have whole seconds; here clients that
 /// compare an object's time with a file's want to know more.
 pub fn format_time(time: OffsetDateTime) -> String {
+    let mut out = String::with_capacity(24);
+    push_time(&mut out, time);
+    out
+}
+
+fn push_time(out: &mut String, time: OffsetDateTime) {
     let time = time.to_offset(time::UtcOffset::UTC);
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
-        time.year(),
-        u8::from(time.month()),
-        time.day(),
-        time.hour(),
-        time.minute(),
-        time.second(),
-        time.millisecond()
-    )
+    let (year, month, day) = time.date().to_calendar_date();
+    let (hour, minute, second, millisecond) = time.time().as_hms_milli();
+    let year = u16::try_from(year).unwrap_or_default();
+    for (number, width, end) in [
+        (year, 4, '-'),
+        (u8::from(month).into(), 2, '-'),
+        (day.into(), 2, 'T'),
+        (hour.into(), 2, ':'),
+        (minute.into(), 2, ':'),
+        (second.into(), 2, '.'),
+        (millisecond, 3, 'Z'),
+    ] {
+        push_digits(out, number, width);
+        out.push(end);
+    }
+}
+
+/// The last `width` decimal digits of a number.
+fn push_digits(out: &mut String, number: u16, width: u32) {
+    for place in (0..width).rev() {
+        let digit = number / 10_u16.pow(place) % 10;
+        out.push(char::from(b'0' + digit.to_le_bytes()[0]));
+    }
 }
 
 /// How every document begins.
@@ -47,18 +66,37 @@ impl Writer {
         Writer { out: DECLARATION.to_owned() }
     }
 
+    /// The same, with room for about so many bytes.
+    pub fn sized(bytes: usize) -> Writer {
+        let mut out = String::with_capacity(bytes);
+        out.push_str(DECLARATION);
+        Writer { out }
+    }
+
+    fn open(&mut self, name: &str) {
+        self.out.push('<');
+        self.out.push_str(name);
+        self.out.push('>');
+    }
+
+    fn close(&mut self, name: &str) {
+        self.out.push_str("</");
+        self.out.push_str(name);
+        self.out.push('>');
+    }
+
     /// Writes an element with what `body` writes inside it.
     pub fn element(&mut self, name: &str, body: impl FnOnce(&mut Writer)) {
-        let _ = write!(self.out, "<{name}>");
+        self.open(name);
         body(self);
-        let _ = write!(self.out, "</{name}>");
+        self.close(name);
     }
 
     /// Writes the outermost element, with S3's namespace.
     pub fn root(&mut self, name: &str, body: impl FnOnce(&mut Writer)) {
         let _ = write!(self.out, "<{name} xmlns=\"{NAMESPACE}\">");
         body(self);
-        let _ = write!(self.out, "</{name}>");
+        self.close(name);
     }
 
     /// Writes text directly inside the element that is open. Characters as for `text`.
@@ -76,9 +114,22 @@ impl Writer {
     /// A character that XML 1.0 cannot hold becomes U+FFFD, so that the document always parses;
     /// clients that may meet such keys ask for `encoding-type=url`.
     pub fn text(&mut self, name: &str, text: &str) {
-        let _ = write!(self.out, "<{name}>");
-        escape(&mut self.out, text);
-        let _ = write!(self.out, "</{name}>");
+        self.element(name, |writer| escape(&mut writer.out, text));
+    }
+
+    /// Writes an element that holds text between quotation marks.
+    pub(crate) fn quoted(&mut self, name: &str, text: &str) {
+        self.element(name, |writer| {
+            writer.out.push_str(QUOTATION_MARK);
+            escape(&mut writer.out, text);
+            writer.out.push_str(QUOTATION_MARK);
+        });
+    }
+
+    /// Writes an element that holds a key as [`url_encode`] encodes it, which leaves nothing that
+    /// would mean anything in a document.
+    pub(crate) fn url_encoded(&mut self, name: &str, key: &str) {
+        self.element(name, |writer| writer.out.extend(utf8_percent_encode(key, URL_KEEP)));
     }
 
     /// Writes an element that holds text, if there is any.
@@ -90,17 +141,19 @@ impl Writer {
 
     /// Writes an element that holds a number.
     pub fn number(&mut self, name: &str, number: u64) {
-        let _ = write!(self.out, "<{name}>{number}</{name}>");
+        self.element(name, |writer| {
+            let _ = write!(writer.out, "{number}");
+        });
     }
 
     /// Writes an element that holds `true` or `false`.
     pub fn flag(&mut self, name: &str, flag: bool) {
-        let _ = write!(self.out, "<{name}>{flag}</{name}>");
+        self.element(name, |writer| writer.out.push_str(if flag { "true" } else { "false" }));
     }
 
     /// Writes an element that holds a time.
     pub fn time(&mut self, name: &str, time: OffsetDateTime) {
-        let _ = write!(self.out, "<{name}>{}</{name}>", format_time(time));
+        self.element(name, |writer| push_time(&mut writer.out, time));
     }
 
     /// The document.
@@ -109,19 +162,39 @@ impl Writer {
     }
 }
 
+const QUOTATION_MARK: &str = "&quot;";
+
 fn escape(out: &mut String, text: &str) {
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // Raw, a parser would turn these into other white space.
-            '\r' => out.push_str("&#13;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(character),
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(may_need_escape) {
+        // A byte that may need it begins a character: it is ASCII, or leads the last ones of three.
+        let (plain, special) = rest.split_at(at);
+        out.push_str(plain);
+        let mut characters = special.chars();
+        if let Some(character) = characters.next() {
+            push_escaped(out, character);
         }
+        rest = characters.as_str();
+    }
+    out.push_str(rest);
+}
+
+/// Whether a character that is written otherwise may begin with this byte.
+const fn may_need_escape(byte: u8) -> bool {
+    matches!(byte, b'&' | b'<' | b'>' | b'"' | 0..=0x1f | 0xef)
+}
+
+fn push_escaped(out: &mut String, character: char) {
+    match character {
+        '&' => out.push_str("&amp;"),
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        '"' => out.push_str(QUOTATION_MARK),
+        // Raw, a parser would turn these into other white space.
+        '\r' => out.push_str("&#13;"),
+        '\n' => out.push_str("&#10;"),
+        '\t' => out.push_str("&#9;"),
+        '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+        _ => out.push(character),
     }
 }
