@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use record::{Dentry, Ino, Inode, Kind, Origin, Skey, key};
-use store::{Entry, Found, Key, Read, Value};
+use record::{Dentry, Ino, InodeHead, Kind, Origin, Skey, key};
+use store::{Entry, Found, Key, Read, Target, Value};
 
 use crate::object::after;
 use crate::path::{self, Unknown, is_implied};
@@ -37,8 +37,8 @@ pub enum ListEntry {
     Object {
         /// Its key.
         key: Vec<u8>,
-        /// Its inode; a directory's for an empty directory that somebody made.
-        inode: Box<Inode>,
+        /// What its inode is; a directory's for an empty directory that somebody made.
+        inode: InodeHead,
     },
     /// What several keys have in common, up to and with the delimiter.
     Prefix(Vec<u8>),
@@ -79,9 +79,9 @@ struct Unread {
     prefix: Bytes,
     start: Key,
     end: Key,
-    /// The record of the directory's inode, if somebody made the directory and nothing of it was
-    /// read yet: if nothing is in it, it is an object itself.
-    made: Option<Value>,
+    /// The directory's inode, if somebody made the directory and nothing of it was read yet: if
+    /// nothing is in it, it is an object itself.
+    made: Target,
 }
 
 /// A piece of the walk, in the order of keys.
@@ -136,7 +136,7 @@ impl Operation for ListStart<'_> {
         let directory = chain.deepest();
         let mut unread = Unread::within(directory, Bytes::copy_from_slice(base), name);
         if name.is_empty() && chain.directories.last().is_some_and(|last| !is_implied(last)) {
-            unread.made = view.record(&key::inode(directory))?;
+            unread.made = whole(view.record(&key::inode(directory))?);
         }
         match query.lower_bound() {
             Some(bound) if bound.as_slice() > query.prefix.as_slice() => {
@@ -181,7 +181,7 @@ impl Unread {
             Some(next) => key::dentry(directory, &next),
             None => key::dentries(directory).1,
         };
-        Unread { directory, prefix, start, end, made: None }
+        Unread { directory, prefix, start, end, made: Target::Absent }
     }
 }
 
@@ -205,18 +205,18 @@ impl Walk {
             let skey = Skey::directory(&rest[..slash]);
             let slot = key::dentry(within.directory, skey.as_bytes());
             let prefix = Bytes::from([&within.prefix[..], skey.as_bytes()].concat());
-            let behind = Unread { start: after(&slot), made: None, ..within.clone() };
+            let behind = Unread { start: after(&slot), made: Target::Absent, ..within.clone() };
             self.pieces.push_front(Piece::Unread(behind));
             let Some(value) = view.record(&slot)? else { return Ok(()) };
             let dentry = decode(&slot, &value, Dentry::decode)?;
             within = Unread::within(dentry.ino, prefix, b"");
             if dentry.origin == Origin::Made {
-                within.made = view.record(&key::inode(dentry.ino))?;
+                within.made = whole(view.record(&key::inode(dentry.ino))?);
             }
             rest = &rest[slash + 1..];
         }
         if !rest.is_empty() {
-            within.made = None;
+            within.made = Target::Absent;
             within.start = key::dentry(within.directory, rest);
         }
         self.pieces.push_front(Piece::Unread(within));
@@ -245,10 +245,10 @@ impl Walk {
             } else if dentry.kind == Kind::Directory {
                 self.pieces.push_front(Piece::Unread(open(&dentry, object, entry.target)));
             } else if dentry.kind == Kind::File
-                && let Some(record) = &entry.target
+                && let Some(bytes) = entry.target.first_bytes()
             {
-                let inode = decode(&key::inode(dentry.ino), record, Inode::decode)?;
-                self.push(ListEntry::Object { key: object, inode: Box::new(inode) });
+                let inode = decode(&key::inode(dentry.ino), bytes, InodeHead::decode)?;
+                self.push(ListEntry::Object { key: object, inode });
             }
             if self.done {
                 break;
@@ -280,7 +280,7 @@ impl Walk {
                 let start = key::dentry(unread.directory, rest);
                 let within = rest.split_last().is_none_or(|(_, name)| !name.contains(&b'/'));
                 if within && start > unread.start {
-                    unread.made = None;
+                    unread.made = Target::Absent;
                     unread.start = start.min(unread.end.clone());
                 }
             }
@@ -324,7 +324,7 @@ impl Walk {
                 start: unread.start.clone(),
                 end: unread.end.clone(),
                 limit: u32::try_from(limit).unwrap_or(u32::MAX),
-                follow: Some(key::dentry_to_inode()),
+                follow: Some(key::dentry_to_head()),
             });
         }
         self.asked = asked;
@@ -346,12 +346,14 @@ impl Walk {
                 && let Some(last) = entries.last()
             {
                 let start = after(&last.key);
-                pieces.push(Piece::Unread(Unread { start, made: None, ..unread.clone() }));
+                pieces.push(Piece::Unread(Unread {
+                    start,
+                    made: Target::Absent,
+                    ..unread.clone()
+                }));
             }
-            if entries.is_empty()
-                && let Some(inode) = &unread.made
-            {
-                pieces.push(itself(&unread, inode.clone()));
+            if entries.is_empty() && unread.made != Target::Absent {
+                pieces.push(itself(&unread));
             }
             let names = entries.into_iter().rev();
             let prefix = &unread.prefix;
@@ -364,18 +366,25 @@ impl Walk {
 }
 
 /// What is to be read of a directory.
-fn open(dentry: &Dentry, object: Vec<u8>, inode: Option<Value>) -> Unread {
+fn open(dentry: &Dentry, object: Vec<u8>, inode: Target) -> Unread {
     let mut unread = Unread::within(dentry.ino, object.into(), b"");
-    unread.made = inode.filter(|_| dentry.origin == Origin::Made);
+    if dentry.origin == Origin::Made {
+        unread.made = inode;
+    }
     unread
+}
+
+/// A record that was read by its own key.
+fn whole(record: Option<Value>) -> Target {
+    record.map_or(Target::Absent, Target::Whole)
 }
 
 /// The object that an empty directory is, when somebody made it: a name without bytes in it, as if
 /// bound to the directory's own inode.
-fn itself(unread: &Unread, inode: Value) -> Piece {
+fn itself(unread: &Unread) -> Piece {
     let slot = key::dentry(unread.directory, b"");
     let value = Dentry::file(unread.directory).encode(&slot);
-    let entry = Entry { key: slot, value, target: Some(inode) };
+    let entry = Entry { key: slot, value, target: unread.made.clone() };
     Piece::Name { prefix: unread.prefix.clone(), entry }
 }
 

@@ -29,6 +29,12 @@ fn crc(key: &Key, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), bytes)
 }
 
+/// The checksum of a record's head. It is another than that of a record, so that a record which is
+/// cut behind its head is not taken for a whole one.
+fn head_crc(key: &Key, bytes: &[u8]) -> u32 {
+    !crc(key, bytes)
+}
+
 /// Puts a record together.
 #[derive(Debug)]
 pub(crate) struct Writer(Vec<u8>);
@@ -65,11 +71,24 @@ impl Writer {
         self.varint(bytes.len() as u64).fixed(bytes)
     }
 
+    /// What `write` writes, as a byte string.
+    pub(crate) fn part(&mut self, write: impl FnOnce(&mut Writer)) -> &mut Writer {
+        let mut part = Writer(Vec::new());
+        write(&mut part);
+        self.bytes(&part.0)
+    }
+
     /// A tagged section, left out when `write` writes nothing.
     pub(crate) fn section(&mut self, tag: u8, write: impl FnOnce(&mut Writer)) -> &mut Writer {
         let mut section = Writer(Vec::new());
         write(&mut section);
         if section.0.is_empty() { self } else { self.u8(tag).bytes(&section.0) }
+    }
+
+    /// The checksum of a head, of which all bytes are written.
+    pub(crate) fn end_head(&mut self, key: &Key) -> &mut Writer {
+        let crc = head_crc(key, &self.0);
+        self.fixed(&crc.to_be_bytes())
     }
 
     pub(crate) fn finish(mut self, key: &Key) -> Value {
@@ -81,16 +100,15 @@ impl Writer {
 
 /// Takes a record apart. Every method names the field it was reading when it fails.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    bytes: Bytes,
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
     /// Checks the CRC and the format, and stands at the first field.
-    pub(crate) fn new(key: &Key, value: &Value, format: u8) -> Result<Reader, DecodeError> {
-        let end = value.len().checked_sub(CRC_BYTES).ok_or(DecodeError::Checksum)?;
-        let (bytes, sum) = (value.slice(..end), value.slice(end..));
-        if crc(key, &bytes).to_be_bytes() != sum[..] {
+    pub(crate) fn new(key: &Key, value: &'a [u8], format: u8) -> Result<Reader<'a>, DecodeError> {
+        let (bytes, sum) = value.split_last_chunk::<CRC_BYTES>().ok_or(DecodeError::Checksum)?;
+        if crc(key, bytes).to_be_bytes() != *sum {
             return Err(DecodeError::Checksum);
         }
         let mut reader = Reader { bytes };
@@ -100,27 +118,52 @@ impl Reader {
         }
     }
 
+    /// Checks a head that has a CRC of its own, and stands at its first field: `first_bytes` are
+    /// those of a record, as many as there are, and the head is a byte string behind its format.
+    pub(crate) fn head(
+        key: &Key,
+        first_bytes: &'a [u8],
+        format: u8,
+    ) -> Result<Reader<'a>, DecodeError> {
+        let mut reader = Reader { bytes: first_bytes };
+        // Nothing is believed of bytes that may be damaged, so all that is wrong is the checksum.
+        let mut part = || {
+            let found = reader.u8("format")?;
+            let head = reader.bytes("head")?;
+            let sealed = first_bytes.len() - reader.bytes.len();
+            let sum = reader.fixed::<CRC_BYTES>("head")?;
+            Ok((found, head, sealed, sum))
+        };
+        let (found, head, sealed, sum) = part().map_err(|_: DecodeError| DecodeError::Checksum)?;
+        if head_crc(key, first_bytes.get(..sealed).unwrap_or_default()).to_be_bytes() != sum {
+            return Err(DecodeError::Checksum);
+        }
+        if found == format { Ok(Reader { bytes: head }) } else { Err(DecodeError::Format(found)) }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
-        let [byte] = self.fixed(field)?;
-        Ok(byte)
+        let (byte, rest) = self.bytes.split_first().ok_or(DecodeError::Field(field))?;
+        self.bytes = rest;
+        Ok(*byte)
     }
 
-    pub(crate) fn take(&mut self, n: usize, field: &'static str) -> Result<Bytes, DecodeError> {
-        if n > self.bytes.len() {
-            return Err(DecodeError::Field(field));
-        }
-        Ok(self.bytes.split_to(n))
+    pub(crate) fn take(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.bytes.split_at_checked(n).ok_or(DecodeError::Field(field))?;
+        self.bytes = rest;
+        Ok(taken)
     }
 
     pub(crate) fn fixed<const N: usize>(
         &mut self,
         field: &'static str,
     ) -> Result<[u8; N], DecodeError> {
-        self.take(N, field)?[..].try_into().map_err(|_| DecodeError::Field(field))
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(DecodeError::Field(field))?;
+        self.bytes = rest;
+        Ok(*taken)
     }
 
     pub(crate) fn varint(&mut self, field: &'static str) -> Result<u64, DecodeError> {
@@ -152,17 +195,27 @@ impl Reader {
         Ok((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
     }
 
-    pub(crate) fn bytes(&mut self, field: &'static str) -> Result<Bytes, DecodeError> {
+    pub(crate) fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
         let n = self.narrow(field)?;
         self.take(n, field)
     }
 
+    /// Bytes that stay where they are: in `record`, which is being read.
+    pub(crate) fn shared(
+        &mut self,
+        record: &Value,
+        field: &'static str,
+    ) -> Result<Bytes, DecodeError> {
+        self.bytes(field).map(|bytes| record.slice_ref(bytes))
+    }
+
     pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
-        String::from_utf8(self.bytes(field)?.into()).map_err(|_| DecodeError::Field(field))
+        let text = std::str::from_utf8(self.bytes(field)?);
+        text.map(str::to_owned).map_err(|_| DecodeError::Field(field))
     }
 
     /// The next tagged section, if there is one more.
-    pub(crate) fn section(&mut self) -> Result<Option<(u8, Reader)>, DecodeError> {
+    pub(crate) fn section(&mut self) -> Result<Option<(u8, Reader<'a>)>, DecodeError> {
         if self.is_empty() {
             return Ok(None);
         }

@@ -69,9 +69,10 @@ impl Content {
         }
     }
 
-    pub(crate) fn read(from: &mut Reader) -> Result<Content, DecodeError> {
+    /// Inline bytes stay in `record`, which is being read.
+    pub(crate) fn read(from: &mut Reader<'_>, record: &Value) -> Result<Content, DecodeError> {
         match from.u8("content")? {
-            INLINE => Ok(Content::Inline(from.bytes("inline bytes")?)),
+            INLINE => Ok(Content::Inline(from.shared(record, "inline bytes")?)),
             SLICES => Ok(Content::Slices(read_slices(from)?)),
             PAGES => {
                 let pages = from.varint("pages")?;
@@ -97,7 +98,7 @@ pub(crate) fn write_slices(to: &mut Writer, slices: &[Slice]) {
     }
 }
 
-pub(crate) fn read_slices(from: &mut Reader) -> Result<Vec<Slice>, DecodeError> {
+pub(crate) fn read_slices(from: &mut Reader<'_>) -> Result<Vec<Slice>, DecodeError> {
     let count = from.varint("slices")?;
     let mut slices = Vec::new();
     for _ in 0..count {

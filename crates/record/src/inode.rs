@@ -42,6 +42,16 @@ pub enum SumKind {
     Composite = 1,
 }
 
+impl SumKind {
+    fn of(number: u8) -> Result<SumKind, DecodeError> {
+        match number {
+            0 => Ok(SumKind::FullObject),
+            1 => Ok(SumKind::Composite),
+            _ => Err(DecodeError::Field("checksum kind")),
+        }
+    }
+}
+
 /// A checksum that S3 clients know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SumAlgorithm {
@@ -68,8 +78,12 @@ impl SumAlgorithm {
         }
     }
 
-    pub(crate) fn read(from: &mut Reader) -> Result<SumAlgorithm, DecodeError> {
-        Ok(match from.u8("checksum algorithm")? {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<SumAlgorithm, DecodeError> {
+        SumAlgorithm::of(from.u8("checksum algorithm")?)
+    }
+
+    fn of(number: u8) -> Result<SumAlgorithm, DecodeError> {
+        Ok(match number {
             1 => SumAlgorithm::Crc32,
             2 => SumAlgorithm::Crc32c,
             3 => SumAlgorithm::Crc64Nvme,
@@ -192,6 +206,58 @@ pub struct Inode {
     pub body: Body,
 }
 
+/// What a listing shows of a file or directory: the first part of its record, which has a checksum
+/// of its own, so that it can be read and verified without the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InodeHead {
+    /// What both views show.
+    pub attributes: Attributes,
+    /// What it is.
+    pub body: HeadBody,
+}
+
+/// What an inode is, as far as its head says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeadBody {
+    /// A directory, and the directory that holds it.
+    Directory {
+        /// Where `..` leads.
+        parent: Ino,
+    },
+    /// A regular file.
+    File(FileHead),
+    /// A symbolic link.
+    Symlink,
+}
+
+/// What the head says of a file; see [`File`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileHead {
+    /// Bytes.
+    pub size: u64,
+    /// Counts commits of content.
+    pub data_version: u64,
+    /// Names that bind the file.
+    pub links: u32,
+    /// The entity tag of the content.
+    pub tag: Tag,
+    /// How the first checksums of the content were made, in their order.
+    pub sums: Vec<(SumAlgorithm, SumKind)>,
+}
+
+/// The most checksums that a head tells of: more than a file has, which has each at most once.
+const HEAD_SUMS_MAX: usize = 10;
+
+impl InodeHead {
+    /// No record's head, with all that stands before it and its checksum, has more bytes.
+    pub const BYTES_MAX: u32 = 128;
+}
+
+/// Format, length and checksum; kind and attributes; numbers, entity tag and checksums of a file.
+const LONGEST_HEAD: usize =
+    (1 + 1 + 4) + (1 + 3 * 5 + 2 * 10) + (2 * 10 + 5 + (1 + 16 + 5) + HEAD_SUMS_MAX);
+const _: () = assert!(LONGEST_HEAD <= InodeHead::BYTES_MAX as usize, "a head is cut");
+
 /// Sections of the record. A section that this release does not know is refused.
 mod section {
     pub(super) const SUMS: u8 = 1;
@@ -202,7 +268,7 @@ mod section {
 }
 
 impl Inode {
-    const FORMAT: u8 = 1;
+    const FORMAT: u8 = 2;
 
     /// The file, if it is one.
     pub fn file(&self) -> Option<&File> {
@@ -215,6 +281,18 @@ impl Inode {
     /// The record's bytes.
     pub fn encode(&self, key: &Key) -> Value {
         let mut to = Writer::new(Inode::FORMAT);
+        to.part(|to| self.write_head(to)).end_head(key);
+        match &self.body {
+            Body::Directory { .. } => {}
+            Body::Symlink { target } => {
+                to.bytes(target);
+            }
+            Body::File(file) => file.write(&mut to),
+        }
+        to.finish(key)
+    }
+
+    fn write_head(&self, to: &mut Writer) {
         let kind = match &self.body {
             Body::Directory { .. } => Kind::Directory,
             Body::File(_) => Kind::File,
@@ -231,17 +309,37 @@ impl Inode {
             Body::Directory { parent } => {
                 to.varint(parent.0);
             }
-            Body::Symlink { target } => {
-                to.bytes(target);
+            Body::Symlink { .. } => {}
+            Body::File(file) => {
+                to.varint(file.size).varint(file.data_version).varint(u64::from(file.links));
+                write_tag(to, &file.tag);
+                for sum in file.sums.iter().take(HEAD_SUMS_MAX) {
+                    to.u8(sum.algorithm as u8 | (sum.kind as u8) << 4);
+                }
             }
-            Body::File(file) => file.write(&mut to),
         }
-        to.finish(key)
     }
 
     /// The record, if the bytes are one.
     pub fn decode(key: &Key, value: &Value) -> Result<Inode, DecodeError> {
         let mut from = Reader::new(key, value, Inode::FORMAT)?;
+        let InodeHead { attributes, body } = InodeHead::decode(key, value)?;
+        from.bytes("head")?;
+        from.fixed::<4>("head")?;
+        let body = match body {
+            HeadBody::Directory { parent } => Body::Directory { parent },
+            HeadBody::Symlink => Body::Symlink { target: from.bytes("target")?.into() },
+            HeadBody::File(head) => Body::File(Box::new(File::read(head, &mut from, value)?)),
+        };
+        from.finish("inode")?;
+        Ok(Inode { attributes, body })
+    }
+}
+
+impl InodeHead {
+    /// The head, if a record begins with these bytes; [`InodeHead::BYTES_MAX`] are enough.
+    pub fn decode(key: &Key, first_bytes: &[u8]) -> Result<InodeHead, DecodeError> {
+        let mut from = Reader::head(key, first_bytes, Inode::FORMAT)?;
         let kind = from.u8("kind")?;
         let (mode, uid, gid) = (from.narrow("mode")?, from.narrow("uid")?, from.narrow("gid")?);
         let changed = from.signed("changed")?;
@@ -255,21 +353,48 @@ impl Inode {
         };
         let body = match kind {
             k if k == Kind::Directory as u8 => {
-                Body::Directory { parent: Ino(from.varint("parent")?) }
+                HeadBody::Directory { parent: Ino(from.varint("parent")?) }
             }
-            k if k == Kind::Symlink as u8 => Body::Symlink { target: from.bytes("target")?.into() },
-            k if k == Kind::File as u8 => Body::File(Box::new(File::read(&mut from)?)),
+            k if k == Kind::Symlink as u8 => HeadBody::Symlink,
+            k if k == Kind::File as u8 => HeadBody::File(FileHead::read(&mut from)?),
             _ => return Err(DecodeError::Field("kind")),
         };
-        from.finish("inode")?;
-        Ok(Inode { attributes, body })
+        from.finish("head")?;
+        Ok(InodeHead { attributes, body })
+    }
+
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&FileHead> {
+        match &self.body {
+            HeadBody::File(file) => Some(file),
+            HeadBody::Directory { .. } | HeadBody::Symlink => None,
+        }
+    }
+}
+
+impl FileHead {
+    fn read(from: &mut Reader<'_>) -> Result<FileHead, DecodeError> {
+        let mut file = FileHead {
+            size: from.varint("size")?,
+            data_version: from.varint("data version")?,
+            links: from.narrow("links")?,
+            tag: read_tag(from)?,
+            sums: Vec::new(),
+        };
+        while !from.is_empty() {
+            let mark = from.u8("checksum")?;
+            file.sums.push((SumAlgorithm::of(mark & 0x0f)?, SumKind::of(mark >> 4)?));
+        }
+        if file.sums.len() > HEAD_SUMS_MAX {
+            return Err(DecodeError::Field("checksum"));
+        }
+        Ok(file)
     }
 }
 
 impl File {
+    /// What does not stand in the head.
     fn write(&self, to: &mut Writer) {
-        to.varint(self.size).varint(self.data_version).varint(u64::from(self.links));
-        write_tag(to, &self.tag);
         self.content.write(to);
         to.section(section::SUMS, |to| write_sums(to, &self.sums));
         self.object.write(to);
@@ -280,13 +405,13 @@ impl File {
         });
     }
 
-    fn read(from: &mut Reader) -> Result<File, DecodeError> {
+    fn read(head: FileHead, from: &mut Reader<'_>, record: &Value) -> Result<File, DecodeError> {
         let mut file = File {
-            size: from.varint("size")?,
-            data_version: from.varint("data version")?,
-            links: from.narrow("links")?,
-            tag: read_tag(from)?,
-            content: Content::read(from)?,
+            size: head.size,
+            data_version: head.data_version,
+            links: head.links,
+            tag: head.tag,
+            content: Content::read(from, record)?,
             sums: Vec::new(),
             object: ObjectHeaders::default(),
             parts: Vec::new(),
@@ -304,7 +429,12 @@ impl File {
                 _ => file.object.read_section(tag, &mut section)?,
             }
         }
-        Ok(file)
+        let made = file.sums.iter().map(|sum| (sum.algorithm, sum.kind));
+        if made.take(HEAD_SUMS_MAX).eq(head.sums) {
+            Ok(file)
+        } else {
+            Err(DecodeError::Field("checksum"))
+        }
     }
 }
 
@@ -324,7 +454,7 @@ impl ObjectHeaders {
     pub(crate) fn read_section(
         &mut self,
         tag: u8,
-        section: &mut Reader,
+        section: &mut Reader<'_>,
     ) -> Result<(), DecodeError> {
         match tag {
             section::HEADERS => {
@@ -354,7 +484,7 @@ pub(crate) fn write_pairs(to: &mut Writer, pairs: &[(String, String)]) {
     }
 }
 
-pub(crate) fn read_pairs(from: &mut Reader) -> Result<Vec<(String, String)>, DecodeError> {
+pub(crate) fn read_pairs(from: &mut Reader<'_>) -> Result<Vec<(String, String)>, DecodeError> {
     let mut pairs = Vec::new();
     while !from.is_empty() {
         pairs.push((from.string("name")?, from.string("value")?));
@@ -374,7 +504,7 @@ pub(crate) fn write_tag(to: &mut Writer, tag: &Tag) {
     };
 }
 
-pub(crate) fn read_tag(from: &mut Reader) -> Result<Tag, DecodeError> {
+pub(crate) fn read_tag(from: &mut Reader<'_>) -> Result<Tag, DecodeError> {
     let kind = from.u8("entity tag")?;
     let bytes = from.fixed("entity tag")?;
     match kind {
@@ -392,15 +522,11 @@ pub(crate) fn write_sums(to: &mut Writer, sums: &[Sum]) {
     }
 }
 
-pub(crate) fn read_sums(from: &mut Reader) -> Result<Vec<Sum>, DecodeError> {
+pub(crate) fn read_sums(from: &mut Reader<'_>) -> Result<Vec<Sum>, DecodeError> {
     let mut sums = Vec::new();
     while !from.is_empty() {
         let algorithm = SumAlgorithm::read(from)?;
-        let kind = match from.u8("checksum kind")? {
-            0 => SumKind::FullObject,
-            1 => SumKind::Composite,
-            _ => return Err(DecodeError::Field("checksum kind")),
-        };
+        let kind = SumKind::of(from.u8("checksum kind")?)?;
         let bytes = from.take(algorithm.length(), "checksum")?.to_vec();
         sums.push(Sum { algorithm, kind, bytes });
     }

@@ -111,6 +111,11 @@ pub fn dentries(parent: Ino) -> (Key, Key) {
     partition(space::DENTRY, parent.0)
 }
 
+/// How to get from a dentry to the head of the inode it binds, [`crate::InodeHead`].
+pub fn dentry_to_head() -> Follow {
+    Follow { most: Some(crate::InodeHead::BYTES_MAX), ..dentry_to_inode() }
+}
+
 /// How to get from a dentry to the inode it binds.
 pub fn dentry_to_inode() -> Follow {
     Follow {

@@ -16,7 +16,8 @@ pub use codec::DecodeError;
 pub use content::{Content, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX, Slice};
 pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
-    Attributes, Body, File, Header, Inode, ObjectHeaders, PartRun, Sum, SumAlgorithm, SumKind, Tag,
+    Attributes, Body, File, FileHead, HeadBody, Header, Inode, InodeHead, ObjectHeaders, PartRun,
+    Sum, SumAlgorithm, SumKind, Tag,
 };
 pub use name::{Dentry, Kind, Origin, Skey};
 pub use small::{

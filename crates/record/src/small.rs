@@ -239,9 +239,10 @@ record!(
     |from| {
         match from.u8("kind")? {
             1 => Orphan::File { bucket: Ino(from.varint("bucket")?) },
-            2 => {
-                Orphan::Doomed { bucket: Ino(from.varint("bucket")?), inode: from.bytes("inode")? }
-            }
+            2 => Orphan::Doomed {
+                bucket: Ino(from.varint("bucket")?),
+                inode: Value::copy_from_slice(from.bytes("inode")?),
+            },
             3 => Orphan::Bucket,
             4 => Orphan::Upload { key: from.bytes("key")?.into() },
             5 => Orphan::Moved {

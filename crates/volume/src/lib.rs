@@ -36,7 +36,7 @@ pub use error::VolumeError;
 pub use facade::{
     BucketStat, Complete, CompletePart, Completed, Deleted, Finished, NewObject, NewUpload,
     OBJECT_BYTES_MAX, Object, Owner, PART_BYTES_MIN, PartStat, PartsPage, Published, UploadId,
-    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of,
+    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of, size_and_tag,
 };
 pub use feed::FEED_INTERVAL;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};

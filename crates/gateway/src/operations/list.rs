@@ -1,7 +1,7 @@
 //! Listings of keys.
 
 use http::StatusCode;
-use record::Inode;
+use record::{InodeHead, SumAlgorithm, SumKind};
 use s3::request::{ListObjectVersions, ListObjects, ListObjectsV2, Token};
 use s3::response::{
     ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, VersionEntry,
@@ -10,7 +10,7 @@ use s3::{Fault, KeyPrefix};
 use volume::{ListEntry, ListQuery, Listing};
 
 use crate::call::{Answer, Call};
-use crate::translate::{self, checksum, etag, owner_of, part_count, shown_sum, time};
+use crate::translate::{self, checksum_algorithm, checksum_type, etag, owner, time};
 
 /// What a page is asked by, whichever the operation.
 struct Asked<'a> {
@@ -68,16 +68,23 @@ async fn page(call: &Call<'_>, asked: Asked<'_>) -> Result<Page, Fault> {
     Ok(page)
 }
 
-fn object_entry(key: String, inode: &Inode, with_owner: bool) -> ObjectEntry {
-    let file = volume::file_of(inode);
+fn object_entry(key: String, inode: &InodeHead, with_owner: bool) -> ObjectEntry {
+    let (size, tag) = volume::size_and_tag(inode);
+    let sum = inode.file().and_then(|file| shown_kind(&file.sums));
     ObjectEntry {
         key,
         last_modified: time(inode.attributes.changed),
-        etag: etag(&file.tag),
-        size: file.size,
-        checksum: shown_sum(&file.sums).map(|sum| checksum(sum, part_count(&file.tag))),
-        owner: with_owner.then(|| owner_of(inode)),
+        etag: etag(&tag),
+        size,
+        checksum: sum.map(|(algorithm, kind)| (checksum_algorithm(algorithm), checksum_type(kind))),
+        owner: with_owner.then(|| owner(inode.attributes.uid)),
     }
+}
+
+/// How the checksum was made that answers show of an object.
+fn shown_kind(sums: &[(SumAlgorithm, SumKind)]) -> Option<(SumAlgorithm, SumKind)> {
+    let theirs = sums.iter().find(|(algorithm, _)| *algorithm != SumAlgorithm::Crc64Nvme);
+    theirs.or(sums.first()).copied()
 }
 
 pub(super) async fn objects(call: &Call<'_>) -> Result<Answer, Fault> {

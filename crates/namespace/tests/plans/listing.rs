@@ -2,9 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use namespace::{Hints, ListEntry, ListQuery, NoHints, Overlap, Publish, WriteCondition};
+use futures::executor::block_on;
+use namespace::{
+    Hints, ListEntry, ListQuery, ListStart, Next, NoHints, Overlap, Publish, Run, WalkStep,
+    WriteCondition,
+};
 use proptest::prelude::*;
-use record::Ino;
+use record::{Body, Content, Ino, Inode, key};
+use store::{Key, MetaStore as _, Target};
 
 use crate::world::{World, file, path};
 
@@ -47,19 +52,47 @@ fn listed(world: &World, query: &ListQuery, hints: &dyn Hints) -> (Page, usize) 
 }
 
 pub(crate) fn put(world: &World, object: &[u8]) {
+    put_inode(world, object, &file(1 + u8::try_from(object.len() % 7).unwrap()));
+}
+
+fn put_inode(world: &World, object: &[u8], inode: &Inode) {
     let path = path(object);
     let fresh: Vec<Ino> = path.directories.iter().map(|_| world.ino()).collect();
     let publish = Publish {
         path: &path,
         ino: world.ino(),
         fresh: &fresh,
-        inode: &file(1 + u8::try_from(object.len() % 7).unwrap()),
+        inode,
         condition: &WriteCondition::None,
         overlap: Overlap::Allow,
         assumptions: &[],
         writes: &[],
     };
     world.warm(&publish).0.expect("a PUT");
+}
+
+/// A file with so many bytes in its record.
+fn long(length: usize) -> Inode {
+    let mut inode = file(1);
+    if let Body::File(file) = &mut inode.body {
+        file.size = length as u64;
+        file.content = Content::Inline(vec![7; length].into());
+    }
+    inode
+}
+
+fn size(entry: &ListEntry) -> u64 {
+    match entry {
+        ListEntry::Object { inode, .. } => inode.file().map_or(0, |file| file.size),
+        ListEntry::Prefix(_) => panic!("no common prefix is expected"),
+    }
+}
+
+/// The key of the longest inode's record.
+fn large_inode(world: &World) -> Key {
+    let state = world.state();
+    let inodes = state.records.iter().filter(|(key, _)| key.space() == key::space::INODE);
+    inodes.max_by_key(|(_, value)| value.len()).expect("an inode").0.clone()
 }
 
 /// A volume with these objects, and the directories that somebody made, which are objects while
@@ -291,6 +324,38 @@ fn what_is_rolled_up_is_not_read() {
         assert_eq!((entries, truncated), (3, false));
         assert!(reads <= 3, "{reads} reads to skip what begins with a{}", char::from(delimiter[0]));
     }
+}
+
+/// What a page reads of an object does not depend on how long its record is.
+#[test]
+fn a_page_reads_the_heads_of_objects_alone() {
+    let world = World::new();
+    for (object, length) in [(&b"dir/small"[..], 1), (b"dir/large", 4_096)] {
+        put_inode(&world, object, &long(length));
+    }
+    let query = query(b"dir/", Some(b"/"), 10);
+    let start = ListStart { bucket: b"b", query: &query };
+    let mut run = Run::new(&start, world.env(), &world.memory);
+    let Next::Read(reads) = run.advance() else { panic!("a page is read") };
+    let found = block_on(world.store.read(&reads)).unwrap();
+    let cut = |entry: &store::Entry| matches!(entry.target, Target::Cut(_));
+    let cuts = found.iter().filter_map(|found| match found {
+        store::Found::Range(entries) => Some(entries.iter().map(cut).collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(cuts.collect::<Vec<_>>(), [[true, false]], "of the large one only the first bytes");
+    let before = world.memory.clone();
+    world.memory.learn(&reads, &found);
+    run.learn(reads, found);
+    let Next::Done(Ok(mut walk)) = run.advance() else { panic!("one read is enough") };
+    let Ok(WalkStep::Page(page)) = walk.advance() else { panic!("the page is there") };
+    let sizes: Vec<_> = page.entries.iter().map(size).collect();
+    assert_eq!(sizes, [4_096, 1]);
+    // What was remembered of the large one still is, and is a whole record.
+    let large = large_inode(&world);
+    assert_eq!(world.memory.record(&large), before.record(&large));
+    let record = world.memory.record(&large).flatten().expect("remembered since its PUT");
+    Inode::decode(&large, &record).expect("a whole record");
 }
 
 #[test]

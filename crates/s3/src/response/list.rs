@@ -3,7 +3,13 @@
 use time::OffsetDateTime;
 
 use super::{Keys, Owner};
+use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
+
+/// How long a page of so many entries is, about; keys are rarely long.
+fn page_bytes(entries: usize) -> usize {
+    1_024 + 384 * entries
+}
 
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +23,7 @@ pub struct ObjectEntry {
     /// Its size in bytes.
     pub size: u64,
     /// Its checksum's algorithm and type, where known.
-    pub checksum: Option<super::Checksum>,
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     /// Its owner, where asked for.
     pub owner: Option<Owner>,
 }
@@ -28,9 +34,9 @@ impl ObjectEntry {
             keys.text(out, "Key", &self.key);
             out.time("LastModified", self.last_modified);
             super::etag(out, &self.etag);
-            if let Some(checksum) = &self.checksum {
-                out.text("ChecksumAlgorithm", checksum.algorithm.as_str());
-                out.optional("ChecksumType", checksum.kind.map(super::ChecksumType::as_str));
+            if let Some((algorithm, kind)) = self.checksum {
+                out.text("ChecksumAlgorithm", algorithm.as_str());
+                out.text("ChecksumType", kind.as_str());
             }
             out.number("Size", self.size);
             if let Some(owner) = &self.owner {
@@ -70,7 +76,7 @@ impl ListObjectsOutput {
     /// The document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
-        let mut out = Writer::document();
+        let mut out = Writer::sized(page_bytes(self.contents.len() + self.common_prefixes.len()));
         out.root("ListBucketResult", |out| {
             out.text("Name", &self.name);
             keys.text(out, "Prefix", &self.prefix);
@@ -116,7 +122,7 @@ impl ListObjectsV2Output {
     /// The document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
-        let mut out = Writer::document();
+        let mut out = Writer::sized(page_bytes(self.contents.len() + self.common_prefixes.len()));
         out.root("ListBucketResult", |out| {
             out.text("Name", &self.name);
             keys.text(out, "Prefix", &self.prefix);
@@ -185,7 +191,7 @@ impl ListObjectVersionsOutput {
     /// The document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
-        let mut out = Writer::document();
+        let mut out = Writer::sized(page_bytes(self.versions.len() + self.common_prefixes.len()));
         out.root("ListVersionsResult", |out| {
             out.text("Name", &self.name);
             keys.text(out, "Prefix", &self.prefix);

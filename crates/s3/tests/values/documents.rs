@@ -70,7 +70,7 @@ fn object(key: &str) -> ObjectEntry {
         last_modified: TIME,
         etag: ETAG.to_owned(),
         size: 12,
-        checksum: Some(checksum()),
+        checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumType::FullObject)),
         owner: None,
     }
 }

@@ -11,8 +11,8 @@ use namespace::{
     WriteCondition, lay_out, pages_of,
 };
 use record::{
-    Attributes, Body, Content, File, Ino, Inode, MapPage, ObjectHeaders, PART_SUMS_PAGE, PartSums,
-    Slice, Sum, Tag, Timestamp, key,
+    Attributes, Body, Content, File, Ino, Inode, InodeHead, MapPage, ObjectHeaders, PART_SUMS_PAGE,
+    PartSums, Slice, Sum, Tag, Timestamp, key,
 };
 use store::{Key, Read, Value};
 
@@ -81,6 +81,12 @@ fn directory_object() -> File {
 /// The file that an inode is to S3; an empty one for an empty directory.
 pub fn file_of(inode: &Inode) -> File {
     inode.file().cloned().unwrap_or_else(directory_object)
+}
+
+/// The size and the entity tag that an inode has to S3, by its head; those of an empty file for an
+/// empty directory.
+pub fn size_and_tag(inode: &InodeHead) -> (u64, Tag) {
+    inode.file().map_or((0, Tag::Md5(MD5_OF_NOTHING)), |file| (file.size, file.tag))
 }
 
 /// What is kept with a new object.

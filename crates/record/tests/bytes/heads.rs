@@ -1,0 +1,132 @@
+//! Heads of inodes: read and verified from the first bytes of a record alone.
+
+use record::{
+    Attributes, Body, Content, DecodeError, File, HeadBody, Ino, Inode, InodeHead, ObjectHeaders,
+    Sum, SumAlgorithm, SumKind, Tag, Timestamp, key,
+};
+use store::Value;
+
+use crate::samples::{self, Sample};
+
+fn inodes() -> Vec<Sample> {
+    let inodes = samples::all().into_iter().filter(|sample| sample.name.starts_with("inode-"));
+    inodes.collect()
+}
+
+/// Where the head ends that a record begins with: behind its format, length, fields and checksum.
+fn head_bytes(value: &Value) -> usize {
+    assert!(value[1] < 0x80, "a length of one byte");
+    2 + usize::from(value[1]) + 4
+}
+
+/// What a head must say of an inode.
+#[track_caller]
+fn says(head: &InodeHead, inode: &Inode) {
+    assert_eq!(head.attributes, inode.attributes);
+    match (&head.body, &inode.body) {
+        (HeadBody::Directory { parent }, Body::Directory { parent: expected }) => {
+            assert_eq!(parent, expected);
+        }
+        (HeadBody::Symlink, Body::Symlink { .. }) => assert!(head.file().is_none()),
+        (HeadBody::File(head), Body::File(file)) => {
+            assert_eq!((head.size, head.links), (file.size, file.links));
+            assert_eq!((head.data_version, &head.tag), (file.data_version, &file.tag));
+            let sums: Vec<_> = file.sums.iter().map(|sum| (sum.algorithm, sum.kind)).collect();
+            assert_eq!(head.sums, sums[..sums.len().min(10)]);
+        }
+        (head, body) => panic!("{head:?} is the head of {body:?}"),
+    }
+}
+
+#[test]
+fn a_head_is_read_from_any_beginning_that_holds_it() {
+    let samples = inodes();
+    assert_eq!(samples.len(), 5);
+    for Sample { name, key, value, .. } in samples {
+        let inode = Inode::decode(&key, &value).expect("a sample decodes");
+        let end = head_bytes(&value);
+        for length in end..=value.len() {
+            let head = InodeHead::decode(&key, &value[..length]);
+            says(&head.unwrap_or_else(|error| panic!("{name} cut {length}: {error}")), &inode);
+        }
+        for length in 0..end {
+            let found = InodeHead::decode(&key, &value[..length]);
+            assert_eq!(found, Err(DecodeError::Checksum), "{name} cut {length}");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_within_a_head_is_refused() {
+    for Sample { name, key, value, .. } in inodes() {
+        let end = head_bytes(&value);
+        for bit in 0..end * 8 {
+            let mut bytes = value.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            for length in [end, bytes.len()] {
+                let found = InodeHead::decode(&key, &bytes[..length]);
+                assert_eq!(found, Err(DecodeError::Checksum), "{name} bit {bit}");
+            }
+        }
+        let other = key::inode(Ino(9));
+        assert_eq!(InodeHead::decode(&other, &value), Err(DecodeError::Checksum), "{name}");
+    }
+}
+
+/// A record that is cut right behind its head has a checksum at its end, but not a record's.
+#[test]
+fn a_head_alone_is_no_record() {
+    for Sample { name, key, value, .. } in inodes() {
+        let head = value.slice(..head_bytes(&value));
+        assert_eq!(Inode::decode(&key, &head), Err(DecodeError::Checksum), "{name}");
+    }
+}
+
+/// The largest numbers, and more checksums than a file has.
+fn largest(sums: usize) -> Inode {
+    let sum = |at: usize| Sum {
+        algorithm: if at.is_multiple_of(2) {
+            SumAlgorithm::Sha256
+        } else {
+            SumAlgorithm::Crc64Nvme
+        },
+        kind: SumKind::Composite,
+        bytes: vec![1; if at.is_multiple_of(2) { 32 } else { 8 }],
+    };
+    let text = "x".repeat(2_000);
+    Inode {
+        attributes: Attributes {
+            mode: u32::MAX,
+            uid: u32::MAX,
+            gid: u32::MAX,
+            // As far from each other as from 0: both are written at their longest.
+            changed: Timestamp(i64::MIN),
+            modified: Timestamp(0),
+        },
+        body: Body::File(Box::new(File {
+            size: u64::MAX,
+            data_version: u64::MAX,
+            links: u32::MAX,
+            tag: Tag::Opaque([0xff; 16], u32::MAX),
+            sums: (0..sums).map(sum).collect(),
+            object: ObjectHeaders { user: vec![(text.clone(), text)], ..ObjectHeaders::default() },
+            parts: Vec::new(),
+            content: Content::Inline(vec![7; 4_096].into()),
+        })),
+    }
+}
+
+#[test]
+fn the_longest_head_fits_its_bound() {
+    let at = key::inode(Ino(u64::MAX));
+    for sums in [0, 1, 10, 11, 40] {
+        let inode = largest(sums);
+        let value = inode.encode(&at);
+        assert_eq!(Inode::decode(&at, &value).as_ref(), Ok(&inode), "{sums} checksums");
+        let first = value.slice(..usize::try_from(InodeHead::BYTES_MAX).unwrap());
+        says(&InodeHead::decode(&at, &first).expect("a head"), &inode);
+        assert!(value.len() > 4_096 && head_bytes(&value) <= first.len());
+    }
+    let follow = key::dentry_to_head();
+    assert_eq!(follow.most, Some(InodeHead::BYTES_MAX));
+}
