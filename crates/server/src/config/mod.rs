@@ -181,7 +181,7 @@ impl Serving {
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             block_bytes: serving.block_bytes.unwrap_or(Size::mebibytes(4)),
             memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
-            cache_memory: serving.cache_memory.unwrap_or(Size::mebibytes(64)),
+            cache_memory: serving.cache_memory.unwrap_or(Size::mebibytes(128)),
             cache_dir: serving.cache_dir.filter(present),
             cache_disk: serving.cache_disk.unwrap_or(Size::mebibytes(0)),
             connections_max: serving.connections_max.unwrap_or(4096),

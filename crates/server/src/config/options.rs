@@ -121,7 +121,7 @@ options! {
         /// The most that bodies in flight may hold in memory [default: 128MiB]
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
-        /// Memory for blocks that were read; 0 for none [default: 64MiB]
+        /// Memory for blocks that were read; 0 for none [default: 128MiB]
         #[arg(value_name = "SIZE")]
         cache_memory: Size = "ASHLAR_CACHE_MEMORY",
         /// The folder for blocks that left that memory; for this gateway alone

@@ -93,8 +93,11 @@ impl Collector for Behind {
             ("bytes_reaped", seen.bytes_reaped),
             ("blocks_swept", seen.blocks_swept),
             ("blocks_abandoned", seen.blocks_abandoned),
+            ("packs_rewritten", seen.packs_rewritten),
+            ("packs_left", seen.packs_left),
+            ("bytes_repacked", seen.bytes_repacked),
         ];
-        let what = "What was deleted behind the scenes";
+        let what = "What was deleted or moved behind the scenes";
         family(&mut encoder, "ashlar_volume_reclaimed", what, "what", &reclaimed)?;
         let panics = [("task", seen.panics)];
         family(&mut encoder, "ashlar_volume_panics", "Tasks that panicked", "what", &panics)?;

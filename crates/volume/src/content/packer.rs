@@ -7,7 +7,7 @@
 //! **How long a body waits.** At most [`Packing::packs_in_flight`] packs are under way. While they
 //! are, what arrives gathers; when one has landed, what has gathered leaves. Before that a body
 //! waits only for company that was there a moment ago, and for it no longer than
-//! [`Packing::window`]: with one client there is none.
+//! [`Packing::window`] and about as long as its own put would take: with one client there is none.
 //!
 //! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
 //! shared by all of them: it deletes the block only if no plan that any of them sent may have been
@@ -38,8 +38,10 @@ pub struct Packing {
     pub body_bytes_max: u32,
     /// A pack leaves when it has as many bytes.
     pub pack_bytes: u32,
-    /// How long a body waits for company at most.
+    /// How long a body without bytes would wait for company at most.
     pub window: Duration,
+    /// How much longer a body waits for each MiB that it has, which takes long to arrive, too.
+    pub window_per_mib: Duration,
     /// Packs under way at the same time.
     pub packs_in_flight: usize,
 }
@@ -50,6 +52,7 @@ impl Default for Packing {
             body_bytes_max: 1 << 20,
             pack_bytes: 8 << 20,
             window: Duration::from_millis(2),
+            window_per_mib: Duration::from_millis(12),
             packs_in_flight: 2,
         }
     }
@@ -175,7 +178,7 @@ pub(super) async fn pack(
         let window = queue.window;
         send_due(staging, &mut queue);
         if first && queue.window == window {
-            open_window(staging, window);
+            open_window(staging, window, length);
         }
     }
     answer.await.unwrap_or_else(|_| {
@@ -193,8 +196,10 @@ fn send_due(staging: &Arc<Staging>, queue: &mut Queue) {
 }
 
 /// When the window has passed, those who wait have waited long enough.
-fn open_window(staging: &Arc<Staging>, window: u64) {
-    let (staging, wait) = (Arc::clone(staging), staging.packer.packing.window);
+fn open_window(staging: &Arc<Staging>, window: u64, length: u32) {
+    let Packing { window: wait, window_per_mib, .. } = staging.packer.packing;
+    let wait = wait + window_per_mib.saturating_mul(length) / (1 << 20);
+    let staging = Arc::clone(staging);
     let tasks = staging.tasks.clone();
     drop(tasks.spawn("pack window", async move {
         tokio::time::sleep(wait).await;
