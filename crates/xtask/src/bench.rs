@@ -32,9 +32,9 @@ use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
 use crate::tools::Tools;
 use crate::workspace::{Workspace, is_executable};
 
+pub(crate) use counters::admin;
 use figure::Figure;
 use metadata::Metadata;
-pub(crate) use counters::admin;
 pub(crate) use meter::peak_memory;
 
 /// The bucket that each side is asked to write to, and the database that a server keeps it in.
@@ -186,7 +186,8 @@ fn one_engine(
     let minio = Server::minio(&programs.minio, folder, None, stop)?;
     minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
     let blocks = Blocks::Bucket(&minio.endpoint, BUCKET);
-    let gateway = Server::gateway(&programs.gateway, folder, &metadata.place, blocks, None, &[], stop)?;
+    let gateway =
+        Server::gateway(&programs.gateway, folder, &metadata.place, blocks, None, &[], stop)?;
     stop.sleep(SETTLE)?;
     let idle_mib = meter::memory(gateway.child.pid())?;
     let runners = [runner(&minio)?, runner(&gateway)?];
