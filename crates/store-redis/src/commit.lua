@@ -15,21 +15,31 @@ local snapshots
 
 local function save(kind, space, field, was)
   for _, id in ipairs(snapshots) do
-    call('HSETNX', P .. 'c' .. id .. kind .. char(space), field, was and ('+' .. was) or '-')
+    call('HSETNX', P .. 'c' .. id .. kind .. char(space), field, was)
   end
+end
+
+-- What a snapshot keeps of a record. This may not fail: earlier changes may have been written.
+local function old_record(space, field)
+  local was = call('HGET', P .. 'r' .. space, field)
+  if was and #was == HEAD then
+    local rest = call('GET', rest_name(space, field))
+    return rest and ('+' .. was .. rest) or LOST
+  end
+  return was and ('+' .. was) or '-'
 end
 
 local function save_all()
   for _, index in ipairs(list) do
     local was = before[index]
-    if was == nil or was == true then
-      was = call('HGET', P .. 'r' .. char(spaces[index]), A[index])
+    if was == nil or was == true then was = old_record(char(spaces[index]), A[index])
+    else was = was and ('+' .. was) or '-'
     end
     save('r', spaces[index], A[index], was)
   end
   for _, index in ipairs(number_list) do
     local was = number_before[index]
-    save('t', spaces[index], A[index], was ~= 0 and decimal(was))
+    save('t', spaces[index], A[index], was ~= 0 and ('+' .. decimal(was)) or '-')
   end
 end
 
@@ -39,13 +49,21 @@ local function is_ordered(space)
   return space >= FIRST_ORDERED and space <= LAST_ORDERED
 end
 
-local CHUNK = 1000
-
+-- Answers the sum of what the commands answered.
 local function in_chunks(command, arguments_of)
+  local sum = 0
   for name, arguments in pairs(arguments_of) do
     for from = 1, #arguments, CHUNK do
-      call(command, name, unpack(arguments, from, math.min(from + CHUNK - 1, #arguments)))
+      local to = math.min(from + CHUNK - 1, #arguments)
+      sum = sum + call(command, name, unpack(arguments, from, to))
     end
+  end
+  return sum
+end
+
+local function in_chunks_without_name(command, arguments)
+  for from = 1, #arguments, CHUNK do
+    call(command, unpack(arguments, from, math.min(from + CHUNK - 1, #arguments)))
   end
 end
 
@@ -63,12 +81,24 @@ local function write()
   snapshots = snapshots or open_snapshots()
   if #snapshots > 0 then save_all() end
   local puts, places, deletes, removals = {}, {}, {}, {}
+  -- Rests to write, and rests that go. Of what a short record is put over, little may be known: then
+  -- a rest may be left behind if there was anything at all, of which the server counts the contrary.
+  local rests, stale, unsure, news_most = {}, {}, {}, 0
   local last, last_puts
   for _, index in ipairs(list) do
     local value, was, space, field = now[index], before[index], spaces[index], A[index]
     if value then
       if space ~= last then
         last, last_puts = space, into(puts, P .. 'r' .. char(space))
+      end
+      if not was then news_most = news_most + 1 end
+      if is_long(value) then
+        rests[#rests + 1] = rest_name(char(space), field)
+        rests[#rests + 1] = sub(value, HEAD + 1)
+        value = sub(value, 1, HEAD)
+      elseif was == nil then unsure[#unsure + 1] = index
+      elseif was == true or was and is_long(was) then
+        stale[#stale + 1] = rest_name(char(space), field)
       end
       local at = #last_puts
       last_puts[at + 1] = field
@@ -81,25 +111,35 @@ local function write()
     elseif was ~= false then
       local gone = into(deletes, P .. 'r' .. char(space))
       gone[#gone + 1] = field
+      if not was or was == true or is_long(was) then
+        stale[#stale + 1] = rest_name(char(space), field)
+      end
       if is_ordered(space) then
         local order = into(removals, P .. 'z' .. char(space) .. sub(field, 1, 8))
         order[#order + 1] = sub(field, 9)
       end
     end
   end
-  local clears = {}
+  local sets, clears = {}, {}
   for _, index in ipairs(number_list) do
     local number, name = numbers[index], P .. 't' .. char(spaces[index])
     if number ~= 0 then
-      local sets = into(puts, name)
-      sets[#sets + 1] = A[index]
-      sets[#sets + 1] = decimal(number)
+      local some = into(sets, name)
+      some[#some + 1] = A[index]
+      some[#some + 1] = decimal(number)
     elseif number_before[index] ~= 0 then
       local gone = into(clears, name)
       gone[#gone + 1] = A[index]
     end
   end
-  in_chunks('HSET', puts)
+  if in_chunks('HSET', puts) < news_most then
+    for _, index in ipairs(unsure) do
+      stale[#stale + 1] = rest_name(char(spaces[index]), A[index])
+    end
+  end
+  in_chunks_without_name('MSET', rests)
+  in_chunks_without_name('UNLINK', stale)
+  in_chunks('HSET', sets)
   in_chunks('ZADD', places)
   in_chunks('HDEL', deletes)
   in_chunks('ZREM', removals)

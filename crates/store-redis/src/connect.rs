@@ -41,6 +41,7 @@ pub(crate) struct Scripts {
     pub(crate) commit: Arc<Script>,
     pub(crate) changes: Arc<Script>,
     pub(crate) snapshot: Arc<Script>,
+    pub(crate) walk: Arc<Script>,
 }
 
 macro_rules! script {
@@ -57,6 +58,7 @@ impl Scripts {
             commit: script!("commit.lua"),
             changes: script!("changes.lua"),
             snapshot: script!("snapshot.lua"),
+            walk: script!("walk.lua"),
         }
     }
 }

@@ -19,6 +19,9 @@ const DEFINITE: &[&str] = &[
     "READONLY",
 ];
 
+/// What our scripts answer before their first change when a record has lost a part.
+const DAMAGED: &str = "DAMAGED";
+
 /// What a call does, as far as its errors are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -32,6 +35,7 @@ pub(crate) enum Effect {
 pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
     match error.code() {
         Some(code) if DEFINITE.contains(&code) => StoreErrorKind::Unavailable,
+        Some(DAMAGED) => StoreErrorKind::Corrupt,
         Some("WRONGTYPE") if effect == Effect::None => StoreErrorKind::Corrupt,
         _ if effect == Effect::Commits => StoreErrorKind::Unknown,
         _ => StoreErrorKind::Unavailable,

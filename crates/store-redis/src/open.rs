@@ -10,7 +10,7 @@ use crate::feed::ID_BYTES;
 use crate::{error, reply};
 
 /// The layout that `prelude.lua` describes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The first release of Redis that has what the scripts need. Valkey tells one that it stands for.
 const OLDEST: u32 = 7;
@@ -159,6 +159,12 @@ async fn volume(links: &Arc<Links>, run_id: Option<&String>) -> Result<[u8; ID_B
         Ok(newer) if newer > FORMAT => {
             return Err(foreign(&format!(
                 "the volume has format {newer}, and this release knows no format after {FORMAT}"
+            )));
+        }
+        Ok(older) if older > 0 => {
+            return Err(foreign(&format!(
+                "the volume has format {older}, which this release no longer reads, only {FORMAT}: \
+                 dump it with the release that wrote it, and load the dump into a new one"
             )));
         }
         _ => return Err(foreign(&format!("the volume has the unknown format {found:?}"))),

@@ -1,11 +1,13 @@
 -- Before every script. KEYS[1] is what every key of the volume begins with: its hash tag and a colon.
 --   m            hash: the volume's format and id
 --   rS           hash: the records of space S; a field is partition and suffix
+--   lKEY         string: the rest of the long record under KEY, which begins with its space
 --   zSPPPPPPPP   sorted set, all scores 0: the suffixes of partition P of the ordered space S
 --   tS           hash: the tallies of space S that are not 0
 --   f            stream: the change feed
 --   s            sorted set: the open snapshots by id; a score is when one ends, in ms
---   cIDrS, cIDtS hash: what records and tallies were in snapshot ID; '+' and the bytes, or '-'
+--   cIDrS, cIDtS hash: what records and tallies were in snapshot ID; '+' and the bytes, '-' if nothing,
+--                LOST if a long record's rest was not to be found
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, char, sub, unpack = string.byte, string.char, string.sub, unpack
 
@@ -40,6 +42,60 @@ local function open_snapshots()
   return ids
 end
 
+-- Arguments of one command: Lua has a limit on how many it unpacks.
+local CHUNK = 1000
+
+-- A long record is kept in two: its first HEAD bytes in the hash, the rest in a string. Who wants its
+-- beginning alone then needs no more than the hash, and no command copies what nobody asked for. A
+-- field of just HEAD bytes is always such a beginning: a record that happens to have so many is kept
+-- as a long one, with nothing in its string.
+local HEAD, LONG = 252, 1024
+
+local function is_long(value)
+  return #value > LONG or #value == HEAD
+end
+
+local function rest_name(space, field)
+  return P .. 'l' .. space .. field
+end
+
+local LOST = '!'
+
+-- The server has lost the rest of a long record, or somebody has deleted it.
+local function damaged()
+  error({ err = 'DAMAGED a long record has lost its rest' })
+end
+
+-- Adds their rests to the beginnings of long records among `values`, which stand in a space's hash
+-- under the fields from `first` on. If `most` bytes of each are enough, no more need come.
+local function complete(values, space, fields, first, most)
+  if most and most <= HEAD then return values end
+  local names, places
+  for place = 1, #values do
+    local value = values[place]
+    if value and #value == HEAD then
+      names, places = names or {}, places or {}
+      names[#names + 1] = rest_name(space, fields[first + place - 1])
+      places[#names] = place
+    end
+  end
+  if not names then return values end
+  for from = 1, #names, CHUNK do
+    local to, rests = math.min(from + CHUNK - 1, #names), {}
+    if not most then rests = call('MGET', unpack(names, from, to)) end
+    for n = from, to do
+      local rest, place = rests[n - from + 1], places[n]
+      if most then
+        rest = call('GETRANGE', names[n], 0, most - HEAD - 1)
+        if rest == '' then rest = call('GET', names[n]) end
+      end
+      if not rest then damaged() end
+      values[place] = values[place] .. rest
+    end
+  end
+  return values
+end
+
 local RECORDS, PRESENCE, TALLIES = byte('r'), byte('p'), byte('t')
 
 -- Reads groups of fields that lie side by side in ARGV, of which `groups` has 6 bytes each: the
@@ -52,6 +108,7 @@ local function fetch(groups, found, spaces)
     if spaces then for index = from, to do spaces[index] = space end end
     if kind == RECORDS or kind == TALLIES then
       local values = call('HMGET', P .. char(kind) .. name, unpack(A, from, to))
+      if kind == RECORDS then complete(values, name, A, from) end
       for index = from, to do found[index] = values[index - from + 1] end
     elseif kind == PRESENCE then
       for index = from, to do found[index] = call('HEXISTS', P .. 'r' .. name, A[index]) == 1 end

@@ -9,24 +9,23 @@ local program = A[1]
 local found = {}
 fetch(A[2], found)
 
+-- The records under some fields of a space; of long ones the first `most` bytes, if that is told.
+local function values_of(space, fields, most)
+  local name, values = P .. 'r' .. space, {}
+  for from = 1, #fields, CHUNK do
+    local to = math.min(from + CHUNK - 1, #fields)
+    local page = complete(call('HMGET', name, unpack(fields, from, to)), space, fields, from, most)
+    if #fields <= CHUNK then return page end
+    for index, value in ipairs(page) do values[from + index - 1] = value end
+  end
+  return values
+end
+
 local function target(value, follow, offset, length, most)
   if not value or #value < offset + length then return false end
   local key = A[follow] .. sub(value, offset + 1, offset + length)
-  local found = call('HGET', P .. 'r' .. sub(key, 1, 1), sub(key, 2))
-  return found and most > 0 and sub(found, 1, most) or found
-end
-
-local CHUNK = 1000
-
-local function values_of(name, fields)
-  local values = {}
-  for from = 1, #fields, CHUNK do
-    local to = math.min(from + CHUNK - 1, #fields)
-    for index, value in ipairs(call('HMGET', name, unpack(fields, from, to))) do
-      values[from + index - 1] = value
-    end
-  end
-  return values
+  local found = values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
+  return found and most and sub(found, 1, most) or found
 end
 
 -- The targets of many values, which lie in one space unless the prefix leaves it open.
@@ -42,8 +41,8 @@ local function targets_of(values, follow, offset, length, most)
       places[#fields] = index
     end
   end
-  for at, value in ipairs(values_of(P .. 'r' .. sub(prefix, 1, 1), fields)) do
-    targets[places[at]] = value and most > 0 and sub(value, 1, most) or value
+  for at, value in ipairs(values_of(sub(prefix, 1, 1), fields, most)) do
+    targets[places[at]] = value and most and sub(value, 1, most) or value
   end
   return targets
 end
@@ -53,13 +52,14 @@ for at = 1, #program, 11 do
   local code, a1, a2, f1, f2, offset, length, m1, m2, m3, m4 = byte(program, at, at + 10)
   local index, follow, to = a1 * 256 + a2, f1 * 256 + f2, #answers
   local most = ((m1 * 256 + m2) * 256 + m3) * 256 + m4
+  if most == 0 then most = nil end
   if code == RANGE then
     local place = A[index]
     local suffixes = call('ZRANGE', P .. 'z' .. place, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT',
       0, A[index + 3])
     local partition, fields = sub(place, 2), {}
     for n, suffix in ipairs(suffixes) do fields[n] = partition .. suffix end
-    local values = values_of(P .. 'r' .. sub(place, 1, 1), fields)
+    local values = values_of(sub(place, 1, 1), fields)
     answers[to + 1], answers[to + 2] = suffixes, values
     answers[to + 3] = follow > 0 and targets_of(values, follow, offset, length, most) or {}
   else

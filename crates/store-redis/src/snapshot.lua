@@ -37,10 +37,14 @@ local answers, bytes_left = {}, tonumber(A[5])
 for from = 6, #A, PAGE do
   local to = math.min(from + PAGE - 1, #A)
   local values = call('HMGET', P .. A[4], unpack(A, from, to))
+  if byte(A[4]) == RECORDS then complete(values, sub(A[4], 2), A, from) end
   local saved = call('HMGET', P .. 'c' .. id .. A[4], unpack(A, from, to))
   for index, value in ipairs(values) do
     local was = saved[index]
-    if was then value = sub(was, 1, 1) == '+' and sub(was, 2) end
+    if was then
+      if was == LOST then damaged() end
+      value = sub(was, 1, 1) == '+' and sub(was, 2)
+    end
     answers[#answers + 1] = value
     bytes_left = bytes_left - (value and #value or 0)
   end

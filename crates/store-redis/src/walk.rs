@@ -67,10 +67,9 @@ async fn page(
         Some(Some((cursor, run))) => (cursor, Some(run)),
         Some(None) => return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk")),
     };
-    let mut command = redis::cmd("HSCAN");
-    command.arg([links.prefix.as_bytes(), &[kind, space.0]].concat()).arg(cursor);
-    command.arg("COUNT").arg(LIMITS.page(limit).min(FIELDS_MAX));
-    let mut call = Call::command(command, DOING);
+    let (place, most) = ([kind, space.0], LIMITS.page(limit).min(FIELDS_MAX).to_string());
+    let arguments = [&place[..], cursor.as_bytes(), most.as_bytes()];
+    let mut call = Call::script(links, &links.scripts.walk, arguments, DOING);
     if let Some(run) = run {
         call = call.in_run(run);
     }
@@ -89,10 +88,11 @@ fn take_apart(resume: &[u8]) -> Option<(String, String)> {
 fn fields(space: Space, answer: Value) -> Option<(Vec<(Key, Value)>, Option<String>)> {
     let mut answer = reply::list(answer)?.into_iter();
     let cursor = reply::text(answer.next()?)?;
-    let mut rest = reply::list(answer.next()?)?.into_iter();
-    let mut fields = Vec::with_capacity(rest.len() / 2);
-    while let Some(field) = rest.next() {
-        fields.push((key(space, &reply::bytes(field)??)?, rest.next()?));
+    let (fields, values) = (reply::list(answer.next()?)?, reply::list(answer.next()?)?);
+    if fields.len() != values.len() {
+        return None;
     }
-    Some((fields, (cursor != "0").then_some(cursor)))
+    let pair = |(field, value)| Some((key(space, &reply::bytes(field)??)?, value));
+    let pairs: Option<Vec<_>> = fields.into_iter().zip(values).map(pair).collect();
+    Some((pairs?, (cursor != "0").then_some(cursor)))
 }

@@ -132,14 +132,20 @@ async fn no_error_tells_a_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_format_or_something_else_is_not_opened() {
+async fn another_format_or_something_else_is_not_opened() {
     let Some(server) = server::own() else { return };
     let mut connection = server::connection(&server.url());
     let store = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
     store.close().await;
-    run(&mut connection, &["HSET", "{ashlar}:m", "format", "2"]);
-    let error = refused(&server.url(), relaxed(), &["format 2", "no format after 1"]).await;
-    assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+    for (format, parts) in [
+        ("3", ["format 3", "no format after 2"]),
+        ("1", ["format 1", "load the dump into a new one"]),
+        ("0", ["unknown format", "\"0\""]),
+    ] {
+        run(&mut connection, &["HSET", "{ashlar}:m", "format", format]);
+        let error = refused(&server.url(), relaxed(), &parts).await;
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt);
+    }
     run(&mut connection, &["HDEL", "{ashlar}:m", "format"]);
     let error = refused(&server.url(), relaxed(), &["no volume"]).await;
     assert_eq!(error.kind(), StoreErrorKind::Corrupt);

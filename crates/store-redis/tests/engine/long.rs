@@ -1,0 +1,399 @@
+//! Long records, of which a part stands in a string: whatever is put over whatever, read in whatever
+//! way, what is found is what was put, and no string is left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store::{
+    Follow, Found, Guard, Key, MemoryStore, MetaStore, Plan, Read, Space, StoreErrorKind, Target,
+    Value, Verdict, Write,
+};
+use store_redis::RedisStore;
+
+use crate::server::{self, Volume};
+use crate::{key, plan, point, record, write};
+
+/// Lengths around those at which something changes, and no record at all.
+const LENGTHS: [Option<usize>; 14] = [
+    None,
+    Some(0),
+    Some(1),
+    Some(251),
+    Some(252),
+    Some(253),
+    Some(503),
+    Some(504),
+    Some(1_023),
+    Some(1_024),
+    Some(1_025),
+    Some(1_276),
+    Some(4_096),
+    Some(1 << 20),
+];
+
+/// Whether a record of so many bytes has a string.
+fn is_long(length: usize) -> bool {
+    length > 1_024 || length == 252
+}
+
+/// Bytes that differ wherever they are cut, and by `salt`.
+fn filled(length: usize, salt: usize) -> Value {
+    (0..length).map(|at| u8::try_from((at * 7 + at / 256 + salt) % 251).expect("a byte")).collect()
+}
+
+fn write_of(key: Key, value: Option<&Value>) -> Write {
+    match value {
+        Some(value) => Write::Put(key, value.clone()),
+        None => Write::Delete(key),
+    }
+}
+
+/// Every pair of what was there and what comes, as keys by number with both.
+fn transitions() -> Vec<(u64, Option<Value>, Option<Value>)> {
+    let pairs = LENGTHS.iter().flat_map(|old| LENGTHS.iter().map(move |new| (*old, *new)));
+    // Not megabytes over megabytes: nothing is learnt from those.
+    let pairs = pairs.filter(|(old, new)| old.unwrap_or(0) + new.unwrap_or(0) < 2 << 20);
+    let values = |(old, new): (Option<usize>, Option<usize>)| {
+        (old.map(|length| filled(length, 1)), new.map(|length| filled(length, 2)))
+    };
+    (0..).zip(pairs.map(values)).map(|(number, (old, new))| (number, old, new)).collect()
+}
+
+/// What a commit may know of a record before it writes.
+fn guards_on(key: &Key, old: Option<&Value>) -> Vec<Vec<Guard>> {
+    match old {
+        None => vec![vec![], vec![Guard::Absent(key.clone())]],
+        Some(old) => vec![
+            vec![],
+            vec![Guard::Present(key.clone())],
+            vec![Guard::Equals(key.clone(), old.clone())],
+        ],
+    }
+}
+
+/// The keys of records that have strings, as the server knows them.
+fn strings(server: &str, volume: &Volume) -> BTreeSet<Vec<u8>> {
+    let mut keys = redis::cmd("KEYS");
+    keys.arg(format!("{}l*", volume.prefix()));
+    let keys: Vec<Vec<u8>> = keys.query(&mut server::connection(server)).expect("keys");
+    keys.into_iter().map(|key| key[volume.prefix().len() + 1..].to_vec()).collect()
+}
+
+#[track_caller]
+fn check_strings(server: &str, volume: &Volume, records: &BTreeMap<Key, Value>) {
+    let long = records.iter().filter(|(_, value)| is_long(value.len()));
+    let expected: BTreeSet<Vec<u8>> = long.map(|(key, _)| key.as_bytes().to_vec()).collect();
+    assert!(strings(server, volume) == expected, "strings are left behind or missing");
+}
+
+async fn walked(store: &dyn MetaStore, space: Space) -> BTreeMap<Key, Value> {
+    let (mut all, mut resume) = (BTreeMap::new(), None);
+    loop {
+        let page = store.walk(space, resume, 50).await.expect("a page");
+        all.extend(page.records);
+        resume = page.resume;
+        if resume.is_none() {
+            return all;
+        }
+    }
+}
+
+async fn everything(store: &dyn MetaStore) -> BTreeMap<Key, Value> {
+    let mut all = walked(store, Space(b'd')).await;
+    all.extend(walked(store, Space(b'I')).await);
+    all
+}
+
+async fn taken(store: &dyn MetaStore) -> BTreeMap<Key, Value> {
+    let mut snapshot = store.snapshot().await.expect("a snapshot");
+    rest(&mut *snapshot).await
+}
+
+async fn rest(snapshot: &mut dyn store::Snapshot) -> BTreeMap<Key, Value> {
+    let mut all = BTreeMap::new();
+    loop {
+        let page = snapshot.records(100).await.expect("a page");
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
+}
+
+/// Every transition, with all that a commit may know before, in both kinds of space. A snapshot that
+/// was taken between has the old ones, whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_put_over_whatever_is_found_and_leaves_nothing() {
+    let Some(server) = server::given() else { return };
+    for knowledge in 0..3 {
+        let volume = Volume::new(&server);
+        let store = volume.open().await;
+        let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+        let places = |number| [point(number), key(number % 5, &number.to_string())];
+        for (number, old, new) in transitions() {
+            for place in places(number) {
+                if let Some(old) = &old {
+                    write(&store, [Write::Put(place.clone(), old.clone())]).await;
+                    before.insert(place.clone(), old.clone());
+                }
+                after.extend(new.clone().map(|new| (place, new)));
+            }
+        }
+        assert!(everything(&store).await == before);
+        check_strings(&server, &volume, &before);
+        let mut snapshot = store.snapshot().await.expect("a snapshot");
+        for (number, old, new) in transitions() {
+            let mut plans = Vec::new();
+            for place in places(number) {
+                let mut guards = guards_on(&place, old.as_ref());
+                let guards = guards.swap_remove(knowledge.min(guards.len() - 1));
+                plans.push(plan(guards, [write_of(place, new.as_ref())]));
+            }
+            let verdicts = store.commit(&plans).await.expect("decided");
+            assert_eq!(verdicts, [Verdict::Committed, Verdict::Committed]);
+        }
+        assert!(everything(&store).await == after);
+        check_strings(&server, &volume, &after);
+        for (place, value) in &after {
+            assert!(record(&store, place.clone()).await.as_ref() == Some(value));
+        }
+        assert!(rest(&mut *snapshot).await == before, "the snapshot changed");
+        assert!(taken(&store).await == after);
+        drop(snapshot);
+        store.close().await;
+    }
+}
+
+/// Records and ranges lead to long records, however many of their bytes are wanted.
+#[tokio::test(flavor = "multi_thread")]
+async fn follows_bring_as_much_of_a_long_record_as_is_enough() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = volume.open().await;
+    let lengths: Vec<usize> = LENGTHS.into_iter().flatten().collect();
+    for (number, length) in (0_u64..).zip(&lengths) {
+        let pointer = Value::copy_from_slice(&number.to_be_bytes());
+        write(&store, [Write::Put(key(1, &format!("{number:02}")), pointer)]).await;
+        write(&store, [Write::Put(point(number), filled(*length, 3))]).await;
+    }
+    let bounds = [0, 1, 128, 250, 251, 252, 253, 503, 1_023, 1_024, 1_025, 4_096, 1 << 20];
+    for most in [None].into_iter().chain(bounds.map(Some)) {
+        let follow = Some(Follow { prefix: b"I"[..].into(), offset: 0, length: 8, most });
+        let range =
+            Read::Range { start: key(1, ""), end: key(2, ""), limit: 100, follow: follow.clone() };
+        let each = (0..lengths.len()).map(|number| Read::Record {
+            key: key(1, &format!("{number:02}")),
+            follow: follow.clone(),
+        });
+        let reads: Vec<Read> = [range].into_iter().chain(each).collect();
+        let mut found = store.read(&reads).await.expect("answers");
+        let singles = found.split_off(1);
+        let Some(Found::Range(entries)) = found.pop() else { panic!("a range was asked for") };
+        let singles = singles.into_iter().map(|single| match single {
+            Found::Record(Some(entry)) => entry,
+            other => panic!("{other:?}"),
+        });
+        for entries in [entries, singles.collect()] {
+            assert_eq!(entries.len(), lengths.len());
+            for (entry, length) in entries.iter().zip(&lengths) {
+                let whole = filled(*length, 3);
+                let enough = most.map_or(*length, |most| usize::try_from(most).expect("few"));
+                let right = match &entry.target {
+                    Target::Whole(value) => *length <= enough && *value == whole,
+                    Target::Cut(beginning) => {
+                        *length > enough && beginning.as_bytes() == &whole[..enough]
+                    }
+                    Target::Absent => false,
+                };
+                assert!(right, "{most:?} of {length}");
+            }
+        }
+    }
+}
+
+/// A guard compares all bytes, and who is refused is shown all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn guards_see_all_of_a_long_record() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = volume.open().await;
+    for length in LENGTHS.into_iter().flatten().filter(|length| *length > 0) {
+        let whole = filled(length, 4);
+        write(&store, [Write::Put(point(1), whole.clone())]).await;
+        let last_differs: Value = [&whole[..length - 1], &[whole[length - 1] ^ 1]].concat().into();
+        for other in [last_differs, whole.slice(..length - 1), filled(252, 5), filled(253, 5)] {
+            let guard = Guard::Equals(point(1), other);
+            let verdicts = store.commit(&[plan([guard], [])]).await.expect("decided");
+            let refused = Verdict::Refused { guard: 0, found: Some(whole.clone()) };
+            assert!(verdicts == [refused], "of {length} bytes");
+        }
+        let absent = plan([Guard::Absent(point(1))], []);
+        let same = plan([Guard::Equals(point(1), whole.clone())], []);
+        let verdicts = store.commit(&[absent, same]).await.expect("decided");
+        assert!(
+            verdicts == [Verdict::Refused { guard: 0, found: Some(whole) }, Verdict::Committed],
+            "of {length} bytes"
+        );
+    }
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, many: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % many
+    }
+
+    fn pick<T: Copy>(&mut self, some: &[T]) -> T {
+        some[usize::try_from(self.below(some.len() as u64)).expect("few")]
+    }
+
+    fn key(&mut self) -> Key {
+        if self.below(2) == 0 {
+            point(self.below(6))
+        } else {
+            key(self.below(2), self.pick(&["a", "b", "c"]))
+        }
+    }
+
+    fn value(&mut self) -> Value {
+        let length = self.pick(&[0, 8, 251, 252, 253, 1_024, 1_025, 3_000]);
+        filled(length, self.pick(&[0, 1, 2]))
+    }
+
+    /// A plan whose guards often hold: what they compare with is what `model` has.
+    async fn plan(&mut self, model: &dyn MetaStore) -> Plan {
+        let mut guards = Vec::new();
+        for _ in 0..self.below(3) {
+            let key = self.key();
+            guards.push(match (self.below(5), record(model, key.clone()).await) {
+                (0, _) => Guard::Empty(crate::key(0, ""), crate::key(1, "")),
+                (1, _) => Guard::Absent(key),
+                (2, _) => Guard::Present(key),
+                (_, Some(value)) => Guard::Equals(key, value),
+                (_, None) => Guard::Absent(key),
+            });
+        }
+        let mut writes = BTreeMap::new();
+        for _ in 0..=self.below(3) {
+            let key = self.key();
+            let value = (self.below(3) > 0).then(|| self.value());
+            writes.insert(key.clone(), write_of(key, value.as_ref()));
+        }
+        plan(guards, writes.into_values().collect::<Vec<_>>())
+    }
+}
+
+/// Batches of several plans on few keys, beside the store that keeps everything in memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_of_short_and_long_records_end_as_they_do_in_memory() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let (store, model) = (volume.open().await, MemoryStore::new());
+    let mut dice = Dice(7);
+    let (mut committed, mut refused) = (0, 0);
+    let mut snapshot: Option<(Box<dyn store::Snapshot>, BTreeMap<Key, Value>)> = None;
+    for round in 0..600 {
+        let mut plans = Vec::new();
+        for _ in 0..=dice.below(5) {
+            plans.push(dice.plan(&model).await);
+        }
+        let verdicts = store.commit(&plans).await.expect("decided");
+        assert!(verdicts == model.commit(&plans).await.expect("decided"), "round {round}");
+        let good = verdicts.iter().filter(|verdict| **verdict == Verdict::Committed).count();
+        committed += good;
+        refused += verdicts.len() - good;
+        let now = everything(&model).await;
+        assert!(everything(&store).await == now, "round {round}");
+        check_strings(&server, &volume, &now);
+        if round % 7 == 6 {
+            if let Some((mut snapshot, then)) = snapshot.take() {
+                assert!(rest(&mut *snapshot).await == then, "round {round}");
+            }
+            snapshot = Some((store.snapshot().await.expect("a snapshot"), now));
+        }
+    }
+    assert!(committed > 200 && refused > 200, "{committed} committed, {refused} refused");
+    drop(snapshot);
+    store.close().await;
+}
+
+/// What a snapshot tells is enough to make the same volume elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_copied_through_a_snapshot() {
+    let Some(server) = server::given() else { return };
+    let (volume, copy) = (Volume::new(&server), Volume::new(&server));
+    let (store, other) = (volume.open().await, copy.open().await);
+    let mut all = BTreeMap::new();
+    for (number, length) in (0..300).zip(LENGTHS.into_iter().flatten().take(12).cycle()) {
+        let length = length + usize::try_from(number / 100).expect("few");
+        for place in [point(number), key(number % 3, &number.to_string())] {
+            all.insert(place.clone(), filled(length, 6));
+            write(&store, [Write::Put(place, filled(length, 6))]).await;
+        }
+    }
+    let told = taken(&store).await;
+    assert!(told == all);
+    for (place, value) in told {
+        write(&other, [Write::Put(place, value)]).await;
+    }
+    assert!(everything(&other).await == all);
+    check_strings(&server, &copy, &all);
+}
+
+fn delete_string(server: &str, volume: &Volume, key: &Key) {
+    let name = [format!("{}l", volume.prefix()).as_bytes(), key.as_bytes()].concat();
+    let deleted: u64 =
+        redis::cmd("DEL").arg(name).query(&mut server::connection(server)).expect("an answer");
+    assert_eq!(deleted, 1, "there was no string");
+}
+
+async fn check_damaged(store: &RedisStore, read: Read) {
+    let error = store.read(&[read]).await.expect_err("it is damaged");
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+    let cause = std::error::Error::source(&error).expect("the server has said why");
+    assert!(cause.to_string().contains("lost its rest"), "{cause}");
+}
+
+/// A record whose string somebody deleted is damage, and neither absent nor shorter.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_without_its_rest_is_damaged_and_not_absent() {
+    let Some(server) = server::given() else { return };
+    for length in [252, 1_025, 5_000] {
+        let volume = Volume::new(&server);
+        let store = volume.open().await;
+        let pointer = Value::copy_from_slice(&1_u64.to_be_bytes());
+        let both = [
+            Write::Put(point(1), filled(length, 7)),
+            Write::Put(key(1, "a"), pointer),
+            Write::Put(point(2), filled(8, 7)),
+        ];
+        write(&store, both).await;
+        let mut snapshot = store.snapshot().await.expect("a snapshot");
+        delete_string(&server, &volume, &point(1));
+        check_damaged(&store, Read::Record { key: point(1), follow: None }).await;
+        for most in [None, Some(252), Some(2_000)] {
+            let follow = Some(Follow { prefix: b"I"[..].into(), offset: 0, length: 8, most });
+            let by_key = Read::Record { key: key(1, "a"), follow: follow.clone() };
+            check_damaged(&store, by_key).await;
+            let range = Read::Range { start: key(1, ""), end: key(2, ""), limit: 1, follow };
+            check_damaged(&store, range).await;
+        }
+        let error = store.walk(Space(b'I'), None, 10).await.expect_err("it is damaged");
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        let guard = Guard::Equals(point(1), filled(length, 7));
+        let change = plan([guard], [Write::Put(point(2), filled(9, 7))]);
+        let error = store.commit(&[change]).await.expect_err("it is damaged");
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        assert_eq!(record(&store, point(2)).await, Some(filled(8, 7)), "something was written");
+        // Who asks for nothing of it may write over it; the snapshot does not make up what it was.
+        write(&store, [Write::Put(point(1), filled(9, 7))]).await;
+        assert_eq!(record(&store, point(1)).await, Some(filled(9, 7)));
+        let error = snapshot.records(10).await.expect_err("it is damaged");
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+        drop(snapshot);
+        store.close().await;
+    }
+}
