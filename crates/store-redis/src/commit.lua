@@ -33,6 +33,7 @@ local function save_all()
   for _, index in ipairs(list) do
     local was = before[index]
     if was == nil or was == true then was = old_record(char(spaces[index]), A[index])
+    elseif type(was) == 'table' then was = '+' .. was[1] .. was[2]
     else was = was and ('+' .. was) or '-'
     end
     save('r', spaces[index], A[index], was)
@@ -92,12 +93,12 @@ local function write()
         last, last_puts = space, into(puts, P .. 'r' .. char(space))
       end
       if not was then news_most = news_most + 1 end
-      if is_long(value) then
+      if type(value) == 'table' then
         rests[#rests + 1] = rest_name(char(space), field)
-        rests[#rests + 1] = sub(value, HEAD + 1)
-        value = sub(value, 1, HEAD)
+        rests[#rests + 1] = value[2]
+        value = value[1]
       elseif was == nil then unsure[#unsure + 1] = index
-      elseif was == true or was and is_long(was) then
+      elseif was == true or type(was) == 'table' then
         stale[#stale + 1] = rest_name(char(space), field)
       end
       local at = #last_puts
@@ -111,7 +112,7 @@ local function write()
     elseif was ~= false then
       local gone = into(deletes, P .. 'r' .. char(space))
       gone[#gone + 1] = field
-      if not was or was == true or is_long(was) then
+      if type(was) ~= 'string' then
         stale[#stale + 1] = rest_name(char(space), field)
       end
       if is_ordered(space) then
@@ -171,6 +172,17 @@ local function count(code, index, by)
   numbers[index] = math.max(-FAR, math.min(FAR, was))
 end
 
+-- The record that stands among the arguments from `index` on.
+local function told(index)
+  local value = A[index]
+  if #value == HEAD then return { value, A[index + 1] } end
+  return value
+end
+
+local function is_same(long, index)
+  return type(long) == 'table' and long[1] == A[index] and long[2] == A[index + 1]
+end
+
 local refusals, pieces = {}, {}
 local plan, at, length = 0, 1, #program
 while at <= length do
@@ -184,7 +196,9 @@ while at <= length do
     local code, a1, a2, b1, b2 = byte(program, at, at + 4)
     local index = a1 * 256 + a2
     local met = now[index]
-    if code == EQUALS then refused = met ~= A[b1 * 256 + b2]
+    if code == EQUALS then
+      local other = b1 * 256 + b2
+      refused = met ~= A[other] and not is_same(met, other)
     elseif code == ABSENT then refused = met ~= false
     elseif code == PRESENT then refused, met = not met, false
     else refused, met = not is_empty(index), false
@@ -206,7 +220,7 @@ while at <= length do
           before[index] = now[index]
           list[#list + 1] = index
         end
-        if code == PUT then now[index] = A[other] else now[index] = false end
+        if code == PUT then now[index] = told(other) else now[index] = false end
       elseif code == TELL then pieces[#pieces + 1] = A[index]
       else count(code, index, tonumber(A[other]))
       end

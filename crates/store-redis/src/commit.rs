@@ -57,8 +57,7 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
             match guard {
                 Guard::Equals(key, value) => {
                     let key = program.record(key);
-                    let value =
-                        *expected.entry(value).or_insert_with(|| program.argument(&value[..]));
+                    let value = *expected.entry(value).or_insert_with(|| program.value(value));
                     program.step(code::EQUALS, key, value);
                 }
                 Guard::Absent(key) => program.step(code::ABSENT, program.record(key), 0),
@@ -83,7 +82,7 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
 fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
     let (code, tally, number) = match write {
         Write::Put(key, value) => {
-            let value = program.argument(&value[..]);
+            let value = program.value(value);
             return program.step(code::PUT, program.record(key), value);
         }
         Write::Delete(key) => return program.step(code::DELETE, program.record(key), 0),
@@ -135,7 +134,7 @@ fn verdicts(plans: &[Plan], answer: Answer) -> Result<Vec<Verdict>, StoreError> 
         let (Some(plan), Some(guard)) = (reply::index(&plan), reply::index(&guard)) else {
             return Err(garbled());
         };
-        let found: Option<Value> = reply::bytes(met).ok_or_else(garbled)?;
+        let found: Option<Value> = reply::record(met).ok_or_else(garbled)?;
         *verdicts.get_mut(plan).ok_or_else(garbled)? = Verdict::Refused { guard, found };
     }
     Ok(verdicts)

@@ -45,15 +45,11 @@ end
 -- Arguments of one command: Lua has a limit on how many it unpacks.
 local CHUNK = 1000
 
--- A long record is kept in two: its first HEAD bytes in the hash, the rest in a string. Who wants its
--- beginning alone then needs no more than the hash, and no command copies what nobody asked for. A
--- field of just HEAD bytes is always such a beginning: a record that happens to have so many is kept
--- as a long one, with nothing in its string.
-local HEAD, LONG = 252, 1024
-
-local function is_long(value)
-  return #value > LONG or #value == HEAD
-end
+-- A long record is two strings, here and wherever it travels: its first HEAD bytes, which stand in
+-- the hash, and the rest, which has a string of its own at the server. Who wants the beginning alone
+-- needs no more than the hash, and no command copies what nobody asked for. A value of just HEAD
+-- bytes is always such a beginning; in these scripts, `{ head, rest }` is a long record.
+local HEAD = 252
 
 local function rest_name(space, field)
   return P .. 'l' .. space .. field
@@ -90,7 +86,7 @@ local function complete(values, space, fields, first, most)
         if rest == '' then rest = call('GET', names[n]) end
       end
       if not rest then damaged() end
-      values[place] = values[place] .. rest
+      values[place] = { values[place], rest }
     end
   end
   return values

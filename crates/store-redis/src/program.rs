@@ -16,6 +16,22 @@ const GROUP_FIELDS_MAX: usize = 1_000;
 /// The index of a script's first argument behind its program and its groups.
 const FIRST: usize = 3;
 
+/// Bytes of a long record that stand in its space's hash; `prelude.lua` has the same number. They fill
+/// one of the server's pieces of memory, and hold the head of every inode.
+const HEAD_BYTES: usize = 252;
+
+/// Bytes of a record from which on it is long, but for those of just [`HEAD_BYTES`].
+const LONG_BYTES: usize = 1_025;
+const _: () = assert!(HEAD_BYTES < LONG_BYTES);
+
+/// A record as the server keeps it: its bytes, or the head and the rest of a long one.
+fn parts(value: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match value.split_at_checked(HEAD_BYTES) {
+        Some((head, rest)) if rest.is_empty() || value.len() >= LONG_BYTES => (head, Some(rest)),
+        _ => (value, None),
+    }
+}
+
 /// What is to be known of a key before the first step; the more, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Known {
@@ -115,6 +131,18 @@ impl<'a> Program<'a> {
         index
     }
 
+    /// Adds a record's bytes, and says their index: of a long one both parts, one after the other.
+    pub(crate) fn value(&mut self, value: &'a [u8]) -> u16 {
+        match parts(value) {
+            (whole, None) => self.argument(whole),
+            (head, Some(rest)) => {
+                let index = self.argument(head);
+                self.argument(rest);
+                index
+            }
+        }
+    }
+
     /// The index of a record's key.
     pub(crate) fn record(&self, key: &Key) -> u16 {
         *self.records.get(key).expect("every record that a step names was announced")
@@ -163,3 +191,6 @@ fn index_of(position: usize) -> u16 {
     const _: () = assert!(5 * ITEMS + LIMITS.batch_plans + FIRST < u16::MAX as usize);
     u16::try_from(position + FIRST).expect("limits keep the number of arguments below 2^16")
 }
+
+#[cfg(test)]
+mod tests;

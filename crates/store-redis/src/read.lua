@@ -21,11 +21,17 @@ local function values_of(space, fields, most)
   return values
 end
 
+-- Of a long record no more has come than is enough.
+local function first_bytes(value, most)
+  if not value or not most or type(value) == 'table' then return value end
+  return sub(value, 1, most)
+end
+
 local function target(value, follow, offset, length, most)
+  if type(value) == 'table' then value = value[1] .. value[2] end
   if not value or #value < offset + length then return false end
   local key = A[follow] .. sub(value, offset + 1, offset + length)
-  local found = values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
-  return found and most and sub(found, 1, most) or found
+  return first_bytes(values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1], most)
 end
 
 -- The targets of many values, which lie in one space unless the prefix leaves it open.
@@ -34,7 +40,7 @@ local function targets_of(values, follow, offset, length, most)
   local rest = sub(prefix, 2)
   for index, value in ipairs(values) do
     targets[index] = false
-    if prefix == '' then
+    if prefix == '' or type(value) == 'table' then
       targets[index] = target(value, follow, offset, length, most)
     elseif value and #value >= offset + length then
       fields[#fields + 1] = rest .. sub(value, offset + 1, offset + length)
@@ -42,7 +48,7 @@ local function targets_of(values, follow, offset, length, most)
     end
   end
   for at, value in ipairs(values_of(sub(prefix, 1, 1), fields, most)) do
-    targets[places[at]] = value and most and sub(value, 1, most) or value
+    targets[places[at]] = first_bytes(value, most)
   end
   return targets
 end

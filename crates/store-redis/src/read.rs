@@ -69,9 +69,9 @@ fn step<'a>(program: &mut Program<'a>, code: u8, index: u16, follow: Option<&'a 
 fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Found> {
     match read {
         Read::Record { key, follow } => {
-            let value = reply::bytes(answers.next()?)?;
+            let value = reply::record(answers.next()?)?;
             let target = match follow {
-                Some(follow) => follow.found(reply::bytes(answers.next()?)?),
+                Some(follow) => follow.found(reply::record(answers.next()?)?),
                 None => Target::Absent,
             };
             Some(Found::Record(value.map(|value| Entry { key: key.clone(), value, target })))
@@ -86,13 +86,13 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Foun
             }
             let entry = |(suffix, value)| {
                 let target = match follow {
-                    Some(follow) => follow.found(reply::bytes(targets.next()?)?),
+                    Some(follow) => follow.found(reply::record(targets.next()?)?),
                     None => Target::Absent,
                 };
                 let suffix = reply::bytes(suffix)??;
                 let key = Key::new(start.space(), start.partition(), &suffix);
                 // A suffix without its record is damage, and no answer.
-                Some(Entry { key, value: reply::bytes(value)??, target })
+                Some(Entry { key, value: reply::record(value)??, target })
             };
             let entries: Option<Vec<Entry>> = suffixes.into_iter().zip(values).map(entry).collect();
             entries.map(Found::Range)

@@ -22,6 +22,15 @@ pub(crate) fn bytes(answer: Value) -> Option<Option<Bytes>> {
     }
 }
 
+/// A record, or that there is none. A long one comes in two parts.
+#[expect(clippy::option_option, reason = "what is not there, and what is no record")]
+pub(crate) fn record(answer: Value) -> Option<Option<Bytes>> {
+    let Value::Array(parts) = answer else { return bytes(answer) };
+    let [head, rest] = <[Value; 2]>::try_from(parts).ok()?;
+    let (head, rest) = (bytes(head)??, bytes(rest)??);
+    Some(Some([head, rest].concat().into()))
+}
+
 /// A number that counts from 0.
 pub(crate) fn index(answer: &Value) -> Option<usize> {
     match answer {

@@ -46,7 +46,8 @@ for from = 6, #A, PAGE do
       value = sub(was, 1, 1) == '+' and sub(was, 2)
     end
     answers[#answers + 1] = value
-    bytes_left = bytes_left - (value and #value or 0)
+    local bytes = type(value) == 'table' and HEAD + #value[2] or value and #value or 0
+    bytes_left = bytes_left - bytes
   end
   if bytes_left < 0 then break end
 end

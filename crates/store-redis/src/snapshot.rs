@@ -196,7 +196,7 @@ fn scanned(answer: Answer) -> Option<(String, Vec<Vec<u8>>)> {
 impl Snapshot for RedisSnapshot {
     async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError> {
         let page = self.reader.page(&mut self.records, limit).await;
-        let records = page?.into_iter().map(|(key, value)| Some((key, reply::bytes(value)??)));
+        let records = page?.into_iter().map(|(key, value)| Some((key, reply::record(value)??)));
         let records: Option<Vec<_>> = records.collect();
         records.ok_or_else(|| error::garbled(DOING))
     }

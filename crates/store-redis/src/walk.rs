@@ -26,7 +26,7 @@ pub(crate) async fn records(
     limit: u32,
 ) -> Result<Page, StoreError> {
     let (fields, resume) = page(links, b'r', space, resume, limit).await?;
-    let records = fields.into_iter().map(|(key, value)| Some((key, reply::bytes(value)??)));
+    let records = fields.into_iter().map(|(key, value)| Some((key, reply::record(value)??)));
     let records: Option<Vec<_>> = records.collect();
     let records = records.ok_or_else(|| error::garbled(DOING))?;
     Ok(Page { records, resume })

@@ -1,0 +1,18 @@
+use super::{HEAD_BYTES, LONG_BYTES, parts};
+
+#[test]
+fn a_value_of_a_heads_length_is_a_head_and_no_other() {
+    for length in 0..=2 * LONG_BYTES {
+        let value: Vec<u8> = (0..=u8::MAX).cycle().take(length).collect();
+        let (first, rest) = parts(&value);
+        assert_eq!(first.len() == HEAD_BYTES, rest.is_some(), "{length}");
+        assert!(rest.is_none() || length == HEAD_BYTES || length >= LONG_BYTES, "{length}");
+        assert_eq!([first, rest.unwrap_or_default()].concat(), value);
+    }
+}
+
+#[test]
+fn scripts_have_the_same_number() {
+    let line = format!("\nlocal HEAD = {HEAD_BYTES}\n");
+    assert!(include_str!("../prelude.lua").contains(&line));
+}
