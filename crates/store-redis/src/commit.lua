@@ -2,6 +2,8 @@
 -- refer to by index. A program is steps of 5 bytes: a code and two indices. A plan is a step with the
 -- numbers of its guards and writes, then those. Answers plan, guard and record met of each refusal.
 --
+-- A long record is two arguments side by side, of which the first has the index.
+--
 -- Plans are decided over what was fetched, and change that. Commands that change the volume come
 -- after, and none of them can fail: a script that fails is not undone.
 local EQUALS, ABSENT, PRESENT = 17, 18, 19
@@ -19,21 +21,15 @@ local function save(kind, space, field, was)
   end
 end
 
--- What a snapshot keeps of a record. This may not fail: earlier changes may have been written.
-local function old_record(space, field)
-  local was = call('HGET', P .. 'r' .. space, field)
-  if was and #was == HEAD then
-    local rest = call('GET', rest_name(space, field))
-    return rest and ('+' .. was .. rest) or LOST
-  end
-  return was and ('+' .. was) or '-'
-end
-
+-- This may not fail: earlier changes may have been written.
 local function save_all()
   for _, index in ipairs(list) do
-    local was = before[index]
-    if was == nil or was == true then was = old_record(char(spaces[index]), A[index])
-    elseif type(was) == 'table' then was = '+' .. was[1] .. was[2]
+    local was, space = before[index], char(spaces[index])
+    if was == nil or was == true then
+      was = call('HGET', P .. 'r' .. space, A[index])
+      if was and #was == HEAD then was = { was, call('GET', rest_name(space, A[index])) } end
+    end
+    if type(was) == 'table' then was = was[2] and ('+' .. was[1] .. was[2]) or LOST
     else was = was and ('+' .. was) or '-'
     end
     save('r', spaces[index], A[index], was)
@@ -63,6 +59,7 @@ local function in_chunks(command, arguments_of)
 end
 
 local function in_chunks_without_name(command, arguments)
+  if not arguments then return end
   for from = 1, #arguments, CHUNK do
     call(command, unpack(arguments, from, math.min(from + CHUNK - 1, #arguments)))
   end
@@ -82,9 +79,9 @@ local function write()
   snapshots = snapshots or open_snapshots()
   if #snapshots > 0 then save_all() end
   local puts, places, deletes, removals = {}, {}, {}, {}
-  -- Rests to write, and rests that go. Of what a short record is put over, little may be known: then
-  -- a rest may be left behind if there was anything at all, of which the server counts the contrary.
-  local rests, stale, unsure, news_most = {}, {}, {}, 0
+  -- Rests to write, and rests that go. Of what was under a key, nothing may be known. Then a short
+  -- record may be put over a long one, unless as many fields are new as there can be.
+  local rests, stale, unsure, news_most = nil, nil, nil, 0
   local last, last_puts
   for _, index in ipairs(list) do
     local value, was, space, field = now[index], before[index], spaces[index], A[index]
@@ -94,11 +91,15 @@ local function write()
       end
       if not was then news_most = news_most + 1 end
       if type(value) == 'table' then
+        rests = rests or {}
         rests[#rests + 1] = rest_name(char(space), field)
         rests[#rests + 1] = value[2]
         value = value[1]
-      elseif was == nil then unsure[#unsure + 1] = index
-      elseif was == true or type(was) == 'table' then
+      elseif was == nil then
+        unsure = unsure or {}
+        unsure[#unsure + 1] = index
+      elseif was == true or was and type(was) == 'table' then
+        stale = stale or {}
         stale[#stale + 1] = rest_name(char(space), field)
       end
       local at = #last_puts
@@ -113,6 +114,7 @@ local function write()
       local gone = into(deletes, P .. 'r' .. char(space))
       gone[#gone + 1] = field
       if type(was) ~= 'string' then
+        stale = stale or {}
         stale[#stale + 1] = rest_name(char(space), field)
       end
       if is_ordered(space) then
@@ -133,7 +135,8 @@ local function write()
       gone[#gone + 1] = A[index]
     end
   end
-  if in_chunks('HSET', puts) < news_most then
+  if in_chunks('HSET', puts) < news_most and unsure then
+    stale = stale or {}
     for _, index in ipairs(unsure) do
       stale[#stale + 1] = rest_name(char(spaces[index]), A[index])
     end
@@ -172,17 +175,6 @@ local function count(code, index, by)
   numbers[index] = math.max(-FAR, math.min(FAR, was))
 end
 
--- The record that stands among the arguments from `index` on.
-local function told(index)
-  local value = A[index]
-  if #value == HEAD then return { value, A[index + 1] } end
-  return value
-end
-
-local function is_same(long, index)
-  return type(long) == 'table' and long[1] == A[index] and long[2] == A[index + 1]
-end
-
 local refusals, pieces = {}, {}
 local plan, at, length = 0, 1, #program
 while at <= length do
@@ -198,7 +190,10 @@ while at <= length do
     local met = now[index]
     if code == EQUALS then
       local other = b1 * 256 + b2
-      refused = met ~= A[other] and not is_same(met, other)
+      refused = met ~= A[other]
+      if refused and type(met) == 'table' then
+        refused = met[1] ~= A[other] or met[2] ~= A[other + 1]
+      end
     elseif code == ABSENT then refused = met ~= false
     elseif code == PRESENT then refused, met = not met, false
     else refused, met = not is_empty(index), false
@@ -220,7 +215,10 @@ while at <= length do
           before[index] = now[index]
           list[#list + 1] = index
         end
-        if code == PUT then now[index] = told(other) else now[index] = false end
+        if code == DELETE then now[index] = false
+        elseif #A[other] == HEAD then now[index] = { A[other], A[other + 1] }
+        else now[index] = A[other]
+        end
       elseif code == TELL then pieces[#pieces + 1] = A[index]
       else count(code, index, tonumber(A[other]))
       end

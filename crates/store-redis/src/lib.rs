@@ -5,7 +5,8 @@
 //! fail. Hence they look first and change afterwards, with commands that cannot fail, and the one
 //! thing that Redis may still refuse, memory, it refuses before a script's first change.
 //!
-//! All keys of a volume begin with one hash tag. A space's records are the fields of one hash. An
+//! All keys of a volume begin with one hash tag. A space's records are the fields of one hash; of a
+//! long record only the beginning, since Redis copies whole fields for those who want less. An
 //! ordered space has a sorted set beside it for each partition, so that small directories take few
 //! bytes. `prelude.lua` has the list.
 //!

@@ -6,8 +6,8 @@
 --   tS           hash: the tallies of space S that are not 0
 --   f            stream: the change feed
 --   s            sorted set: the open snapshots by id; a score is when one ends, in ms
---   cIDrS, cIDtS hash: what records and tallies were in snapshot ID; '+' and the bytes, '-' if nothing,
---                LOST if a long record's rest was not to be found
+--   cIDrS, cIDtS hash: what records and tallies were in snapshot ID; '+' and the bytes, '-' if there
+--                was nothing, LOST if a long record's rest was not to be found
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, char, sub, unpack = string.byte, string.char, string.sub, unpack
 
@@ -45,27 +45,24 @@ end
 -- Arguments of one command: Lua has a limit on how many it unpacks.
 local CHUNK = 1000
 
--- A long record is two strings, here and wherever it travels: its first HEAD bytes, which stand in
--- the hash, and the rest, which has a string of its own at the server. Who wants the beginning alone
--- needs no more than the hash, and no command copies what nobody asked for. A value of just HEAD
--- bytes is always such a beginning; in these scripts, `{ head, rest }` is a long record.
+-- A long record is in two parts, here and wherever it travels: its first HEAD bytes, which stand in
+-- the hash, and the rest, which has a string of its own at the server. Who wants the beginning
+-- alone needs no more than the hash, and no command copies what nobody asked for. A value of just
+-- HEAD bytes is always such a beginning; in these scripts, `{ head, rest }` is a long record.
 local HEAD = 252
 
 local function rest_name(space, field)
   return P .. 'l' .. space .. field
 end
 
-local LOST = '!'
-
 -- The server has lost the rest of a long record, or somebody has deleted it.
-local function damaged()
-  error({ err = 'DAMAGED a long record has lost its rest' })
-end
+local LOST, DAMAGED = '!', 'DAMAGED a long record has lost its rest'
 
 -- Adds their rests to the beginnings of long records among `values`, which stand in a space's hash
--- under the fields from `first` on. If `most` bytes of each are enough, no more need come.
+-- under the fields from `first` on. If `most` bytes of each are enough, no more need come. Answers
+-- the values, and whether one is now in two parts.
 local function complete(values, space, fields, first, most)
-  if most and most <= HEAD then return values end
+  if most and most <= HEAD then return values, false end
   local names, places
   for place = 1, #values do
     local value = values[place]
@@ -75,7 +72,7 @@ local function complete(values, space, fields, first, most)
       places[#names] = place
     end
   end
-  if not names then return values end
+  if not names then return values, false end
   for from = 1, #names, CHUNK do
     local to, rests = math.min(from + CHUNK - 1, #names), {}
     if not most then rests = call('MGET', unpack(names, from, to)) end
@@ -85,11 +82,11 @@ local function complete(values, space, fields, first, most)
         rest = call('GETRANGE', names[n], 0, most - HEAD - 1)
         if rest == '' then rest = call('GET', names[n]) end
       end
-      if not rest then damaged() end
+      if not rest then error({ err = DAMAGED }) end
       values[place] = { values[place], rest }
     end
   end
-  return values
+  return values, true
 end
 
 local RECORDS, PRESENCE, TALLIES = byte('r'), byte('p'), byte('t')

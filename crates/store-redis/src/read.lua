@@ -9,46 +9,50 @@ local program = A[1]
 local found = {}
 fetch(A[2], found)
 
--- The records under some fields of a space; of long ones the first `most` bytes, if that is told.
+-- The records under some fields of a space, and whether one is in two parts; of long ones the first
+-- `most` bytes, if that is told.
 local function values_of(space, fields, most)
-  local name, values = P .. 'r' .. space, {}
+  local name, values, some_long = P .. 'r' .. space, {}, false
   for from = 1, #fields, CHUNK do
-    local to = math.min(from + CHUNK - 1, #fields)
-    local page = complete(call('HMGET', name, unpack(fields, from, to)), space, fields, from, most)
-    if #fields <= CHUNK then return page end
+    local page = call('HMGET', name, unpack(fields, from, math.min(from + CHUNK - 1, #fields)))
+    local _, is_some = complete(page, space, fields, from, most)
+    if #fields <= CHUNK then return page, is_some end
+    some_long = some_long or is_some
     for index, value in ipairs(page) do values[from + index - 1] = value end
   end
-  return values
-end
-
--- Of a long record no more has come than is enough.
-local function first_bytes(value, most)
-  if not value or not most or type(value) == 'table' then return value end
-  return sub(value, 1, most)
+  return values, some_long
 end
 
 local function target(value, follow, offset, length, most)
   if type(value) == 'table' then value = value[1] .. value[2] end
   if not value or #value < offset + length then return false end
   local key = A[follow] .. sub(value, offset + 1, offset + length)
-  return first_bytes(values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1], most)
+  local found = values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
+  -- Of what is in two parts no more has come than is enough.
+  if found and most and type(found) == 'string' then return sub(found, 1, most) end
+  return found
 end
 
 -- The targets of many values, which lie in one space unless the prefix leaves it open.
-local function targets_of(values, follow, offset, length, most)
+local function targets_of(values, one_by_one, follow, offset, length, most)
   local prefix, targets, fields, places = A[follow], {}, {}, {}
   local rest = sub(prefix, 2)
+  one_by_one = one_by_one or prefix == ''
   for index, value in ipairs(values) do
     targets[index] = false
-    if prefix == '' or type(value) == 'table' then
+    if one_by_one then
       targets[index] = target(value, follow, offset, length, most)
     elseif value and #value >= offset + length then
       fields[#fields + 1] = rest .. sub(value, offset + 1, offset + length)
       places[#fields] = index
     end
   end
-  for at, value in ipairs(values_of(sub(prefix, 1, 1), fields, most)) do
-    targets[places[at]] = first_bytes(value, most)
+  local found, some_long = values_of(sub(prefix, 1, 1), fields, most)
+  for at, value in ipairs(found) do
+    if value and most and (not some_long or type(value) == 'string') then
+      value = sub(value, 1, most)
+    end
+    targets[places[at]] = value
   end
   return targets
 end
@@ -65,9 +69,12 @@ for at = 1, #program, 11 do
       0, A[index + 3])
     local partition, fields = sub(place, 2), {}
     for n, suffix in ipairs(suffixes) do fields[n] = partition .. suffix end
-    local values = values_of(sub(place, 1, 1), fields)
+    local values, some_long = values_of(sub(place, 1, 1), fields)
     answers[to + 1], answers[to + 2] = suffixes, values
-    answers[to + 3] = follow > 0 and targets_of(values, follow, offset, length, most) or {}
+    answers[to + 3] = {}
+    if follow > 0 then
+      answers[to + 3] = targets_of(values, some_long, follow, offset, length, most)
+    end
   else
     answers[to + 1] = found[index]
     if follow > 0 then answers[to + 2] = target(found[index], follow, offset, length, most) end

@@ -42,7 +42,7 @@ for from = 6, #A, PAGE do
   for index, value in ipairs(values) do
     local was = saved[index]
     if was then
-      if was == LOST then damaged() end
+      if was == LOST then error({ err = DAMAGED }) end
       value = sub(was, 1, 1) == '+' and sub(was, 2)
     end
     answers[#answers + 1] = value

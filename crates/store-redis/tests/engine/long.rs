@@ -210,6 +210,32 @@ async fn follows_bring_as_much_of_a_long_record_as_is_enough() {
     }
 }
 
+/// A long record leads on as a short one does, also from where its two parts meet.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_records_are_followed_from_wherever_they_point() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = volume.open().await;
+    for (name, length) in [("a", 252), ("b", 262), ("c", 1_025), ("d", 5_000)] {
+        write(&store, [Write::Put(key(1, name), filled(length, 8))]).await;
+    }
+    for offset in [0, 3, 243, 244, 245, 248, 251, 252, 254, 255] {
+        let pointer = &filled(5_000, 8)[usize::from(offset)..][..8];
+        let target = point(u64::from_be_bytes(pointer.try_into().expect("eight bytes")));
+        write(&store, [Write::Put(target, filled(2_000, 9))]).await;
+        let follow = Some(Follow { prefix: b"I"[..].into(), offset, length: 8, most: None });
+        let range = Read::Range { start: key(1, ""), end: key(2, ""), limit: 9, follow };
+        let found = store.read(&[range]).await.expect("an answer").remove(0);
+        let Found::Range(entries) = found else { panic!("a range was asked for") };
+        assert_eq!(entries.len(), 4);
+        for entry in entries {
+            let reaches = entry.value.len() >= usize::from(offset) + 8;
+            let expected = if reaches { Target::Whole(filled(2_000, 9)) } else { Target::Absent };
+            assert!(entry.target == expected, "{} of {}", offset, entry.value.len());
+        }
+    }
+}
+
 /// A guard compares all bytes, and who is refused is shown all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn guards_see_all_of_a_long_record() {
