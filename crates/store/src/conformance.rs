@@ -110,6 +110,7 @@ macro_rules! conformance {
             a_closed_store_is_unavailable
             random_batches_agree_with_the_reference
             random_batches_agree_with_their_plans_one_by_one
+            targets_come_as_they_are_now
         }
     };
     (@cases $run:expr, $fresh:path => $($case:ident)*) => {

@@ -53,6 +53,66 @@ pub async fn random_batches_agree_with_their_plans_one_by_one(store: &dyn MetaSt
     check_same_contents(store, &one_by_one).await;
 }
 
+/// Lengths of values around which an engine may keep them otherwise.
+const VALUE_LENGTHS: [usize; 12] =
+    [0, 1, 100, 155, 156, 157, 1_023, 1_024, 1_025, 2_000, 5_000, 70_000];
+
+/// Records become longer and shorter, come and go, with and without guards on what they were; and
+/// every follow brings as much as it finds enough of what is there now.
+pub async fn targets_come_as_they_are_now(store: &dyn MetaStore) {
+    const TARGETS: u64 = 3;
+    let reference = MemoryStore::new();
+    let pointers: Vec<Write> = (0..TARGETS)
+        .map(|number| Write::Put(pointer(number), value(number.to_be_bytes())))
+        .collect();
+    let pointers = [plan([], pointers)];
+    assert_eq!(decide(store, &pointers).await, decide(&reference, &pointers).await);
+    let mut dice = Dice(0x1057_1e55);
+    for turn in 0..2 * BATCHES {
+        let plans: Vec<Plan> =
+            (0..=dice.below(3)).map(|_| resizing_plan(&mut dice, TARGETS)).collect();
+        let (expected, found) = (decide(&reference, &plans).await, decide(store, &plans).await);
+        assert!(expected == found, "turn {turn}: other verdicts");
+        let most = dice.pick(&[None, Some(0), Some(100), Some(155), Some(156), Some(1_024)]);
+        let by = Some(Follow { most, ..follow(&[POINT.0], 0, 8) });
+        let record = pointer(dice.below(TARGETS));
+        let (start, end) = (key(7, ""), key(8, ""));
+        let reads = [
+            Read::Record { key: record, follow: by.clone() },
+            Read::Range { start, end, limit: 9, follow: by },
+        ];
+        let (expected, found) = (ask(&reference, &reads).await, ask(store, &reads).await);
+        assert!(expected == found, "turn {turn}: other targets, at most {most:?}");
+    }
+    check_same_contents(store, &reference).await;
+}
+
+fn pointer(number: u64) -> Key {
+    key(7, number.to_be_bytes())
+}
+
+/// Makes targets longer or shorter, or removes them.
+fn resizing_plan(dice: &mut Dice, targets: u64) -> Plan {
+    let filled = |dice: &mut Dice| {
+        let (length, salt) = (dice.pick(&VALUE_LENGTHS), dice.pick(b"xyz"));
+        value(vec![salt; length])
+    };
+    let at = point(dice.below(targets));
+    let guards = match dice.below(8) {
+        0 => vec![Guard::Absent(at.clone())],
+        1 => vec![Guard::Present(at.clone())],
+        2 => vec![Guard::Equals(at.clone(), filled(dice))],
+        // Refused, and so a fetch of what it names that others of the batch then know.
+        3 => vec![Guard::Equals(at.clone(), value("never"))],
+        _ => Vec::new(),
+    };
+    let write = match dice.below(4) {
+        0 => Write::Delete(at),
+        _ => Write::Put(at, filled(dice)),
+    };
+    plan(guards, [write])
+}
+
 const SUFFIXES: [&[u8]; 6] = [b"", b"\0", b"a", b"a\0", b"b", b"\xff"];
 const VALUES: [&[u8]; 4] = [b"", b"x", b"y", b"\0\0\0\0\0\0\0\x01"];
 
