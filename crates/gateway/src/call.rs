@@ -41,7 +41,7 @@ impl<'a> Call<'a> {
         &self.gateway.volume
     }
 
-    pub(crate) fn hashing(&self) -> &'a hashing::Pool {
+    pub(crate) fn hashing(&self) -> &'a crate::receive::Desk {
         &self.gateway.hashing
     }
 

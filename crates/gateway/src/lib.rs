@@ -23,6 +23,7 @@ use std::time::Duration;
 use ::http::request::Parts;
 use ::http::{Method, Request, Response};
 use hashing::Pool;
+use receive::Desk;
 use s3::auth::{Credentials, RequestHead, Terms, Verified};
 use s3::operation::{Demand, route};
 use s3::request::{Fields, Query};
@@ -66,7 +67,7 @@ pub struct Gateway {
     volume: Arc<Volume>,
     access: Arc<Access>,
     settings: Settings,
-    hashing: Pool,
+    hashing: Desk,
 }
 
 impl Gateway {
@@ -74,7 +75,7 @@ impl Gateway {
     /// hash bodies.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let hashing = Pool::start(Pool::workers_for(processors));
+        let hashing = Desk::new(Pool::start(Pool::workers_for(processors)));
         Arc::new(Gateway { volume, access, settings, hashing })
     }
 

@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout};
 use volume::StagedContent;
 
 use self::md5::BodyMd5;
+pub(crate) use self::md5::Desk;
 use crate::BODY_BYTES_PER_SECOND_MIN;
 use crate::call::Call;
 use crate::http::Body;

@@ -4,9 +4,11 @@
 //! beside all others that are under way, while more of it arrives. Of each body one job is out at
 //! a time, and what arrives meanwhile is the next one. So the busier the pool is, the fewer and
 //! longer are the jobs; and a body holds no more than [`HELD_BYTES_MAX`] bytes here and as many
-//! with the pool.
+//! with the pool. All bodies together hold no more than [`ALL_HELD_BYTES_MAX`]: beyond that what
+//! arrives is hashed at once, and nothing is held for it.
 
 use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -26,16 +28,45 @@ const HELD_BYTES_MAX: usize = 256 * 1024;
 /// make a long list of them.
 const HELD_PIECES_MAX: usize = 1_024;
 
+/// Bytes that all bodies together hold to be hashed, here and with the pool.
+const ALL_HELD_BYTES_MAX: usize = 16 << 20;
+
 const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTES_MAX);
+
+/// Where bodies are hashed, and how much they hold for that.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pool: Pool,
+    held: AtomicUsize,
+}
+
+impl Desk {
+    /// A desk before a pool that has nothing to do yet.
+    pub(crate) fn new(pool: Pool) -> Desk {
+        Desk { pool, held: AtomicUsize::new(0) }
+    }
+
+    /// Whether so many bytes may be held; then they count until they are let go.
+    fn hold(&self, bytes: usize) -> bool {
+        let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= ALL_HELD_BYTES_MAX);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn let_go(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
 
 /// A running MD5 of a body.
 #[derive(Debug)]
 pub(super) struct BodyMd5<'a> {
-    pool: &'a Pool,
+    desk: &'a Desk,
     short: bool,
     running: Running,
     held: Vec<Bytes>,
     held_bytes: usize,
+    /// Bytes of the job that is out.
+    away_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -46,13 +77,14 @@ enum Running {
 
 impl<'a> BodyMd5<'a> {
     /// Begins with a body of which so many bytes are expected.
-    pub(super) fn new(pool: &'a Pool, expected: Option<u64>) -> BodyMd5<'a> {
+    pub(super) fn new(desk: &'a Desk, expected: Option<u64>) -> BodyMd5<'a> {
         BodyMd5 {
-            pool,
+            desk,
             short: expected.is_some_and(|bytes| bytes <= SHORT_BYTES as u64),
             running: Running::Here(Md5::new()),
             held: Vec::new(),
             held_bytes: 0,
+            away_bytes: 0,
         }
     }
 
@@ -64,13 +96,16 @@ impl<'a> BodyMd5<'a> {
             md5.update(piece);
             return Ok(());
         }
+        if !self.desk.hold(piece.len()) {
+            return self.catch_up(piece).await;
+        }
         self.held_bytes += piece.len();
         self.held.push(piece.clone());
         let full = self.held_bytes >= HELD_BYTES_MAX || self.held.len() >= HELD_PIECES_MAX;
         if let Running::Away(pending) = &mut self.running {
             let back = if full { Some(pending.await) } else { pending.now_or_never() };
             let Some(back) = back else { return Ok(()) };
-            self.running = Running::Here(back.map_err(|_gone| Code::InternalError)?);
+            self.take_back(back.map_err(|_gone| Code::InternalError)?);
         }
         if full || self.held_bytes >= JOB_BYTES_MIN {
             self.hand_over();
@@ -83,26 +118,64 @@ impl<'a> BodyMd5<'a> {
     /// Faults: as [`take`](BodyMd5::take).
     pub(super) async fn finish(mut self) -> Result<[u8; 16], Fault> {
         loop {
-            match self.running {
+            match &mut self.running {
                 Running::Away(pending) => {
                     let back = pending.await.map_err(|_gone| Code::InternalError)?;
-                    self.running = Running::Here(back);
+                    self.take_back(back);
                 }
                 Running::Here(_) if self.held_bytes >= SHORT_BYTES => self.hand_over(),
-                Running::Here(md5) => return Ok(Job { md5, pieces: self.held }.run().finish()),
+                Running::Here(_) => return Ok(self.hash_held().finish()),
             }
         }
+    }
+
+    /// Hashes all that was taken, and what comes next, here.
+    async fn catch_up(&mut self, piece: &Bytes) -> Result<(), Fault> {
+        if let Running::Away(pending) = &mut self.running {
+            let back = pending.await.map_err(|_gone| Code::InternalError)?;
+            self.take_back(back);
+        }
+        let mut md5 = self.hash_held();
+        md5.update(piece);
+        self.running = Running::Here(md5);
+        Ok(())
+    }
+
+    /// Hashes what is held, here. No job is out.
+    fn hash_held(&mut self) -> Md5 {
+        let Running::Here(md5) = &mut self.running else { return Md5::new() };
+        let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
+        self.desk.let_go(mem::take(&mut self.held_bytes));
+        job.run()
+    }
+
+    /// Goes on from a job that is done.
+    fn take_back(&mut self, md5: Md5) {
+        self.desk.let_go(mem::take(&mut self.away_bytes));
+        self.running = Running::Here(md5);
     }
 
     /// Gives what is held to the pool, or hashes it here if the pool has too much already.
     fn hand_over(&mut self) {
         let Running::Here(md5) = &mut self.running else { return };
         let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
-        self.held_bytes = 0;
-        self.running = match self.pool.submit(job) {
-            Ok(pending) => Running::Away(pending),
-            Err(job) => Running::Here(job.run()),
+        let bytes = mem::take(&mut self.held_bytes);
+        self.running = match self.desk.pool.submit(job) {
+            Ok(pending) => {
+                self.away_bytes = bytes;
+                Running::Away(pending)
+            }
+            Err(job) => {
+                self.desk.let_go(bytes);
+                Running::Here(job.run())
+            }
         };
+    }
+}
+
+impl Drop for BodyMd5<'_> {
+    fn drop(&mut self) {
+        self.desk.let_go(self.held_bytes + self.away_bytes);
     }
 }
 

@@ -1,7 +1,6 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use hashing::WAITING_BYTES_MAX;
 use tokio::runtime::Builder;
 
 use super::*;
@@ -18,9 +17,9 @@ fn expected(content: &[u8]) -> [u8; 16] {
     md5.finish()
 }
 
-async fn hash(pool: &Pool, announced: bool, content: Bytes, piece_bytes: usize) -> [u8; 16] {
+async fn hash(desk: &Desk, announced: bool, content: Bytes, piece_bytes: usize) -> [u8; 16] {
     let bytes = announced.then_some(content.len() as u64);
-    let mut md5 = BodyMd5::new(pool, bytes);
+    let mut md5 = BodyMd5::new(desk, bytes);
     let mut rest = content;
     while !rest.is_empty() {
         let piece = rest.split_to(piece_bytes.min(rest.len()));
@@ -34,7 +33,7 @@ async fn hash(pool: &Pool, announced: bool, content: Bytes, piece_bytes: usize) 
 #[test]
 fn bodies_of_all_lengths_and_pieces_get_their_sum() {
     let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let pool = Arc::new(Pool::start(NonZeroUsize::MIN));
+    let desk = Arc::new(Desk::new(Pool::start(NonZeroUsize::MIN)));
     let mut tasks = Vec::new();
     for bytes in [
         0,
@@ -49,10 +48,10 @@ fn bodies_of_all_lengths_and_pieces_get_their_sum() {
     ] {
         for piece_bytes in [7, 4_096, 65_537, 1 << 20] {
             for announced in [true, false] {
-                let pool = Arc::clone(&pool);
+                let desk = Arc::clone(&desk);
                 tasks.push(runtime.spawn(async move {
                     let content = content(bytes);
-                    let sum = hash(&pool, announced, content.clone(), piece_bytes).await;
+                    let sum = hash(&desk, announced, content.clone(), piece_bytes).await;
                     assert_eq!(sum, expected(&content), "{bytes} bytes in {piece_bytes}");
                 }));
             }
@@ -61,12 +60,13 @@ fn bodies_of_all_lengths_and_pieces_get_their_sum() {
     for task in tasks {
         runtime.block_on(task).unwrap();
     }
+    assert_eq!(desk.held.load(Ordering::Relaxed), 0, "all that was held was let go");
 }
 
 #[tokio::test]
 async fn a_short_body_is_not_handed_over() {
-    let pool = Pool::start(NonZeroUsize::MIN);
-    let mut md5 = BodyMd5::new(&pool, Some(SHORT_BYTES as u64));
+    let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
+    let mut md5 = BodyMd5::new(&desk, Some(SHORT_BYTES as u64));
     md5.take(&content(SHORT_BYTES)).await.unwrap();
     assert!(matches!(md5.running, Running::Here(_)));
     assert_eq!(md5.held_bytes, 0);
@@ -75,19 +75,39 @@ async fn a_short_body_is_not_handed_over() {
 
 #[tokio::test]
 async fn a_long_body_is_handed_over() {
-    let pool = Pool::start(NonZeroUsize::MIN);
-    let mut md5 = BodyMd5::new(&pool, None);
+    let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
+    let mut md5 = BodyMd5::new(&desk, None);
     md5.take(&content(JOB_BYTES_MIN)).await.unwrap();
     assert!(matches!(md5.running, Running::Away(_)));
     assert_eq!(md5.finish().await.unwrap(), expected(&content(JOB_BYTES_MIN)));
 }
 
 #[tokio::test]
-async fn what_the_pool_has_no_room_for_is_hashed_here() {
-    let pool = Pool::start(NonZeroUsize::MIN);
-    let too_much = content(WAITING_BYTES_MAX + 1);
-    let mut md5 = BodyMd5::new(&pool, None);
+async fn what_all_bodies_may_hold_is_bounded() {
+    let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
+    let piece = content(JOB_BYTES_MIN / 2);
+    let (mut bodies, mut whole) = (Vec::new(), Vec::new());
+    for _ in 0..2 * ALL_HELD_BYTES_MAX / piece.len() {
+        let mut md5 = BodyMd5::new(&desk, None);
+        md5.take(&piece).await.unwrap();
+        bodies.push(md5);
+        assert!(desk.held.load(Ordering::Relaxed) <= ALL_HELD_BYTES_MAX);
+    }
+    assert_eq!(desk.held.load(Ordering::Relaxed), ALL_HELD_BYTES_MAX, "some hold, some do not");
+    whole.extend_from_slice(&[&piece[..], &piece[..]].concat());
+    for mut md5 in bodies.drain(..).rev().step_by(7) {
+        md5.take(&piece).await.unwrap();
+        assert_eq!(md5.finish().await.unwrap(), expected(&whole));
+    }
+    assert_eq!(desk.held.load(Ordering::Relaxed), 0, "what was given up was let go, too");
+}
+
+#[tokio::test]
+async fn what_is_more_than_may_be_held_is_hashed_here() {
+    let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
+    let too_much = content(ALL_HELD_BYTES_MAX + 1);
+    let mut md5 = BodyMd5::new(&desk, None);
     md5.take(&too_much).await.unwrap();
-    assert!(matches!(md5.running, Running::Here(_)), "the pool gave it back");
+    assert!(matches!(md5.running, Running::Here(_)), "nothing was handed over");
     assert_eq!(md5.finish().await.unwrap(), expected(&too_much));
 }
