@@ -74,23 +74,14 @@ local function into(tables, name)
   return arguments
 end
 
--- Whether a record may be long that is known as this: nil is not known, true is some record.
-local function may_be_long(was)
-  return was == nil or was == true or was and #was > LONG
-end
-
 local function write()
   if #list == 0 and #number_list == 0 then return end
   snapshots = snapshots or open_snapshots()
   if #snapshots > 0 then save_all() end
-<<<<<<< HEAD
   local puts, places, deletes, removals = {}, {}, {}, {}
   -- Rests to write, and rests that go. Of what was under a key, nothing may be known. Then a short
   -- record may be put over a long one, unless as many fields are new as there can be.
   local rests, stale, unsure, news_most = nil, nil, nil, 0
-=======
-  local puts, places, deletes, removals, short = {}, {}, {}, {}, {}
->>>>>>> 7411911 (wip)
   local last, last_puts
   for _, index in ipairs(list) do
     local value, was, space, field = now[index], before[index], spaces[index], A[index]
@@ -114,14 +105,6 @@ local function write()
       local at = #last_puts
       last_puts[at + 1] = field
       last_puts[at + 2] = value
-      if #value > LONG then
-        local heads = into(puts, P .. 'h' .. char(space))
-        heads[#heads + 1] = field
-        heads[#heads + 1] = sub(value, 1, HEAD)
-      elseif may_be_long(was) then
-        local gone = into(short, P .. 'h' .. char(space))
-        gone[#gone + 1] = field
-      end
       if not was and is_ordered(space) then
         local order = into(places, P .. 'z' .. char(space) .. sub(field, 1, 8))
         order[#order + 1] = '0'
@@ -130,15 +113,9 @@ local function write()
     elseif was ~= false then
       local gone = into(deletes, P .. 'r' .. char(space))
       gone[#gone + 1] = field
-<<<<<<< HEAD
       if type(was) ~= 'string' then
         stale = stale or {}
         stale[#stale + 1] = rest_name(char(space), field)
-=======
-      if may_be_long(was) then
-        local short_now = into(short, P .. 'h' .. char(space))
-        short_now[#short_now + 1] = field
->>>>>>> 7411911 (wip)
       end
       if is_ordered(space) then
         local order = into(removals, P .. 'z' .. char(space) .. sub(field, 1, 8))
@@ -169,7 +146,6 @@ local function write()
   in_chunks('HSET', sets)
   in_chunks('ZADD', places)
   in_chunks('HDEL', deletes)
-  in_chunks('HDEL', short)
   in_chunks('ZREM', removals)
   in_chunks('HDEL', clears)
   before, changed, list = {}, {}, {}

@@ -1,11 +1,7 @@
 -- Before every script. KEYS[1] is what every key of the volume begins with: its hash tag and a colon.
 --   m            hash: the volume's format and id
 --   rS           hash: the records of space S; a field is partition and suffix
-<<<<<<< HEAD
 --   lKEY         string: the rest of the long record under KEY, which begins with its space
-=======
---   hS           hash: of the records of space S that are long, the first bytes; see HEAD
->>>>>>> 7411911 (wip)
 --   zSPPPPPPPP   sorted set, all scores 0: the suffixes of partition P of the ordered space S
 --   tS           hash: the tallies of space S that are not 0
 --   f            stream: the change feed
@@ -14,11 +10,6 @@
 --                was nothing, LOST if a long record's rest was not to be found
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, char, sub, unpack = string.byte, string.char, string.sub, unpack
-
--- Lua hashes every byte of a string that it is given: a long record costs more to look at than to
--- fetch. So of a record longer than LONG the first HEAD bytes stand by themselves, for who wants no
--- more of it. Whoever changes a record changes these.
-local LONG, HEAD = 1024, 156
 
 local function milliseconds()
   local time = call('TIME')

@@ -9,7 +9,6 @@ local program = A[1]
 local found = {}
 fetch(A[2], found)
 
-<<<<<<< HEAD
 -- The records under some fields of a space, and whether one is in two parts; of long ones the first
 -- `most` bytes, if that is told.
 local function values_of(space, fields, most)
@@ -32,40 +31,6 @@ local function target(value, follow, offset, length, most)
   -- Of what is in two parts no more has come than is enough.
   if found and most and type(found) == 'string' then return sub(found, 1, most) end
   return found
-=======
-local CHUNK = 1000
-
-local function values_of(name, fields)
-  local values = {}
-  for from = 1, #fields, CHUNK do
-    local to = math.min(from + CHUNK - 1, #fields)
-    for index, value in ipairs(call('HMGET', name, unpack(fields, from, to))) do
-      values[from + index - 1] = value
-    end
-  end
-  return values
->>>>>>> 7411911 (wip)
-end
-
--- The first bytes of records, if `most` of them are enough. Longer ones may come, or all bytes.
-local function beginnings_of(space, fields, most)
-  if most == 0 or most > HEAD or #fields == 0 then return values_of(P .. 'r' .. space, fields) end
-  local values, others, places = values_of(P .. 'h' .. space, fields), {}, {}
-  for index, value in ipairs(values) do
-    if not value then
-      others[#others + 1] = fields[index]
-      places[#others] = index
-    end
-  end
-  for at, value in ipairs(values_of(P .. 'r' .. space, others)) do values[places[at]] = value end
-  return values
-end
-
-local function target(value, follow, offset, length, most)
-  if not value or #value < offset + length then return false end
-  local key = A[follow] .. sub(value, offset + 1, offset + length)
-  local found = beginnings_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
-  return found and most > 0 and sub(found, 1, most) or found
 end
 
 -- The targets of many values, which lie in one space unless the prefix leaves it open.
@@ -82,17 +47,12 @@ local function targets_of(values, one_by_one, follow, offset, length, most)
       places[#fields] = index
     end
   end
-<<<<<<< HEAD
   local found, some_long = values_of(sub(prefix, 1, 1), fields, most)
   for at, value in ipairs(found) do
     if value and most and (not some_long or type(value) == 'string') then
       value = sub(value, 1, most)
     end
     targets[places[at]] = value
-=======
-  for at, value in ipairs(beginnings_of(sub(prefix, 1, 1), fields, most)) do
-    targets[places[at]] = value and most > 0 and sub(value, 1, most) or value
->>>>>>> 7411911 (wip)
   end
   return targets
 end
