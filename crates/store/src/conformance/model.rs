@@ -54,8 +54,8 @@ pub async fn random_batches_agree_with_their_plans_one_by_one(store: &dyn MetaSt
 }
 
 /// Lengths of values around which an engine may keep them otherwise.
-const VALUE_LENGTHS: [usize; 12] =
-    [0, 1, 100, 155, 156, 157, 1_023, 1_024, 1_025, 2_000, 5_000, 70_000];
+const VALUE_LENGTHS: [usize; 14] =
+    [0, 1, 100, 251, 252, 253, 254, 1_023, 1_024, 1_025, 2_000, 4_080, 5_000, 70_000];
 
 /// Records become longer and shorter, come and go, with and without guards on what they were; and
 /// every follow brings as much as it finds enough of what is there now.
@@ -73,7 +73,7 @@ pub async fn targets_come_as_they_are_now(store: &dyn MetaStore) {
             (0..=dice.below(3)).map(|_| resizing_plan(&mut dice, TARGETS)).collect();
         let (expected, found) = (decide(&reference, &plans).await, decide(store, &plans).await);
         assert!(expected == found, "turn {turn}: other verdicts");
-        let most = dice.pick(&[None, Some(0), Some(100), Some(155), Some(156), Some(1_024)]);
+        let most = dice.pick(&[None, Some(0), Some(100), Some(251), Some(252), Some(1_024)]);
         let by = Some(Follow { most, ..follow(&[POINT.0], 0, 8) });
         let record = pointer(dice.below(TARGETS));
         let (start, end) = (key(7, ""), key(8, ""));
