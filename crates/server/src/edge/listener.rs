@@ -31,7 +31,7 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes that one connection may read ahead of the gateway.
-const READ_BUFFER_BYTES: usize = 256 << 10;
+const READ_BUFFER_BYTES: usize = 128 << 10;
 
 /// Requests at a time on one HTTP/2 connection.
 const H2_STREAMS_MAX: u32 = 128;

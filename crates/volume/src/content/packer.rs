@@ -4,10 +4,11 @@
 //! together, one behind the other in one block: a *pack*. A body that is alone leaves alone, at
 //! once, in an ordinary block. Each body is answered when its block is durable.
 //!
-//! **How long a body waits.** At most [`Packing::packs_in_flight`] packs are under way. While they
-//! are, what arrives gathers; when one has landed, what has gathered leaves. Before that a body
-//! waits only for company that was there a moment ago, and for it no longer than
-//! [`Packing::window`] and about as long as its own put would take: with one client there is none.
+//! **How long a body waits.** At most [`Packing::packs_in_flight`] packs are under way, and as many
+//! more if they are full. While they are, what arrives gathers; when one has landed, what has
+//! gathered leaves. Before that a body waits only for company that was there a moment ago, and for
+//! it no longer than [`Packing::window`] and about as long as its own put would take: with one
+//! client there is none.
 //!
 //! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
 //! shared by all of them: it deletes the block only if no plan that any of them sent may have been
@@ -15,8 +16,8 @@
 //! the reaper, which waits for all epochs, cannot let go of a member that was overwritten already
 //! while another is about to be published; else it might find the pack without owners.
 //!
-//! **Memory.** Bodies bring their permits, which are given back when the pack has been put. The
-//! sealed copy comes on top: at most [`Packing::pack_bytes`] for each pack under way.
+//! **Memory.** Bodies bring their permits, which are given back when the pack has been put. While it
+//! is sealed the copy comes on top: at most [`Packing::pack_bytes`] for each pack under way.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,10 @@ pub struct Packing {
     /// Packs under way at the same time.
     pub packs_in_flight: usize,
 }
+
+/// How many times as many packs may be under way when they are full: a full one gains nothing by
+/// waiting, but each has a sealed copy of its bodies.
+const FULL_PACKS_FACTOR: usize = 2;
 
 impl Default for Packing {
     fn default() -> Packing {
@@ -127,7 +132,7 @@ impl Queue {
     /// Whether what waits should leave now.
     fn is_due(&self, packing: &Packing) -> bool {
         if self.waiting_bytes >= u64::from(packing.pack_bytes) {
-            return true;
+            return self.packs < FULL_PACKS_FACTOR * packing.packs_in_flight;
         }
         let expected = self.company.div_ceil(packing.packs_in_flight);
         !self.waiting.is_empty()

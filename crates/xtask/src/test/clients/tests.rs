@@ -29,8 +29,15 @@ fn every_engine_meets_minio_over_both_schemes() {
             "redis-https",
         ]
     );
-    assert!(cells.iter().all(|cell| cell.suites.len() == SUITES.len()));
+    for cell in &cells {
+        assert_eq!(cell.suites.len(), suites_of(&cell.name()), "{}", cell.name());
+    }
     assert_eq!(engines(&cells), Engine::ALL);
+}
+
+/// How many suites a cell has when it has all that are for it.
+fn suites_of(cell: &str) -> usize {
+    if cell == "minio-http" { SUITES.len() } else { SUITES.len() - 1 }
 }
 
 #[test]
@@ -64,7 +71,7 @@ fn a_plain_run_takes_two_suites_over_https_to_engines_met_over_http() {
     let cells = cells(&subjects(false, &Engine::ALL), true, |_| true);
     for cell in &cells {
         let again = ["postgres-https", "mysql-https", "redis-https"].contains(&&*cell.name());
-        let expected = if again { 2 } else { SUITES.len() };
+        let expected = if again { 2 } else { suites_of(&cell.name()) };
         assert_eq!(cell.suites.len(), expected, "{}", cell.name());
     }
 }
