@@ -11,8 +11,8 @@ WORKDIR /source
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
-    cargo build --release --locked --bin ashlar \
-    && install -D --strip target/release/ashlar /image/usr/local/bin/ashlar \
+    cargo build --profile dist --locked --bin ashlar \
+    && install -D --strip target/dist/ashlar /image/usr/local/bin/ashlar \
     && install --directory --owner=65532 --group=65532 --mode=0700 /image/data
 
 FROM debian:bookworm-slim

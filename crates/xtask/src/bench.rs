@@ -110,6 +110,9 @@ struct Programs {
     python: Option<PathBuf>,
 }
 
+/// The profile of what is shipped, which is what is measured.
+const SHIPPED: &str = "dist";
+
 /// One engine's measurement: the two sides and what is around them.
 struct Bench<'a> {
     options: &'a Options,
@@ -261,14 +264,14 @@ fn optimised(workspace: &Workspace) -> Result<bool> {
 
 fn build(workspace: &Workspace, folder: &Path, stop: &Stop) -> Result<PathBuf> {
     let mut command = workspace.cargo();
-    command.args(["build", "--release", "--bin", "ashlar"]);
+    command.args(["build", "--profile", SHIPPED, "--bin", "ashlar"]);
     let log = folder.join("build.log");
     eprintln!("building the gateway for release");
     let status = Child::spawn(command, "build", &log)?.wait(stop, STEP_LIMIT)?;
     if !status.success() {
         bail!("the release build failed, {status}:\n{}", tail(&log, 40));
     }
-    Ok(workspace.gateway("release"))
+    Ok(workspace.gateway(SHIPPED))
 }
 
 impl Bench<'_> {
