@@ -1,7 +1,7 @@
 //! A body on its way in.
 //!
 //! Small bodies stay whole: the smallest stand in their record, others share a block when they are
-//! verified (see [`packer`](super::packer)). Larger ones are cut into blocks; a full block leaves in a task of its
+//! verified (see [`packer`]). Larger ones are cut into blocks; a full block leaves in a task of its
 //! own while the body goes on arriving.
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
