@@ -14,7 +14,9 @@ fn cpu_time_is_behind_a_name_with_spaces() {
 fn this_process_has_a_peak_and_a_cost() {
     let pid = std::process::id();
     let (now, peak) = (memory(pid).expect("we run"), peak_memory(pid).expect("we run"));
-    assert!(now > 0.5 && peak >= now, "{now} MiB, {peak} MiB");
+    // The kernel counts pages for each processor and adds them up late, so two looks at it can
+    // disagree by some pages.
+    assert!(now > 0.5 && peak + 1.0 >= now, "{now} MiB, {peak} MiB");
     cpu_time(pid).expect("we run");
 }
 
