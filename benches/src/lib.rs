@@ -89,6 +89,10 @@ impl Hints for Remembered {
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
         NoHints.sibling(directory, not)
     }
+
+    fn self_contained(&self, ino: Ino) -> Option<i64> {
+        NoHints.self_contained(ino)
+    }
 }
 
 fn plan_publish() -> Case {
@@ -126,7 +130,7 @@ fn content() -> Vec<u8> {
 
 fn seal(content: &[u8]) -> block::SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([7; 10]), 1), BLOCK_BYTES);
-    sealer.push(content);
+    sealer.push_copy(content);
     sealer.finish()
 }
 
@@ -138,7 +142,7 @@ fn seal_block() -> Case {
 
 fn open_block() -> Case {
     let sealed = seal(&content());
-    let (reference, bytes): (BlockRef, Bytes) = (sealed.reference(), sealed.bytes().clone());
+    let (reference, bytes): (BlockRef, Bytes) = (sealed.reference(), sealed.to_bytes());
     let work = move || {
         let opened = block::sealed::open(reference, 0..BLOCK_BYTES, bytes.clone());
         assert!(black_box(opened).is_ok(), "a sealed block opens");

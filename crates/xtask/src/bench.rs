@@ -61,6 +61,10 @@ pub(crate) struct Options {
     /// The metadata engine below the gateway; may be given several times.
     #[arg(long, value_enum, value_name = "NAME", default_value = "sqlite")]
     engine: Vec<Engine>,
+    /// When Redis syncs its append-only file: at each write, or once a second, as the targets were
+    /// measured. Then the gateway is told that it may rely on no more (`relaxed`).
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "everysec")]
+    redis_fsync: RedisFsync,
     /// Rounds of a second and a copy of 256 MiB: shows that it runs, not how fast.
     #[arg(long)]
     quick: bool,
@@ -89,7 +93,34 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
+/// When Redis syncs its append-only file.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum RedisFsync {
+    /// Before it answers a write: nothing acknowledged is lost.
+    Always,
+    /// Once a second: a crash of the machine takes back what was acknowledged in the last one.
+    Everysec,
+}
+
+impl RedisFsync {
+    /// As Redis names it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Everysec => "everysec",
+        }
+    }
+}
+
 impl Options {
+    /// What the gateway is told of the metadata store below it.
+    fn durability(&self, engine: Engine) -> &'static [(&'static str, &'static str)] {
+        match (engine, self.redis_fsync) {
+            (Engine::Redis, RedisFsync::Everysec) => &[("ASHLAR_METADATA_DURABILITY", "relaxed")],
+            _ => &[],
+        }
+    }
+
     /// How long a round lasts.
     fn time(&self) -> Duration {
         Duration::from_secs(if self.quick { 1 } else { self.seconds })
@@ -116,6 +147,7 @@ const SHIPPED: &str = "dist";
 /// One engine's measurement: the two sides and what is around them.
 struct Bench<'a> {
     options: &'a Options,
+    engine: Engine,
     stop: &'a Stop,
     programs: &'a Programs,
     progress: Rc<Progress>,
@@ -185,12 +217,15 @@ fn one_engine(
 ) -> Result<Value> {
     let mut databases = Databases::default();
     databases.start(engine)?;
+    databases.prepare_log(engine)?;
     let metadata = Metadata::fresh(&databases, engine, folder)?;
+    metadata.sync_redis(options.redis_fsync.name())?;
     let minio = Server::minio(&programs.minio, folder, None, stop)?;
     minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
     let blocks = Blocks::Bucket(&minio.endpoint, BUCKET);
-    let gateway =
-        Server::gateway(&programs.gateway, folder, &metadata.place, blocks, None, &[], stop)?;
+    let (program, place) = (&programs.gateway, &metadata.place);
+    let settings = options.durability(engine);
+    let gateway = Server::gateway(program, folder, place, blocks, None, settings, stop)?;
     stop.sleep(SETTLE)?;
     let idle_mib = meter::memory(gateway.child.pid())?;
     let runners = [runner(&minio)?, runner(&gateway)?];
@@ -198,6 +233,7 @@ fn one_engine(
     stop_with(stop, &gauge)?;
     let mut bench = Bench {
         options,
+        engine,
         stop,
         programs,
         progress: Rc::new(Progress::new()),
@@ -216,7 +252,7 @@ fn one_engine(
     let figures = bench.measure().with_context(|| {
         format!("the gateway's log ends in:\n{}", tail(bench.gateway.child.log(), 20))
     })?;
-    bench.report(engine, &figures)
+    bench.report(&figures)
 }
 
 /// The load on one side.
@@ -303,9 +339,9 @@ impl Bench<'_> {
         std::fs::copy(old.join("data/master.key"), data.join("master.key"))
             .context("the gateway left no master key")?;
         let blocks = Blocks::Bucket(&self.minio.endpoint, BUCKET);
-        let place = &self.metadata.place;
-        self.gateway =
-            Server::gateway(&self.programs.gateway, &folder, place, blocks, None, &[], self.stop)?;
+        let (program, place) = (&self.programs.gateway, &self.metadata.place);
+        let settings = self.options.durability(self.engine);
+        self.gateway = Server::gateway(program, &folder, place, blocks, None, settings, self.stop)?;
         self.admin = counters::admin(self.gateway.child.log())?;
         self.runners[1].move_to(&self.gateway.endpoint)?;
         Ok(())

@@ -105,6 +105,11 @@ impl Databases {
         Ok(())
     }
 
+    /// Gives an engine's server the log of one that has run for a while.
+    pub(crate) fn prepare_log(&self, engine: Engine) -> Result<()> {
+        self.server(engine).map_or(Ok(()), |server| calmly(|| server.prepare_log()))
+    }
+
     /// The server of an engine, if it has one.
     pub(crate) fn server(&self, engine: Engine) -> Option<&Database> {
         self.servers.iter().find(|(other, _)| *other == engine).map(|(_, server)| server)

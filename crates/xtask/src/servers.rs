@@ -32,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) endpoint: String,
     /// What a client must trust, over https.
     pub(crate) authority: Option<PathBuf>,
+    /// The gateway's metadata store; nothing for MinIO.
+    pub(crate) meta: String,
 }
 
 /// Where the gateway keeps its blocks.
@@ -107,7 +109,8 @@ impl Server {
             command.arg("--tls-cert").arg(&made.chain).arg("--tls-key").arg(&made.key);
         }
         let child = Child::spawn(command, "ashlar", &folder.join("ashlar.log"))?;
-        Self::ready(child, &address, certificate, "/-/ready", stop)
+        let ready = Self::ready(child, &address, certificate, "/-/ready", stop)?;
+        Ok(Self { meta: meta.to_owned(), ..ready })
     }
 
     fn ready(
@@ -140,6 +143,7 @@ impl Server {
             child,
             endpoint: format!("{scheme}://{address}"),
             authority: certificate.map(|made| made.authority.clone()),
+            meta: String::new(),
         })
     }
 

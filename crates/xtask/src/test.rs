@@ -232,7 +232,9 @@ impl Run<'_> {
         let log = std::fs::read_to_string(self.log("rust")).unwrap_or_default();
         finding.summary = summary::cargo_lines(&log);
         let counts = summary::cargo_counts(&finding.summary);
-        finding.remark = format!("{}{}", counts.sentence(), finding.remark);
+        let failures = summary::cargo_failures(&log);
+        finding.remark = format!("{}\n{}{failures}", counts.sentence(), finding.remark);
+        finding.remark.truncate(finding.remark.trim_end().len());
         Ok(finding)
     }
 

@@ -20,6 +20,9 @@ const FOLDERS: [&str; 8] = [
     "/sbin",
 ];
 
+/// Files of PostgreSQL's log that are made beforehand: 384 MiB.
+const LOG_FILES: usize = 24;
+
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -116,6 +119,8 @@ impl Engine {
                     "unix_socket_directories=",
                     "max_connections=200",
                     "shared_buffers=128MB",
+                    // Files of the log that were made once are used again.
+                    "min_wal_size=1GB",
                 ] {
                     command.args(["-c", setting]);
                 }
@@ -155,6 +160,15 @@ impl Engine {
         }
     }
 
+    /// Makes files of the log before they are needed, if the server makes them one by one while
+    /// commits wait.
+    pub(crate) fn prepare_log(self, address: SocketAddr) {
+        match self {
+            Engine::Postgres => fill_log(address),
+            Engine::Mysql | Engine::Redis => {}
+        }
+    }
+
     pub(crate) fn url(self, address: SocketAddr) -> String {
         match self {
             Engine::Postgres => format!("postgres://postgres@{address}/postgres"),
@@ -176,6 +190,17 @@ impl Engine {
             Engine::Redis => format!("redis://{address}/?prefix={name}"),
         }
     }
+}
+
+/// Fills so many files of the log, which a checkpoint then makes files to be filled.
+fn fill_log(address: SocketAddr) {
+    let switch = format!(
+        "do $$ begin for n in 1..{LOG_FILES} loop \
+         perform pg_logical_emit_message(false, 'ashlar', 'n'), pg_switch_wal(); \
+         end loop; end $$"
+    );
+    run(postgres(address, &switch));
+    run(postgres(address, "checkpoint"));
 }
 
 fn postgres(address: SocketAddr, statement: &str) -> Command {

@@ -31,6 +31,23 @@ fn servers_start_die_and_start_again() {
     }
 }
 
+#[test]
+fn a_log_is_made_beforehand_and_kept() {
+    if !Database::installed(Engine::Postgres) {
+        // The other test says so.
+        return;
+    }
+    let database = Database::start(Engine::Postgres);
+    let files = || {
+        let log = std::fs::read_dir(database.folder().join("data/pg_wal")).expect("its log");
+        let name = |file: std::io::Result<std::fs::DirEntry>| file.expect("a file").file_name();
+        log.map(name).filter(|name| name.len() == 24).count()
+    };
+    assert!(files() < 4, "a new server has a short log");
+    database.prepare_log();
+    assert!(files() >= 24, "{} files", files());
+}
+
 /// Whether a process runs; one that has ended and was not waited for does not.
 fn is_alive(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));

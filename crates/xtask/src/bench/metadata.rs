@@ -5,13 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use databases::Database;
 
 use super::meter;
 use crate::engines::{Databases, Engine};
 
-/// How long Redis may take to tell how much it holds.
+/// How long Redis may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// An empty metadata store, and how to look at it.
@@ -48,6 +48,14 @@ impl<'a> Metadata<'a> {
             }
         };
         Ok(Self { place, server, holds })
+    }
+
+    /// Tells a Redis when to sync its append-only file; other stores are left as they are.
+    pub(super) fn sync_redis(&self, when: &str) -> Result<()> {
+        let Holds::Memory(address) = self.holds else { return Ok(()) };
+        let answer = ask_redis(address, &format!("CONFIG SET appendfsync {when}"))?;
+        ensure!(answer.starts_with("+OK"), "Redis does not sync {when}: {}", answer.trim());
+        Ok(())
     }
 
     /// The CPU time that the server has used so far; none where the gateway does the work itself.
@@ -114,12 +122,17 @@ fn size_below(folder: &Path) -> Result<u64> {
 /// All memory that a Redis has allocated. Its own `used_memory_dataset` would leave out the tables
 /// that its keys are found by, which other engines count as indexes.
 fn used_memory(address: SocketAddr) -> Result<u64> {
+    let answer = ask_redis(address, "INFO memory")?;
+    used_memory_in(&answer).context("Redis does not tell its memory")
+}
+
+fn ask_redis(address: SocketAddr, command: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-    stream.write_all(b"INFO memory\r\nQUIT\r\n")?;
+    stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    used_memory_in(&answer).context("Redis does not tell its memory")
+    Ok(answer)
 }
 
 fn used_memory_in(answer: &str) -> Option<u64> {

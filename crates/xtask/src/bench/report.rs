@@ -59,12 +59,15 @@ impl Resource {
 
 impl Bench<'_> {
     /// Prints what was measured, and returns it for a file.
-    pub(super) fn report(&mut self, engine: Engine, figures: &[Figure]) -> Result<Value> {
+    pub(super) fn report(&mut self, figures: &[Figure]) -> Result<Value> {
         self.end_gateway()?;
+        let engine = self.engine;
+        let fsync = (engine == Engine::Redis).then(|| self.options.redis_fsync.name());
+        let synced = fsync.map_or_else(String::new, |when| format!(" (appendfsync {when})"));
         let resources = self.resources(engine, figures);
         let (rounds, seconds) = (self.options.rounds, self.options.time().as_secs());
         let mut text = format!(
-            "\n## {}, with blocks in MinIO\n\nMedians of {rounds} interleaved rounds of {seconds} s. \
+            "\n## {}{synced}, with blocks in MinIO\n\nMedians of {rounds} interleaved rounds of {seconds} s. \
              A ratio above 1 means that Ashlar is better.\n\n",
             engine.name()
         );
@@ -84,6 +87,7 @@ impl Bench<'_> {
         let figures: Vec<Value> = figures.iter().map(Figure::json).collect();
         Ok(json!({
             "engine": engine.name(),
+            "redis_fsync": fsync,
             "rounds": rounds,
             "seconds": seconds,
             "figures": figures,

@@ -24,6 +24,16 @@ fn sqlite_is_measured_unless_others_are_named() {
 }
 
 #[test]
+fn the_gateway_is_told_when_redis_may_lose_a_second() {
+    let told = |words: &[&str], engine| options(words).durability(engine);
+    let relaxed = [("ASHLAR_METADATA_DURABILITY", "relaxed")];
+    assert_eq!(told(&[], Engine::Redis), relaxed);
+    assert_eq!(told(&["--redis-fsync", "everysec"], Engine::Redis), relaxed);
+    assert!(told(&["--redis-fsync", "always"], Engine::Redis).is_empty());
+    assert!(told(&[], Engine::Postgres).is_empty(), "nothing else is relaxed");
+}
+
+#[test]
 fn rows_are_picked_by_words_of_their_names() {
     let picked = |words: &[&str]| {
         let options = options(words);

@@ -258,6 +258,7 @@ fn one_suite(
     }
     if subject != Subject::Reference {
         command.env("ASHLAR_TEST_ADMIN", crate::bench::admin(server.child.log())?);
+        command.env("ASHLAR_TEST_PROGRAM", run.gateway()).env("ASHLAR_TEST_META", &server.meta);
     }
     if subject == Subject::Reference {
         command.env("ASHLAR_TEST_SUBJECT", "reference");

@@ -37,6 +37,21 @@ pub(crate) fn cargo_lines(log: &str) -> Vec<String> {
     log.lines().filter(|line| line.starts_with("test result: ")).map(str::to_owned).collect()
 }
 
+/// What the tests that failed in a `cargo test` run said: of each test binary all that stands
+/// between its word `failures:` and its result.
+pub(crate) fn cargo_failures(log: &str) -> String {
+    let mut told = String::new();
+    let mut failing = false;
+    for line in log.lines() {
+        failing = (failing || line == "failures:") && !line.starts_with("test result: ");
+        if failing {
+            told.push_str(line);
+            told.push('\n');
+        }
+    }
+    told
+}
+
 /// What those lines add up to.
 pub(crate) fn cargo_counts(lines: &[String]) -> Counts {
     lines.iter().map(|line| counts(line.split_once(". ").map_or("", |(_, rest)| rest))).sum()
