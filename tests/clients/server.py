@@ -37,6 +37,15 @@ class Server:
     ca: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_CA") or None)
     subject: str = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_SUBJECT", "ashlar"))
 
+    program: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_PROGRAM"))
+    meta: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_META"))
+
+    def operate(self, *arguments):
+        """Runs a command of the gateway's program on the volume that it serves."""
+        if not (self.program and self.meta):
+            pytest.skip("set ASHLAR_TEST_PROGRAM and ASHLAR_TEST_META to change settings")
+        return Command(self.program, ["--meta", self.meta]).run(*arguments)
+
     def is_ashlar(self):
         """False for the reference server, against which the suites prove themselves."""
         return self.subject == "ashlar"

@@ -39,7 +39,7 @@ impl Way for Lean {
     }
 
     async fn get(&self, block: &SealedBlock) -> Bytes {
-        self.0.get(block.id(), 0..block.bytes().len() as u64).await.expect("get")
+        self.0.get(block.id(), 0..block.sealed_bytes()).await.expect("get")
     }
 }
 
@@ -48,17 +48,17 @@ struct Sdk(Client, String);
 #[async_trait]
 impl Way for Sdk {
     async fn put(&self, block: &SealedBlock) {
-        let body = ByteStream::from(block.bytes().clone());
+        let body = ByteStream::from(block.to_bytes());
         let request = self.0.put_object().bucket(&self.1).key(block.id().to_string()).body(body);
         let sending = request.customize().disable_payload_signing().send();
         Box::pin(sending).await.expect("put");
     }
 
     async fn get(&self, block: &SealedBlock) -> Bytes {
-        let range = format!("bytes=0-{}", block.bytes().len() - 1);
+        let range = format!("bytes=0-{}", block.to_bytes().len() - 1);
         let request = self.0.get_object().bucket(&self.1).key(block.id().to_string());
         let mut found = Box::pin(request.range(range).send()).await.expect("get");
-        let mut body = BytesMut::with_capacity(block.bytes().len());
+        let mut body = BytesMut::with_capacity(block.to_bytes().len());
         while let Some(piece) = found.body.try_next().await.expect("get") {
             body.extend_from_slice(&piece);
         }
@@ -92,7 +92,7 @@ fn sdk(options: &BucketOptions, secret: &str) -> Sdk {
 
 fn block(counter: u64, length: u32) -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([9; Nonce::BYTES]), counter), length);
-    sealer.push(&vec![7; length as usize]);
+    sealer.push_copy(&vec![7; length as usize]);
     sealer.finish()
 }
 
@@ -118,7 +118,7 @@ async fn measure(way: &Arc<dyn Way>, writes: bool, length: u32) -> (f64, f64) {
                 if writes {
                     way.put(&block).await;
                 } else {
-                    assert_eq!(way.get(&block).await.len(), block.bytes().len());
+                    assert_eq!(way.get(&block).await.len(), block.to_bytes().len());
                 }
                 done += 1;
             }

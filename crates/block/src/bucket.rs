@@ -9,6 +9,7 @@
 //! times as much for each request, lists. The types of both stay inside.
 
 mod address;
+mod arriving;
 mod fault;
 mod objects;
 mod options;
@@ -40,14 +41,16 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use record::{BlockId, Nonce};
 
+use self::arriving::Body;
 use self::fault::{Answer, Doing, Failure};
-use self::objects::Objects;
+use self::objects::{Found, Objects};
 pub use self::options::{BucketOptions, Secret};
 use self::pieces::Pieces;
 use self::span::Span;
+use crate::arrival::AtOnce;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
 use crate::{
-    BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_BYTES_MAX, SealedBlock, place,
+    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_BYTES_MAX, SealedBlock, place,
 };
 
 /// How long an unused connection is kept: less than MinIO and AWS keep theirs, so that no request
@@ -132,11 +135,11 @@ impl BucketBlocks {
     async fn put_object(
         &self,
         name: &str,
-        body: Bytes,
+        body: Pieces,
         only_if_absent: bool,
         doing: Doing,
     ) -> Result<Answer<()>, BlockError> {
-        let sending = pin!(self.objects.put(name, Pieces::from_iter([body]), only_if_absent));
+        let sending = pin!(self.objects.put(name, body, only_if_absent));
         self.ask(self.block_timeout, doing, sending).await
     }
 
@@ -148,11 +151,7 @@ impl BucketBlocks {
         doing: Doing,
     ) -> Result<Option<Bytes>, BlockError> {
         let most = bytes.end.saturating_sub(bytes.start);
-        // S3 has no range without bytes: ask for one, to learn whether the object is there.
-        let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
-        let span = Span { first: bytes.start, last };
-        let asking = pin!(self.objects.get(name, span));
-        match self.ask(self.answer_timeout, doing, asking).await? {
+        match self.ask_for(name, bytes, doing).await? {
             Answer::Done(_) if most == 0 => Ok(Some(Bytes::new())),
             Answer::Done(found) => {
                 let reading = pin!(found.collect(most));
@@ -166,12 +165,25 @@ impl BucketBlocks {
         }
     }
 
+    /// Sends a GET of a range, and waits for the head of the answer.
+    async fn ask_for(
+        &self,
+        name: &str,
+        bytes: Range<u64>,
+        doing: Doing,
+    ) -> Result<Answer<Found>, BlockError> {
+        // S3 has no range without bytes: ask for one, to learn whether the object is there.
+        let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
+        let asking = pin!(self.objects.get(name, Span { first: bytes.start, last }));
+        self.ask(self.answer_timeout, doing, asking).await
+    }
+
     /// After the bucket said that the id is taken: by the same bytes, or by others?
     async fn compare(&self, block: &SealedBlock, doing: Doing) -> Result<(), BlockError> {
         // One byte more than there should be tells a longer object.
-        let found = self.get(block.id(), 0..block.bytes().len() as u64 + 1).await;
+        let found = self.get(block.id(), 0..block.sealed_bytes() + 1).await;
         match found {
-            Ok(found) if found == block.bytes() => Ok(()),
+            Ok(found) if found == block.to_bytes() => Ok(()),
             Ok(_) => Err(BlockError::new(BlockErrorKind::Conflict, doing)),
             Err(error) if error.kind() == BlockErrorKind::NotFound => {
                 let error = "it was deleted meanwhile";
@@ -282,7 +294,8 @@ fn http_client(plain: bool) -> SharedHttpClient {
 impl BlockStore for BucketBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
         let doing = Doing::Block("writing", block.id());
-        let (name, body) = (place::name(block.id()), block.bytes().clone());
+        let name = place::name(block.id());
+        let body = block.pieces().iter().cloned().collect();
         match self.put_object(&name, body, self.honours_conditions(), doing).await? {
             Answer::Done(()) => Ok(()),
             Answer::Taken => self.compare(block, doing).await,
@@ -294,6 +307,23 @@ impl BlockStore for BucketBlocks {
         let doing = Doing::Block("reading", id);
         let found = self.get_object(&place::name(id), bytes, doing).await?;
         found.ok_or_else(|| BlockError::new(BlockErrorKind::NotFound, doing))
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+        let doing = Doing::Block("reading", id);
+        let most = bytes.end.saturating_sub(bytes.start);
+        match self.ask_for(&place::name(id), bytes, doing).await? {
+            Answer::Done(found) => {
+                Ok(Box::new(Body::new(found, most, self.answer_timeout, doing)?))
+            }
+            Answer::BehindTheEnd => Ok(Box::new(AtOnce(None))),
+            Answer::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
+            answer @ Answer::Taken => Err(self.unexpected(doing, &answer)),
+        }
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
@@ -379,7 +409,15 @@ impl BlockStore for BucketBlocks {
             return compare_marks(&standing, &mark);
         }
         let conditional = self.honours_conditions();
-        match self.put_object(MARK, mark.clone(), conditional, Doing::Other(SETTING_MARK)).await? {
+        match self
+            .put_object(
+                MARK,
+                Pieces::from_iter([mark.clone()]),
+                conditional,
+                Doing::Other(SETTING_MARK),
+            )
+            .await?
+        {
             Answer::Done(()) => Ok(()),
             Answer::Taken => match self.mark().await? {
                 Some(standing) => compare_marks(&standing, &mark),
@@ -396,12 +434,12 @@ impl BlockStore for BucketBlocks {
     async fn probe(&self) -> Result<(), BlockError> {
         let doing = Doing::Other("probing the block bucket");
         let body = Bytes::from_static(b"probe");
-        match self.put_object(PROBE, body.clone(), false, doing).await? {
+        match self.put_object(PROBE, Pieces::from_iter([body.clone()]), false, doing).await? {
             Answer::Done(()) => {}
             answer => return Err(self.unexpected(doing, &answer)),
         }
         if !self.honours_conditions() {
-            let second = self.put_object(PROBE, body, true, doing).await;
+            let second = self.put_object(PROBE, Pieces::from_iter([body]), true, doing).await;
             // A bucket that does not know conditions may refuse them in any words it likes.
             let honoured = match second {
                 Ok(answer) => matches!(answer, Answer::Taken),

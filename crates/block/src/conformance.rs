@@ -32,6 +32,7 @@ macro_rules! conformance {
             a_block_comes_back_as_it_was_put
             the_largest_block_comes_back
             a_range_gives_exactly_its_bytes
+            a_range_arrives_as_it_is_given
             an_absent_block_is_not_found
             putting_the_same_bytes_again_succeeds
             an_id_keeps_its_first_content
@@ -73,7 +74,7 @@ fn content(id: BlockId, length: u32) -> Vec<u8> {
 
 fn block(id: BlockId, length: u32) -> SealedBlock {
     let mut sealer = Sealer::new(id, length);
-    sealer.push(&content(id, length));
+    sealer.push_copy(&content(id, length));
     sealer.finish()
 }
 
@@ -118,6 +119,23 @@ fn kind<T>(result: Result<T, BlockError>) -> BlockErrorKind {
     }
 }
 
+/// All that arrives of a range.
+async fn arrive(
+    store: &dyn BlockStore,
+    id: BlockId,
+    bytes: Range<u64>,
+) -> Result<Vec<u8>, BlockError> {
+    let mut source = store.open(id, bytes).await?;
+    let mut found = Vec::new();
+    while let Some(frame) = source.next().await? {
+        assert!(!frame.is_empty(), "each frame has something");
+        found.extend_from_slice(&frame);
+    }
+    let end = source.next().await?;
+    assert_eq!(end, None, "an end stays an end");
+    Ok(found)
+}
+
 /// Blocks of many lengths come back whole and verified, with their sizes.
 pub async fn a_block_comes_back_as_it_was_put(store: &dyn BlockStore) {
     let lengths = [1, 100, SUB_BLOCK_BYTES - 1, SUB_BLOCK_BYTES, SUB_BLOCK_BYTES + 1, 3 << 20];
@@ -145,7 +163,7 @@ pub async fn the_largest_block_comes_back(store: &dyn BlockStore) {
 pub async fn a_range_gives_exactly_its_bytes(store: &dyn BlockStore) {
     let block = block(BlockId::new(session(1), 5), 3 * SUB_BLOCK_BYTES - 7);
     put(store, &block).await;
-    let whole = block.bytes();
+    let whole = block.to_bytes();
     let size = whole.len();
     for range in [0..1, 0..size, 31..33, 65_000..66_000, size - 1..size, size - 5..size + 100] {
         let asked = range.start as u64..range.end as u64;
@@ -161,6 +179,23 @@ pub async fn a_range_gives_exactly_its_bytes(store: &dyn BlockStore) {
         let content = content(block.id(), block.length());
         assert!(Some(&*found) == content.get(range.start as usize..range.end as usize));
     }
+}
+
+/// What arrives of a range is what it gives at once, and an absent block does not arrive.
+pub async fn a_range_arrives_as_it_is_given(store: &dyn BlockStore) {
+    let block = block(BlockId::new(session(1), 5), 3 << 20);
+    put(store, &block).await;
+    let bytes = block.to_bytes();
+    let size = bytes.len();
+    for range in [0..1, 0..size, 31..700_000, size - 5..size, size - 5..size + 100] {
+        let asked = range.start as u64..range.end as u64;
+        let found = arrive(store, block.id(), asked).await.expect("the block is there");
+        assert!(found == bytes.slice(range.start..range.end.min(size)), "{range:?}");
+    }
+    let behind = arrive(store, block.id(), size as u64..size as u64 + 1).await;
+    assert_eq!(behind.expect("the block is there"), b"", "nothing lies behind the end");
+    let absent = arrive(store, BlockId::new(session(1), 6), 0..9).await;
+    assert_eq!(kind(absent), BlockErrorKind::NotFound);
 }
 
 /// What is not there is `NotFound` to `get`, `None` to `size`, and absent from listings.
@@ -186,7 +221,7 @@ pub async fn putting_the_same_bytes_again_succeeds(store: &dyn BlockStore) {
         put(store, &block).await;
     }
     read(store, &block, 0..100_000).await.expect("it is still whole");
-    assert_eq!(list(store, session(1)).await, [(block.id(), block.bytes().len() as u64)]);
+    assert_eq!(list(store, session(1)).await, [(block.id(), block.sealed_bytes())]);
 }
 
 /// Other bytes under a used id are refused, whatever their length, and the first stay.
@@ -195,7 +230,7 @@ pub async fn an_id_keeps_its_first_content(store: &dyn BlockStore) {
     put(store, &first).await;
     for length in [1_000, 10, 70_000] {
         let mut sealer = Sealer::new(first.id(), 0);
-        sealer.push(&vec![9; length]);
+        sealer.push_copy(&vec![9; length]);
         assert_eq!(kind(store.put(&sealer.finish()).await), BlockErrorKind::Conflict);
     }
     read(store, &first, 0..1_000).await.expect("the first content stays");
@@ -216,7 +251,7 @@ pub async fn racing_contents_leave_one_winner(store: &dyn BlockStore) {
     let contenders: Vec<SealedBlock> = (0..8)
         .map(|contender| {
             let mut sealer = Sealer::new(id, 100_000);
-            sealer.push(&vec![contender; 100_000]);
+            sealer.push_copy(&vec![contender; 100_000]);
             sealer.finish()
         })
         .collect();
@@ -265,8 +300,7 @@ pub async fn deleting_is_idempotent_and_exact(store: &dyn BlockStore) {
         store.delete(gone.id()).await.expect("a delete may be repeated");
     }
     store.delete(BlockId::new(session(9), 1)).await.expect("what never was may be deleted");
-    let expected: Vec<_> =
-        kept.iter().map(|block| (block.id(), block.bytes().len() as u64)).collect();
+    let expected: Vec<_> = kept.iter().map(|block| (block.id(), block.sealed_bytes())).collect();
     assert_eq!(list(store, session(1)).await, expected);
 }
 
@@ -317,8 +351,7 @@ pub async fn a_long_listing_is_complete(store: &dyn BlockStore) {
     let blocks: Vec<_> = (0..1_001).map(|n| small(session(1), n * 7)).collect();
     stream::iter(&blocks).for_each_concurrent(16, |block| put(store, block)).await;
     let found = list(store, session(1)).await;
-    let expected: Vec<_> =
-        blocks.iter().map(|block| (block.id(), block.bytes().len() as u64)).collect();
+    let expected: Vec<_> = blocks.iter().map(|block| (block.id(), block.sealed_bytes())).collect();
     assert!(found == expected, "{} of {} blocks were listed", found.len(), expected.len());
 }
 

@@ -82,7 +82,7 @@ async fn blocking<T: Send + 'static>(
 #[async_trait]
 impl BlockStore for FolderBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
-        let (id, bytes) = (block.id(), block.bytes().clone());
+        let (id, bytes) = (block.id(), block.to_bytes());
         self.call("writing a block", move |files| files.put(id, &bytes)).await
     }
 

@@ -13,23 +13,28 @@
     deny(clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unwrap_used)
 )]
 
+mod arrival;
 mod bucket;
 pub mod conformance;
 mod error;
 mod folder;
 mod memory;
 mod observed;
+mod opening;
 mod place;
 mod reader;
 mod retrying;
 pub mod sealed;
+mod shift;
 mod store;
 
+pub use arrival::{ARRIVAL_BYTES_MIN, Arrival, Arriving};
 pub use bucket::{BucketBlocks, BucketOptions, Secret};
 pub use error::{BlockError, BlockErrorKind};
 pub use folder::FolderBlocks;
 pub use memory::MemoryBlocks;
 pub use observed::{BlockCounters, Observed, VerbCount};
+pub use opening::Opened;
 pub use reader::{BlockReader, Direct};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};

@@ -38,9 +38,10 @@ impl MemoryBlocks {
 #[async_trait]
 impl BlockStore for MemoryBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        let bytes = block.to_bytes();
         let mut blocks = self.blocks();
-        let kept = blocks.entry(block.id()).or_insert_with(|| block.bytes().clone());
-        if kept == block.bytes() {
+        let kept = blocks.entry(block.id()).or_insert_with(|| bytes.clone());
+        if *kept == bytes {
             Ok(())
         } else {
             let doing = format!("writing block {}", block.id());

@@ -5,13 +5,14 @@
 
 use std::future::Future;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::{BlockError, BlockPage, BlockStore, SealedBlock};
+use crate::{Arriving, BlockError, BlockPage, BlockStore, SealedBlock};
 
 /// What was asked of a store by one verb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct BlockCounters {
 pub struct Observed<B> {
     inner: B,
     put: Tally,
-    get: Tally,
+    get: Arc<Tally>,
     size: Tally,
     delete: Tally,
     sessions: Tally,
@@ -92,7 +93,7 @@ impl<B: BlockStore> Observed<B> {
         Observed {
             inner,
             put: Tally::default(),
-            get: Tally::default(),
+            get: Arc::default(),
             size: Tally::default(),
             delete: Tally::default(),
             sessions: Tally::default(),
@@ -124,14 +125,47 @@ impl<B: BlockStore> Observed<B> {
     }
 }
 
+/// Bytes that are counted as they arrive.
+struct Counted {
+    source: Box<dyn Arriving>,
+    tally: Arc<Tally>,
+}
+
+#[async_trait]
+impl Arriving for Counted {
+    async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
+        let next = self.source.next().await;
+        match &next {
+            Ok(frame) => {
+                let bytes = frame.as_ref().map_or(0, Bytes::len) as u64;
+                self.tally.bytes.fetch_add(bytes, Ordering::Relaxed)
+            }
+            Err(_) => self.tally.failures.fetch_add(1, Ordering::Relaxed),
+        };
+        next
+    }
+}
+
 #[async_trait]
 impl<B: BlockStore> BlockStore for Observed<B> {
     async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
-        self.put.count(self.inner.put(block), |()| block.bytes().len()).await
+        self.put
+            .count(self.inner.put(block), |()| block.pieces().iter().map(Bytes::len).sum())
+            .await
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         self.get.count(self.inner.get(id, bytes), Bytes::len).await
+    }
+
+    fn streams(&self) -> bool {
+        self.inner.streams()
+    }
+
+    /// One `get`, whose bytes and failure are counted as they come.
+    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+        let source = self.get.count(self.inner.open(id, bytes), |_| 0).await?;
+        Ok(Box::new(Counted { source, tally: Arc::clone(&self.get) }))
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tracing::warn;
 
-use crate::{BlockError, BlockErrorKind, BlockRef, BlockStore, sealed};
+use crate::{Arrival, BlockError, BlockErrorKind, BlockRef, BlockStore, sealed};
 
 /// Where the verified content of blocks comes from.
 ///
@@ -34,6 +34,23 @@ pub trait BlockReader: Debug + Send + Sync + 'static {
 
     /// The same if all of it is in memory now and verified: no task, no await.
     fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>>;
+
+    /// The beginning of a range as it arrives: as much of it as nothing is known of. `None` if it
+    /// is to be read at once, because the store does not stream, because it is not much, or
+    /// because something of its beginning is known or on its way. Nothing is asked for yet.
+    fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival>;
+
+    /// [Opens](Arrival::open) an arrival of this reader's.
+    ///
+    /// # Errors
+    /// As [`read`](BlockReader::read) has them.
+    async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError>;
+
+    /// [Waits](Arrival::advance) for more of an arrival of this reader's.
+    ///
+    /// # Errors
+    /// As [`read`](BlockReader::read) has them.
+    async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError>;
 }
 
 /// A shared reader is a reader.
@@ -45,6 +62,18 @@ impl<R: BlockReader + ?Sized> BlockReader for Arc<R> {
 
     fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>> {
         (**self).in_memory(block, range)
+    }
+
+    fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival> {
+        (**self).arrival(block, range)
+    }
+
+    async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError> {
+        (**self).open(arrival).await
+    }
+
+    async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError> {
+        (**self).advance(arrival).await
     }
 }
 
@@ -70,6 +99,12 @@ impl<B: BlockStore> Direct<B> {
     /// Reads that were tried a second time, because what came first was missing or damaged.
     pub fn second_reads(&self) -> u64 {
         self.second_reads.load(Ordering::Relaxed)
+    }
+
+    /// Counts what an arrival asked for a second time.
+    fn note(&self, arrival: &Arrival, before: u32) {
+        let more = u64::from(arrival.second_reads() - before);
+        self.second_reads.fetch_add(more, Ordering::Relaxed);
     }
 
     async fn read_once(
@@ -107,6 +142,25 @@ impl<B: BlockStore> BlockReader for Direct<B> {
 
     fn in_memory(&self, _: BlockRef, _: Range<u32>) -> Option<Vec<Bytes>> {
         None
+    }
+
+    fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival> {
+        let pays = Arrival::pays(block, &range) && self.blocks.streams();
+        pays.then(|| Arrival::new(block, range, None))
+    }
+
+    async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError> {
+        let before = arrival.second_reads();
+        let opened = arrival.open(&self.blocks).await;
+        self.note(arrival, before);
+        opened
+    }
+
+    async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError> {
+        let before = arrival.second_reads();
+        let advanced = arrival.advance(&self.blocks, |_| ()).await;
+        self.note(arrival, before);
+        advanced
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use crate::store::{READING_MARK, SETTING_MARK};
-use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
+use crate::{Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
 
 /// Calls that pay for one repetition: repetitions add at most a tenth.
 const CALLS_PER_RETRY: u64 = 10;
@@ -170,6 +170,16 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         let doing = format!("reading block {id}");
         self.call(doing, self.limits.deadline, || self.inner.get(id, bytes.clone())).await
+    }
+
+    fn streams(&self) -> bool {
+        self.inner.streams()
+    }
+
+    /// Repeats only until the store has answered: what was given cannot be taken back.
+    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+        let doing = format!("reading block {id}");
+        self.call(doing, self.limits.deadline, || self.inner.open(id, bytes.clone())).await
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {

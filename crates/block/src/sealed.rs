@@ -26,9 +26,10 @@
 use std::ops::Range;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use crc32c::{crc32c, crc32c_append, crc32c_combine};
+use crc32c::{crc32c, crc32c_append};
 use record::BlockId;
 
+use crate::shift::{extended, shifted};
 use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
 
 /// Bytes before the first sub-block.
@@ -56,13 +57,19 @@ pub struct BlockRef {
     pub crc32c: u32,
 }
 
+/// Content that enters in shorter pieces is copied together, so that no piece pins a buffer that is
+/// much larger, and a block has few of them.
+const PIECE_BYTES_MIN: usize = 16 << 10;
+
 /// A block ready to be stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Its content lies where it lay when it entered the [`Sealer`], but for what came in short pieces.
+#[derive(Clone, Debug)]
 pub struct SealedBlock {
     id: BlockId,
     length: u32,
     crc32c: u32,
-    bytes: Bytes,
+    pieces: Vec<Bytes>,
 }
 
 impl SealedBlock {
@@ -81,9 +88,19 @@ impl SealedBlock {
         self.crc32c
     }
 
-    /// The sealed bytes, as a store keeps them.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
+    /// The sealed bytes, as a store keeps them, in pieces of which none is empty.
+    pub fn pieces(&self) -> &[Bytes] {
+        &self.pieces
+    }
+
+    /// The sealed bytes in one piece, which takes a copy of all of them.
+    pub fn to_bytes(&self) -> Bytes {
+        self.pieces.concat().into()
+    }
+
+    /// How many sealed bytes there are.
+    pub fn sealed_bytes(&self) -> u64 {
+        sealed_bytes(self.length)
     }
 
     /// What a record keeps of this block.
@@ -96,22 +113,41 @@ impl SealedBlock {
 #[derive(Debug)]
 pub struct Sealer {
     id: BlockId,
-    bytes: BytesMut,
+    /// The content, cut where sub-blocks end; what is empty holds the place of a checksum.
+    pieces: Vec<Bytes>,
+    /// What came in short pieces, and is not among the others yet.
+    tail: BytesMut,
+    /// A place for the header, and the checksums of the sub-blocks that have ended.
+    marks: BytesMut,
     length: u32,
-    /// Of all content so far.
+    /// Content bytes that were announced.
+    expected: u32,
+    /// Of the content of all sub-blocks that have ended.
     content_crc: u32,
     /// Of the open sub-block: id, index and its content so far.
     sub_block_crc: u32,
 }
 
 impl Sealer {
-    /// Begins a block that is expected to hold `capacity` content bytes. It may hold fewer, and
-    /// more at the price of a copy, up to [`BLOCK_BYTES_MAX`].
+    /// Begins a block that is expected to hold `capacity` content bytes. It may hold fewer or
+    /// more, up to [`BLOCK_BYTES_MAX`].
     pub fn new(id: BlockId, capacity: u32) -> Sealer {
-        let sealed = sealed_bytes(capacity.min(BLOCK_BYTES_MAX));
-        let mut bytes = BytesMut::with_capacity(usize::try_from(sealed).unwrap_or_default());
-        bytes.put_bytes(0, HEADER_BYTES as usize);
-        Sealer { id, bytes, length: 0, content_crc: 0, sub_block_crc: seed(id, 0) }
+        let sub_blocks = capacity.min(BLOCK_BYTES_MAX).div_ceil(SUB_BLOCK_BYTES).max(1);
+        let mut marks =
+            BytesMut::with_capacity((HEADER_BYTES + sub_blocks * CHECKSUM_BYTES) as usize);
+        marks.put_bytes(0, HEADER_BYTES as usize);
+        // The header's place.
+        let pieces = vec![Bytes::new()];
+        Sealer {
+            id,
+            pieces,
+            tail: BytesMut::new(),
+            marks,
+            length: 0,
+            expected: capacity,
+            content_crc: 0,
+            sub_block_crc: seed(id, 0),
+        }
     }
 
     /// The block's name.
@@ -134,25 +170,35 @@ impl Sealer {
         BLOCK_BYTES_MAX - self.length
     }
 
-    /// Appends content.
+    /// Appends content. It stays where it is, and is held as long as the block is, unless it is
+    /// short.
     ///
     /// # Panics
     /// If `content` is longer than [`remaining`](Sealer::remaining): callers cut before.
-    pub fn push(&mut self, content: &[u8]) {
+    pub fn push(&mut self, content: Bytes) {
         assert!(content.len() <= self.remaining() as usize, "the caller cuts at `remaining`");
+        let short = content.len() < PIECE_BYTES_MIN;
         let mut rest = content;
         while !rest.is_empty() {
             let room = SUB_BLOCK_BYTES - self.length % SUB_BLOCK_BYTES;
-            let (piece, tail) = rest.split_at(rest.len().min(room as usize));
-            self.bytes.put_slice(piece);
-            self.content_crc = crc32c_append(self.content_crc, piece);
-            self.sub_block_crc = crc32c_append(self.sub_block_crc, piece);
+            let piece = rest.split_to(rest.len().min(room as usize));
+            self.sub_block_crc = extended(self.sub_block_crc, &piece);
             self.length += u32::try_from(piece.len()).unwrap_or(room);
+            if short {
+                self.append_copy(&piece, room);
+            } else {
+                self.seal_tail();
+                self.pieces.push(piece);
+            }
             if self.length.is_multiple_of(SUB_BLOCK_BYTES) {
                 self.close_sub_block();
             }
-            rest = tail;
         }
+    }
+
+    /// Appends a copy of content; as [`push`](Sealer::push) otherwise.
+    pub fn push_copy(&mut self, content: &[u8]) {
+        self.push(Bytes::copy_from_slice(content));
     }
 
     /// Ends the block.
@@ -164,20 +210,48 @@ impl Sealer {
         if !self.length.is_multiple_of(SUB_BLOCK_BYTES) {
             self.close_sub_block();
         }
-        if let Some(place) = self.bytes.first_chunk_mut() {
+        if let Some(place) = self.marks.first_chunk_mut() {
             *place = header(self.id, self.length);
+        }
+        let mut marks = self.marks.freeze();
+        let mut mark_bytes = HEADER_BYTES as usize;
+        for place in self.pieces.iter_mut().filter(|piece| piece.is_empty()) {
+            *place = marks.split_to(mark_bytes.min(marks.len()));
+            mark_bytes = CHECKSUM_BYTES as usize;
         }
         SealedBlock {
             id: self.id,
             length: self.length,
             crc32c: self.content_crc,
-            bytes: self.bytes.freeze(),
+            pieces: self.pieces,
+        }
+    }
+
+    /// Copies a short piece behind others, into a sub-block that has `room`.
+    fn append_copy(&mut self, piece: &[u8], room: u32) {
+        if self.tail.capacity() - self.tail.len() < piece.len() {
+            let more = self.expected.saturating_sub(self.length) as usize;
+            self.tail.reserve((more + piece.len()).min(room as usize));
+        }
+        self.tail.put_slice(piece);
+    }
+
+    fn seal_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push(self.tail.split().freeze());
         }
     }
 
     fn close_sub_block(&mut self) {
-        self.bytes.put_u32(self.sub_block_crc);
-        self.sub_block_crc = seed(self.id, self.length.div_ceil(SUB_BLOCK_BYTES));
+        self.seal_tail();
+        self.marks.put_u32(self.sub_block_crc);
+        self.pieces.push(Bytes::new());
+        // Of the sub-block that ends: this many bytes of content, and its number.
+        let (length, index) =
+            ((self.length - 1) % SUB_BLOCK_BYTES + 1, (self.length - 1) / SUB_BLOCK_BYTES);
+        self.content_crc =
+            joined_sub_block(self.content_crc, self.id, index, length, self.sub_block_crc);
+        self.sub_block_crc = seed(self.id, index + 1);
     }
 }
 
@@ -279,18 +353,30 @@ pub fn content_of(length: u32, sub_blocks: Range<u32>) -> Range<u32> {
 
 /// Whether this is the content that was sealed as this sub-block of this block.
 pub fn verify_sub_block(id: BlockId, index: u32, content: &[u8], checksum: u32) -> bool {
-    crc32c_append(seed(id, index), content) == checksum
+    extended(seed(id, index), content) == checksum
 }
 
 /// The CRC-32C of content that comes in pieces: what a [`BlockRef`] says of a whole block.
 pub fn content_checksum(pieces: &[Bytes]) -> u32 {
-    pieces.iter().fold(0, |crc, piece| crc32c_append(crc, piece))
+    pieces.iter().fold(0, |crc, piece| extended(crc, piece))
 }
 
 /// The CRC-32C of two runs of content, one behind the other, of which the second has `length`
 /// bytes.
-pub fn joined_checksum(first: u32, second: u32, length: usize) -> u32 {
-    crc32c_combine(first, second, length)
+pub fn joined_checksum(first: u32, second: u32, length: u32) -> u32 {
+    shifted(first, length) ^ second
+}
+
+/// The CRC-32C of content up to the end of a sub-block that was verified, from that of what stands
+/// before it and the sub-block's own checksum: the content is not read again.
+pub(crate) fn joined_sub_block(
+    before: u32,
+    id: BlockId,
+    index: u32,
+    length: u32,
+    checksum: u32,
+) -> u32 {
+    shifted(before ^ seed(id, index), length) ^ checksum
 }
 
 /// The sub-blocks of a span, or what is wrong with them.
@@ -319,7 +405,8 @@ fn open_span(block: BlockRef, span: &Span, bytes: Bytes) -> Result<Vec<SubBlock>
             return Err(format!("the checksum of sub-block {index} does not match"));
         }
         if span.whole {
-            content_crc = crc32c_append(content_crc, &content);
+            let length = u32::try_from(content.len()).unwrap_or(SUB_BLOCK_BYTES);
+            content_crc = joined_sub_block(content_crc, block.id, index, length, checksum);
         }
         opened.push(SubBlock { content, checksum });
         index += 1;
@@ -331,11 +418,11 @@ fn open_span(block: BlockRef, span: &Span, bytes: Bytes) -> Result<Vec<SubBlock>
 }
 
 /// The checksum of a sub-block before its content has entered.
-fn seed(id: BlockId, index: u32) -> u32 {
+pub(crate) fn seed(id: BlockId, index: u32) -> u32 {
     crc32c_append(crc32c(&id.0), &index.to_be_bytes())
 }
 
-fn header(id: BlockId, length: u32) -> [u8; HEADER_BYTES as usize] {
+pub(crate) fn header(id: BlockId, length: u32) -> [u8; HEADER_BYTES as usize] {
     let mut header = [0; HEADER_BYTES as usize];
     let mut fields: &mut [u8] = &mut header;
     fields.put_slice(&MAGIC);

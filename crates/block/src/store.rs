@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
+use crate::arrival::{Arriving, AtOnce};
 use crate::{BlockError, BlockErrorKind, SealedBlock};
 
 /// Bytes of a mark at most.
@@ -42,6 +43,21 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// # Errors
     /// `NotFound` if no block has this id; never empty or made-up bytes in its place.
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError>;
+
+    /// Whether [`open`](BlockStore::open) gives bytes as they arrive, rather than all at once.
+    fn streams(&self) -> bool {
+        false
+    }
+
+    /// The same range as [`get`](BlockStore::get) gives it, as it arrives: returns when the store
+    /// has answered, and the bytes come as the caller asks for them. A store that does not
+    /// [stream](BlockStore::streams) gives them at once.
+    ///
+    /// # Errors
+    /// As `get` has them. What is lost after the store has answered is an error of the bytes'.
+    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+        Ok(Box::new(AtOnce(Some(self.get(id, bytes).await?))))
+    }
 
     /// The sealed size in bytes of a block, or `None` if no block has this id.
     ///
@@ -112,6 +128,14 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         (**self).get(id, bytes).await
+    }
+
+    fn streams(&self) -> bool {
+        (**self).streams()
+    }
+
+    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+        (**self).open(id, bytes).await
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {

@@ -5,6 +5,7 @@
 //! `ASHLAR_TEST_REQUIRE_SERVICES=1`. Each run makes a bucket of its own.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -12,11 +13,13 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::primitives::ByteStream;
 use block::{
-    BlockError, BlockErrorKind, BlockId, BlockStore, BucketBlocks, BucketOptions, Nonce,
-    RetryLimits, Retrying, Sealer, Secret,
+    BlockError, BlockErrorKind, BlockId, BlockReader, BlockStore, BucketBlocks, BucketOptions,
+    Direct, Nonce, RetryLimits, Retrying, Sealer, Secret,
 };
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
 
 struct Service {
     endpoint: String,
@@ -98,7 +101,7 @@ block::conformance!(fresh);
 
 fn block(byte: u8) -> block::SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 100);
-    sealer.push(&[byte; 100]);
+    sealer.push_copy(&[byte; 100]);
     sealer.finish()
 }
 
@@ -152,7 +155,7 @@ async fn a_plain_put_of_a_bucket_not_yet_probed_succeeds() {
     store.put(&block(1)).await.expect("put");
     store.put(&block(1)).await.expect("the same again");
     let found = store.get(block(1).id(), 0..9_999).await.expect("there");
-    assert_eq!(&found, block(1).bytes());
+    assert_eq!(found, block(1).to_bytes());
 }
 
 #[tokio::test]
@@ -197,7 +200,7 @@ async fn many_calls_share_the_client() {
     let calls = (0..200).map(|_| store.get(id, 0..100));
     let found = tokio::time::timeout(Duration::from_secs(20), futures::future::join_all(calls));
     for bytes in found.await.expect("soon enough") {
-        assert_eq!(bytes.expect("there"), block(1).bytes().slice(..100));
+        assert_eq!(bytes.expect("there"), block(1).to_bytes().slice(..100));
     }
 }
 
@@ -263,6 +266,66 @@ async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client()
 
     let waiting = store.get(id, 0..9);
     let (_running, found) = tokio::join!(gate.open(), waiting);
-    assert_eq!(found.expect("the service is back"), block(1).bytes().slice(..9));
+    assert_eq!(found.expect("the service is back"), block(1).to_bytes().slice(..9));
     store.put(&block(1)).await.expect("the service is back");
+}
+
+/// Passes requests on, and of each connection's answers so many bytes, then ends it.
+async fn cut_after(upstream: String, bytes: u64) -> (u16, Arc<AtomicU32>, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let cuts = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&cuts);
+    let mut running = JoinSet::new();
+    running.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (near, _) = listener.accept().await.expect("a connection");
+            let (upstream, cuts) = (upstream.clone(), Arc::clone(&counted));
+            connections.spawn(async move {
+                let far = TcpStream::connect(upstream).await.expect("the service listens");
+                let ((mut asks, mut hears), (answers, mut told)) =
+                    (near.into_split(), far.into_split());
+                let mut answers = answers.take(bytes);
+                tokio::select! {
+                    _ = tokio::io::copy(&mut asks, &mut told) => {}
+                    copied = tokio::io::copy(&mut answers, &mut hears) => {
+                        if copied.is_ok_and(|copied| copied == bytes) {
+                            cuts.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (port, cuts, running)
+}
+
+#[tokio::test]
+async fn a_block_arrives_though_its_connections_are_cut_midway() {
+    let Some(service) = service().await else { return };
+    let options = options(service);
+    let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 4 << 20);
+    let content: Vec<u8> = (0..4_u32 << 20).map(|at| (at * 7 % 255).to_le_bytes()[0]).collect();
+    sealer.push_copy(&content);
+    let block = sealer.finish();
+    let store = BucketBlocks::connect(options.clone()).expect("good options");
+    store.put(&block).await.expect("put");
+
+    let upstream = service.endpoint.trim_start_matches("http://").to_owned();
+    let (port, cuts, _running) = cut_after(upstream, 1_000_000).await;
+    let endpoint = Some(format!("http://127.0.0.1:{port}"));
+    let store = BucketBlocks::connect(BucketOptions { endpoint, ..options }).expect("good");
+    let direct = Direct::new(store);
+    let mut arrival = direct.arrival(block.reference(), 0..4 << 20).expect("it is long enough");
+    let mut found = Vec::new();
+    while direct.advance(&mut arrival).await.expect("it goes on") {
+        while let Some(piece) = arrival.take() {
+            found.extend_from_slice(&piece);
+        }
+    }
+    assert!(found == content);
+    assert_eq!(direct.second_reads(), 0, "what is cut is not damaged");
+    let cuts = cuts.load(Ordering::Relaxed);
+    assert!(cuts >= 4, "{cuts} connections were cut");
 }

@@ -167,7 +167,7 @@ async fn head(connection: &mut TcpStream, received: &mut Vec<u8>) -> Option<Stri
 
 fn block(length: u32) -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), length);
-    sealer.push(&vec![7; length as usize]);
+    sealer.push_copy(&vec![7; length as usize]);
     sealer.finish()
 }
 
@@ -332,6 +332,78 @@ async fn another_range_than_was_asked_for_is_an_error() {
     let service = Service::same(answer("200 OK", "hello"), Then::Go).await;
     let error = service.store().get(id(), HELLO).await.expect_err("the range is ignored");
     check(&error, Unavailable, "instead of bytes=32-36");
+}
+
+/// All that arrives of a range, and how it ends.
+async fn arrive(store: &BucketBlocks, bytes: Range<u64>) -> (Vec<u8>, Result<(), BlockError>) {
+    let mut found = Vec::new();
+    let mut source = match store.open(id(), bytes).await {
+        Ok(source) => source,
+        Err(error) => return (found, Err(error)),
+    };
+    loop {
+        match source.next().await {
+            Ok(Some(frame)) => found.extend_from_slice(&frame),
+            Ok(None) => return (found, Ok(())),
+            Err(error) => return (found, Err(error)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_arrived_to_its_end_leaves_the_connection_of_use() {
+    let chunked = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n\
+                   2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+    let long = answer("206 Partial Content", &"hello".repeat(100_000));
+    let service = Service::start(move |_, request, _| match request {
+        0 | 2 => (long.clone(), Then::Go),
+        _ => (chunked.into(), Then::Go),
+    })
+    .await;
+    let store = service.store();
+    for _ in 0..2 {
+        let (found, ended) = arrive(&store, 32..500_032).await;
+        ended.expect("it arrives");
+        assert!(found == b"hello".repeat(100_000));
+        let (found, ended) = arrive(&store, HELLO).await;
+        ended.expect("it arrives");
+        assert_eq!(found, b"hello");
+    }
+    assert_eq!(service.connections(), [0; 4]);
+    let mut source = store.open(id(), HELLO).await.expect("it begins");
+    source.next().await.expect("it arrives").expect("some of it");
+    drop(source);
+    assert_eq!(service.wait_for_ends(1).await, [0], "what was not read to its end is closed");
+}
+
+#[tokio::test]
+async fn what_stops_arriving_is_lost_and_what_came_is_given() {
+    let head = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nhel";
+    let chunked = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n";
+    for (answer, then) in [(head, Then::Close), (chunked, Then::Close), (head, Then::Stall)] {
+        let service = Service::same(answer, then).await;
+        let begun = Instant::now();
+        let (found, ended) = arrive(&service.hasty(), HELLO).await;
+        check(&ended.expect_err("bytes are missing"), Unavailable, "reading block");
+        assert_eq!(found, b"hel");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn more_or_other_bytes_than_were_asked_for_do_not_arrive() {
+    let long = answer("206 Partial Content", "hello!");
+    let (found, ended) = arrive(&Service::same(long, Then::Go).await.store(), HELLO).await;
+    check(&ended.expect_err("too long"), Unavailable, "more than the 5 bytes asked for");
+    assert_eq!(found, b"");
+    let head = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello!\r\n";
+    let (found, ended) = arrive(&Service::same(head, Then::Stall).await.store(), HELLO).await;
+    check(&ended.expect_err("too long"), Unavailable, "more came than was asked for");
+    assert_eq!(found, b"");
+    let other = answer("206 Partial Content\r\nContent-Range: bytes 0-4/999", "hello");
+    let (found, ended) = arrive(&Service::same(other, Then::Go).await.store(), HELLO).await;
+    check(&ended.expect_err("another range"), Unavailable, "instead of bytes=32-36");
+    assert_eq!(found, b"");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 fn block(length: u32) -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), length);
-    sealer.push(&vec![7; length as usize]);
+    sealer.push_copy(&vec![7; length as usize]);
     sealer.finish()
 }
 
@@ -60,7 +60,7 @@ async fn a_block_is_sent_plain_unsigned_and_once() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let ((head, body), sent) = tokio::join!(take(&listener, answer), store.put(&block));
     sent.expect("it was answered 200");
-    assert_eq!(&body, block.bytes(), "the sealed bytes and nothing between them");
+    assert_eq!(body, block.to_bytes(), "the sealed bytes and nothing between them");
     let path = "/stones/volume/01010101010101010101/000000000/01010101010101010101000000000001";
     assert!(head.starts_with(&format!("put {path}")), "{head}");
     assert!(head.contains("\r\nx-amz-content-sha256: unsigned-payload"), "{head}");

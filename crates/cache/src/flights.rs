@@ -78,6 +78,11 @@ impl Flights {
         Boarding::Lead(Lead { key, landing, flights: Arc::clone(self) })
     }
 
+    /// Whether somebody fetches this page now.
+    pub(crate) fn is_under(&self, key: PageKey) -> bool {
+        self.lock().contains_key(&key)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<PageKey, watch::Receiver<Landing>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

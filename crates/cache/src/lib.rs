@@ -17,6 +17,7 @@
     deny(clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unwrap_used)
 )]
 
+mod claims;
 mod disk;
 mod flights;
 mod page;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use block::{BlockStore, SUB_BLOCK_BYTES};
 use tracing::warn;
 
+use crate::claims::Claims;
 use crate::disk::{Disk, Pages};
 use crate::flights::Flights;
 use crate::seen::Seen;
@@ -67,6 +69,7 @@ pub struct Cache<B> {
     pages: Pages,
     disk: Option<Disk>,
     flights: Arc<Flights>,
+    claims: Arc<Claims>,
     seen: Seen,
     tally: Tally,
 }
@@ -97,7 +100,15 @@ impl<B: BlockStore> Cache<B> {
         let disk_bytes = options.disk.as_ref().map_or(0, |options| options.bytes);
         let room = memory_bytes.saturating_add(disk_bytes) / u64::from(SUB_BLOCK_BYTES);
         let seen = Seen::new(usize::try_from(room * SEEN_FOR_EACH).unwrap_or(usize::MAX));
-        Ok(Cache { blocks, pages, disk, flights: Arc::default(), seen, tally })
+        Ok(Cache {
+            blocks,
+            pages,
+            disk,
+            flights: Arc::default(),
+            claims: Arc::default(),
+            seen,
+            tally,
+        })
     }
 
     /// The store beneath.

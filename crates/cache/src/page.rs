@@ -8,7 +8,7 @@
 use std::io::{Read, Write};
 use std::ops::Range;
 
-use block::{BlockId, SUB_BLOCK_BYTES, SubBlock, sealed};
+use block::{BlockId, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
 use foyer::{Code, Error};
 
@@ -33,11 +33,23 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A page in a buffer of its own, so that it does not keep a larger answer in memory; and its
-    /// content.
-    pub(crate) fn copied(key: PageKey, sub_block: &SubBlock) -> (Page, Bytes) {
-        let content = Bytes::copy_from_slice(&sub_block.content);
-        (Page { key, checksum: sub_block.checksum, content: content.clone() }, content)
+    /// A page in a buffer of its own, so that it does not keep a larger answer in memory.
+    pub(crate) fn copied(key: PageKey, checksum: u32, pieces: &[Bytes]) -> Page {
+        let mut content = Vec::with_capacity(pieces.iter().map(Bytes::len).sum());
+        for piece in pieces {
+            content.extend_from_slice(piece);
+        }
+        Page { key, checksum, content: content.into() }
+    }
+
+    /// Whose content it is.
+    pub(crate) fn key(&self) -> PageKey {
+        self.key
+    }
+
+    /// The content; empty if the page is damaged.
+    pub(crate) fn content(&self) -> &Bytes {
+        &self.content
     }
 
     /// The content, if this is the page of this key and has as many bytes as it should.

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use block::{
-    BlockError, BlockErrorKind, BlockReader, BlockRef, BlockStore, SUB_BLOCK_BYTES, SubBlock,
-    sealed,
+    Arrival, BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, Opened,
+    SUB_BLOCK_BYTES, SubBlock, sealed,
 };
 use bytes::Bytes;
 use futures::stream::FuturesUnordered;
@@ -107,9 +107,63 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         self.tally.memory_hits.add(wanted.found.len());
         wanted.into_pieces()
     }
+
+    fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival> {
+        if !Arrival::pays(block, &range) || !self.blocks.streams() {
+            return None;
+        }
+        let cold = self.cold(block, range);
+        if !Arrival::pays(block, &cold) {
+            return None;
+        }
+        let claim = self.claims.take(block.id)?;
+        Some(Arrival::new(block, cold, Some(Box::new(claim))))
+    }
+
+    async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError> {
+        let before = arrival.second_reads();
+        let opened = arrival.open(&self.blocks).await;
+        self.tally.second_reads.add((arrival.second_reads() - before) as usize);
+        opened
+    }
+
+    async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError> {
+        let (before, block) = (arrival.second_reads(), arrival.block_id());
+        let take_in = |opened: &Opened| self.take_in(block, opened);
+        let advanced = arrival.advance(&self.blocks, take_in).await;
+        self.tally.second_reads.add((arrival.second_reads() - before) as usize);
+        advanced
+    }
 }
 
 impl<B: BlockStore> Cache<B> {
+    /// The beginning of a range as far as none of its pages is known, or on its way to somebody.
+    fn cold(&self, block: BlockRef, range: Range<u32>) -> Range<u32> {
+        let Some(wanted) = Wanted::new(block, range.clone()) else { return range };
+        let on_disk = |key: &PageKey| {
+            let asked = self.disk.as_ref().is_some_and(Disk::is_asked);
+            asked && self.pages.storage().may_contains(key)
+        };
+        let known = |index: &u32| {
+            let key = wanted.key(*index);
+            self.pages.memory().contains(&key) || self.flights.is_under(key) || on_disk(&key)
+        };
+        let end = wanted.missing().into_iter().find(known);
+        let end = end.map_or(range.end, |index| index.saturating_mul(SUB_BLOCK_BYTES));
+        range.start..end.min(range.end).max(range.start)
+    }
+
+    /// Takes a page that passes by into memory, if it is worth a place.
+    fn take_in(&self, block: BlockId, opened: &Opened) {
+        let key = PageKey { block, index: opened.index };
+        let length: usize = opened.pieces.iter().map(Bytes::len).sum();
+        self.tally.misses.add(1);
+        self.tally.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
+        if let Some(written) = self.worth(key, true) {
+            self.keep(Page::copied(key, opened.checksum, &opened.pieces), written);
+        }
+    }
+
     /// A page that is in memory.
     fn known(&self, wanted: &Wanted, index: u32) -> Option<Bytes> {
         let key = wanted.key(index);
@@ -259,22 +313,31 @@ impl<B: BlockStore> Cache<B> {
 
     /// Takes a page into memory, if there is room for it or it is worth somebody else's.
     fn admit(&self, key: PageKey, sub_block: SubBlock, scan: bool) -> Bytes {
+        let Some(written) = self.worth(key, scan) else { return sub_block.content };
+        let page = Page::copied(key, sub_block.checksum, &[sub_block.content]);
+        let content = page.content().clone();
+        self.keep(page, written);
+        content
+    }
+
+    /// Whether a page that was fetched is to be kept in memory, and if so, whether it is to be
+    /// written to the disk when it leaves.
+    fn worth(&self, key: PageKey, scan: bool) -> Option<bool> {
         let memory = self.pages.memory();
         // What is in memory already was fetched along with its neighbours.
         if memory.contains(&key) {
-            return sub_block.content;
+            return None;
         }
         let seen = self.seen.note(memory.hash(&key));
         let disk_has_room = self.disk.as_ref().is_some_and(Disk::has_room);
         let full = memory.usage() + MARGIN_BYTES > memory.capacity();
-        if scan && full && !seen && !disk_has_room {
-            return sub_block.content;
-        }
-        let (page, content) = Page::copied(key, &sub_block);
-        let written = self.disk.is_some() && (disk_has_room || seen);
-        drop(self.pages.insert_with_properties(key, page, disk::properties(written)));
+        let kept = !scan || !full || seen || disk_has_room;
+        kept.then_some(self.disk.is_some() && (disk_has_room || seen))
+    }
+
+    fn keep(&self, page: Page, written: bool) {
+        drop(self.pages.insert_with_properties(page.key(), page, disk::properties(written)));
         self.tally.admitted.add(1);
-        content
     }
 }
 

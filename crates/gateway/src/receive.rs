@@ -37,11 +37,21 @@ pub(crate) enum Layout {
     Blocks(Option<SumAlgorithm>),
 }
 
+/// Which entity tag the bytes get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tagging {
+    /// Their MD5.
+    Md5,
+    /// One that says nothing of them: their MD5 is computed only to verify the one that was sent.
+    Opaque,
+}
+
 /// A body that is durable and has been verified.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) staged: StagedContent,
-    pub(crate) md5: [u8; 16],
+    /// There always is one unless tags are opaque.
+    pub(crate) md5: Option<[u8; 16]>,
     pub(crate) sums: Vec<Sum>,
 }
 
@@ -50,6 +60,7 @@ pub(crate) async fn content(
     call: &Call<'_>,
     body: Body,
     layout: Layout,
+    tagging: Tagging,
 ) -> Result<Received, Fault> {
     let head = BodyHead::parse(call.version, call.headers)?;
     head.require_length()?;
@@ -61,7 +72,9 @@ pub(crate) async fn content(
             (call.volume().block_writer(decoder.expected()), also.map(checksum_algorithm))
         }
     };
-    let mut md5 = BodyMd5::new(call.hashing(), decoder.expected());
+    let sent_md5 = expectation.wants_md5();
+    let mut md5 = (sent_md5 || tagging == Tagging::Md5)
+        .then(|| BodyMd5::new(call.hashing(), decoder.expected()));
     let mut hasher = RestHasher::new(&expectation, also);
     let mut frames = Frames::new(body, call.settings().body_patience);
     let mut pieces = Vec::new();
@@ -72,15 +85,19 @@ pub(crate) async fn content(
                 hasher.update(step);
                 tokio::task::consume_budget().await;
             }
-            md5.take(&bytes).await?;
+            if let Some(md5) = &mut md5 {
+                md5.take(&bytes).await?;
+            }
             writer.write(bytes).await.map_err(translate::fault)?;
         }
     }
     let trailers = decoder.finish()?;
-    let md5 = md5.finish().await?;
-    let digests = hasher.finish(md5);
+    let verified_md5 = if sent_md5 { sum(&mut md5).await? } else { None };
+    let digests = hasher.finish(verified_md5);
     expectation.verify(&digests, &trailers)?;
-    let staged = writer.finish().await.map_err(translate::fault)?;
+    // Where nothing is compared with it, the MD5 is computed while the blocks are put.
+    let (md5, staged) = tokio::join!(sum(&mut md5), writer.finish());
+    let (md5, staged) = (md5?, staged.map_err(translate::fault)?);
     call.count_in(staged.size());
     let asked = expectation.algorithm();
     let kept = |algorithm: ChecksumAlgorithm| {
@@ -95,6 +112,14 @@ pub(crate) async fn content(
         bytes: bytes.to_vec(),
     });
     Ok(Received { staged, md5, sums: sums.collect() })
+}
+
+/// The MD5 of what was taken, if one is computed.
+async fn sum(md5: &mut Option<BodyMd5<'_>>) -> Result<Option<[u8; 16]>, Fault> {
+    match md5 {
+        Some(md5) => md5.sum().await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Receives a document of at most `bytes_max` bytes.

@@ -230,3 +230,6 @@ fn fs_fault(error: FsError) -> Fault {
         _ => Code::InternalError.into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

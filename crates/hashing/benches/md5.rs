@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use hashing::{Job, Md5, Pool};
+use hashing::{Job, Md5, Patience, Pool};
 use md5::Digest as _;
 
 const MIB: usize = 1 << 20;
@@ -124,7 +124,7 @@ async fn body(pool: &Pool, frame: &Bytes, bytes: usize, way: Way) {
                 tokio::task::yield_now().await;
                 if pieces.len() * frame.len() >= least || number + 1 == frames {
                     let job = Job { md5, pieces: std::mem::take(&mut pieces) };
-                    let pending = pool.submit(job).expect("there is room");
+                    let pending = pool.submit(job, Patience::default()).expect("there is room");
                     md5 = pending.await.expect("the worker works");
                 }
             }

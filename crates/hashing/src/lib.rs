@@ -1,21 +1,29 @@
-//! MD5 of many messages at once.
+//! MD5 of many messages at once, and CRCs of many pieces strung together.
 //!
 //! The ETag of an object is an MD5, and one message's MD5 cannot be computed in parallel. Different
 //! messages' can: up to sixteen stand side by side in the columns of vector registers, at hardly
 //! more cost than one.
 //!
-//! [`Md5`] and [`Job`] compute and do nothing else. A [`Pool`] has threads, and knows no runtime:
+//! The CRC of a whole follows from those of its pieces: [`Behind`] costs far less than reading the
+//! whole once more.
+//!
+//! [`Md5`], [`Job`] and [`Behind`] compute and do nothing else. A [`Pool`] has threads, and knows no runtime:
 //! whoever waits for it is a future like any other. What is hashed, and why, is not known here.
 
 mod columns;
 mod compress;
 mod md5;
 mod pool;
+mod strung;
 #[cfg(test)]
 mod tests;
 mod vectors;
 
 pub use columns::Job;
 pub use md5::Md5;
-pub use pool::{Gone, PROCESSORS_PER_WORKER, Pending, Pool, WAITING_BYTES_MAX, WAITING_JOBS_MAX};
+pub use pool::{
+    COMPANY_MAX, Gone, PROCESSORS_PER_WORKER, Patience, Pending, Pool, WAITING_BYTES_MAX,
+    WAITING_JOBS_MAX,
+};
+pub use strung::{Behind, Crc};
 pub use vectors::COLUMNS_MAX;

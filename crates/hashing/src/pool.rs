@@ -1,8 +1,9 @@
 //! Threads that hash for many bodies at once.
 //!
 //! A worker takes what waits, up to as many jobs as there are columns, and takes more whenever a
-//! column is free. Nobody waits for company: while a worker is busy or gets no processor, jobs
-//! gather by themselves, and the more there are the cheaper each is.
+//! column is free. While it is busy or gets no processor, jobs gather by themselves, and the more
+//! there are the cheaper each is. A job may also have [`Patience`]: it waits for company, no longer
+//! than it says, and no longer than until all who could come have come.
 //!
 //! What waits is bounded: beyond [`WAITING_JOBS_MAX`] jobs or [`WAITING_BYTES_MAX`] bytes a job is
 //! given back, and whoever brought it hashes it alone. Whoever brings a job only when the one
@@ -17,6 +18,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use fearless_simd::Level;
 use futures::channel::oneshot;
@@ -33,6 +35,18 @@ pub const WAITING_JOBS_MAX: usize = 1_024;
 
 /// Bytes of jobs that wait for a column at most.
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
+
+/// Jobs for which no worker waits any longer: more are hardly cheaper each.
+pub const COMPANY_MAX: usize = 12;
+
+/// How long a job may wait for others, so that all of them are cheaper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// From when it is brought; none by default.
+    pub wait: Duration,
+    /// As many jobs may come, this one included: when they all wait, nobody waits any longer.
+    pub company: usize,
+}
 
 /// Threads that hash. They end when the pool is dropped and what it was given is done.
 #[derive(Debug)]
@@ -76,8 +90,9 @@ impl Pool {
     ///
     /// # Errors
     /// The job itself, if too much waits already or there is no worker: [`Job::run`] does it here.
-    pub fn submit(&self, job: Job) -> Result<Pending, Job> {
+    pub fn submit(&self, job: Job, patience: Patience) -> Result<Pending, Job> {
         let bytes = job.bytes();
+        let due = Instant::now() + patience.wait;
         let (answer, pending) = oneshot::channel();
         let mut waiting = self.queue.waiting();
         let full = waiting.jobs.len() >= WAITING_JOBS_MAX
@@ -87,7 +102,10 @@ impl Pool {
         }
         waiting.bytes += bytes;
         waiting.jobs.push_back(Waiting { job, bytes, answer });
-        let wake = waiting.idle > 0;
+        let first = waiting.due.is_none();
+        waiting.due = Some(waiting.due.map_or(due, |other| other.min(due)));
+        waiting.company = patience.company.min(COMPANY_MAX);
+        let wake = waiting.idle > 0 && (first || waiting.is_due(Instant::now()));
         drop(waiting);
         if wake {
             self.queue.arrived.notify_one();
@@ -127,6 +145,16 @@ struct Line {
     workers: usize,
     idle: usize,
     closed: bool,
+    /// When the first of the jobs has waited for long enough, and how many it waits for.
+    due: Option<Instant>,
+    company: usize,
+}
+
+impl Line {
+    /// Whether the jobs have waited for long enough.
+    fn is_due(&self, now: Instant) -> bool {
+        self.closed || self.jobs.len() >= self.company || self.due.is_none_or(|due| due <= now)
+    }
 }
 
 struct Waiting {
@@ -147,18 +175,32 @@ impl Queue {
         waiting.closed && waiting.jobs.is_empty()
     }
 
-    /// Takes at most `wanted` jobs, and waits for the first one if told to. None come when others
-    /// are under way, or when there will be no more.
+    /// Takes at most `wanted` jobs, and waits for the first one and its company if told to. None
+    /// come when others are under way, or when there will be no more.
     fn take(&self, wanted: usize, wait: bool) -> Vec<Waiting> {
         let mut waiting = self.waiting();
-        while waiting.jobs.is_empty() && wait && !waiting.closed {
+        while wait && !(waiting.closed && waiting.jobs.is_empty()) {
+            let now = Instant::now();
+            if !waiting.jobs.is_empty() && waiting.is_due(now) {
+                break;
+            }
             waiting.idle += 1;
-            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            waiting = match waiting.due {
+                Some(due) => {
+                    let left = due.saturating_duration_since(now);
+                    let woken = self.arrived.wait_timeout(waiting, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            };
             waiting.idle -= 1;
         }
         let taken = wanted.min(waiting.jobs.len());
         let taken: Vec<Waiting> = waiting.jobs.drain(..taken).collect();
         waiting.bytes -= taken.iter().map(|one| one.bytes).sum::<usize>();
+        if waiting.jobs.is_empty() {
+            waiting.due = None;
+        }
         taken
     }
 }

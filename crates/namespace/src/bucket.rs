@@ -183,8 +183,17 @@ pub const BUCKETS_MAX: u32 = 10_000;
 pub struct SetBucket<'a> {
     /// Its name.
     pub name: &'a [u8],
+    /// What is to change.
+    pub change: BucketChange<'a>,
+}
+
+/// A change of a bucket's settings; the others stay as they are.
+#[derive(Clone, Copy, Debug)]
+pub enum BucketChange<'a> {
     /// Its tags from now on.
-    pub tags: &'a [(String, String)],
+    Tags(&'a [(String, String)]),
+    /// Whether what is uploaded from now on gets opaque entity tags.
+    OpaqueTags(bool),
 }
 
 impl Operation for SetBucket<'_> {
@@ -195,7 +204,10 @@ impl Operation for SetBucket<'_> {
         let bucket_key = key::bucket(bucket.dentry.ino);
         let value = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
         let mut settings = decode(&bucket_key, &value, Bucket::decode)?;
-        settings.tags = self.tags.to_vec();
+        match self.change {
+            BucketChange::Tags(tags) => settings.tags = tags.to_vec(),
+            BucketChange::OpaqueTags(opaque) => settings.opaque_tags = opaque,
+        }
         let plan = Plan {
             guards: vec![bucket.guard(), Guard::Equals(bucket_key.clone(), value)],
             writes: vec![Write::Put(bucket_key.clone(), settings.encode(&bucket_key))],

@@ -19,14 +19,15 @@ mod view;
 
 pub use access::{ACCESS_RECORDS_MAX, ListPolicies, ListUsers, SetRecord};
 pub use bucket::{
-    BUCKETS_MAX, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket,
+    BUCKETS_MAX, BucketChange, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets,
+    SetBucket,
 };
 pub use error::{FsError, Halt};
 pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use list::{ListEntry, ListQuery, ListStart, Listing, WAVE_RANGES, Walk, WalkStep};
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
-    WriteCondition,
+    WriteCondition, self_contained,
 };
 pub use path::Path;
 pub use remove::{Removal, Remove, Removed};

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Body, Dentry, Ino, Inode, Kind, ObjectHeaders, Origin, Orphan, Skey, Tag, key,
+    Attributes, Body, Content, Dentry, Ino, Inode, Kind, ObjectHeaders, Origin, Orphan, Skey, Tag,
+    key,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
@@ -189,11 +190,11 @@ impl Operation for Publish<'_> {
         let bucket = chain.bucket.dentry.ino;
         let modified = key::tally(parent, key::Count::Modified);
         plan.writes.push(Write::Max(modified, env.now.0));
-        if let Ok(size @ 1..) = i64::try_from(size) {
-            plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), size));
-        }
+        let mut grown = i64::try_from(size).unwrap_or_default();
         match replaced {
-            Some(old) => plan.writes.push(orphan(old, bucket)),
+            Some(old) => {
+                grown -= unbind(view, old, bucket, &mut plan);
+            }
             None => {
                 // A directory made by this plan has its one entry counted there.
                 if chain.missing.is_none() {
@@ -201,6 +202,9 @@ impl Operation for Publish<'_> {
                 }
                 plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), 1));
             }
+        }
+        if grown != 0 {
+            plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), grown));
         }
         plan.writes.extend_from_slice(self.writes);
         Ok(Step::Commit(plan, Published { replaced, inode }))
@@ -304,8 +308,33 @@ pub const DIRECTORY_MODE: u32 = 0o755;
 /// Permission bits of a file made through S3.
 pub const FILE_MODE: u32 = 0o644;
 
+/// Ends a file that loses its only name, under the guard of that name. Answers how many of the
+/// bytes that its bucket counts go with it.
+///
+/// A file that is known to be self-contained goes at once: nobody who found it comes back to the
+/// inode, which held all of it. What names blocks, or is not known, or cannot be read, is left to
+/// the reaper.
+pub(crate) fn unbind(view: &mut View<'_>, ino: Ino, bucket: Ino, plan: &mut Plan) -> i64 {
+    let alone = view.self_contained(ino);
+    let end = if alone.is_some() { Write::Delete(key::inode(ino)) } else { orphan(ino, bucket) };
+    plan.writes.push(end);
+    alone.unwrap_or(0)
+}
+
+/// The bytes of a file that is nothing but its inode: its content is inline, it has one name, and
+/// no other record tells of it.
+///
+/// A file that is so remains so. Of a file's content nothing ever changes but where its blocks lie,
+/// and it has none.
+pub fn self_contained(inode: &Inode) -> Option<i64> {
+    let file = inode.file()?;
+    let alone =
+        matches!(file.content, Content::Inline(_)) && file.parts.is_empty() && file.links == 1;
+    i64::try_from(file.size).ok().filter(|_| alone)
+}
+
 /// Leaves a file to the reaper, which reads its inode later; the foreground need not.
-pub(crate) fn orphan(ino: Ino, bucket: Ino) -> Write {
+fn orphan(ino: Ino, bucket: Ino) -> Write {
     let key = key::orphan(ino);
     let value = Orphan::File { bucket }.encode(&key);
     Write::Put(key, value)

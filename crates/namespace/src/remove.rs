@@ -3,11 +3,16 @@
 use record::{Ino, Inode, Skey, key};
 use store::{Guard, Key, Plan, Read, Write};
 
-use crate::object::{TagMatch, after, orphan};
+use crate::object::{TagMatch, after, unbind};
 use crate::path::{self, Bound, Chain, Unknown, is_implied};
 use crate::run::{Env, Operation, Step};
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
+
+/// Names that are removed at once and whose inodes are read along with them where they have to be
+/// looked up, so that what is self-contained goes at once. Of more names that would be many bytes
+/// for somebody who waits: the reaper reads them later.
+const FOLLOWED_REMOVALS_MAX: usize = 8;
 
 /// A name to remove.
 #[derive(Clone, Debug)]
@@ -50,10 +55,14 @@ impl Operation for Remove<'_> {
             return Ok(Step::Done(verdicts));
         }
         let bucket = chain.bucket.dentry.ino;
+        let mut bytes = 0;
         for bound in &gone {
             plan.guards.push(bound.guard());
             plan.writes.push(Write::Delete(bound.key.clone()));
-            plan.writes.push(orphan(bound.dentry.ino, bucket));
+            bytes += unbind(view, bound.dentry.ino, bucket, &mut plan);
+        }
+        if bytes > 0 {
+            plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), -bytes));
         }
         let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
         plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), -count));
@@ -76,6 +85,8 @@ impl Remove<'_> {
         let conditional = self.removals.iter().any(|removal| removal.condition.is_some());
         let found: Vec<Option<Followed>> = if conditional {
             view.followed(&slots, &key::dentry_to_inode())?
+        } else if self.removals.len() <= FOLLOWED_REMOVALS_MAX {
+            view.followed_if_known(&slots, &key::dentry_to_inode())?
         } else {
             view.many(&slots)?.into_iter().map(|value| value.map(|value| (value, None))).collect()
         };

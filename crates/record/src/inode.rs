@@ -33,6 +33,13 @@ pub enum Tag {
     Opaque([u8; 16], u32),
 }
 
+impl Tag {
+    /// The opaque tag of the first version of a content.
+    pub fn opaque(id: [u8; 16]) -> Tag {
+        Tag::Opaque(id, 1)
+    }
+}
+
 /// How a checksum was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SumKind {

@@ -23,7 +23,7 @@ pub use name::{Dentry, Kind, Origin, Skey};
 pub use small::{
     Beat, Bucket, Counter, Mark, Orphan, PolicyRecord, Session, Token, User, VolumeRecord,
 };
-pub use upload::{PART_SUMS_PAGE, Part, PartSums, Upload, UploadState};
+pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};
 
 /// An instant: microseconds since 1970 in UTC, by the clock of whoever wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -59,14 +59,39 @@ pub struct Part {
     pub size: u64,
     /// When it arrived.
     pub arrived: Timestamp,
-    /// The MD5 of its bytes.
-    pub md5: [u8; 16],
+    /// Its entity tag.
+    pub tag: PartTag,
     /// Its checksums.
     pub sums: Vec<Sum>,
     /// Whether its blocks have share records, because the part was copied by reference.
     pub shared: bool,
     /// Its bytes; positions count from the part's beginning.
     pub slices: Vec<Slice>,
+}
+
+/// The entity tag of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartTag {
+    /// The MD5 of its bytes; of a part that was copied by reference, what stands for it.
+    Md5([u8; 16]),
+    /// Random bytes: its MD5 was not computed.
+    Opaque([u8; 16]),
+}
+
+impl PartTag {
+    /// The bytes that the tag of the whole is made from.
+    pub fn bytes(&self) -> [u8; 16] {
+        let (PartTag::Md5(bytes) | PartTag::Opaque(bytes)) = *self;
+        bytes
+    }
+
+    /// The tag as that of an object.
+    pub fn tag(&self) -> Tag {
+        match *self {
+            PartTag::Md5(md5) => Tag::Md5(md5),
+            PartTag::Opaque(id) => Tag::opaque(id),
+        }
+    }
 }
 
 /// A page of the checksums of the parts that a file was completed from.
@@ -188,7 +213,9 @@ impl Part {
     /// The record's bytes.
     pub fn encode(&self, key: &Key) -> Value {
         let mut to = Writer::new(Part::FORMAT);
-        to.varint(self.size).signed(self.arrived.0).fixed(&self.md5).u8(u8::from(self.shared));
+        let opaque = matches!(self.tag, PartTag::Opaque(_));
+        let flags = u8::from(self.shared) | u8::from(opaque) << 1;
+        to.varint(self.size).signed(self.arrived.0).fixed(&self.tag.bytes()).u8(flags);
         write_slices(&mut to, &self.slices);
         write_sums(&mut to, &self.sums);
         to.finish(key)
@@ -197,11 +224,18 @@ impl Part {
     /// The record, if the bytes are one.
     pub fn decode(key: &Key, value: &Value) -> Result<Part, DecodeError> {
         let mut from = Reader::new(key, value, Part::FORMAT)?;
+        let size = from.varint("size")?;
+        let arrived = Timestamp(from.signed("arrived")?);
+        let tag = from.fixed("entity tag")?;
+        let flags = from.u8("flags")?;
+        if flags > 3 {
+            return Err(DecodeError::Field("flags"));
+        }
         Ok(Part {
-            size: from.varint("size")?,
-            arrived: Timestamp(from.signed("arrived")?),
-            md5: from.fixed("md5")?,
-            shared: from.u8("shared")? != 0,
+            size,
+            arrived,
+            tag: if flags & 2 == 0 { PartTag::Md5(tag) } else { PartTag::Opaque(tag) },
+            shared: flags & 1 != 0,
             slices: read_slices(&mut from)?,
             sums: read_sums(&mut from)?,
         })

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, check, dump, policy, upkeep, user};
+use crate::commands::{bench, bucket, check, dump, policy, upkeep, user};
 use crate::config::{Common, File, Serving, VolumeSettings};
 use crate::problem::Problem;
 use crate::{commands, logging, serve};
@@ -36,6 +36,9 @@ enum Command {
     /// Manage named policies
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
+    /// Show and change the settings of buckets
+    #[command(subcommand)]
+    Bucket(bucket::BucketCommand),
     /// Compare records with blocks, both ways; exits 3 if anything is wrong
     Fsck(upkeep::Fsck),
     /// Find blocks that no record names, and delete them if told to
@@ -90,6 +93,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         }
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
         Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
+        Command::Bucket(command) => administer(&volume, |volume| bucket::run(volume, command))?,
         Command::Fsck(command) => {
             logging::start(&volume)?;
             return runtime()?.block_on(upkeep::fsck(volume, command));

@@ -97,6 +97,15 @@ pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     }
 }
 
+/// Short reads that may be under way at a time before others wait to leave together. Redis takes
+/// what several ask over one connection as it comes, and there is nothing to gain.
+pub(crate) fn reads_in_flight(place: &MetaPlace) -> usize {
+    match place {
+        MetaPlace::Server(server) if server.kind != ServerKind::Redis => 1,
+        MetaPlace::Server(_) | MetaPlace::Memory | MetaPlace::Sqlite(_) => usize::MAX,
+    }
+}
+
 /// Whether the engine serves one process, which its own locks see to.
 pub(crate) fn serves_one(place: &MetaPlace) -> bool {
     match place {

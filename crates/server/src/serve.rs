@@ -159,6 +159,7 @@ async fn open(
         read_budget_bytes: budget / 2,
         sole: engines::serves_one(&settings.meta),
         commits_in_flight: engines::commits_in_flight(&settings.meta),
+        reads_in_flight: engines::reads_in_flight(&settings.meta),
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         place: place(),
         ..VolumeOptions::default()

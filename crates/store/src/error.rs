@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::Malformed;
 
@@ -18,18 +19,19 @@ pub enum StoreErrorKind {
     Malformed,
 }
 
-/// A failed call: what it means, what was being done, and why it failed.
-#[derive(Debug)]
+/// A failed call: what it means, what was being done, and why it failed. A clone says the same, to
+/// another of those whom the failure concerns.
+#[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    doing: String,
-    source: Option<Box<dyn Error + Send + Sync>>,
+    doing: Arc<str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
     /// An error without a cause of its own.
     pub fn new(kind: StoreErrorKind, doing: impl Into<String>) -> StoreError {
-        StoreError { kind, doing: doing.into(), source: None }
+        StoreError { kind, doing: doing.into().into(), source: None }
     }
 
     /// An error with the driver's error behind it.
@@ -38,7 +40,8 @@ impl StoreError {
         doing: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> StoreError {
-        StoreError { kind, doing: doing.into(), source: Some(source.into()) }
+        let source: Box<dyn Error + Send + Sync> = source.into();
+        StoreError { kind, doing: doing.into().into(), source: Some(source.into()) }
     }
 
     /// What the error means for the caller.

@@ -23,8 +23,8 @@ pub use ids::BlockIds;
 pub use packer::{Packer, Packing};
 pub use staging::{StagedBlocks, StagedContent, Staging};
 pub use stream::{
-    ContentStream, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX, RUN_BYTES_MIN, Reading, RecordSlices,
-    SliceSource,
+    ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,
+    RUN_BYTES_MIN, Reading, RecordSlices, SliceSource,
 };
 pub use traffic::{Count, Traffic};
 pub use writer::{ContentWriter, GROWTH_PATIENCE, PERMIT_STEP_BYTES, UPLOAD_BLOCKS_IN_FLIGHT};

@@ -1,18 +1,20 @@
-//! What operations remember for those that follow: names, small inodes, buckets, uploads.
+//! What operations remember for those that follow: names, small inodes, buckets, uploads. And of
+//! new files that are nothing but their inodes, that they are: whoever removes or replaces one needs
+//! no more of it, and its inode is large.
 //!
 //! A hint may be wrong at any time, because other gateways write too. A commit checks by its
 //! guards what it took from here, and an answer is read anew; so nothing here needs to be right,
 //! and everything here is bounded. What is absent is not remembered: planners guess it.
 
-use namespace::Hints;
+use namespace::{Hints, self_contained};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use record::Ino;
 use record::key::space;
+use record::{Ino, Inode};
 use store::{Entry, Found, Key, Plan, Read, Space, Target, Value, Write};
 
 /// Bytes of the records that are remembered, keys and overhead included.
-pub const HINT_BYTES_DEFAULT: u64 = 64 << 20;
+pub const HINT_BYTES_DEFAULT: u64 = 128 << 20;
 
 /// The largest value that is remembered, in bytes. Larger ones hold inline content.
 pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
@@ -25,6 +27,13 @@ const NAMES: usize = 3;
 
 /// What an entry costs besides its bytes, about.
 const ENTRY_BYTES: u64 = 160;
+
+/// What it costs to remember that a file is self-contained, about.
+const MARK_BYTES: u64 = 96;
+
+/// Of so many parts of the memory, one holds marks, three hold inodes, and the rest holds what is
+/// smaller and needed by every write.
+const PARTS: u64 = 8;
 
 /// What may be remembered.
 const SPACES: [Space; 4] = [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD];
@@ -46,7 +55,11 @@ impl Weighter<Key, Value> for Bytes {
 /// A bounded memory of records.
 #[derive(Debug)]
 pub(crate) struct HintMemory {
+    /// All but inodes.
     records: Cache<Key, Value, Bytes>,
+    inodes: Cache<Key, Value, Bytes>,
+    /// Files that are self-contained, and their bytes. Never wrong, but of files that are gone.
+    marks: Cache<Ino, i64>,
     /// Of each directory the names last seen in it, newest first.
     names: Cache<Ino, [Option<Key>; NAMES]>,
 }
@@ -54,9 +67,13 @@ pub(crate) struct HintMemory {
 impl HintMemory {
     /// Remembers about `bytes` of records.
     pub(crate) fn new(bytes: u64) -> HintMemory {
-        let entries = usize::try_from(bytes / (2 * ENTRY_BYTES)).unwrap_or(usize::MAX);
+        let count = |bytes: u64, each: u64| usize::try_from(bytes / each).unwrap_or(usize::MAX);
+        let records = |bytes| Cache::with_weighter(count(bytes, 2 * ENTRY_BYTES), bytes, Bytes);
+        let part = bytes / PARTS;
         HintMemory {
-            records: Cache::with_weighter(entries, bytes, Bytes),
+            marks: Cache::new(count(part, MARK_BYTES)),
+            inodes: records(3 * part),
+            records: records(bytes - 4 * part),
             names: Cache::new(HINT_DIRECTORIES_MAX),
         }
     }
@@ -65,7 +82,10 @@ impl HintMemory {
     pub(crate) fn apply(&self, plan: &Plan) {
         for write in &plan.writes {
             match write {
-                Write::Put(key, value) => self.remember(key, value),
+                Write::Put(key, value) => {
+                    self.remember(key, value);
+                    self.mark(key, value);
+                }
                 Write::Delete(key) => self.forget(key),
                 Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => {}
             }
@@ -103,15 +123,29 @@ impl HintMemory {
         }
     }
 
+    /// Takes note that a new file is self-contained, if it is.
+    fn mark(&self, key: &Key, value: &Value) {
+        if key.space() == space::INODE
+            && let Ok(inode) = Inode::decode(key, value)
+            && let Some(bytes) = self_contained(&inode)
+        {
+            self.marks.insert(Ino(key.partition()), bytes);
+        }
+    }
+
+    fn of(&self, key: &Key) -> &Cache<Key, Value, Bytes> {
+        if key.space() == space::INODE { &self.inodes } else { &self.records }
+    }
+
     /// Takes note of a record.
     pub(crate) fn remember(&self, key: &Key, value: &Value) {
         if !is_remembered(key.space()) {
             return;
         }
         if value.len() > HINT_VALUE_BYTES_MAX {
-            self.records.remove(key);
+            self.of(key).remove(key);
         } else {
-            self.records.insert(key.clone(), value.clone());
+            self.of(key).insert(key.clone(), value.clone());
         }
         if key.space() == space::DENTRY {
             let directory = Ino(key.partition());
@@ -127,12 +161,17 @@ impl HintMemory {
     /// Forgets everything.
     pub(crate) fn clear(&self) {
         self.records.clear();
+        self.inodes.clear();
+        self.marks.clear();
         self.names.clear();
     }
 
     /// Forgets a record, because it is gone or because it misled an operation.
     pub(crate) fn forget(&self, key: &Key) {
-        self.records.remove(key);
+        self.of(key).remove(key);
+        if key.space() == space::INODE {
+            self.marks.remove(&Ino(key.partition()));
+        }
         if key.space() == space::DENTRY {
             let directory = Ino(key.partition());
             if let Some(mut names) = self.names.get(&directory) {
@@ -147,12 +186,16 @@ impl HintMemory {
 
 impl Hints for HintMemory {
     fn record(&self, key: &Key) -> Option<Option<Value>> {
-        self.records.get(key).map(Some)
+        self.of(key).get(key).map(Some)
     }
 
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
         let names = self.names.get(&directory)?;
         names.into_iter().flatten().find(|name| name.suffix() != not)
+    }
+
+    fn self_contained(&self, ino: Ino) -> Option<i64> {
+        self.marks.get(&ino)
     }
 }
 

@@ -14,6 +14,7 @@ mod error;
 mod facade;
 mod feed;
 mod fsck;
+mod gather;
 mod hints;
 mod inos;
 mod lanes;
@@ -36,7 +37,7 @@ pub use error::VolumeError;
 pub use facade::{
     BucketStat, Complete, CompletePart, Completed, Deleted, Finished, NewObject, NewUpload,
     OBJECT_BYTES_MAX, Object, Owner, PART_BYTES_MIN, PartStat, PartsPage, Published, UploadId,
-    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of, size_and_tag,
+    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of, opaque_tag, size_and_tag,
 };
 pub use feed::FEED_INTERVAL;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};

@@ -76,7 +76,7 @@ pub struct Counters {
 /// What an operation cost in round trips to the metadata store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trips {
-    /// Round trips that read.
+    /// Reads that were asked for; each waited for one round trip, maybe together with others.
     pub reads: u64,
     /// Plans that were sent; each waited for one round trip, maybe together with others.
     pub commits: u64,

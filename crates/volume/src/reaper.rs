@@ -1,6 +1,6 @@
 //! Deletes what records say is dead, once nobody can be reading it.
 //!
-//! Foreground plans never drop a reference: they leave an orphan. A pass collects orphans, moves
+//! Foreground plans never drop a reference to a block: they leave an orphan. A pass collects orphans, moves
 //! the volume's epoch on, and waits until every session has let go of what it read before. Then it
 //! takes each orphan's references away and names its blocks as *pending* in the same plans, so that
 //! a crash at any point leaves a record of what is still to be deleted. Every step may be repeated,

@@ -1,7 +1,7 @@
 //! The loop that drives an operation: plan, read or commit, and plan again.
 //!
-//! Planning is pure, so nothing of it is kept over a round trip but what the trip taught. Reads go
-//! to the store by themselves, commits together with others. In debug builds every pass is planned
+//! Planning is pure, so nothing of it is kept over a round trip but what the trip taught. Reads and
+//! commits go to the store together with others that wait. In debug builds every pass is planned
 //! twice, from the same knowledge, and must come to the same.
 
 use std::cell::RefCell;
@@ -14,7 +14,6 @@ use store::{Found, Guard, Key, Read, Value};
 use crate::commit::Outcome;
 use crate::content::StagedContent;
 use crate::meters;
-use crate::volume::META_READ_DEADLINE;
 use crate::{Volume, VolumeError};
 
 /// After so many passes hints are no longer asked, and what was learnt before is forgotten.
@@ -66,17 +65,13 @@ impl Volume {
         recall(operation, &self.env(), &*self.hints)
     }
 
-    /// Reads in one round trip, counted and remembered.
+    /// Reads in one round trip, which others may share, counted and remembered.
     pub(crate) async fn read_counted(&self, reads: &[Read]) -> Result<Vec<Found>, VolumeError> {
         if self.session.is_fenced() {
             return Err(VolumeError::Fenced);
         }
-        self.meters.reads.add(1);
         meters::charge_read();
-        let reading = tokio::time::timeout(META_READ_DEADLINE, self.store.read(reads));
-        let found = reading.await.map_err(|_late| {
-            VolumeError::Unavailable("the metadata store does not answer a read".to_owned())
-        })??;
+        let found = self.gatherer.read(reads).await?;
         if found.len() != reads.len() {
             return Err(VolumeError::Corrupt("the store left questions unanswered".to_owned()));
         }
@@ -187,11 +182,17 @@ struct Recorded<'a> {
     hints: &'a dyn Hints,
     records: RefCell<HashMap<Key, Option<Option<Value>>>>,
     siblings: RefCell<HashMap<Besides, Option<Key>>>,
+    self_contained: RefCell<HashMap<Ino, Option<i64>>>,
 }
 
 impl<'a> Recorded<'a> {
     fn new(hints: &'a dyn Hints) -> Recorded<'a> {
-        Recorded { hints, records: RefCell::default(), siblings: RefCell::default() }
+        Recorded {
+            hints,
+            records: RefCell::default(),
+            siblings: RefCell::default(),
+            self_contained: RefCell::default(),
+        }
     }
 }
 
@@ -211,6 +212,14 @@ impl Hints for Recorded<'_> {
         let mut siblings = self.siblings.borrow_mut();
         let sibling = siblings.entry((directory, not.to_vec()));
         sibling.or_insert_with(|| self.hints.sibling(directory, not)).clone()
+    }
+
+    fn self_contained(&self, ino: Ino) -> Option<i64> {
+        if !cfg!(debug_assertions) {
+            return self.hints.self_contained(ino);
+        }
+        let mut known = self.self_contained.borrow_mut();
+        *known.entry(ino).or_insert_with(|| self.hints.self_contained(ino))
     }
 }
 

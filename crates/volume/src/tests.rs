@@ -4,6 +4,7 @@ mod checking;
 mod commit;
 mod faulty;
 mod feeding;
+mod gathering;
 mod marks;
 mod packs;
 mod reaping;
@@ -57,6 +58,14 @@ fn file(size: u64, content: Content) -> Inode {
             parts: Vec::new(),
             content,
         })),
+    }
+}
+
+/// How long a file is.
+fn size(inode: &Inode) -> u64 {
+    match &inode.body {
+        Body::File(file) => file.size,
+        body => panic!("no file: {body:?}"),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::commit::{Committer, Desk};
 use crate::content::{BlockIds, ByteBudget, Deadlines, Packer, Packing, Reading, Staging, Traffic};
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::feed::{Listener, OwnWrites};
+use crate::gather::Gatherer;
 use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
 use crate::inos::Inos;
 use crate::lanes::Lanes;
@@ -62,6 +63,9 @@ pub struct VolumeOptions {
     pub place: String,
     /// Batches of plans that may be under way at the same time.
     pub commits_in_flight: usize,
+    /// Short reads of metadata that may be under way at the same time; those that are asked for
+    /// meanwhile leave together.
+    pub reads_in_flight: usize,
     /// How often the session shows that it lives.
     pub beat_interval: Duration,
     /// How long another session may be silent before it is ended.
@@ -89,6 +93,7 @@ impl Default for VolumeOptions {
             sole: false,
             place: String::new(),
             commits_in_flight: 1,
+            reads_in_flight: 1,
             beat_interval: BEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
             deadlines: Deadlines::default(),
@@ -119,6 +124,7 @@ pub struct Volume {
     pub(crate) record: VolumeRecord,
     pub(crate) session: Arc<Session>,
     pub(crate) committer: Arc<Committer>,
+    pub(crate) gatherer: Gatherer,
     pub(crate) hints: Arc<HintMemory>,
     pub(crate) inos: Arc<Inos>,
     pub(crate) epochs: Arc<Epochs>,
@@ -224,6 +230,7 @@ impl Volume {
             gone: gone.clone(),
         };
         let committer = Arc::new(Committer::new(desk, options.commits_in_flight));
+        let gatherer = Gatherer::new(&store, &meters, &tasks, options.reads_in_flight);
         let (pinned, leased) = (Arc::clone(&epochs), Arc::clone(&store));
         let inos = Inos::new(Arc::clone(&committer), pinned, leased, tasks.clone());
         let traffic = Arc::new(Traffic::default());
@@ -254,6 +261,7 @@ impl Volume {
             record: started.volume,
             session,
             committer,
+            gatherer,
             hints,
             inos,
             epochs,

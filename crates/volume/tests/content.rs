@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "these modules are one test")]
 
+#[path = "content/arriving.rs"]
+mod arriving;
 #[path = "content/bench.rs"]
 mod bench;
 #[path = "content/caching.rs"]

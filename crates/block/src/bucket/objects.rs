@@ -5,6 +5,7 @@
 //! is how long to wait, but for a connection.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use http::header::{
 };
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body::Body;
 use hyper::body::Incoming;
 
 use super::address::Address;
@@ -39,12 +41,12 @@ const AGENT: HeaderValue = HeaderValue::from_static("ashlar");
 pub(super) struct Objects {
     address: Address,
     signer: Signer,
-    pool: Pool,
+    pool: Arc<Pool>,
 }
 
 /// An object of which the beginning of an answer has come.
-pub(super) struct Found<'a> {
-    pool: &'a Pool,
+pub(super) struct Found {
+    pool: Arc<Pool>,
     wire: Wire,
     body: Incoming,
 }
@@ -62,7 +64,7 @@ impl Objects {
             .map_err(|error| format!("the access key or the region: {error}"))?;
         let pool = Pool::new(address.endpoint.clone(), options.connect_timeout)
             .map_err(|error| format!("no TLS to {}: {error}", address.endpoint))?;
-        Ok(Objects { address, signer, pool })
+        Ok(Objects { address, signer, pool: Arc::new(pool) })
     }
 
     /// PUT, plain or only if the name is free.
@@ -78,7 +80,7 @@ impl Objects {
     }
 
     /// GET of a range.
-    pub(super) async fn get(&self, name: &str, span: Span) -> Result<Found<'_>, Failure> {
+    pub(super) async fn get(&self, name: &str, span: Span) -> Result<Found, Failure> {
         let range = span.to_string();
         let condition = Some((RANGE, range.as_str()));
         let (wire, answer) = self.ask(Method::GET, name, condition, Pieces::default()).await?;
@@ -86,7 +88,7 @@ impl Objects {
             return Err(Box::pin(self.refusal(wire, answer)).await);
         }
         span.check(&answer).map_err(|why| Failure::answered(answer.status(), "", &why))?;
-        Ok(Found { pool: &self.pool, wire, body: answer.into_body() })
+        Ok(Found { pool: Arc::clone(&self.pool), wire, body: answer.into_body() })
     }
 
     /// HEAD: the object's size in bytes, if the answer has one.
@@ -191,7 +193,7 @@ impl Objects {
     }
 }
 
-impl Found<'_> {
+impl Found {
     /// The bytes that were asked for, at most `most`.
     pub(super) async fn collect(
         mut self,
@@ -202,6 +204,21 @@ impl Found<'_> {
             Rest::Surplus => Err("more came than was announced".into()),
             Rest::Ready | Rest::Over => Ok(found),
         }
+    }
+
+    /// The next piece of what was asked for; `None` at the end.
+    pub(super) async fn piece(&mut self) -> hyper::Result<Option<Bytes>> {
+        self.wire.piece(&mut self.body).await
+    }
+
+    /// Bytes that the answer says it brings, if it does.
+    pub(super) fn announced(&self) -> Option<u64> {
+        self.body.size_hint().exact()
+    }
+
+    /// Lets the connection rest, after the last piece.
+    pub(super) async fn end(self) {
+        self.pool.give(self.wire).await;
     }
 }
 

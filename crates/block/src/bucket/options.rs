@@ -41,7 +41,8 @@ pub struct BucketOptions {
     pub path_style: bool,
     /// How long to wait for a connection.
     pub connect_timeout: Duration,
-    /// How long to wait for the head of an answer to a request without a body.
+    /// How long to wait for the head of an answer to a request without a body, and for the next
+    /// bytes of a block that is read as it arrives.
     pub answer_timeout: Duration,
     /// How long to wait for one whole block to be sent and answered, or to be received.
     pub block_timeout: Duration,

@@ -16,7 +16,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -28,6 +28,10 @@ pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// Bytes that are set aside for a body before any of them came: a whole block.
 const BODY_BUFFER_MAX: u64 = crate::BLOCK_BYTES_MAX as u64 + (1 << 20);
+
+/// Bytes that a connection reads at once at most. What is read is checksummed and passed on before
+/// more is, so it should fit into a processor's cache.
+const READ_BYTES_MAX: usize = 256 << 10;
 
 /// One connection.
 pub(super) struct Wire {
@@ -79,7 +83,8 @@ pub(super) enum BodyError {
 impl Wire {
     /// A connection that nothing was sent on.
     pub(super) async fn open(stream: Stream) -> hyper::Result<Wire> {
-        let (sender, connection) = handshake(stream).await?;
+        let mut builder = Builder::new();
+        let (sender, connection) = builder.max_buf_size(READ_BYTES_MAX).handshake(stream).await?;
         Ok(Wire { sender, line: Line::Open(Box::new(connection)) })
     }
 
@@ -118,15 +123,27 @@ impl Wire {
         let expected = body.size_hint().exact().unwrap_or_default().min(most).min(BODY_BUFFER_MAX);
         let mut found = BytesMut::with_capacity(usize::try_from(expected).unwrap_or_default());
         while found.len() as u64 <= most {
-            let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
-            let Some(frame) = self.line.drive(next).await else {
-                break;
-            };
-            if let Ok(piece) = frame?.into_data() {
-                found.extend_from_slice(&piece);
+            match self.piece(&mut body).await? {
+                Some(piece) => found.extend_from_slice(&piece),
+                None => break,
             }
         }
         Ok(found)
+    }
+
+    /// The next piece of a body, as it came; `None` at its end.
+    pub(super) async fn piece(&mut self, body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
+        loop {
+            let next = poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+            let Some(frame) = self.line.drive(next).await else {
+                return Ok(None);
+            };
+            match frame?.into_data() {
+                Ok(piece) if !piece.is_empty() => return Ok(Some(piece)),
+                // Trailers say nothing that is of use here.
+                Ok(_) | Err(_) => {}
+            }
+        }
     }
 
     /// How the connection stands now. Waits for nothing.

@@ -11,7 +11,7 @@ use crate::{BlockErrorKind, Sealer};
 
 fn block(counter: u64) -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), counter), 100);
-    sealer.push(&[7; 100]);
+    sealer.push_copy(&[7; 100]);
     sealer.finish()
 }
 
@@ -36,7 +36,7 @@ async fn blocks_outlive_the_store_and_leftovers_do_not() {
     let again = FolderBlocks::open(root.path()).await.expect("it opens again");
     assert!(!leftover.exists(), "opening removes what a crash left");
     let found = again.get(block(1).id(), 0..1_000).await.expect("the block is still there");
-    assert_eq!(&found, block(1).bytes());
+    assert_eq!(found, block(1).to_bytes());
     // The first store's unfinished files may have been among them; it goes on.
     blocks.put(&block(2)).await.expect("the older process still writes");
 }
@@ -47,7 +47,7 @@ async fn a_put_leaves_nothing_but_its_block() {
     blocks.put(&block(4_097)).await.expect("put");
     blocks.put(&block(4_097)).await.expect("put again");
     let path = "01010101010101010101/000000001/01010101010101010101000000001001";
-    assert_eq!(&fs::read(root.path().join(path)).expect("its place"), block(4_097).bytes());
+    assert_eq!(fs::read(root.path().join(path)).expect("its place"), block(4_097).to_bytes());
     assert_eq!(fs::read_dir(root.path().join("tmp")).expect("readable").count(), 0);
     blocks.delete(block(4_097).id()).await.expect("deleted");
     assert_eq!(fs::read_dir(root.path()).expect("readable").count(), 1, "only tmp is left");

@@ -8,7 +8,7 @@ async fn requests_bytes_and_failures_are_counted_by_verb() {
     let store = Observed::new(MemoryBlocks::new());
     let block = |counter, byte| {
         let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), counter), 9);
-        sealer.push(&[byte; 9]);
+        sealer.push_copy(&[byte; 9]);
         sealer.finish()
     };
     store.put(&block(1, 1)).await.expect("put");
@@ -16,6 +16,10 @@ async fn requests_bytes_and_failures_are_counted_by_verb() {
     store.put(&block(2, 2)).await.expect_err("a conflict");
     store.get(block(1, 1).id(), 5..12).await.expect("there");
     store.get(block(3, 1).id(), 5..12).await.expect_err("absent");
+    let mut source = store.open(block(1, 1).id(), 5..14).await.expect("there");
+    assert_eq!(source.next().await.expect("sound").map(|bytes| bytes.len()), Some(9));
+    assert_eq!(source.next().await.expect("sound"), None);
+    assert!(store.open(block(3, 1).id(), 5..12).await.is_err(), "absent");
     store.size(block(3, 1).id()).await.expect("absence is an answer");
     store.delete(block(2, 1).id()).await.expect("deleted");
     store.sessions().await.expect("listed");
@@ -26,10 +30,10 @@ async fn requests_bytes_and_failures_are_counted_by_verb() {
     store.mark().await.expect("there").expect("marked");
     store.probe().await.expect("probed");
     let count = |requests, failures, bytes| VerbCount { requests, failures, bytes };
-    let sealed = block(1, 1).bytes().len() as u64;
+    let sealed = block(1, 1).sealed_bytes();
     let expected = BlockCounters {
         put: count(3, 1, 2 * sealed),
-        get: count(2, 1, 7),
+        get: count(4, 2, 7 + 9),
         size: count(1, 0, 0),
         delete: count(1, 0, 0),
         sessions: count(1, 0, 0),

@@ -69,7 +69,7 @@ fn content() -> Vec<u8> {
 
 async fn direct(damaged: usize) -> (Direct<Damaging>, BlockRef) {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), LENGTH);
-    sealer.push(&content());
+    sealer.push_copy(&content());
     let block = sealer.finish();
     let blocks = Damaging { damaged, ..Damaging::default() };
     blocks.put(&block).await.unwrap();

@@ -82,7 +82,7 @@ fn store(failures: &[Option<BlockErrorKind>]) -> Retrying<Failing> {
 
 fn block() -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 9);
-    sealer.push(&[1; 9]);
+    sealer.push_copy(&[1; 9]);
     sealer.finish()
 }
 
@@ -100,7 +100,10 @@ async fn every_verb_is_repeated() {
     let (id, session) = (block().id(), block().id().session());
     let fail_once = || store.inner().failures.lock().expect("not poisoned").push(GONE);
     fail_once();
-    assert_eq!(&store.get(id, 0..99).await.expect("get"), block().bytes());
+    assert_eq!(store.get(id, 0..99).await.expect("get"), block().to_bytes());
+    fail_once();
+    let mut source = store.open(id, 0..99).await.expect("open");
+    assert_eq!(source.next().await.expect("it is there"), Some(block().to_bytes()));
     fail_once();
     assert!(store.size(id).await.expect("size").is_some());
     fail_once();
@@ -115,7 +118,7 @@ async fn every_verb_is_repeated() {
     store.probe().await.expect("probe");
     fail_once();
     store.delete(id).await.expect("delete");
-    check_calls(&store, 22, 13);
+    check_calls(&store, 24, 14);
 }
 
 #[tokio::test(start_paused = true)]

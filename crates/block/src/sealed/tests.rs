@@ -21,14 +21,14 @@ fn content(length: usize) -> Vec<u8> {
 
 fn seal(id: BlockId, content: &[u8]) -> SealedBlock {
     let mut sealer = Sealer::new(id, u32::try_from(content.len()).expect("a small block"));
-    sealer.push(content);
+    sealer.push_copy(content);
     sealer.finish()
 }
 
 fn cut(block: &SealedBlock, range: Range<u32>) -> Bytes {
     let span = span(block.length(), range).bytes;
     let place = |at: u64| usize::try_from(at).expect("a small block");
-    block.bytes().slice(place(span.start)..place(span.end))
+    block.to_bytes().slice(place(span.start)..place(span.end))
 }
 
 fn golden(text: &str) -> Vec<u8> {
@@ -45,14 +45,14 @@ fn corrupt(block: BlockRef, range: Range<u32>, bytes: &[u8], why: &str) {
 #[test]
 fn a_small_block_has_the_golden_bytes() {
     let block = seal(id(7), b"Ashlar is dressed stone cut into square blocks.\n");
-    assert_eq!(block.bytes(), &golden(include_str!("../../tests/golden/small.hex")));
+    assert_eq!(block.to_bytes(), golden(include_str!("../../tests/golden/small.hex")));
     assert_eq!(block.crc32c(), crc32c(b"Ashlar is dressed stone cut into square blocks.\n"));
 }
 
 #[test]
 fn the_ends_of_two_sub_blocks_have_the_golden_bytes() {
     let block = seal(id(7), &content(SUB + 5));
-    let ends = [&block.bytes()[..HEAD], &block.bytes()[HEAD + SUB - 8..]].concat();
+    let ends = [&block.to_bytes()[..HEAD], &block.to_bytes()[HEAD + SUB - 8..]].concat();
     assert_eq!(ends, golden(include_str!("../../tests/golden/two_sub_blocks_ends.hex")));
 }
 
@@ -79,8 +79,8 @@ fn sizes_and_spans_follow_the_layout() {
 #[test]
 fn every_flipped_bit_is_found() {
     let block = seal(id(1), &content(100));
-    for bit in 0..block.bytes().len() * 8 {
-        let mut bytes = block.bytes().to_vec();
+    for bit in 0..block.to_bytes().len() * 8 {
+        let mut bytes = block.to_bytes().to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
         corrupt(block.reference(), 0..100, &bytes, "a flipped bit");
         if bit / 8 >= HEAD {
@@ -93,11 +93,11 @@ fn every_flipped_bit_is_found() {
 fn missing_and_surplus_bytes_are_found() {
     let block = seal(id(1), &content(SUB + 100));
     let whole = 0..block.length();
-    let bytes = block.bytes();
+    let bytes = block.to_bytes();
     for length in [0, 1, HEAD - 1, HEAD, HEAD + SUB, HEAD + SEALED_SUB, bytes.len() - 1] {
         corrupt(block.reference(), whole.clone(), &bytes[..length], "a truncated block");
     }
-    corrupt(block.reference(), whole.clone(), &[bytes, &b"x"[..]].concat(), "a longer block");
+    corrupt(block.reference(), whole.clone(), &[&bytes[..], b"x"].concat(), "a longer block");
     corrupt(block.reference(), whole, &vec![0; bytes.len()], "zeros");
     let part = cut(&block, 10..20);
     corrupt(block.reference(), 10..20, &part[..part.len() - 1], "a truncated part");
@@ -110,7 +110,7 @@ fn swapped_shifted_and_foreign_sub_blocks_are_found() {
     // All sub-blocks hold the same bytes, so that only their seeds tell them apart.
     let same = vec![5; 3 * SUB];
     let block = seal(id(1), &same);
-    let bytes = block.bytes();
+    let bytes = block.to_bytes();
     let (first, second) =
         (&bytes[HEAD..HEAD + SEALED_SUB], &bytes[HEAD + SEALED_SUB..HEAD + 2 * SEALED_SUB]);
     assert_ne!(first, second, "the seed differs by index");
@@ -119,22 +119,22 @@ fn swapped_shifted_and_foreign_sub_blocks_are_found() {
     corrupt(block.reference(), 1..9, second, "the neighbour's sub-block");
     let foreign = seal(id(2), &same);
     corrupt(block.reference(), 1..9, &cut(&foreign, 1..9), "another block's sub-block");
-    corrupt(block.reference(), 0..block.length(), foreign.bytes(), "another block");
+    corrupt(block.reference(), 0..block.length(), &foreign.to_bytes(), "another block");
 }
 
 #[test]
 fn another_content_under_the_same_id_is_found_by_the_record() {
     let block = seal(id(1), &content(1_000));
     let other = seal(id(1), &vec![9; 1_000]);
-    corrupt(block.reference(), 0..1_000, other.bytes(), "a replaced block");
+    corrupt(block.reference(), 0..1_000, &other.to_bytes(), "a replaced block");
     let shorter = seal(id(1), &content(999));
-    corrupt(block.reference(), 0..1_000, shorter.bytes(), "a stale, shorter block");
+    corrupt(block.reference(), 0..1_000, &shorter.to_bytes(), "a stale, shorter block");
 }
 
 #[test]
 fn a_range_outside_of_the_block_is_refused() {
     let block = seal(id(1), &content(100));
-    corrupt(block.reference(), 0..101, block.bytes(), "behind the end");
+    corrupt(block.reference(), 0..101, &block.to_bytes(), "behind the end");
     corrupt(block.reference(), 200..300, &[], "far behind the end");
     #[expect(clippy::reversed_empty_ranges, reason = "a malformed record may hold one")]
     corrupt(block.reference(), 9..8, &[], "a reversed range");
@@ -143,10 +143,28 @@ fn a_range_outside_of_the_block_is_refused() {
 #[test]
 fn opening_copies_nothing() {
     let block = seal(id(1), &content(2 * SUB));
-    let pieces = open(block.reference(), 0..block.length(), block.bytes().clone()).expect("whole");
+    let bytes = block.to_bytes();
+    let pieces = open(block.reference(), 0..block.length(), bytes.clone()).expect("whole");
     assert_eq!(pieces.len(), 2);
-    assert_eq!(pieces[0].as_ptr(), block.bytes()[HEAD..].as_ptr());
-    assert_eq!(pieces[1].as_ptr(), block.bytes()[HEAD + SEALED_SUB..].as_ptr());
+    assert_eq!(pieces[0].as_ptr(), bytes[HEAD..].as_ptr());
+    assert_eq!(pieces[1].as_ptr(), bytes[HEAD + SEALED_SUB..].as_ptr());
+}
+
+#[test]
+fn sealing_copies_only_short_pieces() {
+    let content = Bytes::from(content(2 * SUB));
+    let mut sealer = Sealer::new(id(1), 0);
+    let cuts = [0, 9, 99, SUB + 9, SUB + 10, 2 * SUB];
+    for cut in cuts.windows(2) {
+        sealer.push(content.slice(cut[0]..cut[1]));
+    }
+    let block = sealer.finish();
+    let lengths: Vec<usize> = block.pieces().iter().map(Bytes::len).collect();
+    assert_eq!(lengths, [HEAD, 99, SUB - 99, 4, 9, 1, SUB - 10, 4], "short ones lie together");
+    for (piece, place) in [(2, 99), (4, SUB), (6, SUB + 10)] {
+        assert_eq!(block.pieces()[piece].as_ptr(), content[place..].as_ptr());
+    }
+    assert_eq!(block.to_bytes(), seal(id(1), &content).to_bytes());
 }
 
 #[test]
@@ -154,20 +172,22 @@ fn the_sealer_counts_and_reserves() {
     let mut sealer = Sealer::new(id(3), 10);
     assert!(sealer.is_empty());
     assert_eq!((sealer.id(), sealer.remaining()), (id(3), BLOCK_BYTES_MAX));
-    sealer.push(b"");
-    sealer.push(&content(SUB));
+    sealer.push_copy(b"");
+    sealer.push_copy(&content(SUB));
     assert_eq!((sealer.len(), sealer.remaining()), (SUB_BLOCK_BYTES, BLOCK_BYTES_MAX - 65_536));
     let grown = sealer.finish();
-    assert_eq!(grown, seal(id(3), &content(SUB)), "capacity is a hint");
-    assert_eq!(grown.bytes().len() as u64, sealed_bytes(grown.length()));
+    let expected = seal(id(3), &content(SUB));
+    assert_eq!(grown.reference(), expected.reference(), "capacity is a hint");
+    assert_eq!(grown.to_bytes(), expected.to_bytes());
+    assert_eq!(grown.sealed_bytes(), grown.to_bytes().len() as u64);
 }
 
 #[test]
 #[should_panic(expected = "the caller cuts")]
 fn a_block_holds_no_more_than_its_maximum() {
     let mut sealer = Sealer::new(id(3), 0);
-    sealer.push(&vec![1; BLOCK_BYTES_MAX as usize]);
-    sealer.push(b"x");
+    sealer.push_copy(&vec![1; BLOCK_BYTES_MAX as usize]);
+    sealer.push_copy(b"x");
 }
 
 #[test]
@@ -188,9 +208,12 @@ proptest! {
     ) {
         let content = content(length);
         let mut sealer = Sealer::new(id(9), 0);
-        content.chunks(piece.max(length / 200 + 1)).for_each(|piece| sealer.push(piece));
+        content.chunks(piece.max(length / 200 + 1)).for_each(|piece| sealer.push_copy(piece));
         let block = sealer.finish();
-        prop_assert_eq!(&block, &seal(id(9), &content));
+        let at_once = seal(id(9), &content);
+        prop_assert_eq!(block.reference(), at_once.reference());
+        prop_assert_eq!(block.to_bytes(), at_once.to_bytes());
+        prop_assert!(block.pieces().iter().all(|piece| !piece.is_empty()));
         let (a, b) = (ends.0.index(length + 1), ends.1.index(length + 1));
         for range in [a.min(b)..a.max(b), 0..length] {
             let asked = u32::try_from(range.start).unwrap()..u32::try_from(range.end).unwrap();

@@ -1,19 +1,19 @@
 //! What becomes of a page's bytes on the disk.
 
-use block::{BlockRef, Nonce, Sealer};
+use block::{BlockRef, Nonce, Sealer, SubBlock};
 
 use super::*;
 
 fn page(index: u32) -> (Page, PageKey) {
     let id = BlockId::new(Nonce([3; Nonce::BYTES]), 9);
     let mut sealer = Sealer::new(id, 200_000);
-    sealer.push(&vec![7; 200_000]);
+    sealer.push_copy(&vec![7; 200_000]);
     let block = sealer.finish();
     let reference: BlockRef = block.reference();
-    let sub_blocks =
-        sealed::open_sub_blocks(reference, 0..4, block.bytes().clone()).expect("sound");
+    let sub_blocks = sealed::open_sub_blocks(reference, 0..4, block.to_bytes()).expect("sound");
     let key = PageKey { block: id, index };
-    (Page::copied(key, &sub_blocks[index as usize]).0, key)
+    let SubBlock { content, checksum } = sub_blocks[index as usize].clone();
+    (Page::copied(key, checksum, &[content]), key)
 }
 
 fn encoded(page: &Page) -> Vec<u8> {

@@ -141,7 +141,7 @@ pub async fn block(store: &impl BlockStore, number: u64, length: u32) -> (BlockR
     let mut content = vec![0; length as usize];
     SmallRng::seed_from_u64(number).fill(&mut content[..]);
     let mut sealer = Sealer::new(BlockId::new(Nonce([5; Nonce::BYTES]), number), length);
-    sealer.push(&content);
+    sealer.push_copy(&content);
     let block = sealer.finish();
     store.put(&block).await.unwrap();
     (block.reference(), content.into())

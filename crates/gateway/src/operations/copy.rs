@@ -100,7 +100,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<Answer, Fault> {
         }
     };
     let output = CopyPartOutput {
-        etag: hex::encode(part.md5),
+        etag: etag(&part.tag.tag()),
         last_modified: time(part.arrived),
         checksum: None,
     };

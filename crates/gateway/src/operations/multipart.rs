@@ -1,7 +1,7 @@
 //! Multipart uploads.
 
 use http::StatusCode;
-use record::{Sum, SumAlgorithm, SumKind, Tag, Upload};
+use record::{PartTag, Sum, SumAlgorithm, SumKind, Tag, Upload};
 use s3::checksum::{Combined, combine, composite};
 use s3::request::{
     AbortMultipartUpload, CompleteMultipartUpload, CompletedPart, CreateMultipartUpload,
@@ -14,10 +14,10 @@ use s3::response::{
 use s3::{Code, Fault};
 use volume::{
     Complete, CompletePart, Finished, FoundPart, NewUpload, PART_BYTES_MIN, UploadId, UploadsEntry,
-    UploadsQuery, VolumeError,
+    UploadsQuery, VolumeError, opaque_tag,
 };
 
-use super::write::{refusal, refuse_early};
+use super::write::{refusal, refuse_early, tagging};
 use crate::call::{Answer, Call};
 use crate::http::Body;
 use crate::receive::{self, Layout, document};
@@ -64,13 +64,19 @@ pub(super) async fn put_part(call: &Call<'_>, body: Body) -> Result<Answer, Faul
     // What can be refused before the body is sent is; the commit decides again.
     let upload = call.volume().upload(bucket, key, id).await.map_err(translate::fault)?;
     let wanted = upload.checksum.map(|(algorithm, _)| algorithm);
-    let received = receive::content(call, body, Layout::Blocks(wanted)).await?;
-    let (md5, sums) = (received.md5, received.sums);
-    let number = request.part.get();
-    let part = call.volume().put_part(bucket, key, id, number, received.staged, md5, sums);
+    let tagging = tagging(call, bucket).await?;
+    let received = receive::content(call, body, Layout::Blocks(wanted), tagging).await?;
+    // An MD5 that was computed anyway is told: there are clients that sent one with each part and
+    // compare the tag of the whole with what they make of them.
+    let tag = match received.md5 {
+        Some(md5) => PartTag::Md5(md5),
+        None => PartTag::Opaque(opaque_tag().map_err(translate::fault)?),
+    };
+    let (number, sums) = (request.part.get(), received.sums);
+    let part = call.volume().put_part(bucket, key, id, number, received.staged, tag, sums);
     let part = part.await.map_err(translate::fault)?.part;
     let mut answer = Answer::empty(StatusCode::OK);
-    answer.etag(&Tag::Md5(part.md5));
+    answer.etag(&part.tag.tag());
     if let Some(sum) = shown_sum(&part.sums) {
         let sum = checksum(sum, 1);
         answer.set_named(sum.algorithm.header(), &sum.value);
@@ -132,7 +138,8 @@ pub(super) async fn complete(call: &Call<'_>, body: Body) -> Result<Answer, Faul
 
 /// A part as the client lists it.
 fn listed(part: &CompletedPart) -> Result<CompletePart, Fault> {
-    let tag = tags_of(&part.etag).into_iter().next().ok_or(Code::InvalidPart)?;
+    let of_a_part = |tag: &Tag| !matches!(tag, Tag::Multipart(..));
+    let tag = tags_of(&part.etag).into_iter().find(of_a_part).ok_or(Code::InvalidPart)?;
     let mut sums = Vec::with_capacity(part.checksums.len());
     for (algorithm, text) in &part.checksums {
         let bytes = s3::checksum::decode_sum(*algorithm, text).ok_or(Code::InvalidPart)?;
@@ -147,7 +154,7 @@ fn finish(
     parts: &[FoundPart],
     request: &CompleteMultipartUpload,
 ) -> Result<Finished, Fault> {
-    let md5s: Vec<[u8; 16]> = parts.iter().map(|found| found.part.md5).collect();
+    let md5s: Vec<[u8; 16]> = parts.iter().map(|found| found.part.tag.bytes()).collect();
     let count = u16::try_from(parts.len()).map_err(|_| Code::InvalidPart)?;
     let tag = Tag::Multipart(s3::etag::of_parts(&md5s), count);
     let (algorithm, kind) =
@@ -226,7 +233,7 @@ pub(super) async fn parts(call: &Call<'_>) -> Result<Answer, Fault> {
         PartEntry {
             number: u32::from(found.number),
             last_modified: time(found.part.arrived),
-            etag: hex::encode(found.part.md5),
+            etag: etag(&found.part.tag.tag()),
             size: found.part.size,
             checksum: sum.map(|sum| s3::response::Checksum { kind: None, ..checksum(sum, 1) }),
         }

@@ -1,14 +1,15 @@
 //! Writes of one object.
 
 use http::StatusCode;
+use record::Tag;
 use s3::conditions::{WriteCondition, failed};
 use s3::request::PutObject;
 use s3::{Code, Fault};
-use volume::{FsError, NewObject, VolumeError};
+use volume::{FsError, NewObject, VolumeError, opaque_tag};
 
 use crate::call::{Answer, Call};
 use crate::http::Body;
-use crate::receive::{self, Layout};
+use crate::receive::{self, Layout, Tagging};
 use crate::translate::{self, condition_name, etag, shown_sum, write_condition};
 
 pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
@@ -16,14 +17,18 @@ pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fa
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     // What can be refused before the body is sent is; the commit decides again.
-    call.volume().remembered_bucket(bucket).await.map_err(translate::fault)?;
+    let tagging = tagging(call, bucket).await?;
     refuse_early(call, bucket, key, &request.condition).await?;
 
-    let received = receive::content(call, body, Layout::Any).await?;
+    let received = receive::content(call, body, Layout::Any, tagging).await?;
+    let tag = match (tagging, received.md5) {
+        (Tagging::Md5, Some(md5)) => Tag::Md5(md5),
+        _ => Tag::opaque(opaque_tag().map_err(translate::fault)?),
+    };
     let new = NewObject {
         owner: call.owner(),
         headers: translate::object_headers(request.metadata, request.tags.as_slice()),
-        tag: record::Tag::Md5(received.md5),
+        tag,
         sums: received.sums,
     };
     let condition = write_condition(&request.condition);
@@ -35,6 +40,13 @@ pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fa
         answer.checksum(sum, 1);
     }
     Ok(answer)
+}
+
+/// How what is uploaded into a bucket is tagged, as this process last saw the bucket: it need not
+/// ask for that, and hears of a change soon. A bucket that it knows to be gone is a fault.
+pub(super) async fn tagging(call: &Call<'_>, bucket: &str) -> Result<Tagging, Fault> {
+    let found = call.volume().remembered_bucket(bucket).await.map_err(translate::fault)?;
+    Ok(if found.bucket.opaque_tags { Tagging::Opaque } else { Tagging::Md5 })
 }
 
 /// Refuses a write whose condition does not hold as things stand.

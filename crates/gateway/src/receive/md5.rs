@@ -1,22 +1,31 @@
 //! The MD5 of a body on its way in.
 //!
-//! A short body is hashed where it arrives. A longer one goes to the pool's threads, which hash it
-//! beside all others that are under way, while more of it arrives. Of each body one job is out at
-//! a time, and what arrives meanwhile is the next one. So the busier the pool is, the fewer and
-//! longer are the jobs; and a body holds no more than [`HELD_BYTES_MAX`] bytes here and as many
-//! with the pool. All bodies together hold no more than [`ALL_HELD_BYTES_MAX`]: beyond that what
-//! arrives is hashed at once, and nothing is held for it.
+//! A short body is hashed where it arrives. All others go to the pool's threads, which hash each
+//! beside those that are under way at the same time. One that will be kept in memory as a whole
+//! anyway, because it is going to share a block, is one job, when all of it has arrived. Of a
+//! longer one a job is out at a time while more arrives, and what arrives meanwhile is the next
+//! one. So the busier the pool is, the fewer and longer are the jobs; and a long body holds no more
+//! than [`HELD_BYTES_MAX`] bytes here and as many with the pool. All bodies together hold no more
+//! than [`ALL_HELD_BYTES_MAX`]: beyond that what arrives is hashed at once, and nothing is held for
+//! it.
+//!
+//! Sixteen bodies at a time cost little more than one. So while there are others a job waits for
+//! theirs, if only for as long as hardly shows beside the rest of the request.
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use hashing::{Job, Md5, Pending, Pool};
+use hashing::{Job, Md5, Patience, Pending, Pool};
 use s3::{Code, Fault};
 
-/// What has fewer bytes is hashed here: handing it over would cost more than it saves.
-const SHORT_BYTES: usize = 64 * 1024;
+/// What has no more bytes is hashed here: handing it over would cost more than it saves.
+const SHORT_BYTES: usize = 16 * 1024;
+
+/// A body of no more bytes is hashed when all of it has arrived.
+const WHOLE_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes from which on a job is handed over.
 const JOB_BYTES_MIN: usize = 128 * 1024;
@@ -29,7 +38,16 @@ const HELD_BYTES_MAX: usize = 256 * 1024;
 const HELD_PIECES_MAX: usize = 1_024;
 
 /// Bytes that all bodies together hold to be hashed, here and with the pool.
-const ALL_HELD_BYTES_MAX: usize = 16 << 20;
+const ALL_HELD_BYTES_MAX: usize = 32 << 20;
+
+/// How long a whole body waits for others: less than it takes to make its bytes durable.
+const WHOLE_PATIENCE: Duration = Duration::from_millis(2);
+
+/// How much longer it waits for each MiB that it has: others like it take long to arrive, too.
+const WHOLE_PATIENCE_PER_MIB: Duration = Duration::from_millis(10);
+
+/// How long a piece of a long body waits for others, while more of it arrives.
+const PIECE_PATIENCE: Duration = Duration::from_millis(1);
 
 const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTES_MAX);
 
@@ -38,18 +56,28 @@ const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTE
 pub(crate) struct Desk {
     pool: Pool,
     held: AtomicUsize,
+    /// Bodies that are not short.
+    bodies: AtomicUsize,
 }
 
 impl Desk {
     /// A desk before a pool that has nothing to do yet.
     pub(crate) fn new(pool: Pool) -> Desk {
-        Desk { pool, held: AtomicUsize::new(0) }
+        Desk { pool, held: AtomicUsize::new(0), bodies: AtomicUsize::new(0) }
     }
 
     /// Whether so many bytes may be held; then they count until they are let go.
     fn hold(&self, bytes: usize) -> bool {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= ALL_HELD_BYTES_MAX);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// For how long and for how many others a job waits.
+    fn patience(&self, wait: Duration) -> Patience {
+        match self.bodies.load(Ordering::Relaxed) {
+            0 | 1 => Patience::default(),
+            company => Patience { wait, company },
+        }
     }
 
     fn let_go(&self, bytes: usize) {
@@ -61,12 +89,23 @@ impl Desk {
 #[derive(Debug)]
 pub(super) struct BodyMd5<'a> {
     desk: &'a Desk,
-    short: bool,
+    manner: Manner,
     running: Running,
     held: Vec<Bytes>,
     held_bytes: usize,
     /// Bytes of the job that is out.
     away_bytes: usize,
+}
+
+/// How a body is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Where it arrives.
+    Short,
+    /// When all of it has arrived.
+    Whole,
+    /// While it arrives.
+    Long,
 }
 
 #[derive(Debug)]
@@ -78,9 +117,15 @@ enum Running {
 impl<'a> BodyMd5<'a> {
     /// Begins with a body of which so many bytes are expected.
     pub(super) fn new(desk: &'a Desk, expected: Option<u64>) -> BodyMd5<'a> {
+        let manner = match expected {
+            Some(bytes) if bytes <= SHORT_BYTES as u64 => Manner::Short,
+            Some(bytes) if bytes <= WHOLE_BYTES_MAX as u64 => Manner::Whole,
+            _ => Manner::Long,
+        };
+        desk.bodies.fetch_add(usize::from(manner != Manner::Short), Ordering::Relaxed);
         BodyMd5 {
             desk,
-            short: expected.is_some_and(|bytes| bytes <= SHORT_BYTES as u64),
+            manner,
             running: Running::Here(Md5::new()),
             held: Vec::new(),
             held_bytes: 0,
@@ -92,7 +137,7 @@ impl<'a> BodyMd5<'a> {
     ///
     /// Faults: `InternalError` if the pool failed.
     pub(super) async fn take(&mut self, piece: &Bytes) -> Result<(), Fault> {
-        if let (true, Running::Here(md5)) = (self.short, &mut self.running) {
+        if let (Manner::Short, Running::Here(md5)) = (self.manner, &mut self.running) {
             md5.update(piece);
             return Ok(());
         }
@@ -101,6 +146,9 @@ impl<'a> BodyMd5<'a> {
         }
         self.held_bytes += piece.len();
         self.held.push(piece.clone());
+        if self.manner == Manner::Whole && self.held.len() < HELD_PIECES_MAX {
+            return Ok(());
+        }
         let full = self.held_bytes >= HELD_BYTES_MAX || self.held.len() >= HELD_PIECES_MAX;
         if let Running::Away(pending) = &mut self.running {
             let back = if full { Some(pending.await) } else { pending.now_or_never() };
@@ -108,7 +156,7 @@ impl<'a> BodyMd5<'a> {
             self.take_back(back.map_err(|_gone| Code::InternalError)?);
         }
         if full || self.held_bytes >= JOB_BYTES_MIN {
-            self.hand_over();
+            self.hand_over(PIECE_PATIENCE);
         }
         Ok(())
     }
@@ -116,15 +164,27 @@ impl<'a> BodyMd5<'a> {
     /// The MD5 of all that was taken.
     ///
     /// Faults: as [`take`](BodyMd5::take).
-    pub(super) async fn finish(mut self) -> Result<[u8; 16], Fault> {
+    pub(super) async fn sum(&mut self) -> Result<[u8; 16], Fault> {
         loop {
             match &mut self.running {
                 Running::Away(pending) => {
                     let back = pending.await.map_err(|_gone| Code::InternalError)?;
                     self.take_back(back);
                 }
-                Running::Here(_) if self.held_bytes >= SHORT_BYTES => self.hand_over(),
-                Running::Here(_) => return Ok(self.hash_held().finish()),
+                Running::Here(_) if self.held_bytes > SHORT_BYTES => {
+                    let wait = if self.manner == Manner::Whole {
+                        let bytes = u32::try_from(self.held_bytes).unwrap_or(u32::MAX);
+                        WHOLE_PATIENCE + WHOLE_PATIENCE_PER_MIB.saturating_mul(bytes) / (1 << 20)
+                    } else {
+                        PIECE_PATIENCE
+                    };
+                    self.hand_over(wait);
+                }
+                Running::Here(_) => {
+                    let md5 = self.hash_held();
+                    self.running = Running::Here(md5.clone());
+                    return Ok(md5.finish());
+                }
             }
         }
     }
@@ -156,11 +216,11 @@ impl<'a> BodyMd5<'a> {
     }
 
     /// Gives what is held to the pool, or hashes it here if the pool has too much already.
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, wait: Duration) {
         let Running::Here(md5) = &mut self.running else { return };
         let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
         let bytes = mem::take(&mut self.held_bytes);
-        self.running = match self.desk.pool.submit(job) {
+        self.running = match self.desk.pool.submit(job, self.desk.patience(wait)) {
             Ok(pending) => {
                 self.away_bytes = bytes;
                 Running::Away(pending)
@@ -176,6 +236,8 @@ impl<'a> BodyMd5<'a> {
 impl Drop for BodyMd5<'_> {
     fn drop(&mut self) {
         self.desk.let_go(self.held_bytes + self.away_bytes);
+        let counted = usize::from(self.manner != Manner::Short);
+        self.desk.bodies.fetch_sub(counted, Ordering::Relaxed);
     }
 }
 

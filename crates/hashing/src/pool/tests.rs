@@ -26,22 +26,23 @@ fn at_rest() -> Pool {
 #[test]
 fn a_job_is_answered() {
     let pool = Pool::start(one());
-    let pending = pool.submit(job(1, 100_001)).unwrap();
+    let pending = pool.submit(job(1, 100_001), Patience::default()).unwrap();
     assert_eq!(block_on(pending).unwrap().finish(), reference(&message(1, 100_001)));
 }
 
 #[test]
 fn a_job_of_no_bytes_is_answered() {
     let pool = Pool::start(one());
-    let pending = pool.submit(Job::default()).unwrap();
+    let pending = pool.submit(Job::default(), Patience::default()).unwrap();
     assert_eq!(block_on(pending).unwrap().finish(), reference(b""));
 }
 
 #[test]
 fn what_waited_when_the_pool_was_dropped_is_still_done() {
     let pool = Pool::start(one());
-    let pending: Vec<Pending> =
-        (0..40).map(|number| pool.submit(job(number, 30_000)).unwrap()).collect();
+    let pending: Vec<Pending> = (0..40)
+        .map(|number| pool.submit(job(number, 30_000), Patience::default()).unwrap())
+        .collect();
     let queue = Arc::downgrade(&pool.queue);
     drop(pool);
     for (number, pending) in pending.into_iter().enumerate() {
@@ -56,10 +57,11 @@ fn what_waited_when_the_pool_was_dropped_is_still_done() {
 #[test]
 fn a_job_that_nobody_waits_for_any_more_does_no_harm() {
     let pool = Pool::start(one());
-    let others: Vec<Pending> =
-        (0..30).map(|number| pool.submit(job(number, 200_000)).unwrap()).collect();
+    let others: Vec<Pending> = (0..30)
+        .map(|number| pool.submit(job(number, 200_000), Patience::default()).unwrap())
+        .collect();
     drop(others);
-    let pending = pool.submit(job(7, 1_000)).unwrap();
+    let pending = pool.submit(job(7, 1_000), Patience::default()).unwrap();
     assert_eq!(block_on(pending).unwrap().finish(), reference(&message(7, 1_000)));
 }
 
@@ -68,29 +70,37 @@ fn beyond_its_limits_a_job_is_given_back_whole() {
     let pool = at_rest();
     let big = vec![Bytes::from(vec![0; WAITING_BYTES_MAX / 2])];
     let big = || Job { md5: Md5::new(), pieces: big.clone() };
-    let kept = [pool.submit(big()).unwrap(), pool.submit(big()).unwrap()];
-    let refused = pool.submit(job(1, 1_000)).unwrap_err();
+    let kept = [
+        pool.submit(big(), Patience::default()).unwrap(),
+        pool.submit(big(), Patience::default()).unwrap(),
+    ];
+    let refused = pool.submit(job(1, 1_000), Patience::default()).unwrap_err();
     assert_eq!(refused.run().finish(), reference(&message(1, 1_000)));
     let rest = WAITING_JOBS_MAX - kept.len();
-    let kept: Vec<Pending> = (0..rest).map(|_| pool.submit(Job::default()).unwrap()).collect();
-    assert!(pool.submit(Job::default()).is_err(), "{} jobs wait already", kept.len() + 2);
+    let kept: Vec<Pending> =
+        (0..rest).map(|_| pool.submit(Job::default(), Patience::default()).unwrap()).collect();
+    assert!(
+        pool.submit(Job::default(), Patience::default()).is_err(),
+        "{} jobs wait already",
+        kept.len() + 2
+    );
 }
 
 #[test]
 fn what_was_taken_makes_room() {
     let pool = at_rest();
     let big = || Job { md5: Md5::new(), pieces: vec![Bytes::from(vec![0; WAITING_BYTES_MAX])] };
-    let _kept = pool.submit(big()).unwrap();
-    assert!(pool.submit(big()).is_err());
+    let _kept = pool.submit(big(), Patience::default()).unwrap();
+    assert!(pool.submit(big(), Patience::default()).is_err());
     assert_eq!(pool.queue.take(COLUMNS_MAX, false).len(), 1);
-    assert!(pool.submit(big()).is_ok());
+    assert!(pool.submit(big(), Patience::default()).is_ok());
 }
 
 #[test]
 fn a_worker_that_panics_leaves_errors_and_nobody_waiting() {
     let pool = at_rest();
-    let under_way = pool.submit(job(1, 1_000)).unwrap();
-    let waiting = pool.submit(job(2, 1_000)).unwrap();
+    let under_way = pool.submit(job(1, 1_000), Patience::default()).unwrap();
+    let waiting = pool.submit(job(2, 1_000), Patience::default()).unwrap();
     let worker = Worker(Arc::clone(&pool.queue));
     let panicking = thread::Builder::new().spawn(move || {
         let taken = worker.0.take(1, true);
@@ -99,7 +109,7 @@ fn a_worker_that_panics_leaves_errors_and_nobody_waiting() {
     assert!(panicking.unwrap().join().is_err(), "the worker panicked");
     assert_eq!(block_on(under_way).unwrap_err(), Gone);
     assert_eq!(block_on(waiting).unwrap_err(), Gone);
-    let refused = pool.submit(job(3, 1_000)).unwrap_err();
+    let refused = pool.submit(job(3, 1_000), Patience::default()).unwrap_err();
     assert_eq!(refused.run().finish(), reference(&message(3, 1_000)));
 }
 
@@ -132,7 +142,7 @@ proptest! {
                 let mut md5 = Md5::new();
                 for pieces in jobs {
                     let pieces = pieces.iter().map(|bytes| rest.split_to(*bytes)).collect();
-                    md5 = pool.submit(Job { md5, pieces }).unwrap().await.unwrap();
+                    md5 = pool.submit(Job { md5, pieces }, Patience::default()).unwrap().await.unwrap();
                 }
                 assert_eq!(md5.finish(), reference(&whole), "body {number}");
             })
@@ -141,4 +151,47 @@ proptest! {
             runtime.block_on(task).unwrap();
         }
     }
+}
+
+#[test]
+fn a_patient_job_waits_until_its_company_has_come() {
+    let pool = at_rest();
+    let patience = Patience { wait: Duration::from_hours(1), company: 3 };
+    let waits = |pool: &Pool| {
+        let waiting = pool.queue.waiting();
+        !waiting.is_due(Instant::now())
+    };
+    let first = pool.submit(job(1, 1_000), patience).unwrap();
+    assert!(waits(&pool));
+    let second = pool.submit(job(2, 2_000), patience).unwrap();
+    assert!(waits(&pool));
+    let third = pool.submit(job(3, 3_000), patience).unwrap();
+    assert!(!waits(&pool), "all are there");
+    let worker = Worker(Arc::clone(&pool.queue));
+    drop(pool);
+    worker.run(Level::new());
+    for (number, pending) in [first, second, third].into_iter().enumerate() {
+        let message = message(number + 1, (number + 1) * 1_000);
+        assert_eq!(block_on(pending).unwrap().finish(), reference(&message));
+    }
+}
+
+#[test]
+fn a_patient_job_without_company_is_done_when_it_is_due() {
+    let pool = Pool::start(one());
+    let patience = Patience { wait: Duration::from_millis(30), company: 9 };
+    let began = Instant::now();
+    let pending = pool.submit(job(1, 1_000), patience).unwrap();
+    assert_eq!(block_on(pending).unwrap().finish(), reference(&message(1, 1_000)));
+    assert!(began.elapsed() >= patience.wait, "it did not wait");
+}
+
+#[test]
+fn an_impatient_job_takes_the_patient_ones_along() {
+    let pool = Pool::start(one());
+    let patience = Patience { wait: Duration::from_hours(1), company: 9 };
+    let patient = pool.submit(job(1, 1_000), patience).unwrap();
+    let other = pool.submit(job(2, 1_000), Patience::default()).unwrap();
+    assert_eq!(block_on(patient).unwrap().finish(), reference(&message(1, 1_000)));
+    assert_eq!(block_on(other).unwrap().finish(), reference(&message(2, 1_000)));
 }

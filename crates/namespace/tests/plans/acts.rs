@@ -9,7 +9,9 @@ use namespace::{
     Next, Operation, Overlap, Path, Publish, PutPart, Removal, Remove, Run, SetTags, TagMatch,
     UploadName, WriteCondition, end_upload,
 };
-use record::{Bucket, Ino, Inode, ObjectHeaders, Part, Timestamp, Upload, UploadState, key};
+use record::{
+    Bucket, Ino, Inode, ObjectHeaders, Part, PartTag, Timestamp, Upload, UploadState, key,
+};
 use store::{Found, MemoryStore, MetaStore, Plan, Value, Verdict, Write};
 
 use crate::audit;
@@ -237,7 +239,7 @@ pub(crate) fn part() -> Part {
     Part {
         size: 0,
         arrived: Timestamp(0),
-        md5: [3; 16],
+        tag: PartTag::Md5([3; 16]),
         sums: Vec::new(),
         shared: false,
         slices: Vec::new(),

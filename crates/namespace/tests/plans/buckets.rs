@@ -1,8 +1,8 @@
 //! Buckets and access records: answers and costs.
 
 use namespace::{
-    CreateBucket, DeleteBucket, FindBucket, FsError, ListBuckets, ListPolicies, ListUsers,
-    SetBucket, SetRecord,
+    BucketChange, CreateBucket, DeleteBucket, FindBucket, FsError, ListBuckets, ListPolicies,
+    ListUsers, SetBucket, SetRecord,
 };
 use record::{Bucket, Ino, PolicyRecord, User};
 
@@ -36,10 +36,17 @@ fn a_bucket_is_made_once_and_found() {
     assert_eq!(world.cold(&FindBucket { name: b"two" }).0, Err(FsError::NoSuchBucket));
 
     let tags = [("k".to_owned(), "v".to_owned())];
-    assert_eq!(world.warm(&SetBucket { name: b"one", tags: &tags }), (Ok(()), cost(0, 1)));
+    let set = |change| SetBucket { name: b"one", change };
+    assert_eq!(world.warm(&set(BucketChange::Tags(&tags))), (Ok(()), cost(0, 1)));
     let settings = Bucket { tags: tags.to_vec(), ..settings };
     assert_eq!(world.cold(&find).0.unwrap().settings, settings);
-    let absent = SetBucket { name: b"two", tags: &tags };
+    // Each change leaves the other settings alone.
+    assert_eq!(world.cold(&set(BucketChange::OpaqueTags(true))), (Ok(()), cost(2, 1)));
+    let opaque = Bucket { opaque_tags: true, ..settings.clone() };
+    assert_eq!(world.cold(&find).0.unwrap().settings, opaque);
+    assert_eq!(world.cold(&set(BucketChange::OpaqueTags(false))).0, Ok(()));
+    assert_eq!(world.cold(&find).0.unwrap().settings, settings);
+    let absent = SetBucket { name: b"two", change: BucketChange::Tags(&tags) };
     assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
 }
 

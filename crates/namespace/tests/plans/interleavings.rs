@@ -61,7 +61,7 @@ impl Interleavings<'_> {
                     schedule.push(false);
                 }
                 let answers = [finish(first, store), finish(second, store)];
-                Some((schedule, Ending { answers, state: world.state() }))
+                Some((schedule, Ending { answers, state: world.state().settled() }))
             })
         })
     }
@@ -75,7 +75,7 @@ fn one_of_two_orders(start: &State, pair: [&Act; 2], hints: &[(&str, &dyn Hints)
         for index in indices {
             answers[index] = acts[index].run(&world.store, &NoHints);
         }
-        Ending { answers, state: world.state() }
+        Ending { answers, state: world.state().settled() }
     };
     let orders = [order([0, 1]), order([1, 0])];
     orders.iter().for_each(|ending| audit(&ending.state));

@@ -55,7 +55,7 @@ pub(crate) fn put(world: &World, object: &[u8]) {
     put_inode(world, object, &file(1 + u8::try_from(object.len() % 7).unwrap()));
 }
 
-fn put_inode(world: &World, object: &[u8], inode: &Inode) {
+pub(crate) fn put_inode(world: &World, object: &[u8], inode: &Inode) {
     let path = path(object);
     let fresh: Vec<Ino> = path.directories.iter().map(|_| world.ino()).collect();
     let publish = Publish {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use namespace::{FsError, ListQuery, NoHints, Removal, Remove, Removed, TagMatch};
-use record::Ino;
+use record::{BlockId, Body, Content, Ino, Inode, Slice, key};
+use store::{Plan, Write};
 
-use crate::listing::put;
-use crate::world::{Cost, World, cost, path, tag};
+use crate::listing::{put, put_inode};
+use crate::memory::Memory;
+use crate::world::{Cost, NONCE, World, cost, file, path, tag};
 
 fn remove(
     world: &World,
@@ -177,5 +179,69 @@ fn a_removal_remembered_wrongly_is_still_answered_rightly() {
         assert_eq!(answer.unwrap(), [Ok(true), Ok(true)]);
         assert!(shown(&elsewhere).is_empty());
         assert_eq!(directories(&elsewhere), 0);
+    }
+}
+
+/// Bytes that the bucket counts, and how many files await the reaper.
+fn left(world: &World) -> (i64, usize) {
+    let state = world.state();
+    let bytes = key::tally(Ino(1_024), key::Count::Bytes);
+    let orphans = state.records.keys().filter(|key| key.space() == key::space::ORPHAN).count();
+    (state.tallies.get(&bytes).copied().unwrap_or(0), orphans)
+}
+
+/// A file of three bytes in a block.
+fn in_a_block() -> Inode {
+    let mut inode = file(3);
+    if let Body::File(file) = &mut inode.body {
+        let block = BlockId::new(NONCE, 1);
+        let slice =
+            Slice { position: 0, block, block_length: 3, block_crc32c: 0, offset: 0, length: 3 };
+        file.content = Content::Slices(vec![slice]);
+    }
+    inode
+}
+
+#[test]
+fn what_is_nothing_but_its_inode_goes_with_its_name_and_blocks_are_left_to_the_reaper() {
+    let world = World::new();
+    for object in [&b"a/x"[..], b"a/y", b"a/z"] {
+        put_inode(&world, object, &file(2));
+    }
+    assert_eq!(left(&world), (6, 0));
+    put_inode(&world, b"a/x", &file(5));
+    assert_eq!(left(&world), (9, 0), "what is replaced goes too");
+    put_inode(&world, b"a/x", &in_a_block());
+    assert_eq!(left(&world), (7, 0));
+    put_inode(&world, b"a/x", &file(4));
+    assert_eq!(left(&world), (11, 1), "the block's owner awaits the reaper, and is counted");
+    assert_eq!(one(&world, true, b"a/", b"y"), (true, cost(0, 1)));
+    assert_eq!(left(&world), (9, 1));
+    let both = [(&b"x"[..], None), (b"z", None), (b"none", None)];
+    let (answer, spent) = remove(&world, false, b"a/", &both);
+    assert_eq!((answer.unwrap(), spent.commits), (vec![Ok(true), Ok(true), Ok(false)], 1));
+    assert_eq!(left(&world), (3, 1), "what was read is known as well");
+}
+
+#[test]
+fn a_file_of_which_only_the_name_is_known_is_left_to_the_reaper() {
+    for overwritten in [false, true] {
+        let mut world = World::new();
+        put(&world, b"x");
+        put(&world, b"y");
+        let names = Memory::default();
+        let state = world.state();
+        let told = state.records.iter().filter(|(key, _)| key.space() == key::space::DENTRY);
+        let writes = told.map(|(key, value)| Write::Put(key.clone(), value.clone())).collect();
+        names.apply(&Plan { guards: Vec::new(), writes });
+        world.memory = names;
+        let before = left(&world).0;
+        if overwritten {
+            put_inode(&world, b"x", &file(7));
+            assert_eq!(left(&world), (before + 7, 1));
+        } else {
+            assert_eq!(one(&world, true, b"", b"x"), (true, cost(0, 1)));
+            assert_eq!(left(&world), (before, 1), "no trip is made to learn more");
+        }
     }
 }

@@ -10,7 +10,7 @@ use namespace::{Env, FsError, Hints, Next, NoHints, Operation, Path, Run, Walk, 
 use namespace::{ListQuery, ListStart, Listing};
 use record::{
     Attributes, Body, Bucket, Content, Dentry, File, Ino, Inode, Nonce, ObjectHeaders, Origin,
-    Skey, Tag, Timestamp, key,
+    Orphan, Skey, Tag, Timestamp, key, key::space,
 };
 use store::{Found, Key, MemoryStore, MetaStore, Plan, Read, TallyKey, Value, Verdict, Write};
 
@@ -35,6 +35,37 @@ pub(crate) const fn cost(reads: usize, commits: usize) -> Cost {
 pub(crate) struct State {
     pub(crate) records: BTreeMap<Key, Value>,
     pub(crate) tallies: BTreeMap<TallyKey, i64>,
+}
+
+impl State {
+    /// The same once the reaper has taken the files that are nothing but their inodes. Which of
+    /// them a plan ends itself depends on what it knows, and makes no other difference.
+    pub(crate) fn settled(mut self) -> State {
+        let (start, end) = key::partition(space::ORPHAN, 0);
+        let orphans: Vec<(Key, Value)> = self
+            .records
+            .range(start..end)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        for (orphan, value) in orphans {
+            let Ok(Orphan::File { bucket }) = Orphan::decode(&orphan, &value) else { continue };
+            let ino = Ino(u64::from_be_bytes(orphan.suffix().try_into().expect("a number")));
+            let at = key::inode(ino);
+            let inode = Inode::decode(&at, &self.records[&at]).expect("an inode");
+            let file = inode.file().expect("a file");
+            if matches!(file.content, Content::Inline(_)) && file.parts.is_empty() {
+                let tally = key::tally(bucket, key::Count::Bytes);
+                let bytes = self.tallies.entry(tally.clone()).or_default();
+                *bytes -= i64::try_from(file.size).expect("a small file");
+                if *bytes == 0 {
+                    self.tallies.remove(&tally);
+                }
+                self.records.remove(&at);
+                self.records.remove(&orphan);
+            }
+        }
+        self
+    }
 }
 
 /// A store and a clock.

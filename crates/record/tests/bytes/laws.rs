@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use record::{
     Attributes, Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, File, Header,
-    Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
+    Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums, PartTag,
     PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token, Upload,
     UploadState, User, VolumeRecord, key,
 };
@@ -193,13 +193,14 @@ proptest! {
 
     #[test]
     fn parts_and_pages_return(
-        key in any_key(), numbers in any::<(u64, [u8; 16], bool)>(), arrived in instant(),
+        key in any_key(), numbers in any::<(u64, [u8; 16], bool, bool)>(), arrived in instant(),
         sums in sums(), slices in slices(),
     ) {
-        let (size, md5, shared) = numbers;
+        let (size, tag, shared, opaque) = numbers;
+        let tag = if opaque { PartTag::Opaque(tag) } else { PartTag::Md5(tag) };
         returns(&key, &MapPage(slices.clone()));
         returns(&key, &PartSums { sums: sums.clone() });
-        returns(&key, &Part { size, arrived, md5, sums, shared, slices });
+        returns(&key, &Part { size, arrived, tag, sums, shared, slices });
     }
 
     #[test]

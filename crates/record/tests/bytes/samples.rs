@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use record::{
     Attributes, Beat, BlockId, Body, Bucket, Content, Counter, Dentry, File, Header, Ino, Inode,
-    Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
+    Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums, PartTag,
     PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token, Upload,
     UploadState, User, VolumeRecord, key,
 };
@@ -156,16 +156,18 @@ fn uploads() -> Vec<Sample> {
     let part = Part {
         size: 131_072,
         arrived: NOW,
-        md5: [0x66; 16],
+        tag: PartTag::Md5([0x66; 16]),
         sums: sums(),
         shared: true,
         slices: vec![slice(0, 1), slice(65_536, 2)],
     };
+    let opaque = Part { tag: PartTag::Opaque([0x77; 16]), ..part.clone() };
     vec![
         sample("upload-open", at.clone(), &upload(UploadState::Open)),
         sample("upload-done", at.clone(), &upload(done)),
         sample("upload-aborted", at, &upload(UploadState::Aborted)),
         sample("part", key::part(INO, 10_000, Ino(9)), &part),
+        sample("part-opaque", key::part(INO, 10_000, Ino(9)), &opaque),
         sample("part-sums", key::part_sums(INO, 2), &PartSums { sums: sums() }),
         sample("map-page", key::map_page(INO, 1), &MapPage(vec![slice(1 << 31, 3)])),
     ]

@@ -1,6 +1,6 @@
 //! The checksum of a whole from the checksums of its parts; nothing is read again.
 
-use crc_fast::CrcAlgorithm;
+use hashing::{Behind, Crc};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
@@ -23,19 +23,21 @@ pub fn combine<'a>(
     algorithm: ChecksumAlgorithm,
     pieces: impl IntoIterator<Item = Combined<'a>>,
 ) -> Option<Vec<u8>> {
-    let engine = crc(algorithm)?;
+    let crc = crc(algorithm)?;
     let bytes = sum_bytes(algorithm);
     // The CRC of nothing is zero, for all three.
     let mut whole = 0;
+    // Most parts have the length of the one before.
+    let mut behind = Behind::new(crc, 0);
     for piece in pieces {
         if piece.sum.len() != bytes {
             return None;
         }
         let sum = piece.sum.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        // Nothing added leaves the whole as it is; the engine is not asked about that.
-        if piece.length > 0 {
-            whole = crc_fast::checksum_combine(engine, whole, sum, piece.length);
+        if behind.bytes() != piece.length {
+            behind = Behind::new(crc, piece.length);
         }
+        whole = behind.strung(whole, sum);
     }
     Some(whole.to_be_bytes().iter().skip(8 - bytes).copied().collect())
 }
@@ -55,11 +57,11 @@ pub fn composite<'a>(
     }
 }
 
-fn crc(algorithm: ChecksumAlgorithm) -> Option<CrcAlgorithm> {
+fn crc(algorithm: ChecksumAlgorithm) -> Option<Crc> {
     match algorithm {
-        ChecksumAlgorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
-        ChecksumAlgorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
-        ChecksumAlgorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+        ChecksumAlgorithm::Crc32 => Some(Crc::Crc32),
+        ChecksumAlgorithm::Crc32c => Some(Crc::Crc32c),
+        ChecksumAlgorithm::Crc64Nvme => Some(Crc::Crc64Nvme),
         ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => None,
     }
 }

@@ -79,6 +79,11 @@ impl Expectation {
         }
     }
 
+    /// Whether the MD5 has to be known to [verify](Expectation::verify) the body.
+    pub fn wants_md5(&self) -> bool {
+        self.content_md5.is_some()
+    }
+
     pub(super) fn content_md5(&self) -> Option<[u8; 16]> {
         self.content_md5
     }

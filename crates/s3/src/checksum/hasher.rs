@@ -104,9 +104,10 @@ impl RestHasher {
         self.0.update(content);
     }
 
-    /// The digests of all that was taken, and the MD5 of the same bytes.
-    pub fn finish(self, md5: [u8; 16]) -> Digests {
-        Digests { md5: Some(md5), ..self.0.finish() }
+    /// The digests of all that was taken, and the MD5 of the same bytes if it is known and the
+    /// expectation [wants](Expectation::wants_md5) it.
+    pub fn finish(self, md5: Option<[u8; 16]>) -> Digests {
+        Digests { md5, ..self.0.finish() }
     }
 }
 

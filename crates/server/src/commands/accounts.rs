@@ -30,19 +30,28 @@ pub(crate) struct Seen<R> {
     bytes: Value,
 }
 
+/// Opens the metadata store of a volume that a gateway may be serving.
+pub(super) async fn open_beside(
+    settings: &VolumeSettings,
+    doing: &str,
+) -> Result<Arc<dyn MetaStore>, Problem> {
+    if settings.meta == crate::config::MetaPlace::Memory {
+        let wrong = "a store in memory is another one in every process";
+        return Err(
+            Problem::new(doing, wrong).remedy("name the gateway's metadata store with --meta")
+        );
+    }
+    if let crate::config::MetaPlace::Sqlite(path) = &settings.meta
+        && let Some(folder) = path.parent().filter(|folder| *folder == settings.data_dir)
+    {
+        crate::credentials::make_data_dir(folder)?;
+    }
+    engines::meta(settings, Use::Administer).await
+}
+
 impl Accounts {
     pub(crate) async fn open(settings: &VolumeSettings) -> Result<Accounts, Problem> {
-        if settings.meta == crate::config::MetaPlace::Memory {
-            let wrong = "a store in memory is another one in every process";
-            return Err(Problem::new("manage access keys", wrong)
-                .remedy("name the gateway's metadata store with --meta"));
-        }
-        if let crate::config::MetaPlace::Sqlite(path) = &settings.meta
-            && let Some(folder) = path.parent().filter(|folder| *folder == settings.data_dir)
-        {
-            crate::credentials::make_data_dir(folder)?;
-        }
-        Ok(Accounts { store: engines::meta(settings, Use::Administer).await? })
+        Ok(Accounts { store: open_beside(settings, "manage access keys").await? })
     }
 
     /// All access keys, in order.

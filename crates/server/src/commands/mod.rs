@@ -2,6 +2,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod bench;
+pub(crate) mod bucket;
 pub(crate) mod check;
 pub(crate) mod dump;
 pub(crate) mod policy;

@@ -4,11 +4,12 @@
 //! together, one behind the other in one block: a *pack*. A body that is alone leaves alone, at
 //! once, in an ordinary block. Each body is answered when its block is durable.
 //!
-//! **How long a body waits.** At most [`Packing::packs_in_flight`] packs are under way, and as many
-//! more if they are full. While they are, what arrives gathers; when one has landed, what has
-//! gathered leaves. Before that a body waits only for company that was there a moment ago, and for
-//! it no longer than [`Packing::window`] and about as long as its own put would take: with one
-//! client there is none.
+//! **How long a body waits.** While [`Packing::packs_in_flight`] packs are under way, what arrives
+//! gathers; when one has landed, what has gathered leaves. Before that a body waits only for company
+//! that was there a moment ago, and for it no longer than [`Packing::window`] and about as long as
+//! its own put would take: with one client there is none. A pack that is full, or a backend that
+//! takes [`SLOW_PUT_WINDOWS`] times as long, is not waited for: up to [`MORE_PACKS_FACTOR`] times as
+//! many packs are under way then.
 //!
 //! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
 //! shared by all of them: it deletes the block only if no plan that any of them sent may have been
@@ -16,8 +17,8 @@
 //! the reaper, which waits for all epochs, cannot let go of a member that was overwritten already
 //! while another is about to be published; else it might find the pack without owners.
 //!
-//! **Memory.** Bodies bring their permits, which are given back when the pack has been put. While it
-//! is sealed the copy comes on top: at most [`Packing::pack_bytes`] for each pack under way.
+//! **Memory.** Bodies bring their permits, which are given back when the pack has been put. Sealing
+//! copies none of them.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,9 +48,12 @@ pub struct Packing {
     pub packs_in_flight: usize,
 }
 
-/// How many times as many packs may be under way when they are full: a full one gains nothing by
-/// waiting, but each has a sealed copy of its bodies.
-const FULL_PACKS_FACTOR: usize = 2;
+/// How many times as many packs may be under way when they are full, which gain nothing by waiting,
+/// or when the backend is slow.
+const MORE_PACKS_FACTOR: usize = 4;
+
+/// After how many windows those who wait for a pack to land wait no longer.
+const SLOW_PUT_WINDOWS: u32 = 10;
 
 impl Default for Packing {
     fn default() -> Packing {
@@ -58,7 +62,7 @@ impl Default for Packing {
             pack_bytes: 8 << 20,
             window: Duration::from_millis(2),
             window_per_mib: Duration::from_millis(12),
-            packs_in_flight: 2,
+            packs_in_flight: 1,
         }
     }
 }
@@ -93,6 +97,8 @@ struct Queue {
     company: usize,
     /// Whether those who wait have waited for their window.
     patient: bool,
+    /// Whether they have waited for the backend as long as for several windows.
+    overdue: bool,
     /// Tells one window from the next.
     window: u64,
 }
@@ -112,6 +118,7 @@ impl Packer {
             members: 0,
             company: 1,
             patient: true,
+            overdue: false,
             window: 0,
         };
         Packer { packing, queue: Mutex::new(queue) }
@@ -131,8 +138,9 @@ impl Packer {
 impl Queue {
     /// Whether what waits should leave now.
     fn is_due(&self, packing: &Packing) -> bool {
-        if self.waiting_bytes >= u64::from(packing.pack_bytes) {
-            return self.packs < FULL_PACKS_FACTOR * packing.packs_in_flight;
+        if self.overdue || self.waiting_bytes >= u64::from(packing.pack_bytes) {
+            let most = packing.packs_in_flight.saturating_mul(MORE_PACKS_FACTOR);
+            return !self.waiting.is_empty() && self.packs < most;
         }
         let expected = self.company.div_ceil(packing.packs_in_flight);
         !self.waiting.is_empty()
@@ -155,6 +163,7 @@ impl Queue {
         self.packs += 1;
         self.members += members.len();
         self.patient = false;
+        self.overdue = false;
         self.window += 1;
         members
     }
@@ -200,17 +209,22 @@ fn send_due(staging: &Arc<Staging>, queue: &mut Queue) {
     }
 }
 
-/// When the window has passed, those who wait have waited long enough.
+/// When the window has passed, those who wait have waited long enough for company, and when several
+/// have, long enough for the backend.
 fn open_window(staging: &Arc<Staging>, window: u64, length: u32) {
     let Packing { window: wait, window_per_mib, .. } = staging.packer.packing;
     let wait = wait + window_per_mib.saturating_mul(length) / (1 << 20);
     let staging = Arc::clone(staging);
     let tasks = staging.tasks.clone();
     drop(tasks.spawn("pack window", async move {
-        tokio::time::sleep(wait).await;
-        let mut queue = staging.packer.queue();
-        if queue.window == window {
+        for (wait, overdue) in [(wait, false), (wait * (SLOW_PUT_WINDOWS - 1), true)] {
+            tokio::time::sleep(wait).await;
+            let mut queue = staging.packer.queue();
+            if queue.window != window {
+                return;
+            }
             queue.patient = true;
+            queue.overdue = overdue;
             send_due(&staging, &mut queue);
         }
     }));
@@ -244,7 +258,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     let mut permits = Vec::with_capacity(members.len());
     for Member { pieces, length, permit, landed } in members {
         let offset = sealer.len();
-        pieces.iter().for_each(|piece| sealer.push(piece));
+        pieces.into_iter().for_each(|piece| sealer.push(piece));
         permits.push(permit);
         waiting.push((offset, length, landed));
         tokio::task::consume_budget().await;

@@ -1,6 +1,10 @@
 //! A body on its way out.
 //!
-//! A block is read in *runs*. The first run is short, so that the first bytes leave soon; each one
+//! A block is read in *runs*. Where much of a block is wanted and nothing of it is known, all of
+//! that is one run, which *arrives*: the reader moves it on, and each sub-block leaves as soon as
+//! it has passed its checksum. What comes behind it is asked for shortly before its end.
+//!
+//! Other runs are read at once. The first is short, so that the first bytes leave soon; each one
 //! that the reader takes doubles the next, up to [`RUN_BYTES_MAX`], and doubles what is read ahead
 //! of the reader, up to [`READ_AHEAD_BYTES_MAX`]. So a reader who stops early has cost little, and
 //! one who goes on is not kept waiting. What is in memory is taken from there, without a task and
@@ -8,14 +12,16 @@
 //!
 //! **Whole or not at all.** Every byte was verified by the [`BlockReader`]. A block that is missing
 //! or damaged is an error, and so is a range that no slice holds: never zeros, never fewer bytes
-//! than the range has. Where all runs of a whole block were read now, their checksums together
+//! than the range has. Where all runs of a whole block were fetched now, their checksums together
 //! must be the block's: a block that was replaced by another consistent one is found before its
-//! last run leaves.
+//! end leaves.
 //!
 //! **Memory.** A run that is read takes its permit before it asks, and the frames made of it hold
-//! the permit until the last of them is dropped. Only the run that the reader waits for waits for
-//! memory; reading ahead takes what is free.
+//! the permit until the last of them is dropped. One that arrives holds a small permit of its own,
+//! [`ARRIVAL_MEMORY_BYTES`], which the next one takes over, however slow its reader is. Only the run that the
+//! reader waits for waits for memory; what is ahead of the reader takes what is free.
 
+mod arriving;
 mod runs;
 
 use std::any::Any;
@@ -25,9 +31,10 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use block::{BlockReader, SUB_BLOCK_BYTES, sealed};
+use block::{Arrival, BlockReader, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
@@ -35,6 +42,8 @@ use layout::Segment;
 use record::Slice;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::arriving::Arriving;
+pub use self::arriving::{ARRIVAL_MEMORY_BYTES, OPEN_AHEAD_BYTES};
 use self::runs::{Found, Planned, Run, Seam};
 use super::{ByteBudget, Deadlines, Permit, Traffic};
 use crate::{Tasks, VolumeError};
@@ -90,7 +99,8 @@ pub struct Reading {
     pub traffic: Arc<Traffic>,
 }
 
-/// The bytes of a range of a file, in order and verified, in frames of at most 64 KiB each.
+/// The bytes of a range of a file, in order and verified, in frames of at most 64 KiB each, none
+/// of them empty.
 ///
 /// Ends after the last byte of the range, or after an error.
 #[must_use = "a stream reads nothing before it is polled"]
@@ -115,6 +125,8 @@ impl ContentStream {
             planned: VecDeque::new(),
             in_flight: VecDeque::new(),
             ready: Vec::new().into_iter(),
+            arriving: None,
+            spare: None,
             window: RUN_BYTES_MIN,
             ahead: 0,
             begun: false,
@@ -174,6 +186,11 @@ struct Feeder {
     in_flight: VecDeque<InFlight>,
     /// What has been read of the current run.
     ready: std::vec::IntoIter<Bytes>,
+    /// The current run, if it is one that arrives.
+    arriving: Option<Box<Arriving>>,
+    /// The memory of a run that arrived, kept for the next one: a reader who was admitted does not
+    /// wait behind others between two blocks.
+    spare: Option<Permit>,
     /// Content bytes that may be read ahead; a run is no longer than this either.
     window: u32,
     /// Content bytes that are in flight.
@@ -194,6 +211,10 @@ enum Answer {
     Known(Vec<Bytes>),
     /// It is being read.
     Awaited(AbortOnDropHandle<Result<Found, VolumeError>>),
+    /// It will be asked for when the reader comes to it, and passed on as it arrives.
+    Arrives(Box<Arriving>),
+    /// The same, and it is being asked for.
+    Asked(AbortOnDropHandle<Result<Arriving, VolumeError>>),
 }
 
 impl Feeder {
@@ -203,14 +224,21 @@ impl Feeder {
                 self.read_ahead();
                 return Ok(Some(frame));
             }
+            if let Some(mut arriving) = self.arriving.take() {
+                if let Some(frame) = arriving.next(&self.reading).await? {
+                    self.arriving = Some(arriving);
+                    self.read_ahead();
+                    return Ok(Some(frame));
+                }
+                self.spare = Some(arriving.end(&mut self.seam));
+            }
             if self.planned.is_empty() {
                 self.resolve().await?;
             }
             if self.in_flight.is_empty() {
                 let Some(run) = self.next_run() else { return Ok(None) };
                 if !self.begin_from_memory(run) {
-                    let permit = self.permit(&run).await?;
-                    self.begin(run, permit);
+                    self.begin_in_turn(run).await?;
                 }
             }
             if let Some(InFlight { run, answer }) = self.in_flight.pop_front() {
@@ -222,16 +250,27 @@ impl Feeder {
         }
     }
 
-    /// The frames of a run that the reader has come to.
+    /// The frames of a run that the reader has come to; none yet if it arrives.
     async fn take(&mut self, run: Run, answer: Answer) -> Result<Vec<Bytes>, VolumeError> {
+        let lost = |error| VolumeError::Unavailable(format!("a block was not read: {error}"));
         let found = match answer {
             Answer::Known(frames) => Found { frames, checksum: None },
-            Answer::Awaited(task) => task.await.map_err(|error| {
-                VolumeError::Unavailable(format!("a block was not read: {error}"))
-            })??,
+            Answer::Awaited(task) => task.await.map_err(lost)??,
+            Answer::Arrives(arriving) => {
+                return Ok(self.pass_on(arriving.opened(&self.reading).await?));
+            }
+            Answer::Asked(task) => return Ok(self.pass_on(task.await.map_err(lost)??)),
         };
         self.seam.follow(&run, &found)?;
         Ok(found.frames)
+    }
+
+    fn pass_on(&mut self, mut arriving: Arriving) -> Vec<Bytes> {
+        // It brings memory of its own, or that of the run before it.
+        self.spare = None;
+        arriving.follow(&mut self.seam);
+        self.arriving = Some(Box::new(arriving));
+        Vec::new()
     }
 
     /// Plans the next part of the range, if there is one.
@@ -260,23 +299,65 @@ impl Feeder {
         self.planned.front().map(|planned| planned.first_run(self.window.min(RUN_BYTES_MAX)))
     }
 
-    /// Memory for the run that the reader waits for.
-    async fn permit(&self, run: &Run) -> Result<Permit, VolumeError> {
+    /// Begins the run that the reader waits for, when there is memory for it.
+    async fn begin_in_turn(&mut self, run: Run) -> Result<(), VolumeError> {
+        let (reading, patience) = (Arc::clone(&self.reading), self.patience());
+        let spare = self.spare.take();
+        if let Some((run, arrival)) = self.arrival() {
+            let permit = match spare {
+                Some(permit) => permit,
+                None => reading.budget.acquire(ARRIVAL_MEMORY_BYTES, patience).await?,
+            };
+            self.push(run, Answer::Arrives(Box::new(Arriving::new(run, arrival, permit))));
+        } else {
+            drop(spare);
+            let permit = reading.budget.acquire(run.sealed_bytes(), patience).await?;
+            self.begin(run, permit);
+        }
+        Ok(())
+    }
+
+    /// How long the reader waits for the memory of its next run.
+    fn patience(&self) -> Duration {
         let Deadlines { budget, block } = self.reading.deadlines;
-        let patience = if self.begun { block } else { budget };
-        Ok(self.reading.budget.acquire(run.sealed_bytes(), patience).await?)
+        if self.begun { block } else { budget }
     }
 
     /// Begins as many runs as the reader has shown to need and memory is free for.
     fn read_ahead(&mut self) {
+        if self.waits_for_an_arrival() {
+            return;
+        }
         while self.ahead < self.window {
             let Some(run) = self.next_run() else { return };
             if self.begin_from_memory(run) {
                 continue;
             }
+            if let Some((run, arrival)) = self.arrival() {
+                let Some(permit) = self.reading.budget.try_acquire(ARRIVAL_MEMORY_BYTES) else {
+                    return;
+                };
+                self.ask_ahead(Arriving::new(run, arrival, permit), run);
+                return;
+            }
             let Some(permit) = self.reading.budget.try_acquire(run.sealed_bytes()) else { return };
             self.begin(run, permit);
         }
+    }
+
+    /// Whether something that arrives leaves nothing to be done ahead of it: connections hold what
+    /// comes next, and no more than one of them waits for the reader.
+    fn waits_for_an_arrival(&self) -> bool {
+        let asked = |flight: &InFlight| matches!(flight.answer, Answer::Asked(_));
+        self.arriving.as_ref().is_some_and(|arriving| !arriving.is_near_its_end())
+            || self.in_flight.iter().any(asked)
+    }
+
+    /// The next run, if it is one to pass on as it arrives.
+    fn arrival(&self) -> Option<(Run, Arrival)> {
+        let planned = self.planned.front()?;
+        let arrival = self.reading.reader.arrival(planned.block(), planned.range())?;
+        Some((planned.beginning(arrival.left()), arrival))
     }
 
     /// Takes a run from memory if all of it is there.
@@ -286,6 +367,13 @@ impl Feeder {
         };
         self.push(run, Answer::Known(frames));
         true
+    }
+
+    fn ask_ahead(&mut self, arriving: Arriving, run: Run) {
+        let reading = Arc::clone(&self.reading);
+        let task = async move { arriving.opened(&reading).await };
+        let task = self.reading.tasks.spawn("ask for a block", task);
+        self.push(run, Answer::Asked(AbortOnDropHandle::new(task)));
     }
 
     fn begin(&mut self, run: Run, permit: Permit) {

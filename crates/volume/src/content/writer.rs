@@ -257,9 +257,10 @@ impl ContentWriter {
             let block = self.room().await?;
             let room = block.granted - block.sealer.len();
             let piece = bytes.split_to(bytes.len().min(room as usize));
-            block.sealer.push(&piece);
+            let length = piece.len() as u64;
+            block.sealer.push(piece);
             let full = block.sealer.len() == block.target;
-            self.size += piece.len() as u64;
+            self.size += length;
             if full {
                 self.put_block();
             }
@@ -389,10 +390,10 @@ async fn try_put(staging: &Staging, claim: &Claim, block: &SealedBlock) -> Resul
 
 /// The same content under a new id. The checksums cover the id, so it is sealed anew.
 fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
-    let pieces = sealed::open(block.reference(), 0..block.length(), block.bytes().clone())?;
+    let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
     let pack = block.id().is_pack();
     let id = if pack { staging.ids.draw_pack() } else { staging.ids.draw() };
     let mut sealer = Sealer::new(id, block.length());
-    pieces.iter().for_each(|piece| sealer.push(piece));
+    pieces.into_iter().for_each(|piece| sealer.push(piece));
     Ok(sealer.finish())
 }

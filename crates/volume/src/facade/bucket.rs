@@ -1,6 +1,8 @@
 //! Buckets.
 
-use namespace::{CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket};
+use namespace::{
+    BucketChange, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket,
+};
 use record::{Bucket, Ino, Timestamp};
 
 use super::Owner;
@@ -93,6 +95,7 @@ impl Volume {
         name: &str,
         tags: Vec<(String, String)>,
     ) -> Result<(), VolumeError> {
-        self.run(&SetBucket { name: name.as_bytes(), tags: &tags }).await
+        let change = BucketChange::Tags(&tags);
+        self.run(&SetBucket { name: name.as_bytes(), change }).await
     }
 }

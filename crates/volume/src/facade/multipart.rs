@@ -12,13 +12,13 @@ use namespace::{
     cut, end_upload, lay_out, part_runs,
 };
 use record::{
-    BlockId, Content, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums, Slice, Sum,
-    SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, key,
+    BlockId, Content, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums, PartTag, Slice,
+    Sum, SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, key,
 };
 use store::Write;
 
 use super::copy::{share, unchanged};
-use super::object::new_file;
+use super::object::{new_file, random};
 use super::{Object, Owner, Published};
 use crate::content::StagedContent;
 use crate::packs::join_packs;
@@ -187,9 +187,7 @@ impl Volume {
         let [ino] = self.fresh().await?;
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.now().0.to_be_bytes());
-        getrandom::fill(&mut id[8..]).map_err(|error| {
-            VolumeError::Unavailable(format!("no random bits for an upload's id: {error}"))
-        })?;
+        id[8..].copy_from_slice(&random::<8>()?);
         let upload = Upload {
             ino,
             begun: Timestamp::default(),
@@ -233,7 +231,7 @@ impl Volume {
         id: UploadId,
         number: u16,
         body: StagedContent,
-        md5: [u8; 16],
+        tag: PartTag,
         sums: Vec<Sum>,
     ) -> Result<PartStat, VolumeError> {
         let slices = match body.content() {
@@ -246,7 +244,7 @@ impl Volume {
         let [ino] = self.fresh().await?;
         let arrived = Timestamp::default();
         let joined = join_packs(&slices, ino);
-        let part = Part { size: body.size(), arrived, md5, sums, shared: false, slices };
+        let part = Part { size: body.size(), arrived, tag, sums, shared: false, slices };
         let operation = PutPart {
             name: name(bucket, key, id),
             number,
@@ -273,7 +271,7 @@ impl Volume {
         range: Range<u64>,
     ) -> Result<PartStat, VolumeError> {
         let whole = range == (0..source.size());
-        let md5 = part_md5(source.tag(), &range, whole);
+        let tag = PartTag::Md5(part_md5(source.tag(), &range, whole));
         let full = |sum: &Sum| whole && sum.kind == SumKind::FullObject;
         let sums: Vec<Sum> = source.file().sums.iter().filter(|sum| full(sum)).cloned().collect();
         if matches!(source.file().content, Content::Inline(_)) {
@@ -282,13 +280,13 @@ impl Volume {
             while let Some(bytes) = bytes.next().await {
                 writer.write(bytes?).await?;
             }
-            return self.put_part(bucket, key, id, number, writer.finish().await?, md5, sums).await;
+            return self.put_part(bucket, key, id, number, writer.finish().await?, tag, sums).await;
         }
         let slices = cut(&self.slices(source).await?, range.start, range.end);
         let [ino] = self.fresh().await?;
         let (size, arrived) = (range.end - range.start, Timestamp::default());
         let shares = share(&slices, Some(source.ino), ino);
-        let part = Part { size, arrived, md5, sums, shared: true, slices };
+        let part = Part { size, arrived, tag, sums, shared: true, slices };
         let assumption = unchanged(source);
         let operation = PutPart {
             name: name(bucket, key, id),
@@ -539,7 +537,7 @@ fn choose(
     let mut used = Vec::with_capacity(listed.len());
     for (index, listed_part) in listed.iter().enumerate() {
         let found = parts.get(&listed_part.number).ok_or(FsError::InvalidPart)?;
-        if listed_part.tag != Tag::Md5(found.part.md5) {
+        if listed_part.tag != found.part.tag.tag() {
             return Err(FsError::InvalidPart.into());
         }
         for (algorithm, bytes) in &listed_part.sums {

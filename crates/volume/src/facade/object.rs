@@ -324,6 +324,19 @@ impl Volume {
     }
 }
 
+/// An opaque entity tag: 128 random bits, so that no two contents ever bear the same one.
+pub fn opaque_tag() -> Result<[u8; 16], VolumeError> {
+    random()
+}
+
+/// Random bytes, for what must be unlike all others.
+pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
+    let mut bytes = [0; N];
+    let none = |error| VolumeError::Unavailable(format!("there are no random bits: {error}"));
+    getrandom::fill(&mut bytes).map_err(none)?;
+    Ok(bytes)
+}
+
 /// A new file's inode. Its times are set when it is published.
 pub(super) fn new_file(owner: &Owner, file: File) -> Inode {
     let now = Timestamp::default();

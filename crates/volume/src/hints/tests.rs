@@ -1,4 +1,4 @@
-use record::{Dentry, key};
+use record::{Attributes, Body, Content, Dentry, File, ObjectHeaders, Tag, Timestamp, key};
 
 use super::*;
 
@@ -42,6 +42,58 @@ fn memory_is_bounded() {
     }
     assert!(hints.records.weight() <= 64 << 10, "{} bytes", hints.records.weight());
     assert!(hints.records.len() > 50, "and used");
+}
+
+fn file(ino: u64, content: Content) -> (Key, Value) {
+    let file = File {
+        size: 2_000,
+        data_version: 1,
+        links: 1,
+        tag: Tag::Md5([0; 16]),
+        sums: Vec::new(),
+        object: ObjectHeaders::default(),
+        parts: Vec::new(),
+        content,
+    };
+    let now = Timestamp(1);
+    let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now };
+    let key = key::inode(Ino(ino));
+    let value = Inode { attributes, body: Body::File(Box::new(file)) }.encode(&key);
+    (key, value)
+}
+
+fn put((key, value): (Key, Value)) -> Plan {
+    Plan { guards: Vec::new(), writes: vec![Write::Put(key, value)] }
+}
+
+#[test]
+fn that_a_file_is_self_contained_is_remembered_longer_than_its_inode() {
+    let hints = HintMemory::new(1 << 20);
+    let name = dentry(b"a");
+    hints.apply(&put(name.clone()));
+    let inos = 0..500;
+    for ino in inos.clone() {
+        hints.apply(&put(file(ino, Content::Inline(vec![7; 2_000].into()))));
+    }
+    let forgotten = |ino: &u64| hints.record(&key::inode(Ino(*ino))).is_none();
+    let forgotten: Vec<u64> = inos.filter(forgotten).collect();
+    assert!(forgotten.len() > 200, "there is no room for so many, {}", forgotten.len());
+    for ino in &forgotten {
+        assert_eq!(hints.self_contained(Ino(*ino)), Some(2_000), "{ino}");
+    }
+    assert_eq!(hints.record(&name.0), Some(Some(name.1)), "inodes push out inodes alone");
+    assert!(hints.inodes.weight() + hints.records.weight() <= 1 << 20);
+    let gone = Ino(forgotten[0]);
+    hints.apply(&Plan { guards: Vec::new(), writes: vec![Write::Delete(key::inode(gone))] });
+    assert_eq!(hints.self_contained(gone), None);
+}
+
+#[test]
+fn a_file_with_blocks_or_without_a_readable_inode_is_not_marked() {
+    let hints = HintMemory::new(1 << 20);
+    hints.apply(&put(file(1, Content::Slices(Vec::new()))));
+    hints.apply(&put((key::inode(Ino(2)), Value::from_static(b"no inode"))));
+    assert_eq!([1, 2].map(|ino| hints.self_contained(Ino(ino))), [None, None]);
 }
 
 /// The beginning of a record is no record: it is not remembered, and does not outdate one.

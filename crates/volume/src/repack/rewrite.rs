@@ -198,7 +198,7 @@ impl Volume {
             let mut placed = Vec::with_capacity(source.runs.len());
             for run in &source.runs {
                 placed.push((run.clone(), sealer.len()));
-                cut(&pieces, run).iter().for_each(|piece| sealer.push(piece));
+                cut(&pieces, run).into_iter().for_each(|piece| sealer.push(piece));
             }
             runs.insert(block.id, placed);
             tokio::task::consume_budget().await;
@@ -336,6 +336,7 @@ fn cut(pieces: &[Bytes], range: &Range<u32>) -> Vec<Bytes> {
 
 /// That each slice's new place in a sealed block holds the bytes that its old place held.
 fn prove(block: &SealedBlock, placed: &Placed, proofs: &[Proof]) -> Result<(), VolumeError> {
+    let sealed_bytes = block.to_bytes();
     for (old, sum) in proofs {
         let differs = || {
             let Slice { block, offset, .. } = old;
@@ -345,8 +346,8 @@ fn prove(block: &SealedBlock, placed: &Placed, proofs: &[Proof]) -> Result<(), V
         let span = sealed::span(block.length(), of(&new));
         let place =
             usize::try_from(span.bytes.start).ok().zip(usize::try_from(span.bytes.end).ok());
-        let bytes = place.and_then(|(start, end)| block.bytes().get(start..end));
-        let bytes = block.bytes().slice_ref(bytes.ok_or_else(differs)?);
+        let bytes = place.and_then(|(start, end)| sealed_bytes.get(start..end));
+        let bytes = sealed_bytes.slice_ref(bytes.ok_or_else(differs)?);
         let pieces = sealed::open(block.reference(), of(&new), bytes)?;
         if new.length != old.length || sealed::content_checksum(&pieces) != *sum {
             return Err(differs());

@@ -188,7 +188,7 @@ async fn damaged_blocks_are_found() {
     assert!(matches!(missing.await[..], [Finding::MissingBlock(..)]));
     let leaked = broken(async |_, blocks, _| {
         let mut sealer = Sealer::new(BlockId::new(Nonce([9; 10]), 1), 10);
-        sealer.push(b"leaked");
+        sealer.push_copy(b"leaked");
         blocks.put(&sealer.finish()).await.unwrap();
     });
     assert_eq!(leaked.await, [Finding::Leaked(BlockId::new(Nonce([9; 10]), 1))]);
@@ -197,7 +197,7 @@ async fn damaged_blocks_are_found() {
         let id = blocks.list(session, None).await.unwrap().blocks[0].0;
         blocks.delete(id).await.unwrap();
         let mut sealer = Sealer::new(id, 10);
-        sealer.push(b"short");
+        sealer.push_copy(b"short");
         blocks.put(&sealer.finish()).await.unwrap();
     });
     assert!(matches!(short.await[..], [Finding::BlockSize { .. }]));

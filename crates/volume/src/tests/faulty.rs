@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,6 +33,17 @@ pub(super) enum Fault {
     Pass,
 }
 
+/// What becomes of the reads that a store is asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    /// How long after its snapshot a read answers.
+    pub(super) takes: Duration,
+    /// Every read fails like this.
+    pub(super) fails: Option<StoreErrorKind>,
+    /// The same for those that ask for this record.
+    pub(super) damaged: Option<Key>,
+}
+
 /// A store in memory with faults in front.
 #[derive(Debug, Default)]
 pub(super) struct Faulty {
@@ -42,6 +54,9 @@ pub(super) struct Faulty {
     pub(super) fired: AtomicU64,
     pub(super) commits: AtomicU64,
     pub(super) reads: AtomicU64,
+    pub(super) reading: Mutex<Reading>,
+    /// The questions of each read so far.
+    pub(super) asked: Mutex<Vec<Vec<Read>>>,
 }
 
 impl Faulty {
@@ -66,6 +81,11 @@ impl Faulty {
             verdicts.push(self.inner.commit(&plans).await.unwrap());
         }
         verdicts
+    }
+
+    /// Commits without a fault, and before anything else happens.
+    pub(super) async fn commit_now(&self, plans: &[Plan]) {
+        self.inner.commit(plans).await.unwrap();
     }
 
     pub(super) fn release(&self) {
@@ -109,7 +129,22 @@ impl MetaStore for Faulty {
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
-        self.inner.read(reads).await
+        self.asked.lock().unwrap().push(reads.to_vec());
+        let Reading { takes, fails, damaged } = self.reading.lock().unwrap().clone();
+        let found = self.inner.read(reads).await;
+        if !takes.is_zero() {
+            tokio::time::sleep(takes).await;
+        }
+        let asks = |damaged: &Key| {
+            reads.iter().any(|read| matches!(read, Read::Record { key, .. } if key == damaged))
+        };
+        if let Some(kind) = fails {
+            return Err(StoreError::because(kind, "reading what fails", "as it was told"));
+        }
+        if damaged.as_ref().is_some_and(asks) {
+            return Err(StoreError::new(StoreErrorKind::Corrupt, "reading what is damaged"));
+        }
+        found
     }
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {

@@ -196,6 +196,6 @@ async fn two_gateways_that_make_one_volume_share_its_mark() {
 /// A block of a session that nobody knows.
 fn a_block() -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([9; Nonce::BYTES]), 1), 40);
-    sealer.push(&[7; 40]);
+    sealer.push_copy(&[7; 40]);
     sealer.finish()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::{BlockStore, MemoryBlocks, Sealer};
 use namespace::{Overlap, Path, Publish, WriteCondition};
 use record::key::{self, space};
-use record::{BlockId, Content, Ino, Mark, Slice, Tag};
+use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
 use store::{MetaStore, Plan, TallyKey, Write};
 
 use super::faulty::{Fault, Faulty};
@@ -40,7 +40,7 @@ pub(super) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
     let mut places = Vec::new();
     for (name, length) in members {
         places.push((*name, sealer.len(), u32::try_from(*length).unwrap()));
-        sealer.push(&bytes_of(name, *length));
+        sealer.push_copy(&bytes_of(name, *length));
     }
     let block = sealer.finish();
     volume.blocks.put(&block).await.unwrap();
@@ -226,13 +226,13 @@ pub(super) async fn complete_with_copy(volume: &Volume, name: &[u8], of: &[u8]) 
         writer.write(vec![5; 100_000].into()).await.unwrap();
     }
     let body = writer.finish().await.unwrap();
-    volume.put_part("b", name, id, 1, body, [9; 16], Vec::new()).await.unwrap();
+    volume.put_part("b", name, id, 1, body, PartTag::Md5([9; 16]), Vec::new()).await.unwrap();
     let source = volume.stat("b", of).await.unwrap();
     let range = 100..source.size();
     let copied = volume.copy_part("b", name, id, 2, &source, range).await.unwrap();
     let parts = [
         CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() },
-        CompletePart { number: 2, tag: Tag::Md5(copied.part.md5), sums: Vec::new() },
+        CompletePart { number: 2, tag: copied.part.tag.tag(), sums: Vec::new() },
     ];
     let wanted = Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 2)));

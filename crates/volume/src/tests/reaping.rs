@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use namespace::WriteCondition;
 use record::key::{self, Count, space};
-use record::{ObjectHeaders, Sum, Tag};
+use record::{ObjectHeaders, PartTag, Sum, Tag};
 use store::{Found, MetaStore, Page, Read, Space};
 
 use super::faulty::{Fault, Faulty};
@@ -71,10 +71,11 @@ async fn what_is_deleted_or_replaced_goes_with_its_blocks() {
     publish(&volume, b"inline", 5).await.unwrap();
     delete(&volume, b"d/deleted").await;
     delete(&volume, b"inline").await;
-    assert_eq!(records(&*store, space::ORPHAN).await, 3);
+    assert_eq!(records(&*store, space::ORPHAN).await, 2, "what has no blocks is gone already");
+    assert_eq!(bytes_of(&*store, bucket).await, 540_000);
     assert_eq!(count_blocks(&blocks).await, 2 + 4 + 2 + 4);
     let reaped = volume.reap_now().await.unwrap();
-    assert_eq!((reaped.orphans, reaped.blocks), (3, 8));
+    assert_eq!((reaped.orphans, reaped.blocks), (2, 8));
     assert_eq!(count_blocks(&blocks).await, 4);
     assert_eq!(bytes_of(&*store, bucket).await, 140_000);
     for space in [space::ORPHAN, space::PENDING, space::SHARE] {
@@ -82,6 +83,49 @@ async fn what_is_deleted_or_replaced_goes_with_its_blocks() {
     }
     assert_eq!(read(&volume, b"d/replaced").await.unwrap().len(), 70_000);
     assert_eq!(volume.reap_now().await.unwrap().orphans, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_without_blocks_goes_at_once_and_who_found_it_keeps_it() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let deleting = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&deleting).await;
+    let reading = open(store.clone(), blocks.clone()).await;
+    for name in [&b"deleted"[..], b"replaced"] {
+        publish(&deleting, name, 5).await.unwrap();
+    }
+    let inodes = records(&*store, space::INODE).await;
+    let mut found = Vec::new();
+    for name in [&b"deleted"[..], b"replaced"] {
+        found.push(reading.stat("b", name).await.unwrap());
+    }
+    delete(&deleting, b"deleted").await;
+    publish(&deleting, b"replaced", 7).await.unwrap();
+    assert_eq!(records(&*store, space::ORPHAN).await, 0);
+    assert_eq!(records(&*store, space::INODE).await, inodes - 1);
+    assert_eq!(bytes_of(&*store, bucket).await, 7);
+    for (object, name) in found.iter().zip([&b"copy"[..], b"copied"]) {
+        let pieces: Vec<Bytes> = reading.read(object, 0..5).try_collect().await.unwrap();
+        assert_eq!(pieces.concat(), vec![5; 5], "as it was found");
+        let none = WriteCondition::None;
+        reading.copy(object, "b", name, None, None, none, &owner()).await.unwrap();
+        assert_eq!(read(&reading, name).await.unwrap(), vec![5; 5]);
+    }
+    // What this gateway remembers is of files that are gone.
+    let gone = VolumeError::Fs(namespace::FsError::NoSuchKey).to_string();
+    assert_eq!(reading.stat("b", b"deleted").await.unwrap_err().to_string(), gone);
+    let tags = vec![("a".to_owned(), "b".to_owned())];
+    let refused = reading.set_tags("b", b"deleted", tags.clone()).await;
+    assert_eq!(refused.unwrap_err().to_string(), gone);
+    reading.set_tags("b", b"replaced", tags).await.unwrap();
+    assert_eq!(read(&reading, b"replaced").await.unwrap().len(), 7);
+    publish(&reading, b"deleted", 3).await.unwrap();
+    // And this one remembers an inode whose tags have changed meanwhile.
+    delete(&deleting, b"replaced").await;
+    assert_eq!(bytes_of(&*store, bucket).await, 3 + 5 + 5);
+    assert_eq!(deleting.reap_now().await.unwrap().orphans, 0);
+    let report = crate::fsck(store, blocks, &crate::fsck::Unwatched).await.unwrap();
+    assert_eq!(report.findings, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +277,7 @@ pub(super) async fn upload(volume: &Volume, key: &[u8]) -> UploadId {
 
 pub(super) async fn part(volume: &Volume, key: &[u8], id: UploadId, number: u16) {
     let body = staged(volume, 100_000).await;
-    volume.put_part("b", key, id, number, body, [9; 16], Vec::new()).await.unwrap();
+    volume.put_part("b", key, id, number, body, PartTag::Md5([9; 16]), Vec::new()).await.unwrap();
 }
 
 pub(super) fn finished(tag: Tag) -> Finished {

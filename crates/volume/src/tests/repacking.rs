@@ -301,7 +301,7 @@ async fn a_damaged_pack_is_left_as_it_is() {
     let old = sparse(&volume).await;
     blocks.delete(old[0]).await.unwrap();
     let mut sealer = Sealer::new(old[0], 73_000);
-    sealer.push(&vec![0; 73_000]);
+    sealer.push_copy(&vec![0; 73_000]);
     blocks.put(&sealer.finish()).await.unwrap();
     let done = volume.repack_now().await.unwrap();
     assert_eq!((done.packs, done.left), (1, 1));

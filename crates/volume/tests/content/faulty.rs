@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::future::pending;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use block::{BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock};
+use block::{
+    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock,
+};
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
@@ -55,6 +57,10 @@ pub struct Faulty {
     pub putting_peak: AtomicUsize,
     /// Bytes asked for, by get.
     pub asked: Mutex<Vec<(BlockId, Range<u64>)>>,
+    /// Bytes that arrive at a time; 0 if all of a range comes at once.
+    pub frame_bytes: usize,
+    /// Bytes that have arrived.
+    pub arrived: Arc<AtomicU64>,
     /// Ids that were ever deleted.
     pub deleted: Mutex<HashSet<BlockId>>,
 }
@@ -78,6 +84,11 @@ impl Faulty {
     pub fn slow(self, put: Duration, get: Duration) -> Faulty {
         *self.delay.lock().unwrap() = (put, get);
         self
+    }
+
+    /// Blocks that arrive in frames of so many bytes.
+    pub fn streaming(frame_bytes: usize) -> Faulty {
+        Faulty { frame_bytes, ..Faulty::default() }
     }
 
     pub fn fired(&self) -> usize {
@@ -124,6 +135,32 @@ impl Drop for Under<'_> {
     }
 }
 
+/// Bytes on their way.
+struct Frames {
+    bytes: Bytes,
+    frame_bytes: usize,
+    arrived: Arc<AtomicU64>,
+    fault: Option<Fault>,
+}
+
+#[async_trait]
+impl Arriving for Frames {
+    async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
+        if self.bytes.is_empty() {
+            return match self.fault {
+                Some(Fault::Hang) => pending().await,
+                Some(Fault::After) => {
+                    Err(BlockError::new(BlockErrorKind::Unavailable, "losing bytes in a test"))
+                }
+                _ => Ok(None),
+            };
+        }
+        let frame = self.bytes.split_to(self.frame_bytes.min(self.bytes.len()));
+        self.arrived.fetch_add(frame.len() as u64, Ordering::SeqCst);
+        Ok(Some(frame))
+    }
+}
+
 #[async_trait]
 impl BlockStore for Faulty {
     async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
@@ -140,7 +177,7 @@ impl BlockStore for Faulty {
             Some(Fault::Panic) => panic!("as the test wants"),
             Some(Fault::Conflict) => {
                 let mut other = block::Sealer::new(block.id(), 9);
-                other.push(b"elsewhere");
+                other.push_copy(b"elsewhere");
                 self.inner.put(&other.finish()).await?;
                 self.inner.put(block).await
             }
@@ -170,6 +207,29 @@ impl BlockStore for Faulty {
             Some(Fault::Missing) => Err(failed(BlockErrorKind::NotFound, id)),
             Some(_) => Err(failed(BlockErrorKind::Unavailable, id)),
         }
+    }
+
+    fn streams(&self) -> bool {
+        self.frame_bytes > 0
+    }
+
+    /// What goes wrong goes wrong in the middle of the bytes, and after them if it hangs.
+    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+        let number = self.gets.load(Ordering::SeqCst);
+        let fault = self.gets_fail.lock().unwrap().get(&number).copied();
+        let midway = matches!(fault, Some(Fault::After | Fault::Hang));
+        let mut bytes = if midway {
+            self.fault(&self.gets_fail, &self.gets);
+            self.asked.lock().unwrap().push((id, bytes.clone()));
+            self.inner.get(id, bytes).await?
+        } else {
+            self.get(id, bytes).await?
+        };
+        if midway {
+            bytes.truncate(bytes.len() / 2);
+        }
+        let (frame_bytes, arrived) = (self.frame_bytes, Arc::clone(&self.arrived));
+        Ok(Box::new(Frames { bytes, frame_bytes, arrived, fault }))
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {

@@ -173,6 +173,26 @@ async fn what_is_gathered_leaves_when_a_pack_is_full() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_waits_long_for_a_backend_that_is_slow() {
+    let faulty = Faulty::default().slow(Duration::from_secs(1), Duration::ZERO);
+    let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
+    let begun = Instant::now();
+    let (first, second) = (body(1, SIZE), body(2, SIZE));
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.write(&second, None, 9_000).await
+    };
+    let (first, second) = futures::join!(bench.write(&first, None, 9_000), late);
+    let took = begun.elapsed();
+    assert!(first.is_ok() && second.is_ok());
+    let waited = took.saturating_sub(Duration::from_millis(1_100));
+    // A body waits a little longer than the window, by its length.
+    let window = Packing::default().window;
+    assert!(waited >= 10 * window, "it did wait for the first: {waited:?}");
+    assert!(waited <= 13 * window, "{waited:?} beside its own put");
+}
+
+#[tokio::test(start_paused = true)]
 async fn short_memory_cuts_a_whole_body_into_blocks() {
     let bench = Bench::new(Faulty::default(), 4 << 20, MIB);
     let held = bench.staging.budget.acquire(MIB / 2, Duration::from_secs(1)).await.unwrap();

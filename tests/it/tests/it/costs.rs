@@ -10,7 +10,7 @@ on_each_engine!(requests_cost_the_same_round_trips);
 
 /// Reads and commits of the newest request of an operation.
 #[track_caller]
-fn trips(gateway: &Gateway, operation: &str) -> (u64, u64) {
+pub(crate) fn trips(gateway: &Gateway, operation: &str) -> (u64, u64) {
     let log = gateway.log_of_this_run();
     let wanted = format!("op=\"{operation}\"");
     let line = log.lines().rev().find(|line| line.contains(&wanted));

@@ -22,6 +22,7 @@ mod linear;
 mod listing;
 mod load;
 mod memory;
+mod opaque;
 mod outage;
 mod races;
 mod reading;

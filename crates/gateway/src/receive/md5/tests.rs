@@ -24,10 +24,11 @@ async fn hash(desk: &Desk, announced: bool, content: Bytes, piece_bytes: usize) 
     while !rest.is_empty() {
         let piece = rest.split_to(piece_bytes.min(rest.len()));
         md5.take(&piece).await.unwrap();
-        assert!(md5.held_bytes < HELD_BYTES_MAX + piece.len(), "too much is held");
+        let most = if md5.manner == Manner::Whole { WHOLE_BYTES_MAX } else { HELD_BYTES_MAX };
+        assert!(md5.held_bytes < most + piece.len(), "too much is held");
         assert!(md5.held.len() <= HELD_PIECES_MAX, "too many pieces are held");
     }
-    md5.finish().await.unwrap()
+    md5.sum().await.unwrap()
 }
 
 #[test]
@@ -44,6 +45,8 @@ fn bodies_of_all_lengths_and_pieces_get_their_sum() {
         JOB_BYTES_MIN,
         JOB_BYTES_MIN + SHORT_BYTES - 1,
         HELD_BYTES_MAX + 1,
+        WHOLE_BYTES_MAX,
+        WHOLE_BYTES_MAX + 1,
         3_000_001,
     ] {
         for piece_bytes in [7, 4_096, 65_537, 1 << 20] {
@@ -61,6 +64,7 @@ fn bodies_of_all_lengths_and_pieces_get_their_sum() {
         runtime.block_on(task).unwrap();
     }
     assert_eq!(desk.held.load(Ordering::Relaxed), 0, "all that was held was let go");
+    assert_eq!(desk.bodies.load(Ordering::Relaxed), 0, "no body is left");
 }
 
 #[tokio::test]
@@ -70,7 +74,7 @@ async fn a_short_body_is_not_handed_over() {
     md5.take(&content(SHORT_BYTES)).await.unwrap();
     assert!(matches!(md5.running, Running::Here(_)));
     assert_eq!(md5.held_bytes, 0);
-    assert_eq!(md5.finish().await.unwrap(), expected(&content(SHORT_BYTES)));
+    assert_eq!(md5.sum().await.unwrap(), expected(&content(SHORT_BYTES)));
 }
 
 #[tokio::test]
@@ -79,7 +83,7 @@ async fn a_long_body_is_handed_over() {
     let mut md5 = BodyMd5::new(&desk, None);
     md5.take(&content(JOB_BYTES_MIN)).await.unwrap();
     assert!(matches!(md5.running, Running::Away(_)));
-    assert_eq!(md5.finish().await.unwrap(), expected(&content(JOB_BYTES_MIN)));
+    assert_eq!(md5.sum().await.unwrap(), expected(&content(JOB_BYTES_MIN)));
 }
 
 #[tokio::test]
@@ -97,7 +101,7 @@ async fn what_all_bodies_may_hold_is_bounded() {
     whole.extend_from_slice(&[&piece[..], &piece[..]].concat());
     for mut md5 in bodies.drain(..).rev().step_by(7) {
         md5.take(&piece).await.unwrap();
-        assert_eq!(md5.finish().await.unwrap(), expected(&whole));
+        assert_eq!(md5.sum().await.unwrap(), expected(&whole));
     }
     assert_eq!(desk.held.load(Ordering::Relaxed), 0, "what was given up was let go, too");
 }
@@ -109,5 +113,34 @@ async fn what_is_more_than_may_be_held_is_hashed_here() {
     let mut md5 = BodyMd5::new(&desk, None);
     md5.take(&too_much).await.unwrap();
     assert!(matches!(md5.running, Running::Here(_)), "nothing was handed over");
-    assert_eq!(md5.finish().await.unwrap(), expected(&too_much));
+    assert_eq!(md5.sum().await.unwrap(), expected(&too_much));
+}
+
+#[tokio::test]
+async fn a_body_that_is_kept_whole_is_handed_over_when_all_of_it_is_there() {
+    let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
+    let content = content(WHOLE_BYTES_MAX);
+    let mut md5 = BodyMd5::new(&desk, Some(WHOLE_BYTES_MAX as u64));
+    for piece in content.chunks(HELD_BYTES_MAX) {
+        md5.take(&Bytes::copy_from_slice(piece)).await.unwrap();
+        assert!(matches!(md5.running, Running::Here(_)));
+    }
+    assert_eq!(md5.held_bytes, WHOLE_BYTES_MAX);
+    assert_eq!(md5.sum().await.unwrap(), expected(&content));
+    assert_eq!(md5.sum().await.unwrap(), expected(&content), "it may be asked for again");
+    assert_eq!(md5.held_bytes, 0);
+}
+
+#[tokio::test]
+async fn a_body_waits_for_others_only_if_there_are_any() {
+    let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
+    let _short = BodyMd5::new(&desk, Some(1));
+    let first = BodyMd5::new(&desk, None);
+    assert_eq!(desk.patience(WHOLE_PATIENCE), Patience::default());
+    let second = BodyMd5::new(&desk, Some(WHOLE_BYTES_MAX as u64));
+    let both = Patience { wait: WHOLE_PATIENCE, company: 2 };
+    assert_eq!(desk.patience(WHOLE_PATIENCE), both);
+    drop(first);
+    assert_eq!(desk.patience(WHOLE_PATIENCE), Patience::default());
+    drop(second);
 }

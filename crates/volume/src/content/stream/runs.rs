@@ -47,6 +47,22 @@ impl Planned {
         Planned { block, offset: slice.offset, length: slice.length, whole }
     }
 
+    /// The block whose content it is.
+    pub(super) fn block(&self) -> BlockRef {
+        self.block
+    }
+
+    /// Where it lies in its block's content.
+    pub(super) fn range(&self) -> Range<u32> {
+        self.offset..self.offset.saturating_add(self.length)
+    }
+
+    /// The beginning: exactly `length` bytes, of those that are there.
+    pub(super) fn beginning(&self, length: u32) -> Run {
+        let Planned { block, offset, whole, .. } = *self;
+        Run { block, length: length.min(self.length), offset, whole }
+    }
+
     /// The beginning: about `bytes`, a multiple of a sub-block's, or all if little more is there.
     pub(super) fn first_run(&self, bytes: u32) -> Run {
         let Planned { block, offset, length, whole } = *self;
@@ -102,19 +118,34 @@ impl Seam {
         let Some(checksum) = found.checksum else { return Ok(()) };
         let joined = match before {
             Some((block, end, before)) if block == run.block && end == run.offset => {
-                sealed::joined_checksum(before, checksum, run.length as usize)
+                sealed::joined_checksum(before, checksum, run.length)
             }
             _ if run.offset == 0 => checksum,
             _ => return Ok(()),
         };
         let end = run.range().end;
         if end < run.block.length {
-            self.joined = Some((run.block, end, joined));
+            self.pass(run, Some(joined));
         } else if joined != run.block.crc32c {
             let what = format!("block {} is not the one that the record names", run.block.id);
             return Err(VolumeError::Corrupt(what));
         }
         Ok(())
+    }
+
+    /// The checksum of all of a whole block that came before this run, if all of that did.
+    pub(super) fn before(&mut self, run: &Run) -> Option<u32> {
+        match self.joined.take() {
+            Some((block, end, before)) if block == run.block && end == run.offset => Some(before),
+            _ => None,
+        }
+    }
+
+    /// Takes note of a run that was compared by itself, and of the checksum of its block up to its
+    /// end, if all of that came.
+    pub(super) fn pass(&mut self, run: &Run, joined: Option<u32>) {
+        let end = run.range().end;
+        self.joined = joined.filter(|_| run.whole).map(|joined| (run.block, end, joined));
     }
 }
 

@@ -1,0 +1,276 @@
+//! Sources that are cut, damaged and lost.
+
+use std::sync::Mutex;
+
+use record::Nonce;
+
+use super::*;
+use crate::BlockReader;
+use crate::{BlockPage, Direct, MemoryBlocks, SealedBlock, Sealer, sealed};
+
+/// What happens to one source.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    /// It gives so many bytes and is lost.
+    Lost(usize),
+    /// It gives so many bytes and ends.
+    Ends(usize),
+    /// The bit at this byte differs.
+    Flip(usize),
+    /// There is no block.
+    Missing,
+    /// It cannot be asked.
+    Unasked,
+}
+
+/// Blocks in memory that arrive in frames, by a script.
+#[derive(Debug, Default)]
+struct Scripted {
+    inner: MemoryBlocks,
+    frame_bytes: usize,
+    /// One for each source, from the first; those behind the last are sound.
+    fates: Mutex<VecDeque<Fate>>,
+    asked: Mutex<Vec<Range<u64>>>,
+}
+
+struct Source {
+    bytes: Bytes,
+    frame_bytes: usize,
+    lost: bool,
+}
+
+#[async_trait]
+impl Arriving for Source {
+    async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
+        if self.bytes.is_empty() {
+            return if self.lost {
+                Err(BlockError::new(BlockErrorKind::Unavailable, "losing a source in a test"))
+            } else {
+                Ok(None)
+            };
+        }
+        let length = self.frame_bytes.min(self.bytes.len());
+        Ok(Some(self.bytes.split_to(length)))
+    }
+}
+
+#[async_trait]
+impl BlockStore for Scripted {
+    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        self.inner.put(block).await
+    }
+
+    async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        self.inner.get(id, bytes).await
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+        self.asked.lock().unwrap().push(bytes.clone());
+        let fate = self.fates.lock().unwrap().pop_front();
+        let mut bytes = self.inner.get(id, bytes).await?;
+        match fate {
+            Some(Fate::Missing) => return Err(BlockError::new(BlockErrorKind::NotFound, "a test")),
+            Some(Fate::Unasked) => {
+                return Err(BlockError::new(BlockErrorKind::Unavailable, "a test"));
+            }
+            Some(Fate::Lost(at) | Fate::Ends(at)) => bytes.truncate(at),
+            Some(Fate::Flip(at)) => {
+                let mut flipped = bytes.to_vec();
+                flipped[at] ^= 8;
+                bytes = flipped.into();
+            }
+            None => {}
+        }
+        let lost = matches!(fate, Some(Fate::Lost(_)));
+        Ok(Box::new(Source { bytes, frame_bytes: self.frame_bytes, lost }))
+    }
+
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        self.inner.size(id).await
+    }
+
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        self.inner.delete(id).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        self.inner.sessions().await
+    }
+
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        self.inner.list(session, resume).await
+    }
+
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        self.inner.mark().await
+    }
+
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.inner.set_mark(mark).await
+    }
+
+    async fn probe(&self) -> Result<(), BlockError> {
+        self.inner.probe().await
+    }
+}
+
+const LENGTH: u32 = 40 * SUB_BLOCK_BYTES + 1_000;
+
+struct Bench {
+    direct: Direct<Scripted>,
+    block: BlockRef,
+    content: Bytes,
+}
+
+impl Bench {
+    async fn new(frame_bytes: usize, fates: &[Fate]) -> Bench {
+        let content: Vec<u8> = (0..LENGTH).map(|at| (at / 7 * 13 % 253) as u8).collect();
+        let mut sealer = Sealer::new(BlockId::new(Nonce([6; Nonce::BYTES]), 3), LENGTH);
+        sealer.push_copy(&content);
+        let block = sealer.finish();
+        let fates = Mutex::new(fates.iter().copied().collect());
+        let store = Scripted { frame_bytes, fates, ..Scripted::default() };
+        store.put(&block).await.unwrap();
+        Bench { direct: Direct::new(store), block: block.reference(), content: content.into() }
+    }
+
+    /// What arrives of a range, and how it ends.
+    async fn read(&self, range: Range<u32>) -> (Vec<u8>, Result<(), BlockError>) {
+        let mut arrival = self.direct.arrival(self.block, range).expect("it is long enough");
+        let mut found = Vec::new();
+        loop {
+            let left = arrival.left();
+            match self.direct.advance(&mut arrival).await {
+                Ok(true) => {}
+                Ok(false) => return (found, Ok(())),
+                Err(error) => return (found, Err(error)),
+            }
+            while let Some(piece) = arrival.take() {
+                assert!(!piece.is_empty());
+                found.extend_from_slice(&piece);
+            }
+            assert!(arrival.left() < left);
+        }
+    }
+
+    fn part(&self, range: Range<u32>) -> &[u8] {
+        &self.content[range.start as usize..range.end as usize]
+    }
+
+    /// Where each request began, as the index of a sub-block.
+    fn asked(&self) -> Vec<u64> {
+        let asked = self.direct.inner().asked.lock().unwrap();
+        let sub_block = u64::from(SUB_BLOCK_BYTES + sealed::CHECKSUM_BYTES);
+        asked.iter().map(|range| range.start / sub_block).collect()
+    }
+
+    fn left_over(&self) -> usize {
+        self.direct.inner().fates.lock().unwrap().len()
+    }
+}
+
+#[tokio::test]
+async fn any_long_range_arrives_with_one_request_whatever_its_frames() {
+    for frame_bytes in [1_000, 65_540, 262_144, 8 << 20] {
+        for range in [
+            0..LENGTH,
+            1..LENGTH,
+            0..LENGTH - 1,
+            SUB_BLOCK_BYTES..LENGTH,
+            SUB_BLOCK_BYTES - 1..33 * SUB_BLOCK_BYTES + 1,
+            100..ARRIVAL_BYTES_MIN + 100,
+        ] {
+            let bench = Bench::new(frame_bytes, &[]).await;
+            let (found, ended) = bench.read(range.clone()).await;
+            ended.expect("sound");
+            assert!(found == bench.part(range.clone()), "{range:?} in frames of {frame_bytes}");
+            assert_eq!(bench.asked().len(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_short_or_outside_does_not_arrive() {
+    let bench = Bench::new(1_000, &[]).await;
+    for range in [0..0, 0..ARRIVAL_BYTES_MIN - 1, 5..LENGTH + 1, LENGTH..LENGTH] {
+        assert!(bench.direct.arrival(bench.block, range.clone()).is_none(), "{range:?}");
+    }
+    let memory = Direct::new(MemoryBlocks::default());
+    assert!(memory.arrival(bench.block, 0..LENGTH).is_none(), "it does not stream");
+}
+
+#[tokio::test]
+async fn a_lost_source_is_replaced_from_the_first_sub_block_not_given() {
+    let lost = [Fate::Lost(0), Fate::Lost(200_000), Fate::Lost(65_539), Fate::Lost(65_540)];
+    for frame_bytes in [999, 100_000] {
+        let bench = Bench::new(frame_bytes, &lost).await;
+        let (found, ended) = bench.read(0..LENGTH).await;
+        ended.expect("it goes on");
+        assert!(found == bench.content);
+        assert_eq!((bench.asked(), bench.left_over()), (vec![0, 0, 3, 3, 4], 0));
+        assert_eq!(bench.direct.second_reads(), 0, "nothing was damaged");
+    }
+}
+
+#[tokio::test]
+async fn losing_one_source_after_the_other_is_an_error() {
+    let lost = [Fate::Lost(1_000); 9];
+    let bench = Bench::new(100_000, &lost).await;
+    let (found, ended) = bench.read(0..LENGTH).await;
+    assert_eq!(ended.expect_err("it gives up").kind(), BlockErrorKind::Unavailable);
+    assert!(found.is_empty());
+    assert_eq!(bench.asked().len(), 1 + RESUMES_MAX as usize);
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_is_not_asked_twice() {
+    let bench = Bench::new(100_000, &[Fate::Unasked]).await;
+    let (_, ended) = bench.read(0..LENGTH).await;
+    assert_eq!(ended.expect_err("the layer below repeats").kind(), BlockErrorKind::Unavailable);
+    assert_eq!(bench.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_damaged_short_or_missing_is_asked_for_once_more() {
+    let fates = [Fate::Flip(500_000), Fate::Flip(10), Fate::Ends(500_000), Fate::Missing];
+    for fate in fates {
+        let bench = Bench::new(70_000, &[fate]).await;
+        let (found, ended) = bench.read(0..LENGTH).await;
+        ended.expect("the second time it is sound");
+        assert!(found == bench.content, "{fate:?}");
+        let again = if matches!(fate, Fate::Flip(10) | Fate::Missing) { 0 } else { 7 };
+        assert_eq!((bench.asked(), bench.left_over()), (vec![0, again], 0), "{fate:?}");
+        assert_eq!(bench.direct.second_reads(), 1);
+
+        // The second request begins at the sub-block that was bad, and it is bad again.
+        let second = match fate {
+            Fate::Flip(500_000) => Fate::Flip(40_000),
+            Fate::Ends(_) => Fate::Ends(40_000),
+            fate => fate,
+        };
+        let bench = Bench::new(70_000, &[fate, second]).await;
+        let (found, ended) = bench.read(0..LENGTH).await;
+        let error = ended.expect_err("twice is too often");
+        let due = if matches!(fate, Fate::Missing) {
+            BlockErrorKind::NotFound
+        } else {
+            BlockErrorKind::Corrupt
+        };
+        assert_eq!((error.kind(), bench.left_over()), (due, 0), "{fate:?}");
+        let sound = u32::try_from(again).unwrap() * SUB_BLOCK_BYTES;
+        assert!(found == bench.part(0..sound), "{fate:?}: what came before it is sound");
+    }
+}
+
+#[tokio::test]
+async fn another_block_does_not_arrive_to_its_end() {
+    let mut bench = Bench::new(100_000, &[]).await;
+    bench.block.crc32c ^= 1;
+    let (found, ended) = bench.read(0..LENGTH).await;
+    assert_eq!(ended.expect_err("it is another").kind(), BlockErrorKind::Corrupt);
+    assert!(found == bench.part(0..40 * SUB_BLOCK_BYTES), "the last sub-block stays");
+}

@@ -1,0 +1,39 @@
+//! The CRC-32C of content that comes in runs.
+//!
+//! A CRC-32C is linear: that of two runs is the first one's, shifted by the length of the second,
+//! XOR the second one's. So the checksum of a run follows from those of its pieces without reading
+//! them again. The shift by a whole sub-block is worked out by the compiler.
+
+use crc_fast::{CrcAlgorithm, Digest};
+use hashing::{Behind, Crc};
+
+use crate::SUB_BLOCK_BYTES;
+
+const SUB_BLOCK: Behind = Behind::new(Crc::Crc32c, SUB_BLOCK_BYTES as u64);
+
+/// The CRC-32C of what had `crc`, and of more behind it.
+pub(crate) fn extended(crc: u32, more: &[u8]) -> u32 {
+    // The state of a CRC is its complement.
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    digest.update(more);
+    lower(digest.finalize())
+}
+
+/// The CRC-32C `crc` of some content, shifted by `length` bytes that follow.
+pub(crate) fn shifted(crc: u32, length: u32) -> u32 {
+    let behind = if length == SUB_BLOCK_BYTES {
+        SUB_BLOCK
+    } else {
+        Behind::new(Crc::Crc32c, u64::from(length))
+    };
+    lower(behind.strung(u64::from(crc), 0))
+}
+
+/// The half in which a CRC of 32 bits stands.
+#[expect(clippy::cast_possible_truncation, reason = "the other half is empty")]
+fn lower(crc: u64) -> u32 {
+    crc as u32
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Which blocks arrive for somebody now.
+//!
+//! What arrives is not shared, because its readers need not be equally fast. So of one block at a
+//! time one stream arrives: others who want the block read it in pieces, which they share, and find
+//! in memory what was kept of the stream. At most twice a block's bytes are fetched for all of them.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block::BlockId;
+
+/// The blocks that arrive. Bounded by the streams there are.
+#[derive(Debug, Default)]
+pub(crate) struct Claims(Mutex<HashSet<BlockId>>);
+
+/// One block that arrives, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    block: BlockId,
+    claims: Arc<Claims>,
+}
+
+impl Claims {
+    /// Takes a block, unless somebody has it.
+    pub(crate) fn take(self: &Arc<Claims>, block: BlockId) -> Option<Claim> {
+        let taken = self.lock().insert(block);
+        taken.then(|| Claim { block, claims: Arc::clone(self) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<BlockId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.claims.lock().remove(&self.block);
+    }
+}

@@ -1,0 +1,57 @@
+use crc_fast::{CrcAlgorithm, checksum, checksum_combine};
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL: [(Crc, CrcAlgorithm); 3] = [
+    (Crc::Crc32, CrcAlgorithm::Crc32IsoHdlc),
+    (Crc::Crc32c, CrcAlgorithm::Crc32Iscsi),
+    (Crc::Crc64Nvme, CrcAlgorithm::Crc64Nvme),
+];
+
+#[test]
+fn check_values_of_the_catalogue_are_met() {
+    let known = [0xcbf4_3926, 0xe306_9283, 0xae8b_1486_0a79_9888];
+    for ((crc, engine), known) in ALL.into_iter().zip(known) {
+        let strung =
+            Behind::new(crc, 4).strung(checksum(engine, b"12345"), checksum(engine, b"6789"));
+        assert_eq!(strung, known, "{crc:?}");
+    }
+}
+
+#[test]
+fn nothing_before_and_nothing_behind_change_nothing() {
+    for (crc, engine) in ALL {
+        let sum = checksum(engine, b"something");
+        assert_eq!(Behind::new(crc, 0).strung(sum, 0), sum);
+        assert_eq!(Behind::new(crc, 9).strung(0, sum), sum);
+    }
+}
+
+proptest! {
+    #[test]
+    fn pieces_strung_together_have_the_crc_of_the_whole(
+        first in prop::collection::vec(any::<u8>(), 0..300),
+        second in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let whole = [first.as_slice(), second.as_slice()].concat();
+        for (crc, engine) in ALL {
+            let behind = Behind::new(crc, second.len() as u64);
+            let strung = behind.strung(checksum(engine, &first), checksum(engine, &second));
+            prop_assert_eq!(strung, checksum(engine, &whole));
+        }
+    }
+
+    #[test]
+    fn far_lengths_agree_with_the_library(
+        first in any::<u32>(),
+        second in any::<u32>(),
+        bytes in 1..=1_u64 << 45,
+    ) {
+        for (crc, engine) in ALL {
+            let (first, second) = (u64::from(first), u64::from(second));
+            let expected = checksum_combine(engine, first, second, bytes);
+            prop_assert_eq!(Behind::new(crc, bytes).strung(first, second), expected);
+        }
+    }
+}
