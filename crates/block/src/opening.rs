@@ -13,7 +13,7 @@ use crate::SUB_BLOCK_BYTES;
 use crate::sealed::{self, BlockRef, CHECKSUM_BYTES, header, joined_sub_block, seed};
 use crate::shift::extended;
 
-/// A sub-block that was verified.
+/// A sub-block whose content is that of its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Its index in the block.

@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use record::BlockId;
 use tracing::warn;
 
-use crate::{Arrival, BlockError, BlockErrorKind, BlockRef, BlockStore, sealed};
+use crate::{Arrival, BlockError, BlockErrorKind, BlockRef, BlockStore, Opened, sealed};
 
 /// Where the verified content of blocks comes from.
 ///
@@ -34,6 +35,14 @@ pub trait BlockReader: Debug + Send + Sync + 'static {
 
     /// The same if all of it is in memory now and verified: no task, no await.
     fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>>;
+
+    /// Takes a sub-block that was just written into memory, if there is one and it is worth a place
+    /// there. The caller has computed its checksum over the content.
+    fn remember(&self, _block: BlockId, _sub_block: &Opened) {}
+
+    /// Lets memory go of what lies in a range and is not going to be read any more. Whoever reads
+    /// it nevertheless finds it in the store.
+    fn forget(&self, _block: BlockId, _range: Range<u32>) {}
 
     /// The beginning of a range as it arrives: as much of it as nothing is known of. `None` if it
     /// is to be read at once, because the store does not stream, because it is not much, or
@@ -62,6 +71,14 @@ impl<R: BlockReader + ?Sized> BlockReader for Arc<R> {
 
     fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>> {
         (**self).in_memory(block, range)
+    }
+
+    fn remember(&self, block: BlockId, sub_block: &Opened) {
+        (**self).remember(block, sub_block);
+    }
+
+    fn forget(&self, block: BlockId, range: Range<u32>) {
+        (**self).forget(block, range);
     }
 
     fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival> {

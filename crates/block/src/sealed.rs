@@ -30,7 +30,7 @@ use crc32c::{crc32c, crc32c_append};
 use record::BlockId;
 
 use crate::shift::{extended, shifted};
-use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
+use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, Opened, SUB_BLOCK_BYTES};
 
 /// Bytes before the first sub-block.
 pub const HEADER_BYTES: u32 = 32;
@@ -96,6 +96,22 @@ impl SealedBlock {
     /// The sealed bytes in one piece, which takes a copy of all of them.
     pub fn to_bytes(&self) -> Bytes {
         self.pieces.concat().into()
+    }
+
+    /// The sub-blocks, in order, without a copy.
+    pub fn sub_blocks(&self) -> impl Iterator<Item = Opened> + '_ {
+        let mut rest = self.pieces.iter().skip(1);
+        (0..self.length.div_ceil(SUB_BLOCK_BYTES)).map_while(move |index| {
+            let Range { start, end } = content_of(self.length, index..index + 1);
+            let (mut missing, mut pieces) = ((end - start) as usize, Vec::new());
+            while missing > 0 {
+                let piece = rest.next()?;
+                missing = missing.checked_sub(piece.len())?;
+                pieces.push(piece.clone());
+            }
+            let checksum = u32::from_be_bytes(rest.next()?.as_ref().try_into().ok()?);
+            Some(Opened { index, checksum, pieces })
+        })
     }
 
     /// How many sealed bytes there are.

@@ -108,6 +108,22 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         wanted.into_pieces()
     }
 
+    fn remember(&self, block: BlockId, sub_block: &Opened) {
+        if self.take_in(block, sub_block, false) {
+            self.tally.remembered.add(1);
+        }
+    }
+
+    /// A page that the range holds in part may be somebody else's, and stays.
+    fn forget(&self, block: BlockId, range: Range<u32>) {
+        let whole = range.start.div_ceil(SUB_BLOCK_BYTES)..range.end / SUB_BLOCK_BYTES;
+        for index in whole {
+            if self.pages.memory().remove(&PageKey { block, index }).is_some() {
+                self.tally.forgotten.add(1);
+            }
+        }
+    }
+
     fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival> {
         if !Arrival::pays(block, &range) || !self.blocks.streams() {
             return None;
@@ -129,7 +145,14 @@ impl<B: BlockStore> BlockReader for Cache<B> {
 
     async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError> {
         let (before, block) = (arrival.second_reads(), arrival.block_id());
-        let take_in = |opened: &Opened| self.take_in(block, opened);
+        let take_in = |opened: &Opened| {
+            let length: usize = opened.pieces.iter().map(Bytes::len).sum();
+            self.tally.misses.add(1);
+            self.tally.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
+            if self.take_in(block, opened, true) {
+                self.tally.admitted.add(1);
+            }
+        };
         let advanced = arrival.advance(&self.blocks, take_in).await;
         self.tally.second_reads.add((arrival.second_reads() - before) as usize);
         advanced
@@ -153,15 +176,12 @@ impl<B: BlockStore> Cache<B> {
         range.start..end.min(range.end).max(range.start)
     }
 
-    /// Takes a page that passes by into memory, if it is worth a place.
-    fn take_in(&self, block: BlockId, opened: &Opened) {
+    /// Takes a page that passes by into memory, if it is worth a place; whether it was.
+    fn take_in(&self, block: BlockId, opened: &Opened, scan: bool) -> bool {
         let key = PageKey { block, index: opened.index };
-        let length: usize = opened.pieces.iter().map(Bytes::len).sum();
-        self.tally.misses.add(1);
-        self.tally.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
-        if let Some(written) = self.worth(key, true) {
-            self.keep(Page::copied(key, opened.checksum, &opened.pieces), written);
-        }
+        let Some(written) = self.worth(key, scan) else { return false };
+        self.keep(Page::copied(key, opened.checksum, &opened.pieces), written);
+        true
     }
 
     /// A page that is in memory.
@@ -317,6 +337,7 @@ impl<B: BlockStore> Cache<B> {
         let page = Page::copied(key, sub_block.checksum, &[sub_block.content]);
         let content = page.content().clone();
         self.keep(page, written);
+        self.tally.admitted.add(1);
         content
     }
 
@@ -337,7 +358,6 @@ impl<B: BlockStore> Cache<B> {
 
     fn keep(&self, page: Page, written: bool) {
         drop(self.pages.insert_with_properties(page.key(), page, disk::properties(written)));
-        self.tally.admitted.add(1);
     }
 }
 

@@ -29,6 +29,10 @@ pub struct CacheCounters {
     pub second_reads: u64,
     /// Pages that were taken into memory from the block store.
     pub admitted: u64,
+    /// Pages that were taken into memory when they were written.
+    pub remembered: u64,
+    /// Pages that left memory because what they held was deleted.
+    pub forgotten: u64,
     /// Pages that left memory to make room.
     pub evicted: u64,
     /// Pages that were to be written to the disk and were not, because it did not keep up.
@@ -59,6 +63,8 @@ pub(crate) struct Tally {
     pub(crate) fetched_bytes: Count,
     pub(crate) second_reads: Count,
     pub(crate) admitted: Count,
+    pub(crate) remembered: Count,
+    pub(crate) forgotten: Count,
     pub(crate) corrupt: Count,
     pub(crate) disk_errors: Count,
     pub(crate) disk_late: Count,
@@ -89,6 +95,8 @@ impl Tally {
             fetched_bytes: self.fetched_bytes.get(),
             second_reads: self.second_reads.get(),
             admitted: self.admitted.get(),
+            remembered: self.remembered.get(),
+            forgotten: self.forgotten.get(),
             evicted: self.evicted.get(),
             corrupt: self.corrupt.get(),
             disk_errors: self.disk_errors.get(),

@@ -233,9 +233,10 @@ impl Volume {
         let gatherer = Gatherer::new(&store, &meters, &tasks, options.reads_in_flight);
         let (pinned, leased) = (Arc::clone(&epochs), Arc::clone(&store));
         let inos = Inos::new(Arc::clone(&committer), pinned, leased, tasks.clone());
-        let traffic = Arc::new(Traffic::default());
+        let (traffic, reader) = (Arc::<Traffic>::default(), options.reader_over(&blocks));
         let staging = Arc::new(Staging {
             blocks: Arc::clone(&blocks),
+            reader: Arc::clone(&reader),
             ids: BlockIds::new(started.nonce),
             budget: ByteBudget::new(options.write_budget_bytes),
             tasks: tasks.clone(),
@@ -247,7 +248,7 @@ impl Volume {
             traffic: Arc::clone(&traffic),
         });
         let streams = Arc::new(Reading {
-            reader: options.reader_over(&blocks),
+            reader,
             budget: ByteBudget::new(options.read_budget_bytes),
             tasks: tasks.clone(),
             deadlines: options.deadlines,

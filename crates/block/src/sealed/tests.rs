@@ -57,6 +57,27 @@ fn the_ends_of_two_sub_blocks_have_the_golden_bytes() {
 }
 
 #[test]
+fn the_sub_blocks_of_a_sealed_block_are_those_that_open() {
+    for length in [1, 5, SUB - 1, SUB, SUB + 1, 3 * SUB, 3 * SUB + 7] {
+        let content = content(length);
+        for step in [SUB, SUB / 2 + 1, 20_000, 900] {
+            let mut sealer = Sealer::new(id(7), 0);
+            content.chunks(step).for_each(|piece| sealer.push_copy(piece));
+            let block = sealer.finish();
+            let whole = 0..block.length().div_ceil(SUB_BLOCK_BYTES);
+            let opened = open_sub_blocks(block.reference(), whole, block.to_bytes());
+            let opened =
+                opened.expect("it is sound").into_iter().map(|it| (it.checksum, it.content));
+            let given = block.sub_blocks().map(|it| (it.checksum, it.pieces.concat().into()));
+            assert!(opened.eq(given), "{length} bytes in pieces of {step}");
+            let indexes: Vec<u32> = block.sub_blocks().map(|it| it.index).collect();
+            assert_eq!(indexes.len(), length.div_ceil(SUB));
+            assert!(indexes.iter().copied().eq((0..).take(indexes.len())), "in order");
+        }
+    }
+}
+
+#[test]
 fn sizes_and_spans_follow_the_layout() {
     assert_eq!(sealed_bytes(1), 32 + 1 + 4);
     assert_eq!(sealed_bytes(SUB_BLOCK_BYTES), 32 + 65_536 + 4);

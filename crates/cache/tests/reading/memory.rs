@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use block::{BlockErrorKind, BlockReader, BlockRef, SUB_BLOCK_BYTES, sealed};
+use block::{BlockErrorKind, BlockReader, BlockRef, SUB_BLOCK_BYTES, Sealer, sealed};
 use bytes::Bytes;
 use cache::{Cache, CacheOptions, PAGE_OVERHEAD_BYTES};
 use rand::rngs::SmallRng;
@@ -81,6 +81,30 @@ async fn a_cold_read_asks_for_what_is_missing_and_for_neighbours_at_once() {
     let seen = cache.counters();
     assert_eq!((seen.admitted, seen.memory_pages), (10, 10));
     assert_eq!(seen.fetched_bytes, cost(length, 0..3) + cost(length, 1..2) + cost(length, 3..10));
+}
+
+#[tokio::test]
+async fn what_was_written_is_known_and_what_was_deleted_is_not() {
+    let length = 3 * PAGE + 500;
+    let cache = cache(Odd::default(), 64 * MIB).await;
+    let (reference, content) = block(cache.inner(), 1, length).await;
+    let mut sealer = Sealer::new(reference.id, length);
+    content.chunks(30_000).for_each(|piece| sealer.push_copy(piece));
+    let written = sealer.finish();
+    for sub_block in written.sub_blocks().skip(1) {
+        cache.remember(reference.id, &sub_block);
+    }
+    assert_eq!(cache.in_memory(reference, 0..length), None, "nobody told of the first page");
+    let known = cache.in_memory(reference, PAGE..length).unwrap();
+    assert!(known.concat() == content[PAGE as usize..]);
+    cache.forget(reference.id, PAGE + 1..length);
+    assert!(cache.in_memory(reference, PAGE..PAGE + 1).is_some(), "a page goes as a whole");
+    assert!(cache.in_memory(reference, 2 * PAGE..2 * PAGE + 1).is_none());
+    assert!(cache.in_memory(reference, length - 1..length).is_some());
+    let seen = cache.counters();
+    assert_eq!((seen.remembered, seen.forgotten, seen.memory_pages), (3, 1, 2));
+    assert_eq!((seen.misses, seen.admitted), (0, 0), "nothing was fetched");
+    assert!(read(&cache, reference, 0..length).await == content);
 }
 
 #[tokio::test(start_paused = true)]

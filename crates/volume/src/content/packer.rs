@@ -17,14 +17,14 @@
 //! the reaper, which waits for all epochs, cannot let go of a member that was overwritten already
 //! while another is about to be published; else it might find the pack without owners.
 //!
-//! **Memory.** Bodies bring their permits, which are given back when the pack has been put. Sealing
-//! copies none of them.
+//! **Memory.** Bodies bring their permits, which are given back when the pack has been put, and a
+//! cache has taken its copy. Sealing copies none of them.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use block::{BLOCK_BYTES_MAX, BlockRef, Sealer};
+use block::{BLOCK_BYTES_MAX, BlockRef, SealedBlock, Sealer};
 use bytes::Bytes;
 use record::Slice;
 use tokio::sync::oneshot;
@@ -267,12 +267,10 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }
-    drop((permits, under_way));
+    drop(under_way);
     for (offset, length, landed) in waiting {
-        let answer = match &put {
-            Ok(BlockRef { id, length: block_length, crc32c }) => {
-                let (block, block_crc32c) = (*id, *crc32c);
-                let block_length = *block_length;
+        let answer = match put.as_ref().map(SealedBlock::reference) {
+            Ok(BlockRef { id: block, length: block_length, crc32c: block_crc32c }) => {
                 let slice =
                     Slice { position: 0, block, block_length, block_crc32c, offset, length };
                 Ok((slice, Arc::clone(&claim)))
@@ -282,4 +280,12 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         // Who has gone away meanwhile leaves dead bytes in the pack.
         drop(landed.send(answer));
     }
+    // Nobody waits any more. What is small and new is likely to be read soon.
+    if let Ok(block) = &put {
+        for sub_block in block.sub_blocks() {
+            staging.reader.remember(block.id(), &sub_block);
+            tokio::task::consume_budget().await;
+        }
+    }
+    drop(permits);
 }

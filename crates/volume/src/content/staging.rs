@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use block::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockStore};
+use block::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockReader, BlockStore};
 use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Content};
@@ -42,6 +42,8 @@ const DELETE_PAUSE: Duration = Duration::from_secs(1);
 pub struct Staging {
     /// Where blocks are put.
     pub blocks: Arc<dyn BlockStore>,
+    /// What reads blocks, and may remember what was put.
+    pub reader: Arc<dyn BlockReader>,
     /// The ids of the session.
     pub ids: BlockIds,
     /// What bodies on their way in may hold in memory.

@@ -320,7 +320,7 @@ impl ContentWriter {
         self.puts.push(self.staging.tasks.spawn("put block", async move {
             let put = put(&staging, &claim, block).await;
             drop(permit);
-            let BlockRef { id, length, crc32c } = put?;
+            let BlockRef { id, length, crc32c } = put?.reference();
             Ok(Slice {
                 position,
                 block: id,
@@ -344,12 +344,13 @@ fn landed(put: Result<Result<Slice, VolumeError>, JoinError>) -> Result<Slice, V
     put.map_err(|error| VolumeError::Unavailable(format!("a block was not put: {error}")))?
 }
 
-/// Puts a block; once more under another id if the first is taken by other bytes.
+/// Puts a block; once more under another id if the first is taken by other bytes. Returns it as it
+/// was put.
 pub(super) async fn put(
     staging: &Staging,
     claim: &Claim,
     block: SealedBlock,
-) -> Result<BlockRef, VolumeError> {
+) -> Result<SealedBlock, VolumeError> {
     let block = match try_put(staging, claim, &block).await {
         Err(error) if error.kind() == BlockErrorKind::Conflict => {
             staging.traffic.conflicts.add(1);
@@ -363,7 +364,7 @@ pub(super) async fn put(
         Ok(block) => {
             staging.traffic.puts.add(1);
             staging.traffic.put_bytes.add(u64::from(block.length()));
-            Ok(block.reference())
+            Ok(block)
         }
         Err(error) => {
             staging.traffic.failed_puts.add(1);

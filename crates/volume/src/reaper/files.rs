@@ -5,6 +5,7 @@
 //! into the orphan, so that nobody finds it any more, and its content map goes page by page. What
 //! it has in packs goes before its pages, which say how much that is.
 
+use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
 use futures::stream;
 use record::{Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
@@ -115,7 +116,32 @@ impl Volume {
             .collect()
             .await;
         self.note_sparse(&held, &owners);
-        outcomes.into_iter().map(progress).sum()
+        let (mut reaped, mut rest) = (0, owners.as_slice());
+        for ((file, held), outcome) in files.iter().zip(&of_each).zip(outcomes) {
+            reaped += progress(outcome)?;
+            let (own, others) = rest.split_at_checked(held.len()).unwrap_or_default();
+            self.forget(file, held, own);
+            rest = others;
+        }
+        Ok(reaped)
+    }
+
+    /// Makes room in memory that a dead file's content takes. What has another owner may be read
+    /// on, but of a pack others own other bytes, or have to read them again once.
+    fn forget(&self, file: &DeadFile<'_>, held: &[Held], owners: &[Owners]) {
+        let Content::Slices(slices) = &file.file.content else { return };
+        for slice in slices {
+            let place = held.binary_search_by_key(&slice.block, |held| held.block);
+            let alone =
+                place.ok().and_then(|place| owners.get(place)).is_some_and(Owners::is_alone);
+            if alone || slice.block.is_pack() {
+                let mut end = slice.offset.saturating_add(slice.length);
+                if end >= slice.block_length {
+                    end = end.div_ceil(SUB_BLOCK_BYTES).saturating_mul(SUB_BLOCK_BYTES);
+                }
+                self.streams.reader.forget(slice.block, slice.offset..end);
+            }
+        }
     }
 
     /// Reaps a file whose content map is too large for one plan. Answers 0 if somebody else is at

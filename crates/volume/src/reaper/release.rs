@@ -58,6 +58,13 @@ pub(crate) struct Owners {
     live: i64,
 }
 
+impl Owners {
+    /// Whether nobody else owns the block.
+    pub(super) fn is_alone(&self) -> bool {
+        self.other.is_none()
+    }
+}
+
 /// The blocks of slices, each once.
 pub(crate) fn held<'a>(slices: impl IntoIterator<Item = &'a Slice>, owner: Ino) -> Vec<Held> {
     let mut blocks: BTreeMap<BlockId, Held> = BTreeMap::new();

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockStore, MemoryBlocks, Sealer};
+use block::{BlockStore, MemoryBlocks, SUB_BLOCK_BYTES, Sealer};
+use cache::{Cache, CacheOptions};
 use namespace::{Overlap, Path, Publish, WriteCondition};
 use record::key::{self, space};
 use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
@@ -136,6 +137,36 @@ async fn a_pack_lives_as_long_as_any_of_its_members() {
     assert_eq!(tallies(&*store).await, BTreeMap::new());
     assert_eq!(records(&*store, space::SHARE).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_lets_go_of_what_was_deleted() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = CacheOptions { memory_bytes: 64 << 20, disk: None };
+    let cache = Arc::new(Cache::open(blocks.clone(), options).await.unwrap());
+    let options =
+        VolumeOptions { collect: false, reader: Some(cache.clone()), ..VolumeOptions::default() };
+    let volume = Volume::open(options, store, blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    let sub_block = SUB_BLOCK_BYTES as usize;
+    let members = [("a", 2 * sub_block), ("b", 3 * sub_block + 1_000), ("c", 2 * sub_block)];
+    pack(&volume, &members).await;
+    for (name, length) in members {
+        assert_eq!(read(&volume, name.as_bytes()).await.unwrap(), bytes_of(name, length));
+    }
+    assert_eq!(cache.counters().memory_pages, 8);
+    delete(&volume, b"b").await;
+    volume.reap_now().await.unwrap();
+    let seen = cache.counters();
+    assert_eq!((seen.memory_pages, seen.forgotten), (5, 3), "c lies in the fourth, too");
+    let fetched = seen.fetched_bytes;
+    for (name, length) in [members[0], members[2]] {
+        assert_eq!(read(&volume, name.as_bytes()).await.unwrap(), bytes_of(name, length));
+    }
+    assert_eq!(cache.counters().fetched_bytes, fetched, "nothing else has left");
+    delete(&volume, b"c").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(cache.counters().memory_pages, 3, "a's, and the one that b and c shared");
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,8 +37,10 @@ impl Bench {
         let faulty = Arc::new(faulty);
         let tasks = Tasks::new();
         let traffic = Arc::new(Traffic::default());
+        let direct = Arc::new(Direct::new(faulty.clone()));
         let staging = Arc::new(Staging {
             blocks: faulty.clone(),
+            reader: direct.clone(),
             ids: BlockIds::new(Nonce([7; Nonce::BYTES])),
             budget: ByteBudget::new(budget_bytes),
             tasks: tasks.clone(),
@@ -49,7 +51,6 @@ impl Bench {
             deadlines: DEADLINES,
             traffic: Arc::clone(&traffic),
         });
-        let direct = Arc::new(Direct::new(faulty.clone()));
         let reading = Arc::new(Reading {
             reader: direct.clone(),
             budget: ByteBudget::new(budget_bytes),

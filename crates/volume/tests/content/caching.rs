@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::Observed;
 use bytes::Bytes;
 use cache::{Cache, CacheOptions};
+use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
 use record::Content;
 use volume::content::{ByteBudget, ContentStream, Reading, RecordSlices, Traffic};
@@ -93,4 +94,25 @@ async fn what_is_in_memory_takes_no_task_and_no_permit() {
     }
     assert!(frames.concat() == body);
     assert!(cached.reading.budget.peak() > 0, "what was cold took permits");
+}
+
+#[tokio::test]
+async fn what_is_small_is_in_memory_when_it_was_written() {
+    let mut cached = Cached::new().await;
+    let staging = Arc::get_mut(&mut cached.bench.staging).expect("nobody writes yet");
+    staging.reader = Arc::clone(&cached.reading.reader);
+    let bodies: Vec<Bytes> = (0..10).map(|seed| body(seed, 150_000 + seed)).collect();
+    let alone = cached.bench.publish(&bodies[0]).await;
+    let together = join_all(bodies[1..].iter().map(|body| cached.bench.publish(body))).await;
+    let large = body(10, 5 * MIB);
+    let cut = cached.bench.publish(&large).await;
+    cached.bench.settle_puts().await;
+
+    assert!(cached.bench.staging.traffic.packs.get() >= 1, "some of them share a block");
+    for (content, body) in [alone].iter().chain(&together).zip(&bodies) {
+        assert_eq!(cached.cost(content, body, 0..body.len() as u64).await, (0, 0));
+    }
+    let (requests, _) = cached.cost(&cut, &large, 0..5 * MIB).await;
+    assert!(requests > 0, "what was cut into blocks has to be read to be known");
+    cached.bench.settle().await;
 }
