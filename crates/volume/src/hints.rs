@@ -142,10 +142,14 @@ impl HintMemory {
         if !is_remembered(key.space()) {
             return;
         }
+        let records = self.of(key);
         if value.len() > HINT_VALUE_BYTES_MAX {
-            self.of(key).remove(key);
+            records.remove(key);
+        } else if records.get(key).is_some_and(|known| known == *value) {
+            // Most of what is read was known: to look costs less than to insert it again.
+            return;
         } else {
-            self.of(key).insert(key.clone(), value.clone());
+            records.insert(key.clone(), value.clone());
         }
         if key.space() == space::DENTRY {
             let directory = Ino(key.partition());
