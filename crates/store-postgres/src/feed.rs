@@ -18,6 +18,7 @@ use store::feed::{self, FEED_BATCHES};
 use store::{Changes, Position, StoreError, StoreErrorKind};
 
 use crate::connections::Connections;
+use crate::entry::Entries;
 use crate::error::{unreadable, while_doing};
 use crate::read::fetch;
 
@@ -52,6 +53,10 @@ const TRIM: &str = "with bound as (\
      gone as (delete from ashlar_change where xid <= (select xid from bound)) \
      update ashlar_store set trimmed = greatest(trimmed, (select xid from bound)) \
          where exists (select from bound)";
+
+/// Makes room of what was trimmed. Autovacuum would do the same, but a minute later, and by then the
+/// feed of a busy store has grown to several times its size, which it keeps.
+const CLEAR: &str = "vacuum (skip_locked on, truncate off) ashlar_change";
 
 /// Which transactions had ended: all below `xmin`, none from `xmax` on, and between them all but
 /// those that are listed.
@@ -159,7 +164,7 @@ pub(crate) async fn changes(
     if foreign || answer.missed || answer.too_much {
         return Ok(Changes::Missed { next });
     }
-    feed::tell(answer.told, next)
+    feed::tell(answer.told.into_iter().flat_map(Entries::new), next)
 }
 
 /// Forgets all but the newest batches, and remembers that it did.
@@ -169,6 +174,11 @@ pub(crate) async fn trim(connections: &Connections) {
     let trimmed = fetch(connections, "trimming the change feed", || sqlx::query(TRIM).bind(kept));
     if let Err(error) = trimmed.await {
         tracing::debug!(%error, "the change feed stays long until the next time");
+        return;
+    }
+    let reused = fetch(connections, "clearing the change feed", || sqlx::query(CLEAR));
+    if let Err(error) = reused.await {
+        tracing::debug!(%error, "the room of what was trimmed is found by autovacuum");
     }
 }
 

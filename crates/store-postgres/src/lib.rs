@@ -29,6 +29,7 @@
 mod commit;
 mod connect;
 mod connections;
+mod entry;
 mod error;
 mod feed;
 mod read;

@@ -11,7 +11,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use store::{Guard, Key, Plan, TallyKey, Value, Verdict, Write, feed};
+use store::{Guard, Key, Plan, TallyKey, Value, Verdict, Write};
+
+use crate::entry;
+
+/// The most that a tally becomes by adding, either side of 0, so that the next sum fits the type.
+pub(crate) const SUM_MAX: i64 = 1 << 61;
 
 /// Kinds of conditions, as `commit.sql` numbers them.
 mod condition {
@@ -132,10 +137,7 @@ impl Rounds {
         }
         batch.add_changes(plans);
         batch.locks = locks(plans);
-        let pieces = feed::pieces(plans);
-        if pieces.iter().any(|piece| !piece.is_empty()) {
-            batch.pieces = pieces;
-        }
+        batch.pieces = entry::pieces(plans);
         batch
     }
 
@@ -239,7 +241,7 @@ impl Rounds {
 }
 
 /// The round of each plan, from 0.
-fn rounds(plans: &[Plan]) -> Vec<usize> {
+pub(crate) fn rounds(plans: &[Plan]) -> Vec<usize> {
     // The first round in which a record may be guarded after what came before, and written.
     let mut written: BTreeMap<&Key, usize> = BTreeMap::new();
     let mut guarded: HashMap<&Key, usize> = HashMap::new();

@@ -12,7 +12,7 @@ use crate::commit::Way;
 use crate::error::{is_forbidden, unavailable, while_doing};
 
 /// The format that this crate writes, and the only one that it reads.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 2;
 
 const TABLES: &str = include_str!("tables.sql");
 const FUNCTION: &str = include_str!("commit.sql");

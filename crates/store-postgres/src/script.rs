@@ -14,14 +14,12 @@ use std::fmt::Write as _;
 use futures::StreamExt as _;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Either, Row};
-use store::{Batch, Key, Plan, TallyChange, Verdict, feed, tally_changes};
+use store::{Batch, Key, Plan, TallyChange, Verdict, tally_changes};
 
 use crate::commit::Failure;
+use crate::entry;
 use crate::error::unreadable;
-use crate::rounds::locks;
-
-/// The most that a tally becomes by adding, either side of 0, so that the next sum fits the type.
-const SUM_MAX: i64 = 1 << 61;
+use crate::rounds::{SUM_MAX, locks};
 
 /// Several statements without parameters.
 #[derive(Debug, Default)]
@@ -193,9 +191,7 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     for (key, change) in tally_changes(committed()) {
         script.add(&tally(key.0.as_bytes(), change));
     }
-    let told = feed::pieces(plans).into_iter().zip(verdicts);
-    let told = told.filter(|(_, verdict)| **verdict == Verdict::Committed);
-    let entry: Vec<u8> = told.flat_map(|(piece, _)| piece).collect();
+    let entry = entry::told(committed());
     if !entry.is_empty() {
         script.add(&format!("insert into ashlar_change (keys) values ({})", bytes(&entry)));
     }

@@ -4,8 +4,8 @@ create table if not exists ashlar_record (
     key bytea primary key,
     value bytea not null
 ) with (
-    -- Some room in each page lets records that are written again and again stay where they are.
-    fillfactor = 95,
+    -- Most records are written once. The few that are written again and again go where new ones go.
+    fillfactor = 100,
     -- Two rows fit a page: small contents lie beside their records, larger ones in rows of their own.
     toast_tuple_target = 4080,
     autovacuum_vacuum_scale_factor = 0.05,
@@ -18,8 +18,8 @@ create table if not exists ashlar_tally (
     key bytea primary key,
     value bigint not null
 ) with (
-    -- Few rows, each changed by every batch: they need room for their versions.
-    fillfactor = 50,
+    -- Some room for new versions of those that every batch changes; most rows soon rest.
+    fillfactor = 90,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
@@ -49,4 +49,4 @@ create table if not exists ashlar_store (
     identity uuid not null default gen_random_uuid(),
     trimmed xid8
 );
-insert into ashlar_store (format) values (1) on conflict do nothing;
+insert into ashlar_store (format) values (2) on conflict do nothing;
