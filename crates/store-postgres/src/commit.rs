@@ -1,10 +1,15 @@
 //! Commits: one statement, and what is done when it fails.
 //!
-//! The statement is a transaction by itself, so there is never one open between two trips, and an
+//! It guesses that all guards hold. When they do not, it has changed nothing, and another statement
+//! finds out which; so a refusal costs a second trip.
+//!
+//! Each statement is a transaction by itself, so there is never one open between two trips, and an
 //! answer is believed only when the server is ready for the next statement, which is after the
 //! commit. What the server itself says to have aborted is tried again a few times, if trying may
 //! help; what nobody can know is `Unknown`, and never tried again here.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rand::RngExt as _;
@@ -17,6 +22,7 @@ use crate::connections::Connections;
 use crate::error::{is_definite, is_worth_another_try, kind, kind_of_commit, unreadable};
 use crate::rounds::Rounds;
 use crate::script;
+use crate::whole::Whole;
 
 /// How long this side waits for the answer to one try.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
@@ -30,14 +36,17 @@ const TRYING: Duration = Duration::from_secs(5);
 /// The longest pause before the second try; it doubles from try to try.
 const PAUSE: Duration = Duration::from_millis(10);
 
+const COMMIT_WHOLE: &str = "select ashlar_commit_whole_1($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+     $10, $11, $12, $13, $14, $15)";
+
 const COMMIT: &str = "select failed, met from ashlar_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
 /// How the database is told to commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By our function, in one trip.
-    Function,
+    /// By our functions, mostly in one trip.
+    Functions,
     /// By plain statements in two, where functions may not be made.
     Statements,
 }
@@ -70,18 +79,32 @@ impl Failure {
     }
 }
 
-/// A batch in the shape that its way needs, built once for all tries.
-enum Batch {
-    Function(Rounds),
-    Statements(Vec<Plan>),
+/// A batch in the shapes that its way needs, built once for all tries.
+struct Batch<'a> {
+    plans: &'a [Plan],
+    way: Way,
+    whole: Option<Whole<'a>>,
+    rounds: OnceLock<Rounds>,
 }
 
-impl Batch {
+impl<'a> Batch<'a> {
+    fn of(plans: &'a [Plan], way: Way) -> Batch<'a> {
+        let whole = if way == Way::Functions { Whole::of(plans) } else { None };
+        Batch { plans, way, whole, rounds: OnceLock::new() }
+    }
+
     async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Verdict>, Failure> {
-        match self {
-            Batch::Function(rounds) => call(connection, rounds).await.map_err(Failure::after),
-            Batch::Statements(plans) => script::commit(connection, plans).await,
+        if self.way == Way::Statements {
+            return script::commit(connection, self.plans).await;
         }
+        if let Some(whole) = &self.whole
+            && call_whole(connection, whole).await.map_err(Failure::after)?
+        {
+            return Ok(vec![Verdict::Committed; self.plans.len()]);
+        }
+        // Nothing has happened: some guard did not hold, or what was taken for new was not.
+        let rounds = self.rounds.get_or_init(|| Rounds::of(self.plans));
+        call(connection, rounds).await.map_err(Failure::after)
     }
 }
 
@@ -92,10 +115,7 @@ pub(crate) async fn commit(
     plans: Vec<Plan>,
 ) -> Result<Vec<Verdict>, StoreError> {
     let doing = format!("committing {} plans", plans.len());
-    let batch = match way {
-        Way::Function => Batch::Function(Rounds::of(&plans)),
-        Way::Statements => Batch::Statements(plans),
-    };
+    let batch = Batch::of(&plans, way);
     let began = Instant::now();
     let mut tried = 0;
     loop {
@@ -138,7 +158,37 @@ fn pause(tried: u32) -> Duration {
     PAUSE.saturating_mul(1 << tried.min(8)).mul_f64(part)
 }
 
-/// Calls the function.
+/// Calls the function for the usual case. Answers whether it was that.
+async fn call_whole(connection: &mut PgConnection, whole: &Whole<'_>) -> Result<bool, sqlx::Error> {
+    fn keys<'a>(map: &BTreeMap<&'a [u8], &'a [u8]>) -> Vec<&'a [u8]> {
+        map.keys().copied().collect()
+    }
+    fn values<'a>(map: &BTreeMap<&'a [u8], &'a [u8]>) -> Vec<&'a [u8]> {
+        map.values().copied().collect()
+    }
+    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = whole.locks.iter().copied().unzip();
+    let row = sqlx::query(COMMIT_WHOLE)
+        .bind(hashes)
+        .bind(exclusive)
+        .bind(keys(&whole.equal))
+        .bind(values(&whole.equal))
+        .bind(whole.held.iter().copied().collect::<Vec<_>>())
+        .bind(whole.absent.iter().copied().collect::<Vec<_>>())
+        .bind(keys(&whole.updates))
+        .bind(values(&whole.updates))
+        .bind(keys(&whole.news))
+        .bind(values(&whole.news))
+        .bind(whole.deletes.iter().copied().collect::<Vec<_>>())
+        .bind(whole.tallies.iter().map(|tally| tally.key).collect::<Vec<_>>())
+        .bind(whole.tallies.iter().map(|tally| tally.add).collect::<Vec<_>>())
+        .bind(whole.tallies.iter().map(|tally| tally.floor).collect::<Vec<_>>())
+        .bind(&whole.entry[..])
+        .fetch_one(connection)
+        .await?;
+    row.try_get(0)
+}
+
+/// Calls the function for all other cases.
 async fn call(connection: &mut PgConnection, rounds: &Rounds) -> Result<Vec<Verdict>, sqlx::Error> {
     let (hashes, exclusive): (Vec<i32>, Vec<bool>) = rounds.locks.iter().copied().unzip();
     let (members, conditions): (Vec<i32>, Vec<i32>) = rounds.members.iter().copied().unzip();

@@ -1,7 +1,8 @@
 //! The metadata store in a PostgreSQL database.
 //!
 //! A commit is one statement in autocommit: it calls a function that takes a lock for each key,
-//! decides the batch, writes what holds, and tells the change feed. A read is one statement, and
+//! sees whether all guards hold, writes, and tells the change feed. If some guard does not hold it
+//! does nothing, and a second statement decides plan by plan. A read is one statement, and
 //! so one snapshot. There is no transaction that is open between two round trips, but for
 //! snapshots, which only look, and where the database does not let us make functions.
 //!
@@ -37,6 +38,7 @@ mod rounds;
 mod schema;
 mod script;
 mod snapshot;
+mod whole;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -89,7 +91,7 @@ const SNAPSHOT_TURN_DEADLINE: Duration = Duration::from_secs(2);
 pub struct PostgresOptions {
     /// Take a server whose settings may lose acknowledged commits in a crash.
     pub relaxed: bool,
-    /// Make and use a function, so that a commit is one round trip. Without it, or where the role
+    /// Make and use functions, so that a commit is mostly one round trip. Without them, or where the role
     /// may not make functions, it is two.
     pub functions: bool,
     /// Batches that are committed at a time, each on a connection; at least 1.

@@ -1,7 +1,7 @@
-//! Making the store: its tables, and the function that commits.
+//! Making the store: its tables, and the functions that commit.
 //!
-//! Processes that open at once take turns under a lock. The function's name carries a number that
-//! rises with its text, so that processes of two versions work beside each other; the locks and
+//! Processes that open at once take turns under a lock. The functions' names carry a number that
+//! rises with their text, so that processes of two versions work beside each other; the locks and
 //! the tables that both use are the format, which has a number of its own.
 
 use sqlx::postgres::PgConnection;
@@ -15,7 +15,8 @@ use crate::error::{is_forbidden, unavailable, while_doing};
 const FORMAT: i32 = 2;
 
 const TABLES: &str = include_str!("tables.sql");
-const FUNCTION: &str = include_str!("commit.sql");
+/// The usual commit, and the one that can do everything.
+const FUNCTIONS: &str = concat!(include_str!("whole.sql"), include_str!("commit.sql"));
 
 /// Takes the turn to make something. The number says "ashlar" in ASCII.
 const TURN: &str =
@@ -26,24 +27,25 @@ const TURN: &str =
 struct There {
     schema: Option<String>,
     tables: bool,
-    function: bool,
+    functions: bool,
     /// The server notices when a disk gives other bytes than it took.
     checksums: bool,
 }
 
 const LOOK: &str = "select current_schema()::text, \
      to_regclass(quote_ident(current_schema()) || '.ashlar_store') is not null, \
-     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null, \
+     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null \
+     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_1') is not null, \
      current_setting('data_checksums')";
 
 async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, StoreError> {
     let row = sqlx::raw_sql(LOOK).fetch_one(connection).await;
     let there = row.and_then(|row| {
-        let (tables, function): (Option<bool>, Option<bool>) = (row.try_get(1)?, row.try_get(2)?);
+        let (tables, functions): (Option<bool>, Option<bool>) = (row.try_get(1)?, row.try_get(2)?);
         let there = |there: Option<bool>| there.unwrap_or(false);
         let (schema, checksums): (_, String) = (row.try_get(0)?, row.try_get(3)?);
-        let (tables, function) = (there(tables), there(function));
-        Ok(There { schema, tables, function, checksums: checksums == "on" })
+        let (tables, functions) = (there(tables), there(functions));
+        Ok(There { schema, tables, functions, checksums: checksums == "on" })
     });
     there.map_err(while_doing(doing))
 }
@@ -76,11 +78,11 @@ pub(crate) async fn prepare(
     if !functions {
         return Ok(Way::Statements);
     }
-    if there.function {
-        return Ok(Way::Function);
+    if there.functions {
+        return Ok(Way::Functions);
     }
-    match make(connection, FUNCTION).await {
-        Ok(()) => Ok(Way::Function),
+    match make(connection, FUNCTIONS).await {
+        Ok(()) => Ok(Way::Functions),
         Err(error) if is_forbidden(&error) => {
             let why = "the role may not create functions: commits take two round trips";
             tracing::warn!(server = name, schema, %error, "{why}");
@@ -88,7 +90,7 @@ pub(crate) async fn prepare(
         }
         // Somebody else was faster: it is there now.
         Err(error) => match look(connection, &doing).await? {
-            There { function: true, .. } => Ok(Way::Function),
+            There { functions: true, .. } => Ok(Way::Functions),
             _ => Err(while_doing(&doing)(error)),
         },
     }

@@ -47,7 +47,7 @@ fn processes_may_open_a_new_store_at_the_same_moment() {
             assert_eq!(held(store, "a").await, Some(Value::from_static(b"x")));
             write(store, [put("b", "y")]).await;
         }
-        assert_eq!(functions(&place).await, 1);
+        assert_eq!(functions(&place).await, 2);
     });
 }
 
@@ -149,17 +149,20 @@ fn a_role_that_may_not_make_tables_is_told_so() {
 }
 
 #[test]
-fn the_function_refuses_other_isolation() {
+fn the_functions_refuse_other_isolation() {
     run(async {
         let Some(place) = Place::fresh().await else { return };
         open(&place.url(), true).await.close().await;
         let mut connection = place.connect().await;
-        for level in ["repeatable read", "serializable"] {
-            let text = format!(
-                "begin isolation level {level}; select ashlar_commit_1('{{}}', '{{}}', '{{}}', \
-                 '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', \
-                 '{{}}', '{{}}', '{{}}', '{{}}', 0, '{{}}')"
-            );
+        let calls = [
+            "ashlar_commit_whole_1('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+             '{}', '{}', '{}', '{}', '')",
+            "ashlar_commit_1('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+             '{}', '{}', '{}', '{}', '{}', '{}', 0, '{}')",
+        ];
+        let levels = ["repeatable read", "serializable"];
+        for (level, call) in levels.into_iter().flat_map(|level| calls.map(|call| (level, call))) {
+            let text = format!("begin isolation level {level}; select {call}");
             let text = sqlx::AssertSqlSafe(text);
             let called = sqlx::raw_sql(text).execute(&mut connection).await;
             let error = called.expect_err("it is refused");

@@ -1,0 +1,133 @@
+//! A batch as lists, for the usual commit: every guard holds, and no plan looks at what another
+//! one writes.
+//!
+//! Then nothing of the batch has an order or can be left out, so guards become sets of keys, and
+//! writes become one change for each key. Whether all guards hold only the database can say. If
+//! they do not, it says so, and the batch goes the long way of [`crate::rounds`].
+//!
+//! This module knows no SQL and no connection.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use store::{Guard, Plan, TallyChange, Write, tally_changes};
+
+use crate::entry;
+use crate::rounds::{self, SUM_MAX};
+
+/// Records that are written anew, or tallies, at most: a value is looked for among all of them.
+const CHANGES_MAX: usize = 256;
+
+/// A batch in which everything holds, ready to be sent. Keys are in ascending order.
+#[derive(Debug, Default)]
+pub(crate) struct Whole<'a> {
+    /// Hashes of keys in ascending order, and whether the key is written.
+    pub(crate) locks: Vec<(i32, bool)>,
+    pub(crate) equal: BTreeMap<&'a [u8], &'a [u8]>,
+    pub(crate) held: BTreeSet<&'a [u8]>,
+    pub(crate) absent: BTreeSet<&'a [u8]>,
+    /// Records that are there and get other values.
+    pub(crate) updates: BTreeMap<&'a [u8], &'a [u8]>,
+    /// Records that are not there yet.
+    pub(crate) news: BTreeMap<&'a [u8], &'a [u8]>,
+    pub(crate) deletes: BTreeSet<&'a [u8]>,
+    /// What changes tallies, in the order of [`Rounds`](crate::rounds::Rounds): those that are only
+    /// added to, those that are only raised, all others.
+    pub(crate) tallies: Vec<Tally<'a>>,
+    /// What it adds to the change feed.
+    pub(crate) entry: Bytes,
+}
+
+/// What a batch makes of a tally.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tally<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) add: i64,
+    /// What it is at least.
+    pub(crate) floor: Option<i64>,
+}
+
+impl<'a> Whole<'a> {
+    /// A batch of plans, which are within limits; `None` if it may need the long way even when all
+    /// guards hold.
+    pub(crate) fn of(plans: &'a [Plan]) -> Option<Whole<'a>> {
+        if rounds::rounds(plans).into_iter().any(|round| round > 0) {
+            return None;
+        }
+        let mut whole = Whole::default();
+        for guard in plans.iter().flat_map(|plan| &plan.guards) {
+            match guard {
+                Guard::Equals(key, value) => {
+                    let other = whole.equal.insert(key.as_bytes(), value);
+                    if other.is_some_and(|other| other != value) {
+                        return None;
+                    }
+                }
+                Guard::Present(key) => {
+                    whole.held.insert(key.as_bytes());
+                }
+                Guard::Absent(key) => {
+                    whole.absent.insert(key.as_bytes());
+                }
+                Guard::Empty(..) => return None,
+            }
+        }
+        for write in plans.iter().flat_map(|plan| &plan.writes) {
+            match write {
+                Write::Put(key, value) => whole.put(key.as_bytes(), value)?,
+                Write::Delete(key) => {
+                    whole.deletes.insert(key.as_bytes());
+                }
+                _ => {}
+            }
+        }
+        whole.tallies = tallies(plans)?;
+        if whole.contradicts() || whole.updates.len().max(whole.tallies.len()) > CHANGES_MAX {
+            return None;
+        }
+        whole.locks = rounds::locks(plans);
+        whole.entry = entry::told(plans);
+        Some(whole)
+    }
+
+    /// Puts a record; `None` if that was done before.
+    fn put(&mut self, key: &'a [u8], value: &'a [u8]) -> Option<()> {
+        let before = if self.equal.contains_key(key) || self.held.contains(key) {
+            self.updates.insert(key, value)
+        } else {
+            // Most likely nobody has looked because it is new.
+            self.absent.insert(key);
+            self.news.insert(key, value)
+        };
+        before.is_none().then_some(())
+    }
+
+    /// Whether two guards cannot both hold, or a key is both put and deleted.
+    fn contradicts(&self) -> bool {
+        let written = |key: &&[u8]| self.updates.contains_key(*key) || self.news.contains_key(*key);
+        self.absent.iter().any(|key| self.equal.contains_key(*key) || self.held.contains(*key))
+            || self.deletes.iter().any(written)
+    }
+}
+
+/// What plans make of tallies; `None` if one becomes something whatever it was before.
+fn tallies(plans: &[Plan]) -> Option<Vec<Tally<'_>>> {
+    let within = |number: i64| number.clamp(-SUM_MAX, SUM_MAX);
+    let mut tallies = Vec::new();
+    for (key, change) in tally_changes(plans) {
+        let TallyChange::By { add, floor } = change else { return None };
+        if add != 0 || floor.is_some() {
+            let (add, floor) = (within(add), floor.map(within));
+            tallies.push(Tally { key: key.0.as_bytes(), add, floor });
+        }
+    }
+    tallies.sort_by_key(|tally| match tally {
+        Tally { floor: None, .. } => 0,
+        Tally { add: 0, floor: Some(0..), .. } => 1,
+        Tally { .. } => 2,
+    });
+    Some(tallies)
+}
+
+#[cfg(test)]
+mod tests;

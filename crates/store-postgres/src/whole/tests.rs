@@ -1,0 +1,88 @@
+use bytes::Bytes;
+use store::{Guard, Key, Plan, Space, TallyKey, Write};
+
+use super::{Tally, Whole};
+
+fn key(name: &str) -> Key {
+    Key::new(Space(b'd'), 1, name.as_bytes())
+}
+
+fn tally(name: &str) -> TallyKey {
+    TallyKey(key(name))
+}
+
+fn put(name: &str) -> Write {
+    Write::Put(key(name), Bytes::from_static(b"x"))
+}
+
+fn equals(name: &str, value: &'static str) -> Guard {
+    Guard::Equals(key(name), Bytes::from_static(value.as_bytes()))
+}
+
+fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Plan {
+    Plan { guards: guards.into(), writes: writes.into() }
+}
+
+#[test]
+fn what_is_put_was_there_or_is_new() {
+    let guards = [equals("a", "1"), Guard::Present(key("b")), Guard::Absent(key("c"))];
+    let writes = [put("a"), put("b"), put("c"), put("d"), Write::Delete(key("e"))];
+    let plans = [plan(guards, writes), plan([equals("a2", "1")], [put("d2")])];
+    let whole = Whole::of(&plans).expect("a usual batch");
+    let names = |names: &[&str]| names.iter().map(|name| key(name)).collect::<Vec<_>>();
+    let found = |keys: Vec<&[u8]>| {
+        keys.into_iter().map(|key| Key::from_bytes(key.to_vec())).collect::<Vec<_>>()
+    };
+    assert_eq!(found(whole.equal.keys().copied().collect()), names(&["a", "a2"]));
+    assert_eq!(found(whole.held.iter().copied().collect()), names(&["b"]));
+    assert_eq!(found(whole.absent.iter().copied().collect()), names(&["c", "d", "d2"]));
+    assert_eq!(found(whole.updates.keys().copied().collect()), names(&["a", "b"]));
+    assert_eq!(found(whole.news.keys().copied().collect()), names(&["c", "d", "d2"]));
+    assert_eq!(found(whole.deletes.iter().copied().collect()), names(&["e"]));
+    assert_eq!(whole.locks.len(), 7);
+    assert!(!whole.entry.is_empty());
+}
+
+#[test]
+fn tallies_stand_in_the_order_of_the_long_way() {
+    let writes = [
+        Write::Add(tally("c"), 2),
+        Write::Max(tally("b"), 7),
+        Write::Add(tally("a"), 1),
+        Write::Max(tally("a"), 9),
+        Write::Add(tally("z"), 5),
+        Write::Add(tally("z"), -5),
+    ];
+    let plans = [plan([], writes), plan([], [Write::Add(tally("c"), 3)])];
+    let whole = Whole::of(&plans).expect("a usual batch");
+    let [a, b, c] = ["a", "b", "c"].map(key);
+    let expected = [
+        Tally { key: c.as_bytes(), add: 5, floor: None },
+        Tally { key: b.as_bytes(), add: 0, floor: Some(7) },
+        Tally { key: a.as_bytes(), add: 1, floor: Some(9) },
+    ];
+    assert_eq!(whole.tallies, expected);
+}
+
+#[test]
+fn what_needs_an_order_goes_the_long_way() {
+    let unusual: [&[Plan]; 8] = [
+        &[plan([], [put("a")]), plan([equals("a", "x")], [])],
+        &[plan([], [put("a")]), plan([], [put("a")])],
+        &[plan([], [put("a")]), plan([], [Write::Delete(key("a"))])],
+        &[plan([equals("a", "1")], []), plan([equals("a", "2")], [])],
+        &[plan([equals("a", "1")], []), plan([Guard::Absent(key("a"))], [])],
+        &[plan([Guard::Empty(key("a"), key("b"))], [])],
+        &[plan([], [Write::Set(tally("a"), 1)])],
+        &[plan([], [Write::Clear(tally("a"))])],
+    ];
+    for plans in unusual {
+        assert!(Whole::of(plans).is_none(), "{plans:?}");
+    }
+    let many = |count: usize| {
+        let adds = (0..count).map(|number| Write::Add(tally(&number.to_string()), 1));
+        [plan([], adds.collect::<Vec<_>>())]
+    };
+    assert!(Whole::of(&many(256)).is_some());
+    assert!(Whole::of(&many(257)).is_none());
+}
