@@ -1,6 +1,5 @@
 //! Commits: a batch of plans becomes one script's arguments, and its answer the verdicts.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,13 +9,14 @@ use store::{Guard, Plan, StoreError, Value, Verdict, Write};
 
 use crate::connect::{Call, Links};
 use crate::error;
+use crate::joined::{Joined, Places};
 use crate::program::{Keys, Known, Program};
 use crate::reply;
 
 const DOING: &str = "committing plans";
 
 /// What `commit.lua` calls guards and writes.
-mod code {
+pub(crate) mod code {
     pub(super) const PLAN: u8 = 1;
     pub(super) const EQUALS: u8 = 17;
     pub(super) const ABSENT: u8 = 18;
@@ -25,9 +25,9 @@ mod code {
     pub(super) const PUT: u8 = 21;
     pub(super) const DELETE: u8 = 22;
     pub(super) const TELL: u8 = 23;
-    pub(super) const ADD: u8 = 24;
-    pub(super) const MAX: u8 = 25;
-    pub(super) const SET: u8 = 26;
+    pub(crate) const ADD: u8 = 24;
+    pub(crate) const MAX: u8 = 25;
+    pub(crate) const SET: u8 = 26;
 }
 
 /// Entries that `commit.lua` leaves in the feed, at least.
@@ -47,17 +47,25 @@ pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Ver
 
 fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
     let mut program = Program::over(keys(plans));
-    // Plans of one batch guard the same records, mostly.
-    let mut expected: HashMap<&[u8], u16> = HashMap::new();
-    for (plan, piece) in plans.iter().zip(pieces) {
-        let told = usize::from(!piece.is_empty());
+    let mut places = Places::default();
+    // Side by side, so that the joined form can name all of them.
+    let mut told: Vec<Option<u16>> = Vec::with_capacity(plans.len());
+    for piece in pieces {
+        told.push((!piece.is_empty()).then(|| program.argument(&piece[..])));
+    }
+    let mut all = told.iter().copied().flatten();
+    places.pieces = all.next().map(|first| (first, all.last().unwrap_or(first)));
+    for (plan, piece) in plans.iter().zip(&told) {
         let count = |items: usize| u16::try_from(items).expect("limits keep plans short");
-        program.step(code::PLAN, count(plan.guards.len()), count(plan.writes.len() + told));
+        let writes = plan.writes.len() + usize::from(piece.is_some());
+        program.step(code::PLAN, count(plan.guards.len()), count(writes));
         for guard in &plan.guards {
             match guard {
                 Guard::Equals(key, value) => {
                     let key = program.record(key);
-                    let value = *expected.entry(value).or_insert_with(|| program.value(value));
+                    // Plans of one batch guard the same records, mostly.
+                    let value =
+                        *places.expected.entry(value).or_insert_with(|| program.value(value));
                     program.step(code::EQUALS, key, value);
                 }
                 Guard::Absent(key) => program.step(code::ABSENT, program.record(key), 0),
@@ -69,20 +77,22 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
             }
         }
         for write in &plan.writes {
-            put_write(&mut program, write);
+            put_write(&mut program, &mut places, write);
         }
-        if told == 1 {
-            let piece = program.argument(&piece[..]);
-            program.step(code::TELL, piece, 0);
+        if let Some(piece) = piece {
+            program.step(code::TELL, *piece, 0);
         }
     }
+    let joined = Joined::of(plans).and_then(|joined| joined.form(&mut program, &places));
+    program.argument(joined.unwrap_or_default());
     program
 }
 
-fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
+fn put_write<'a>(program: &mut Program<'a>, places: &mut Places<'a>, write: &'a Write) {
     let (code, tally, number) = match write {
         Write::Put(key, value) => {
             let value = program.value(value);
+            places.put.insert(key, value);
             return program.step(code::PUT, program.record(key), value);
         }
         Write::Delete(key) => return program.step(code::DELETE, program.record(key), 0),
@@ -91,7 +101,7 @@ fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
         Write::Set(tally, number) => (code::SET, tally, *number),
         Write::Clear(tally) => (code::SET, tally, 0),
     };
-    let number = program.argument(number.to_string().into_bytes());
+    let number = program.number(number);
     program.step(code, program.tally(&tally.0), number);
 }
 

@@ -46,7 +46,10 @@ pub(crate) struct Scripts {
 
 macro_rules! script {
     ($file:literal) => {
-        Arc::new(Script::new(concat!(include_str!("prelude.lua"), include_str!($file))))
+        script!("prelude.lua", $file)
+    };
+    ($($file:literal),+) => {
+        Arc::new(Script::new(concat!($(include_str!($file)),+)))
     };
 }
 
@@ -55,7 +58,7 @@ impl Scripts {
         Scripts {
             open: script!("open.lua"),
             read: script!("read.lua"),
-            commit: script!("commit.lua"),
+            commit: script!("joined.lua", "prelude.lua", "commit.lua"),
             changes: script!("changes.lua"),
             snapshot: script!("snapshot.lua"),
             walk: script!("walk.lua"),

@@ -17,6 +17,7 @@ mod commit;
 mod connect;
 mod error;
 mod feed;
+mod joined;
 mod open;
 mod program;
 mod read;

@@ -4,7 +4,7 @@
 //! space: a script can then ask for all of them with one command.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use store::Key;
 
@@ -30,6 +30,11 @@ fn parts(value: &[u8]) -> (&[u8], Option<&[u8]>) {
         Some((head, rest)) if rest.is_empty() || value.len() >= LONG_BYTES => (head, Some(rest)),
         _ => (value, None),
     }
+}
+
+/// Whether the server keeps a record in two parts.
+pub(crate) fn is_long(value: &[u8]) -> bool {
+    parts(value).1.is_some()
 }
 
 /// What is to be known of a key before the first step; the more, the greater.
@@ -75,12 +80,35 @@ impl<'a> Keys<'a> {
     }
 }
 
+/// Keys of one space that stand side by side among the arguments, for the same to be known of.
+#[derive(Debug)]
+pub(crate) struct Group<'a> {
+    pub(crate) known: Known,
+    pub(crate) keys: Vec<&'a Key>,
+    first: u16,
+}
+
+impl Group<'_> {
+    /// Says which arguments these are: what is to be known if that is told, the space, the first
+    /// index, and how many.
+    pub(crate) fn head(&self, known: Option<Known>, form: &mut Vec<u8>) -> Option<()> {
+        form.extend(known.map(Known::code));
+        form.push(self.keys.first()?.space().0);
+        form.extend(self.first.to_be_bytes());
+        form.extend(u16::try_from(self.keys.len()).ok()?.to_be_bytes());
+        Some(())
+    }
+}
+
 /// A script's arguments, as far as they are known.
 #[derive(Debug)]
 pub(crate) struct Program<'a> {
     steps: Vec<u8>,
     groups: Vec<u8>,
+    /// The same groups with their keys.
+    pub(crate) grouped: Vec<Group<'a>>,
     arguments: Vec<Cow<'a, [u8]>>,
+    numbers: HashMap<i64, u16>,
     records: BTreeMap<&'a Key, u16>,
     tallies: BTreeMap<&'a Key, u16>,
 }
@@ -91,7 +119,9 @@ impl<'a> Program<'a> {
         let mut program = Program {
             steps: Vec::new(),
             groups: Vec::new(),
+            grouped: Vec::new(),
             arguments: Vec::new(),
+            numbers: HashMap::new(),
             records: BTreeMap::new(),
             tallies: BTreeMap::new(),
         };
@@ -105,7 +135,10 @@ impl<'a> Program<'a> {
         for group in all.chunk_by(alike).flat_map(|group| group.chunks(GROUP_FIELDS_MAX)) {
             let Some((known, first)) = group.first() else { continue };
             program.groups.extend([known.code(), first.space().0]);
-            program.groups.extend(program.next_index().to_be_bytes());
+            let index = program.next_index();
+            program.groups.extend(index.to_be_bytes());
+            let keys = group.iter().map(|(_, key)| *key).collect();
+            program.grouped.push(Group { known: *known, keys, first: index });
             for (known, key) in group {
                 let indices = match known {
                     Known::Tally => &mut program.tallies,
@@ -128,6 +161,16 @@ impl<'a> Program<'a> {
     pub(crate) fn argument(&mut self, argument: impl Into<Cow<'a, [u8]>>) -> u16 {
         let index = self.next_index();
         self.arguments.push(argument.into());
+        index
+    }
+
+    /// The index of a number, which is added if it is not there yet.
+    pub(crate) fn number(&mut self, number: i64) -> u16 {
+        if let Some(index) = self.numbers.get(&number) {
+            return *index;
+        }
+        let index = self.argument(number.to_string().into_bytes());
+        self.numbers.insert(number, index);
         index
     }
 
@@ -185,7 +228,7 @@ impl<'a> Program<'a> {
 }
 
 fn index_of(position: usize) -> u16 {
-    // Every guard, write and question adds at most five arguments.
+    // Every guard, write and question adds at most five arguments, the joined form of a batch with it.
     const ITEMS: usize =
         if LIMITS.batch_items > LIMITS.reads { LIMITS.batch_items } else { LIMITS.reads };
     const _: () = assert!(5 * ITEMS + LIMITS.batch_plans + FIRST < u16::MAX as usize);

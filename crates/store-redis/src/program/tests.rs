@@ -13,6 +13,7 @@ fn a_value_of_a_heads_length_is_a_head_and_no_other() {
 
 #[test]
 fn scripts_have_the_same_number() {
-    let line = format!("\nlocal HEAD = {HEAD_BYTES}\n");
+    let line = format!("local HEAD = {HEAD_BYTES}\n");
     assert!(include_str!("../prelude.lua").contains(&line));
+    assert!(include_str!("../joined.lua").contains(&line));
 }

@@ -103,6 +103,11 @@ async fn everything(store: &dyn MetaStore) -> BTreeMap<Key, Value> {
     all
 }
 
+/// Every record of the volume that is long has its string, and there are no others.
+pub(crate) async fn check_no_string_is_left(server: &str, volume: &Volume, store: &dyn MetaStore) {
+    check_strings(server, volume, &everything(store).await);
+}
+
 async fn taken(store: &dyn MetaStore) -> BTreeMap<Key, Value> {
     let mut snapshot = store.snapshot().await.expect("a snapshot");
     rest(&mut *snapshot).await

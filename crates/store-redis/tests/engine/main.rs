@@ -6,6 +6,7 @@
 
 mod conformance;
 mod feed;
+mod joined;
 mod long;
 mod server;
 mod settings;

@@ -1,0 +1,129 @@
+//! Batches that are committed whole, which the server takes in another form: they come to the same as
+//! in memory, plan by plan.
+
+use std::collections::BTreeSet;
+
+use store::{Changes, Guard, Key, MemoryStore, MetaStore, Plan, Read, TallyKey, Value, Write};
+
+use crate::server::{self, Volume};
+use crate::{key, plan, point, tally};
+
+/// Numbers that look random and are the same in every run.
+#[derive(Debug)]
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+fn places() -> Vec<Key> {
+    let ordered = (0..12).map(|number| key(number % 3, &format!("name-{number}")));
+    ordered.chain((0..6).map(point)).collect()
+}
+
+fn value(numbers: &mut Numbers) -> Value {
+    const LENGTHS: [usize; 7] = [0, 3, 20, 251, 252, 1_025, 4_200];
+    let index = usize::try_from(numbers.below(7)).expect("below 7");
+    let byte = u8::try_from(numbers.below(251)).expect("a byte");
+    vec![byte; LENGTHS[index]].into()
+}
+
+fn tallies() -> Vec<TallyKey> {
+    (0..4).map(tally).collect()
+}
+
+/// A guard that holds, as far as `memory` goes, but for one of `one_in`.
+async fn guard(memory: &MemoryStore, place: &Key, numbers: &mut Numbers, one_in: u64) -> Guard {
+    let question = Read::Record { key: place.clone(), follow: None };
+    let found = memory.read(&[question]).await.expect("a read").remove(0);
+    let store::Found::Record(found) = found else { panic!("a record was asked for") };
+    match found {
+        _ if numbers.below(one_in) == 0 => Guard::Equals(place.clone(), value(numbers)),
+        None => Guard::Absent(place.clone()),
+        Some(_) if numbers.below(3) == 0 => Guard::Present(place.clone()),
+        Some(entry) => Guard::Equals(place.clone(), entry.value),
+    }
+}
+
+async fn batch(memory: &MemoryStore, numbers: &mut Numbers) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for _ in 0..=numbers.below(6) {
+        let (mut guards, mut writes) = (Vec::new(), Vec::new());
+        for place in places() {
+            if numbers.below(6) == 0 {
+                guards.push(guard(memory, &place, numbers, 40).await);
+            }
+            match numbers.below(12) {
+                0 | 1 => writes.push(Write::Put(place, value(numbers))),
+                2 => writes.push(Write::Delete(place)),
+                _ => {}
+            }
+        }
+        for tally in tallies() {
+            let number = i64::try_from(numbers.below(9)).expect("small") - 4;
+            match numbers.below(8) {
+                0 | 1 => writes.push(Write::Add(tally, number)),
+                2 => writes.push(Write::Max(tally, number)),
+                3 if number == 0 => writes.push(Write::Clear(tally)),
+                3 => writes.push(Write::Set(tally, number)),
+                _ => {}
+            }
+        }
+        plans.push(plan(guards, writes));
+    }
+    plans
+}
+
+async fn everything(store: &dyn MetaStore) -> Vec<store::Found> {
+    let mut reads: Vec<Read> =
+        places().into_iter().map(|key| Read::Record { key, follow: None }).collect();
+    reads.extend(tallies().into_iter().map(Read::Tally));
+    reads.extend((0..3).map(|partition| Read::Range {
+        start: key(partition, ""),
+        end: key(partition + 1, ""),
+        limit: 100,
+        follow: None,
+    }));
+    store.read(&reads).await.expect("a read")
+}
+
+fn keys_told(changes: Changes) -> BTreeSet<Key> {
+    match changes {
+        Changes::Told { keys, .. } => keys.into_iter().collect(),
+        Changes::Missed { .. } => panic!("nothing can be missed"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_come_to_the_same_as_in_memory() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = volume.open().await;
+    let memory = MemoryStore::new();
+    let (mut whole, mut numbers) = (0, Numbers(7));
+    for round in 0..600 {
+        let Changes::Told { next, .. } = store.changes(None).await.expect("a position") else {
+            panic!("nothing can be missed")
+        };
+        let Changes::Told { next: next_in_memory, .. } =
+            memory.changes(None).await.expect("a position")
+        else {
+            panic!("nothing can be missed")
+        };
+        let plans = batch(&memory, &mut numbers).await;
+        let expected = memory.commit(&plans).await.expect("decided");
+        let verdicts = store.commit(&plans).await.expect("decided");
+        assert_eq!(verdicts, expected, "round {round}: {plans:?}");
+        whole += u32::from(verdicts.iter().all(|verdict| *verdict == store::Verdict::Committed));
+        assert_eq!(everything(&store).await, everything(&memory).await, "round {round}: {plans:?}");
+        let told = keys_told(store.changes(Some(&next)).await.expect("the changes"));
+        let expected = memory.changes(Some(&next_in_memory)).await.expect("the changes");
+        assert_eq!(told, keys_told(expected), "round {round}");
+    }
+    assert!(whole > 100, "only {whole} batches were committed whole");
+    crate::long::check_no_string_is_left(&server, &volume, &store).await;
+}
