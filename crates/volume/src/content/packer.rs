@@ -2,8 +2,7 @@
 //!
 //! A backend charges for every object, so bodies that are verified at about the same time leave
 //! together, one behind the other in one block: a *pack*. A body that is alone leaves alone, at
-//! once, in an ordinary block, or in two halves at the same time if that spares the backend a file
-//! (see [`Packing::halves_above`]). Each body is answered when its bytes are durable.
+//! once, in an ordinary block. Each body is answered when its block is durable.
 //!
 //! **How long a body waits.** While [`Packing::packs_in_flight`] packs are under way, what arrives
 //! gathers; when one has landed, what has gathered leaves. Before that a body waits only for company
@@ -27,7 +26,6 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES_MAX, BlockRef, SealedBlock, Sealer};
 use bytes::Bytes;
-use futures::future::join_all;
 use record::Slice;
 use tokio::sync::oneshot;
 
@@ -48,15 +46,7 @@ pub struct Packing {
     pub window_per_mib: Duration,
     /// Packs under way at the same time.
     pub packs_in_flight: usize,
-    /// A longer body that is alone leaves in two blocks, if neither is longer than this: a backend
-    /// that keeps small objects in one file with what it knows of them, and others in two, has put
-    /// both halves before it would have put the whole.
-    pub halves_above: u32,
 }
-
-/// MinIO keeps objects of up to 128 KiB, the header and checksums of a sealed block included, in
-/// one file. Two such puts of 75 KiB take about 0.7 times as long as one of 150 KiB.
-const HALVES_ABOVE_DEFAULT: u32 = 126 << 10;
 
 /// How many times as many packs may be under way when they are full, which gain nothing by waiting,
 /// or when the backend is slow.
@@ -73,7 +63,6 @@ impl Default for Packing {
             window: Duration::from_millis(2),
             window_per_mib: Duration::from_millis(12),
             packs_in_flight: 1,
-            halves_above: HALVES_ABOVE_DEFAULT,
         }
     }
 }
@@ -87,8 +76,8 @@ pub(super) struct Member {
     pub(super) landed: oneshot::Sender<Result<Landed, VolumeError>>,
 }
 
-/// Where a body lies now, in the order of its bytes, and what deletes its blocks.
-pub(super) type Landed = (Vec<Slice>, Arc<Claim>);
+/// Where a body lies now, and what deletes its block.
+pub(super) type Landed = (Slice, Arc<Claim>);
 
 /// The bodies of a session that wait for a block.
 #[derive(Debug)]
@@ -258,20 +247,13 @@ impl Drop for UnderWay {
     }
 }
 
-/// Seals bodies into blocks, puts these, and tells each where it lies.
-async fn send(under_way: UnderWay, mut members: Vec<Member>) {
-    match members.pop() {
-        Some(only) if members.is_empty() => send_alone(under_way, only).await,
-        last => send_pack(under_way, members.into_iter().chain(last).collect()).await,
-    }
-}
-
-/// Several bodies, in one block.
-async fn send_pack(under_way: UnderWay, members: Vec<Member>) {
+/// Seals the bodies into one block, puts it, and tells each where it lies.
+async fn send(under_way: UnderWay, members: Vec<Member>) {
     let staging = Arc::clone(&under_way.staging);
-    let claim = Claim::pinned(&staging);
-    let bytes = members.iter().map(|member| member.length).sum();
-    let mut sealer = Sealer::new(staging.ids.draw_pack(), bytes);
+    let several = members.len() > 1;
+    let claim = if several { Claim::pinned(&staging) } else { Claim::new(Arc::clone(&staging)) };
+    let id = if several { staging.ids.draw_pack() } else { staging.ids.draw() };
+    let mut sealer = Sealer::new(id, members.iter().map(|member| member.length).sum());
     let mut waiting = Vec::with_capacity(members.len());
     let mut permits = Vec::with_capacity(members.len());
     for Member { pieces, length, permit, landed } in members {
@@ -282,84 +264,28 @@ async fn send_pack(under_way: UnderWay, members: Vec<Member>) {
         tokio::task::consume_budget().await;
     }
     let put = writer::put(&staging, &claim, sealer.finish()).await;
-    if put.is_ok() {
+    if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }
     drop(under_way);
     for (offset, length, landed) in waiting {
-        let answer = match &put {
-            Ok(block) => Ok((vec![slice(block, 0, offset, length)], Arc::clone(&claim))),
+        let answer = match put.as_ref().map(SealedBlock::reference) {
+            Ok(BlockRef { id: block, length: block_length, crc32c: block_crc32c }) => {
+                let slice =
+                    Slice { position: 0, block, block_length, block_crc32c, offset, length };
+                Ok((slice, Arc::clone(&claim)))
+            }
             Err(error) => Err(VolumeError::Unavailable(error.to_string())),
         };
         // Who has gone away meanwhile leaves dead bytes in the pack.
         drop(landed.send(answer));
     }
+    // Nobody waits any more. What is small and new is likely to be read soon.
     if let Ok(block) = &put {
-        remember(&staging, block).await;
+        for sub_block in block.sub_blocks() {
+            staging.reader.remember(block.id(), &sub_block);
+            tokio::task::consume_budget().await;
+        }
     }
     drop(permits);
-}
-
-/// One body, in a block of its own, or in two.
-async fn send_alone(under_way: UnderWay, member: Member) {
-    let staging = Arc::clone(&under_way.staging);
-    let Member { pieces, length, permit, landed } = member;
-    let claim = Claim::new(Arc::clone(&staging));
-    let most = staging.packer.packing.halves_above;
-    let half = length.div_ceil(2);
-    let first = if length > most && half <= most { half } else { length };
-    let parts = split(pieces, first).into_iter().filter(|part| !part.is_empty());
-    let puts = parts.map(|part| writer::put(&staging, &claim, seal(&staging, part)));
-    // All of them end, so that nothing is written when the claim deletes it.
-    let put: Result<Vec<SealedBlock>, VolumeError> = join_all(puts).await.into_iter().collect();
-    drop(under_way);
-    let place = |blocks: &Vec<SealedBlock>| {
-        let positions = [0, u64::from(first)];
-        let slices = positions.into_iter().zip(blocks);
-        slices.map(|(position, block)| slice(block, position, 0, block.length())).collect()
-    };
-    let answer = match &put {
-        Ok(blocks) => Ok((place(blocks), Arc::clone(&claim))),
-        Err(error) => Err(VolumeError::Unavailable(error.to_string())),
-    };
-    drop(landed.send(answer));
-    for block in put.iter().flatten() {
-        remember(&staging, block).await;
-    }
-    drop(permit);
-}
-
-/// Content cut in two, where so many bytes end.
-fn split(pieces: Vec<Bytes>, first: u32) -> [Vec<Bytes>; 2] {
-    let (mut head, mut tail, mut room) = (Vec::new(), Vec::new(), first as usize);
-    for mut piece in pieces {
-        let front = piece.split_to(room.min(piece.len()));
-        room -= front.len();
-        head.extend(Some(front).filter(|it| !it.is_empty()));
-        tail.extend(Some(piece).filter(|it| !it.is_empty()));
-    }
-    [head, tail]
-}
-
-/// A block of its own for content that is not empty.
-fn seal(staging: &Staging, pieces: Vec<Bytes>) -> SealedBlock {
-    let bytes: usize = pieces.iter().map(Bytes::len).sum();
-    let capacity = u32::try_from(bytes).unwrap_or(BLOCK_BYTES_MAX);
-    let mut sealer = Sealer::new(staging.ids.draw(), capacity);
-    pieces.into_iter().for_each(|piece| sealer.push(piece));
-    sealer.finish()
-}
-
-/// What a record says of a part of a block.
-fn slice(block: &SealedBlock, position: u64, offset: u32, length: u32) -> Slice {
-    let BlockRef { id: block, length: block_length, crc32c: block_crc32c } = block.reference();
-    Slice { position, block, block_length, block_crc32c, offset, length }
-}
-
-/// What is small and new is likely to be read soon. Nobody waits for this.
-async fn remember(staging: &Staging, block: &SealedBlock) {
-    for sub_block in block.sub_blocks() {
-        staging.reader.remember(block.id(), &sub_block);
-        tokio::task::consume_budget().await;
-    }
 }

@@ -168,7 +168,7 @@ impl ContentWriter {
             Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
                 Content::Inline(whole.into_bytes())
             }
-            Some(whole) => Content::Slices(self.pack(whole).await?),
+            Some(whole) => Content::Slices(vec![self.pack(whole).await?]),
             None if self.slices.is_empty() => Content::Inline(Bytes::new()),
             None => {
                 self.slices.sort_unstable_by_key(|slice| slice.position);
@@ -179,13 +179,13 @@ impl ContentWriter {
     }
 
     /// Puts a whole body into a block that it may share.
-    async fn pack(&mut self, mut whole: Whole) -> Result<Vec<Slice>, VolumeError> {
+    async fn pack(&mut self, mut whole: Whole) -> Result<Slice, VolumeError> {
         whole.seal_tail();
         let length = u32::try_from(self.size).unwrap_or(u32::MAX);
         let landed = packer::pack(&self.staging, whole.pieces, length, whole.permit).await;
-        let (slices, shared) = landed?;
+        let (slice, shared) = landed?;
         self.claim.join(shared);
-        Ok(slices)
+        Ok(slice)
     }
 
     async fn accept(&mut self, bytes: Bytes) -> Result<(), VolumeError> {

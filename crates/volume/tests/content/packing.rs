@@ -69,44 +69,6 @@ async fn a_body_that_is_alone_leaves_at_once_in_a_block_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_alone_leaves_in_halves_where_that_spares_a_file() {
-    let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
-    let most = u64::from(Packing::default().halves_above);
-    let cases = [(most, 1), (most + 1, 2), (150_001, 2), (2 * most, 2), (2 * most + 1, 1)];
-    for (size, blocks) in cases {
-        let begun = Instant::now();
-        let body = body(size, size);
-        let mut staged = bench.write(&body, None, 9_000).await.unwrap();
-        assert_eq!(begun.elapsed(), Duration::from_millis(50), "{size}: both at the same time");
-        staged.disarm();
-        let Content::Slices(slices) = staged.content() else { panic!("{size} is not inline") };
-        assert_eq!(slices.len(), blocks, "{size}");
-        assert!(slices.iter().all(|slice| (slice.offset, slice.length) == (0, slice.block_length)));
-        assert!(bench.read(staged.content(), 0..size).await.unwrap() == body);
-        let seam = size / 2;
-        let across = bench.read(staged.content(), seam - 35_000..seam + 100).await.unwrap();
-        let at = usize::try_from(seam).unwrap();
-        assert!(across == body[at - 35_000..at + 100], "{size}");
-    }
-    bench.settle().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_half_that_cannot_be_put_takes_the_other_with_it() {
-    for (half, fault) in
-        [(0, Fault::Before), (1, Fault::Before), (0, Fault::After), (1, Fault::Hang)]
-    {
-        let bench = Bench::new(slow().put_fails(half, fault), 4 << 20, 64 * MIB);
-        let staged = bench.write(&body(1, 150_000), None, 9_000).await;
-        assert_eq!(bench.faulty.fired(), 1, "the fault happened");
-        assert!(matches!(staged, Err(VolumeError::Unavailable(_))), "{staged:?}");
-        assert_eq!(bench.tasks.close_and_wait(Duration::from_secs(1_000)).await, 0);
-        assert_eq!(bench.staging.budget.in_use(), 0);
-        assert_eq!(bench.faulty.present().await, [], "half {half}: {fault:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn who_waits_for_company_that_stays_away_waits_for_one_window() {
     let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
     for staged in all(&bench, &bodies(10)).await {
