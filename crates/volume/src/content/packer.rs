@@ -280,7 +280,9 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         // Who has gone away meanwhile leaves dead bytes in the pack.
         drop(landed.send(answer));
     }
-    // Nobody waits any more. What is small and new is likely to be read soon.
+    // What is small and new is likely to be read soon. Those who were answered go first: the last of
+    // them would have to wait on this thread.
+    tokio::task::yield_now().await;
     if let Ok(block) = &put {
         for sub_block in block.sub_blocks() {
             staging.reader.remember(block.id(), &sub_block);
