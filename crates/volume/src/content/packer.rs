@@ -280,6 +280,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         // Who has gone away meanwhile leaves dead bytes in the pack.
         drop(landed.send(answer));
     }
+    drop(claim);
     // What is small and new is likely to be read soon. Those who were answered go first: the last of
     // them would have to wait on this thread.
     tokio::task::yield_now().await;
