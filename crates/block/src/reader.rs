@@ -2,8 +2,9 @@
 //!
 //! A [`BlockReader`] gives content, and a [`BlockStore`] gives sealed bytes: what lies between is
 //! the verification, and, in a reader that has one, a memory. Every piece that a reader gives has
-//! passed its checksum after it last came from a disk or over a network. A block that is missing
-//! or damaged is asked for once more and is then an error: never zeros, never fewer bytes.
+//! passed its checksum after it last came from a disk or over a network, or was sealed here. A block
+//! that is missing or damaged is asked for once more and is then an error: never zeros, never fewer
+//! bytes.
 //!
 //! A reader knows no files, and no clients: what to read ahead is its callers' business.
 

@@ -1,10 +1,10 @@
 //! A block reader that remembers, in memory and, if told to, on a disk.
 //!
 //! What is remembered are *pages*: the content of one sub-block each, by block and index. Blocks
-//! never change, so nothing is ever stale. A page in memory has passed its checksum, and a hit is
-//! a lookup; a page from the disk passes its checksum before it gets into memory; what comes from
-//! the block store passes it too, or is asked for once more and is then an error. Never zeros,
-//! never fewer bytes.
+//! never change, so nothing is ever stale. A page in memory has passed its checksum, or was sealed
+//! here, and a hit is a lookup; a page from the disk passes its checksum before it gets into memory;
+//! what comes from the block store passes it too, or is asked for once more and is then an error.
+//! Never zeros, never fewer bytes.
 //!
 //! A cold read asks the store for exactly the pages that are missing, neighbours in one request;
 //! concurrent readers of one page share the request. What to read ahead is the callers' business.
