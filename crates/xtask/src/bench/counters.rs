@@ -3,12 +3,18 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
 /// How long the gateway may take to tell.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long after its port answers a gateway may take to say where its metrics are.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often its log is looked at meanwhile.
+const LOG_POLL: Duration = Duration::from_millis(20);
 
 /// Work behind the gateway, summed over all kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,13 +67,20 @@ fn sum(text: &str, name: &str) -> Option<u64> {
     text.lines().filter_map(value).reduce(|one, other| one + other)
 }
 
-/// Where a gateway serves its metrics, as it says in its log when it is ready.
+/// Where a gateway serves its metrics, as it says in its log when it is ready. It may be asked a
+/// moment earlier: its port answers before that.
 pub(crate) fn admin(log: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(log)?;
-    let Some(address) = admin_in(&text) else {
-        bail!("the gateway's log does not say where its metrics are")
-    };
-    Ok(address.to_owned())
+    let began = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(log)?;
+        if let Some(address) = admin_in(&text) {
+            return Ok(address.to_owned());
+        }
+        if began.elapsed() > ANNOUNCED_WITHIN {
+            bail!("the gateway's log does not say where its metrics are")
+        }
+        std::thread::sleep(LOG_POLL);
+    }
 }
 
 fn admin_in(text: &str) -> Option<&str> {
