@@ -281,9 +281,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         drop(landed.send(answer));
     }
     drop(claim);
-    // What is small and new is likely to be read soon. Those who were answered go first: the last of
-    // them would have to wait on this thread.
-    tokio::task::yield_now().await;
+    // What is small and new is likely to be read soon.
     if let Ok(block) = &put {
         for sub_block in block.sub_blocks() {
             staging.reader.remember(block.id(), &sub_block);

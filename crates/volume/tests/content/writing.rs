@@ -79,8 +79,6 @@ async fn a_body_holds_no_more_memory_than_it_needs() {
     let bench = Bench::sound();
     let _staged = bench.write(&body(1, MIB), Some(MIB), 60_000).await.unwrap();
     assert_eq!(bench.staging.budget.peak(), MIB);
-    // Who was answered does not wait for the last of a put: what a cache takes of it.
-    bench.settle_puts().await;
     assert_eq!(bench.staging.budget.in_use(), 0, "a block's memory is free when it is put");
 }
 
