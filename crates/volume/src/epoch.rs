@@ -67,6 +67,11 @@ impl Epochs {
         }
     }
 
+    /// Whether anybody here reads.
+    pub fn are_pinned(&self) -> bool {
+        !self.readers().alive.is_empty()
+    }
+
     /// The newest epoch such that nobody here reads in an older one.
     pub fn passed(&self) -> u64 {
         self.readers().passed()

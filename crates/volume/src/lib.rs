@@ -19,6 +19,7 @@ mod hints;
 mod inos;
 mod lanes;
 mod meters;
+mod pace;
 mod packs;
 mod reaper;
 mod repack;
@@ -46,6 +47,7 @@ pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
 pub use lanes::LANES_MAX;
 pub use meters::{Counters, Trips, measured};
 pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
+pub use pace::{REST_FACTOR, REST_MAX};
 pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use repack::{
     LIVE_SHARE_PERCENT, REPACK_BYTES_PER_SECOND, REPACK_DELAY, Repacked, SURVEY_DELAY,

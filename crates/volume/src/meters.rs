@@ -8,6 +8,8 @@ use crate::content::Count;
 /// Counters of everything behind the views since the volume was opened. They only grow.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
+    /// Operations that were begun for a caller.
+    pub(crate) served: Count,
     pub(crate) reads: Count,
     pub(crate) commits: Count,
     pub(crate) plans: Count,

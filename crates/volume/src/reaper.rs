@@ -27,6 +27,7 @@ use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tracing::{debug, warn};
 
 use crate::commit::Outcome;
+use crate::pace::Pace;
 use crate::session::{entries, others, value};
 use crate::{Volume, VolumeError};
 
@@ -46,7 +47,7 @@ const ORPHANS_PER_PASS: usize = 10_000;
 const ORPHANS_AT_ONCE: u32 = 1_000;
 
 /// Pending blocks that one round trip reads.
-const PENDING_AT_ONCE: u32 = 256;
+const PENDING_AT_ONCE: u32 = 64;
 
 /// Blocks deleted at the same time.
 const DELETES_AT_ONCE: usize = 8;
@@ -112,7 +113,7 @@ impl Volume {
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
         let (mut all, mut vain) = (Reaped::default(), 0);
         for _ in 0..PASSES_MAX {
-            match self.reap_once().await? {
+            match self.reap_once(Pace::Hurried).await? {
                 None => return Ok(all),
                 Some(pass) if pass == Reaped::default() => vain += 1,
                 Some(pass) => {
@@ -130,7 +131,7 @@ impl Volume {
     }
 
     /// One pass; `None` if nothing was dead.
-    async fn reap_once(&self) -> Result<Option<Reaped>, VolumeError> {
+    pub(crate) async fn reap_once(&self, pace: Pace) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;
         let mut dead = self.collect().await?;
@@ -147,13 +148,15 @@ impl Volume {
             let passed = self.advance_epoch(epoch).await?;
             self.wait_for_readers(passed).await?;
         }
+        // What dies faster than this is reaped would pile up.
+        let pace = if dead.len() >= ORPHANS_PER_PASS { Pace::Hurried } else { pace };
         let idle = dead.is_empty();
         let mut reaped = Reaped::default();
-        reaped.orphans += self.reap_files(&dead).await?;
-        reaped.orphans += self.reap_moved(&dead).await?;
-        reaped.orphans += self.reap_uploads(&dead, &buckets, &mut memory.kept).await?;
+        reaped.orphans += self.reap_files(&dead, pace).await?;
+        reaped.orphans += self.reap_moved(&dead, pace).await?;
+        reaped.orphans += self.reap_uploads(&dead, &buckets, &mut memory.kept, pace).await?;
         reaped.orphans += self.reap_buckets(&dead).await?;
-        reaped.blocks = self.delete_pending().await?;
+        reaped.blocks = self.delete_pending(pace).await?;
         self.meters.files_reaped.add(reaped.orphans);
         Ok(if idle && reaped.blocks == 0 { None } else { Some(reaped) })
     }
@@ -278,14 +281,15 @@ impl Volume {
 
     /// Deletes pending blocks, then the records that name them. A block that cannot be deleted now
     /// stays pending.
-    pub(crate) async fn delete_pending(&self) -> Result<u64, VolumeError> {
+    pub(crate) async fn delete_pending(&self, pace: Pace) -> Result<u64, VolumeError> {
         let (mut start, end) = key::partition(space::PENDING, 0);
         let mut deleted = 0;
         loop {
-            let page = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
-            let Some(last) = page.last() else { return Ok(deleted) };
+            let step = self.begin_step(pace);
+            let found = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
+            let Some(last) = found.last() else { return Ok(deleted) };
             start = after(&last.key);
-            let gone: Vec<Key> = stream::iter(page)
+            let gone: Vec<Key> = stream::iter(found)
                 .map(|entry| self.delete_block_of(entry.key))
                 .buffer_unordered(DELETES_AT_ONCE)
                 .filter_map(std::future::ready)
@@ -298,6 +302,7 @@ impl Volume {
             self.meters.blocks_reaped.add(gone.len() as u64);
             let writes = gone.into_iter().map(Write::Delete).collect();
             progress(self.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
+            self.rest_after(step).await;
         }
     }
 
@@ -353,7 +358,7 @@ pub(crate) async fn reap_always(volume: std::sync::Weak<Volume>) {
         if alive.closing.is_cancelled() || alive.session.is_fenced() {
             return;
         }
-        match alive.reap_once().await {
+        match alive.reap_once(Pace::GivingWay).await {
             Ok(None) => {}
             // What is left was not to be reaped now; it is looked at again in a while.
             Ok(Some(reaped)) if reaped == Reaped::default() => {}

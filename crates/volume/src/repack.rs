@@ -36,6 +36,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use crate::pace::Pace;
 use crate::{Volume, VolumeError};
 use rewrite::Round;
 
@@ -58,6 +59,9 @@ pub const REPACK_BYTES_PER_SECOND: u64 = 32 << 20;
 
 /// Packs that are noted as sparse at most; the others are found by the next survey.
 const NOTES_MAX: usize = 65_536;
+
+/// Packs that are noted as sparse while the rewriter gives way to requests.
+const NOTES_GIVING_WAY: usize = 256;
 
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
@@ -101,6 +105,11 @@ impl Repacking {
         if sparse.len() > before {
             self.noted.notify_one();
         }
+    }
+
+    /// Dead bytes are not to pile up because the volume is busy.
+    fn pace(&self) -> Pace {
+        if self.sparse().len() > NOTES_GIVING_WAY { Pace::Hurried } else { Pace::GivingWay }
     }
 
     fn next(&self) -> Option<BlockId> {
@@ -204,11 +213,13 @@ async fn repack_all(volume: &Weak<Volume>, closing: &CancellationToken) -> Optio
         if closing.is_cancelled() || alive.session.is_fenced() {
             return None;
         }
+        let step = alive.begin_step(alive.repacking.pace());
         let pause = match alive.repack_some(&mut again).await {
             Ok(None) => break,
             Ok(Some(Round { done, traffic })) => {
                 let Repacked { packs, bytes, left, refused } = done;
                 debug!(packs, bytes, left, refused, "packs rewritten");
+                alive.rest_after(step).await;
                 Duration::from_millis(traffic.saturating_mul(1_000) / REPACK_BYTES_PER_SECOND)
             }
             Err(error) => {

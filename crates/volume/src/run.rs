@@ -88,6 +88,7 @@ impl Volume {
         O: Operation + Sync,
         O::Output: Send,
     {
+        self.meters.served.add(1);
         let reading = self.reading();
         let env = self.env();
         let mut lessons: Vec<Lesson> = Vec::new();

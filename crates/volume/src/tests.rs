@@ -6,6 +6,7 @@ mod faulty;
 mod feeding;
 mod gathering;
 mod marks;
+mod pace;
 mod packs;
 mod reaping;
 mod repacking;

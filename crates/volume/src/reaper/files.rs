@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::release::{Held, ITEMS_PER_BLOCK, Owners, held, let_go};
 use super::{Dead, closing, corrupt, progress};
+use crate::pace::Pace;
 use crate::session::value;
 use crate::{Volume, VolumeError};
 
@@ -40,7 +41,7 @@ struct DeadFile<'a> {
 
 impl Volume {
     /// Reaps dead files. Answers for how many something was done.
-    pub(super) async fn reap_files(&self, dead: &[Dead]) -> Result<u64, VolumeError> {
+    pub(super) async fn reap_files(&self, dead: &[Dead], pace: Pace) -> Result<u64, VolumeError> {
         let mut reaped = 0;
         let files: Vec<&Dead> = dead
             .iter()
@@ -50,6 +51,7 @@ impl Volume {
             if self.closing.is_cancelled() {
                 return Err(closing());
             }
+            let step = self.begin_step(pace);
             let (small, large, gone) = self.load(files).await?;
             for dead in gone {
                 // Its inode is gone already: another reaper was faster, or this is its last step.
@@ -60,8 +62,11 @@ impl Volume {
                 reaped += progress(self.commit_plan(plan).await)?;
             }
             reaped += self.reap_small(small).await?;
+            self.rest_after(step).await;
             for file in large {
+                let step = self.begin_step(pace);
                 reaped += self.reap_large(file).await?;
+                self.rest_after(step).await;
             }
         }
         Ok(reaped)

@@ -8,14 +8,15 @@ use store::{Plan, Write};
 
 use super::release::{Held, let_go};
 use super::{Dead, closing, progress};
+use crate::pace::Pace;
 use crate::{Volume, VolumeError};
 
 /// Orphans whose owners are read together.
-const ORPHANS_AT_ONCE: usize = 256;
+const ORPHANS_AT_ONCE: usize = 64;
 
 impl Volume {
     /// Lets files go of the packs that their bytes were moved from.
-    pub(super) async fn reap_moved(&self, dead: &[Dead]) -> Result<u64, VolumeError> {
+    pub(super) async fn reap_moved(&self, dead: &[Dead], pace: Pace) -> Result<u64, VolumeError> {
         let moved = |dead: &'_ Dead| match dead.orphan {
             Orphan::Moved { pack: block, owner, length } => {
                 let bytes = i64::try_from(length).unwrap_or(i64::MAX);
@@ -30,6 +31,7 @@ impl Volume {
             if self.closing.is_cancelled() {
                 return Err(closing());
             }
+            let step = self.begin_step(pace);
             let held: Vec<Held> = moved.iter().map(|(_, held)| *held).collect();
             let owners = self.owners(&held).await?;
             let plans = moved.iter().zip(&owners).map(|((dead, held), owners)| {
@@ -48,6 +50,7 @@ impl Volume {
             for outcome in outcomes {
                 reaped += progress(outcome)?;
             }
+            self.rest_after(step).await;
         }
         Ok(reaped)
     }

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::release::held;
 use super::{Dead, UPLOAD_RESULT_KEPT, closing, corrupt, progress};
+use crate::pace::Pace;
 use crate::session::value;
 use crate::{Volume, VolumeError};
 
@@ -34,6 +35,7 @@ impl Volume {
         dead: &[Dead],
         buckets: &HashSet<Ino>,
         kept: &mut HashMap<Ino, Timestamp>,
+        pace: Pace,
     ) -> Result<u64, VolumeError> {
         let mut reaped = 0;
         for dead in dead {
@@ -46,7 +48,9 @@ impl Volume {
                 return Err(closing());
             }
             let bucket_is_gone = buckets.contains(&Ino(at.partition()));
+            let step = self.begin_step(pace);
             reaped += self.reap_upload(dead, at, bucket_is_gone, kept).await?;
+            self.rest_after(step).await;
         }
         Ok(reaped)
     }

@@ -218,7 +218,7 @@ async fn a_large_content_map_goes_page_by_page() {
 #[tokio::test(start_paused = true)]
 async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
     let (mut fired, mut complete) = (0, 0);
-    for skip in 0..16 {
+    for skip in 0..24 {
         for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
             let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
             let options =

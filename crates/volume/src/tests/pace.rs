@@ -1,0 +1,70 @@
+//! Background work and those who are served meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use tokio::time::Instant;
+
+use super::faulty::Faulty;
+use super::reaping::delete;
+use super::{count_blocks, lookup, make_bucket, open, publish};
+use crate::pace::Pace;
+use crate::{REST_FACTOR, Volume};
+
+/// Files of a pass: a few steps of it.
+const FILES: usize = 320;
+
+/// What each read of metadata takes.
+const READ: Duration = Duration::from_millis(20);
+
+/// Kills some files and reaps them at a pace, while somebody looks a name up again and again, or
+/// nobody does. Answers how long that took.
+async fn reap(pace: Pace, served: bool) -> Duration {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"stays", 100).await.unwrap();
+    for file in 0..FILES {
+        let name = file.to_string().into_bytes();
+        publish(&volume, &name, 100).await.unwrap();
+        delete(&volume, &name).await;
+    }
+    store.reading.lock().unwrap().takes = READ;
+    let asking: Option<tokio::task::JoinHandle<()>> = served.then(|| {
+        let volume: Arc<Volume> = Arc::clone(&volume);
+        volume.tasks.clone().spawn("ask", async move {
+            loop {
+                lookup(&volume, b"stays").await.unwrap();
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        })
+    });
+    let began = Instant::now();
+    let reaped = volume.reap_once(pace).await.unwrap().unwrap();
+    let took = began.elapsed();
+    assert_eq!((reaped.orphans, reaped.blocks), (FILES as u64, FILES as u64));
+    assert_eq!(count_blocks(&blocks).await, 1);
+    if let Some(asking) = asking {
+        assert!(!asking.is_finished(), "it was served all the time");
+        asking.abort();
+    }
+    took
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reaper_rests_while_others_are_served() {
+    let alone = reap(Pace::GivingWay, false).await;
+    assert!(alone >= READ * 10, "it read: {alone:?}");
+    let beside = reap(Pace::GivingWay, true).await;
+    // The look at the sessions and the collection are no steps.
+    assert!(beside > alone * REST_FACTOR / 2, "{beside:?}, and {alone:?} where nobody was served");
+    assert!(beside < alone * (REST_FACTOR + 2), "{beside:?}, and {alone:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reaper_that_is_waited_for_does_not_rest() {
+    let alone = reap(Pace::Hurried, false).await;
+    let beside = reap(Pace::Hurried, true).await;
+    assert!(beside < alone * 2, "{beside:?}, and {alone:?} where nobody was served");
+}
