@@ -48,7 +48,7 @@ pub const SUB_BLOCK_BYTES: u32 = 65_536;
 pub const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
 /// Content bytes at which writers cut blocks unless told otherwise.
-pub const BLOCK_BYTES_DEFAULT: u32 = 4 << 20;
+pub const BLOCK_BYTES_DEFAULT: u32 = 8 << 20;
 
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(SUB_BLOCK_BYTES), "sub-blocks fill a block");
 const _: () = assert!(BLOCK_BYTES_DEFAULT <= BLOCK_BYTES_MAX, "the default is within the limit");

@@ -16,9 +16,9 @@ use tracing::warn;
 use crate::disk::{self, Disk};
 use crate::flights::{Boarding, Lead, Waited};
 use crate::page::{Page, PageKey, page_bytes};
-use crate::{Cache, SCAN_PAGES_MIN};
+use crate::{Cache, SCAN_MEMORY_BYTES, SCAN_PAGES_MIN};
 
-/// Free memory below which a cache counts as full: its parts do not fill up evenly.
+/// Free memory below which a cache has no room to spare: its parts do not fill up evenly.
 const MARGIN_BYTES: usize = 1 << 20;
 
 /// The pages of one read, as far as they were found.
@@ -351,8 +351,8 @@ impl<B: BlockStore> Cache<B> {
         }
         let seen = self.seen.note(memory.hash(&key));
         let disk_has_room = self.disk.as_ref().is_some_and(Disk::has_room);
-        let full = memory.usage() + MARGIN_BYTES > memory.capacity();
-        let kept = !scan || !full || seen || disk_has_room;
+        let roomy = memory.usage() + MARGIN_BYTES <= memory.capacity().min(SCAN_MEMORY_BYTES);
+        let kept = !scan || roomy || seen || disk_has_room;
         kept.then_some(self.disk.is_some() && (disk_has_room || seen))
     }
 

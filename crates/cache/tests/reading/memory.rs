@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use block::{BlockErrorKind, BlockReader, BlockRef, SUB_BLOCK_BYTES, Sealer, sealed};
 use bytes::Bytes;
-use cache::{Cache, CacheOptions, PAGE_OVERHEAD_BYTES};
+use cache::{Cache, CacheOptions, PAGE_OVERHEAD_BYTES, SCAN_MEMORY_BYTES};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -297,4 +297,30 @@ async fn a_scan_in_large_pieces_passes_a_full_cache_unless_it_comes_again() {
         cache.counters().admitted > before.admitted + 48,
         "most are taken when they come again"
     );
+}
+
+#[tokio::test]
+async fn a_scan_fills_a_large_memory_only_when_it_comes_again() {
+    let cache = cache(Odd::default(), 160 * MIB).await;
+    let mut blocks = Vec::new();
+    for number in 0..24 {
+        blocks.push(block(cache.inner(), number, 4 * MIB).await);
+    }
+    let mut missed = Vec::new();
+    for _ in 0..3 {
+        let before = cache.counters().misses;
+        for (reference, content) in &blocks {
+            assert!(read(&cache, *reference, 0..4 * MIB).await == *content);
+        }
+        missed.push(cache.counters().misses - before);
+        if missed.len() == 1 {
+            let (first, most) = (cache.counters().memory_bytes, SCAN_MEMORY_BYTES as u64);
+            assert!(first <= most && first > most / 4 * 3, "{first} bytes at the first touch");
+        }
+    }
+    // Which pages were seen is remembered nearly always.
+    let [1_536, again, 0..32] = missed[..] else {
+        panic!("the third time nearly all of it is in memory: {missed:?}");
+    };
+    assert!((512..=768).contains(&again), "the rest comes twice: {again} pages");
 }

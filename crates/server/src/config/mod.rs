@@ -4,6 +4,7 @@
 //! three sources name the same options, declared once in `options`; what they say is checked
 //! once, here, and the rest of the program sees settled values alone. Secrets are not options.
 
+mod memory;
 mod options;
 mod place;
 mod size;
@@ -13,6 +14,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use block::BLOCK_BYTES_DEFAULT;
 use serde::Serialize;
 
 pub(crate) use options::{Common, File, Serving};
@@ -179,9 +181,9 @@ impl Serving {
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
             domains: domains.into_iter().filter(|domain| !domain.is_empty()).collect(),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
-            block_bytes: serving.block_bytes.unwrap_or(Size::mebibytes(4)),
+            block_bytes: serving.block_bytes.unwrap_or(Size(BLOCK_BYTES_DEFAULT.into())),
             memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
-            cache_memory: serving.cache_memory.unwrap_or(Size::mebibytes(128)),
+            cache_memory: serving.cache_memory.unwrap_or_else(memory::cache_default),
             cache_dir: serving.cache_dir.filter(present),
             cache_disk: serving.cache_disk.unwrap_or(Size::mebibytes(0)),
             connections_max: serving.connections_max.unwrap_or(4096),

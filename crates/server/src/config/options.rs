@@ -115,13 +115,14 @@ options! {
         /// Whether URLs presigned with signature version 2 are accepted [default: true]
         #[arg(value_name = "BOOL")]
         sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
-        /// The size of a block; fixed when a volume is made [default: 4MiB]
+        /// The size of a block; fixed when a volume is made [default: 8MiB]
         #[arg(value_name = "SIZE")]
         block_bytes: Size = "ASHLAR_BLOCK_BYTES",
         /// The most that bodies in flight may hold in memory [default: 128MiB]
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
-        /// Memory for blocks that were read; 0 for none [default: 128MiB]
+        /// Memory for blocks that were read or just written; 0 for none
+        /// [default: a sixteenth of what there is, 128MiB to 1GiB]
         #[arg(value_name = "SIZE")]
         cache_memory: Size = "ASHLAR_CACHE_MEMORY",
         /// The folder for blocks that left that memory; for this gateway alone
