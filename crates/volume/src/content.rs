@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use budget::{ByteBudget, Overloaded, Permit};
 pub use ids::BlockIds;
-pub use packer::{Packer, Packing};
+pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
 pub use staging::{StagedBlocks, StagedContent, Staging};
 pub use stream::{
     ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,

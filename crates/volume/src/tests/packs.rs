@@ -14,6 +14,7 @@ use store::{MetaStore, Plan, TallyKey, Write};
 use super::faulty::{Fault, Faulty};
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
+use crate::content::REMEMBERED_BYTES_MAX;
 use crate::packs::join_packs;
 use crate::{
     COMMIT_DEADLINE, Complete, CompletePart, Finding, ReaderGuard, SESSION_SILENCE, SweepOptions,
@@ -137,6 +138,35 @@ async fn a_pack_lives_as_long_as_any_of_its_members() {
     assert_eq!(tallies(&*store).await, BTreeMap::new());
     assert_eq!(records(&*store, space::SHARE).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_small_is_in_memory_when_it_was_written() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = CacheOptions { memory_bytes: 64 << 20, disk: None };
+    let cache = Arc::new(Cache::open(blocks.clone(), options).await.unwrap());
+    let options =
+        VolumeOptions { collect: false, reader: Some(cache.clone()), ..VolumeOptions::default() };
+    let volume = Volume::open(options, store, blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    let most = REMEMBERED_BYTES_MAX as usize;
+    let staged = [most, most + 1, 20_000].map(|bytes| super::staged(&volume, bytes));
+    let staged = futures::future::join_all(staged).await;
+    // The first left alone. The others share a block, in which the last lies in a fifth page.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(count_blocks(&blocks).await, 2);
+    let pages = u64::from(REMEMBERED_BYTES_MAX / SUB_BLOCK_BYTES);
+    assert_eq!(cache.counters().remembered, pages + 1);
+    for (name, staged) in [&b"a"[..], b"b", b"c"].into_iter().zip(staged) {
+        super::publish_staged(&volume, name, staged, &WriteCondition::None).await.unwrap();
+    }
+    for (name, length, fetched) in
+        [(&b"a"[..], most, 0), (b"c", 20_000, 0), (b"b", most + 1, pages)]
+    {
+        let before = cache.counters().misses;
+        assert_eq!(read(&volume, name).await.unwrap(), vec![5; length]);
+        assert_eq!(cache.counters().misses - before, fetched, "pages of a body of {length}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
