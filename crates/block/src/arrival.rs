@@ -53,6 +53,8 @@ pub struct Arrival {
     block: BlockRef,
     /// Content that was not verified yet, and that is wanted.
     range: Range<u32>,
+    /// Sub-blocks that hold all of what was wanted at first.
+    sub_blocks: u32,
     opener: Opener,
     source: Option<Box<dyn Arriving>>,
     /// What was verified and not taken yet.
@@ -76,6 +78,7 @@ impl Arrival {
         Arrival {
             block,
             range,
+            sub_blocks: sub_blocks.end - sub_blocks.start,
             opener: Opener::new(block, sub_blocks),
             source: None,
             verified: VecDeque::new(),
@@ -88,6 +91,11 @@ impl Arrival {
     /// The block that arrives.
     pub fn block_id(&self) -> BlockId {
         self.block.id
+    }
+
+    /// How many sub-blocks arrive, those that have come included.
+    pub fn sub_blocks(&self) -> u32 {
+        self.sub_blocks
     }
 
     /// Content bytes that were not taken yet.

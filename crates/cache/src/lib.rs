@@ -48,15 +48,16 @@ pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// Pages that one request fetches and that count as a scan: they pass through, unless they were
 /// asked for before, not long ago, or the memory holds less than [`SCAN_MEMORY_BYTES`].
-pub const SCAN_PAGES_MIN: usize = 32;
+pub const SCAN_PAGES_MIN: u32 = 64;
 
 /// Bytes in memory from which on a scan must earn its place. Most of what is read in long runs is
 /// read once, and a copy into memory that was not used before costs as much as all else that is
 /// done for the read.
-pub const SCAN_MEMORY_BYTES: usize = 64 << 20;
+pub const SCAN_MEMORY_BYTES: usize = 16 << 20;
 
-/// How many times as many pages are remembered to have been asked for as there is room for.
-const SEEN_FOR_EACH: u64 = 8;
+/// How many times as many places there are for pages that were asked for as there is room for pages:
+/// one of a working set as large as that is rarely forgotten before it comes again.
+const SEEN_FOR_EACH: u64 = 32;
 
 /// What a cache may use.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -145,11 +145,12 @@ impl<B: BlockStore> BlockReader for Cache<B> {
 
     async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError> {
         let (before, block) = (arrival.second_reads(), arrival.block_id());
+        let scan = arrival.sub_blocks() >= SCAN_PAGES_MIN;
         let take_in = |opened: &Opened| {
             let length: usize = opened.pieces.iter().map(Bytes::len).sum();
             self.tally.misses.add(1);
             self.tally.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
-            if self.take_in(block, opened, true) {
+            if self.take_in(block, opened, scan) {
                 self.tally.admitted.add(1);
             }
         };
@@ -315,7 +316,7 @@ impl<B: BlockStore> Cache<B> {
             first => first?,
         };
         self.tally.misses.add(opened.len());
-        let scan = opened.len() >= SCAN_PAGES_MIN;
+        let scan = run.end - run.start >= SCAN_PAGES_MIN;
         let admit = |(index, sub_block): (u32, SubBlock)| {
             let key = PageKey { block: block.id, index };
             (index, self.admit(key, sub_block, scan))
