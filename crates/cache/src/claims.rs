@@ -27,6 +27,11 @@ impl Claims {
         taken.then(|| Claim { block, claims: Arc::clone(self) })
     }
 
+    /// Whether a block arrives for somebody.
+    pub(crate) fn is_taken(&self, block: BlockId) -> bool {
+        self.lock().contains(&block)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashSet<BlockId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -316,7 +316,8 @@ impl<B: BlockStore> Cache<B> {
             first => first?,
         };
         self.tally.misses.add(opened.len());
-        let scan = run.end - run.start >= SCAN_PAGES_MIN;
+        // What arrives for somebody meanwhile has several readers.
+        let scan = run.end - run.start >= SCAN_PAGES_MIN && !self.claims.is_taken(block.id);
         let admit = |(index, sub_block): (u32, SubBlock)| {
             let key = PageKey { block: block.id, index };
             (index, self.admit(key, sub_block, scan))

@@ -14,6 +14,9 @@ use crate::{FsError, Halt};
 /// for somebody who waits: the reaper reads them later.
 const FOLLOWED_REMOVALS_MAX: usize = 8;
 
+/// Names that are asked for of a directory which a single name leaves: one of them is to stay.
+const SIBLINGS_ASKED: usize = 64;
+
 /// A name to remove.
 #[derive(Clone, Debug)]
 pub struct Removal {
@@ -151,7 +154,12 @@ fn prune(
     } else if !implied.is_empty() {
         let range = |(index, directory): (usize, &&Bound)| {
             let (start, end) = key::dentries(directory.dentry.ino);
-            let others = if index == 0 { leaving.len() } else { 1 };
+            let others = match (index, &leaving[..]) {
+                // Those who empty a directory name by name find the later ones remembered.
+                (0, [_]) => SIBLINGS_ASKED,
+                (0, leaving) => leaving.len(),
+                _ => 1,
+            };
             let limit = u32::try_from(others + 1).unwrap_or(u32::MAX);
             Read::Range { start, end, limit, follow: None }
         };

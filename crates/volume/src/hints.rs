@@ -101,10 +101,12 @@ impl HintMemory {
                     self.learn_entry(entry, follow.as_ref());
                 }
                 (Read::Range { follow, .. }, Found::Range(entries)) => {
-                    // A page of a listing would push out what writers need; its first names tell
-                    // whether the directory holds any.
-                    for entry in entries.iter().take(NAMES) {
+                    // A page of a listing would push out what writers need; a few of its names tell
+                    // whether the directory holds any. The last ones stay the longest if somebody
+                    // deletes one after the other.
+                    for entry in entries.iter().skip(entries.len().saturating_sub(NAMES)) {
                         self.learn_entry(entry, follow.as_ref());
+                        self.remember_name(&entry.key);
                     }
                 }
                 _ => {}
@@ -151,6 +153,11 @@ impl HintMemory {
         } else {
             records.insert(key.clone(), value.clone());
         }
+        self.remember_name(key);
+    }
+
+    /// Takes note that a directory holds a name.
+    fn remember_name(&self, key: &Key) {
         if key.space() == space::DENTRY {
             let directory = Ino(key.partition());
             let mut names = self.names.get(&directory).unwrap_or_default();

@@ -75,6 +75,25 @@ async fn a_delete_is_one_commit() {
 }
 
 #[tokio::test]
+async fn deletes_one_by_one_are_a_commit_each() {
+    let volume = volume().await;
+    directory(&volume, 200).await;
+    // What is remembered of the directory are the newest names, which go first; the others follow
+    // in their order.
+    let order = [199, 198, 197].into_iter().chain(0..197);
+    let mut reads = 0;
+    for file in order {
+        let key = vec![(format!("a/b/{file:04}").into_bytes(), None)];
+        let (deleted, cost) = trips(volume.delete("bkt", key)).await;
+        assert!(deleted.unwrap().remove(0).unwrap().existed);
+        assert_eq!(cost.commits, 1, "of {file}");
+        reads += cost.reads;
+    }
+    assert!(reads <= 8, "others of the directory were asked for {reads} times");
+    assert_eq!(volume.list("bkt", page("", None)).await.unwrap().entries, []);
+}
+
+#[tokio::test]
 async fn a_page_is_one_read() {
     let volume = volume().await;
     directory(&volume, 50).await;
