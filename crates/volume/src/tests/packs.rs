@@ -140,8 +140,8 @@ async fn a_pack_lives_as_long_as_any_of_its_members() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_small_is_in_memory_when_it_was_written() {
+/// A volume that reads through a cache of 64 MiB.
+async fn cached() -> (Arc<MemoryBlocks>, Arc<Cache<Arc<MemoryBlocks>>>, Arc<Volume>) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = CacheOptions { memory_bytes: 64 << 20, disk: None };
     let cache = Arc::new(Cache::open(blocks.clone(), options).await.unwrap());
@@ -149,6 +149,12 @@ async fn what_is_small_is_in_memory_when_it_was_written() {
         VolumeOptions { collect: false, reader: Some(cache.clone()), ..VolumeOptions::default() };
     let volume = Volume::open(options, store, blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
+    (blocks, cache, volume)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_small_is_in_memory_when_it_was_written() {
+    let (blocks, cache, volume) = cached().await;
     let most = REMEMBERED_BYTES_MAX as usize;
     let staged = [most, most + 1, 20_000].map(|bytes| super::staged(&volume, bytes));
     let staged = futures::future::join_all(staged).await;
@@ -171,13 +177,7 @@ async fn what_is_small_is_in_memory_when_it_was_written() {
 
 #[tokio::test(start_paused = true)]
 async fn memory_lets_go_of_what_was_deleted() {
-    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = CacheOptions { memory_bytes: 64 << 20, disk: None };
-    let cache = Arc::new(Cache::open(blocks.clone(), options).await.unwrap());
-    let options =
-        VolumeOptions { collect: false, reader: Some(cache.clone()), ..VolumeOptions::default() };
-    let volume = Volume::open(options, store, blocks.clone()).await.unwrap();
-    make_bucket(&volume).await;
+    let (_, cache, volume) = cached().await;
     let sub_block = SUB_BLOCK_BYTES as usize;
     let members = [("a", 2 * sub_block), ("b", 3 * sub_block + 1_000), ("c", 2 * sub_block)];
     pack(&volume, &members).await;
