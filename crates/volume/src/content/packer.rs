@@ -53,8 +53,8 @@ pub struct Packing {
 const MORE_PACKS_FACTOR: usize = 4;
 
 /// Bodies of at most so many bytes are in the reader's memory as soon as they are durable. Where
-/// that memory is new to the process, a copy costs a sixth of what the gateway does for a PUT, and
-/// the longer a body is, the less its first read from the backend costs beside its bytes.
+/// that memory is new to the process, a copy costs a seventh of what the gateway does for a PUT of
+/// 1 MiB, and the longer a body is, the less its first read from the backend costs beside its bytes.
 pub const REMEMBERED_BYTES_MAX: u32 = 256 << 10;
 
 /// After how many windows those who wait for a pack to land wait no longer.
