@@ -26,8 +26,8 @@ pub use error::{FsError, Halt};
 pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use list::{ListEntry, ListQuery, ListStart, Listing, WAVE_RANGES, Walk, WalkStep};
 pub use object::{
-    DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
-    WriteCondition, self_contained,
+    DIRECTORY_MODE, FILE_MODE, Found, INLINE_STAYS_MAX, Lookup, Overlap, Publish, Published,
+    SetTags, TagMatch, WriteCondition, rests, self_contained,
 };
 pub use path::Path;
 pub use remove::{Removal, Remove, Removed};

@@ -321,15 +321,26 @@ pub(crate) fn unbind(view: &mut View<'_>, ino: Ino, bucket: Ino, plan: &mut Plan
     alone.unwrap_or(0)
 }
 
-/// The bytes of a file that is nothing but its inode: its content is inline, it has one name, and
-/// no other record tells of it.
+/// Inline contents of at most so many bytes stay where they are. Longer ones only rest in their
+/// records, and may be put into blocks at any time.
+pub const INLINE_STAYS_MAX: usize = 16 << 10;
+
+/// Whether a content stands in its record for a while only.
+pub fn rests(content: &Content) -> bool {
+    matches!(content, Content::Inline(bytes) if bytes.len() > INLINE_STAYS_MAX)
+}
+
+/// The bytes of a file that is nothing but its inode: its content is inline and stays so, it has one
+/// name, and no other record tells of it.
 ///
-/// A file that is so remains so. Of a file's content nothing ever changes but where its blocks lie,
-/// and it has none.
+/// A file that is so remains so. Of a file's content nothing ever changes but where its bytes lie,
+/// and these stay.
 pub fn self_contained(inode: &Inode) -> Option<i64> {
     let file = inode.file()?;
-    let alone =
-        matches!(file.content, Content::Inline(_)) && file.parts.is_empty() && file.links == 1;
+    let alone = matches!(file.content, Content::Inline(_))
+        && !rests(&file.content)
+        && file.parts.is_empty()
+        && file.links == 1;
     i64::try_from(file.size).ok().filter(|_| alone)
 }
 

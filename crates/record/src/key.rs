@@ -39,6 +39,8 @@ pub mod space {
     pub const PART: Space = Space(b'p');
     /// What a session has laid down ahead of the plan that publishes it.
     pub const STAGED: Space = Space(b'z');
+    /// Files whose bytes rest in their records until they are put into a block.
+    pub const RESTING: Space = Space(b'w');
     /// Live sessions.
     pub const SESSION: Space = Space(b's');
     /// Their heartbeats.
@@ -60,9 +62,9 @@ pub mod space {
     pub const NAMING_BLOCKS: [Space; 5] = [INODE, MAP, PART, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 20] = [
+    pub const ALL: [Space; 21] = [
         VOLUME, LEASE, EPOCH, INODE, MAP, PART_SUMS, BUCKET, DENTRY, UPLOAD, PART, STAGED, SHARE,
-        SESSION, BEAT, FENCED, TOKEN, USER, POLICY, ORPHAN, PENDING,
+        SESSION, BEAT, FENCED, TOKEN, USER, POLICY, RESTING, ORPHAN, PENDING,
     ];
 }
 
@@ -186,6 +188,11 @@ pub fn parts(upload: Ino) -> (Key, Key) {
 /// What a session has laid down for an inode that nothing publishes yet.
 pub fn staged(session: Nonce, ino: Ino) -> Key {
     Key::new(space::STAGED, 0, &[&session.0[..], &ino.0.to_be_bytes()].concat())
+}
+
+/// A file whose bytes rest in its record until they are put into a block.
+pub fn resting(ino: Ino) -> Key {
+    Key::new(space::RESTING, 0, &ino.0.to_be_bytes())
 }
 
 /// A live session.

@@ -89,13 +89,12 @@ async fn open_server(
 }
 
 /// Batches of changes that may be under way at a time: SQLite has one writer, and a server is kept
-/// busy while another batch travels. PostgreSQL is charged for each batch more than for what is in
-/// it, and syncs its log for each: there fewer and larger ones are faster.
+/// busy while another batch travels. PostgreSQL and Redis are charged for each batch besides what is
+/// in it, and the first syncs its log for each: there fewer and larger ones are cheaper.
 pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     match place {
-        MetaPlace::Memory | MetaPlace::Sqlite(_) => 1,
-        MetaPlace::Server(server) if server.kind == ServerKind::Postgres => 1,
-        MetaPlace::Server(_) => 2,
+        MetaPlace::Server(server) if server.kind == ServerKind::Mysql => 2,
+        MetaPlace::Memory | MetaPlace::Sqlite(_) | MetaPlace::Server(_) => 1,
     }
 }
 

@@ -399,7 +399,7 @@ fn fsck_finds_nothing_wrong_and_then_what_was_broken() {
     assert!(absent.log.contains("there is no volume in sqlite:"), "{}", absent.log);
     let gateway = Gateway::start(&folder, &[], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
-    gateway.sign("PUT", "/bucket/key", &vec![b'x'; 100_000]).send_all().expect_status(200);
+    gateway.sign("PUT", "/bucket/key", &vec![b'x'; 300_000]).send_all().expect_status(200);
     let beside = folder.run(&["fsck"], &[]);
     assert_eq!(beside.code, Some(0), "beside a gateway: {}{}", beside.out, beside.log);
     gateway.stop();
@@ -488,7 +488,7 @@ fn blocks_of_another_volume_are_refused_in_a_sentence_and_left_alone() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
-    let body = vec![b'x'; 100_000];
+    let body = vec![b'x'; 300_000];
     gateway.sign("PUT", "/bucket/key", &body).send_all().expect_status(200);
     gateway.stop();
     let mark = folder.read("data/blocks/volume");

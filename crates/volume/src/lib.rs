@@ -26,13 +26,17 @@ mod repack;
 mod run;
 mod scan;
 mod session;
+mod settle;
 mod sweeper;
 mod tasks;
 mod volume;
 
 pub use clock::{Clock, SetClock, SystemClock};
 pub use commit::{COMMIT_DEADLINE, QUEUE_PLANS_MAX};
-pub use content::{ContentStream, ContentWriter, Packing, StagedContent};
+pub use content::{
+    ContentStream, ContentWriter, Packing, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT,
+    SETTLE_DELAY, StagedContent,
+};
 pub use epoch::{Epochs, ReaderGuard};
 pub use error::VolumeError;
 pub use facade::{
@@ -54,6 +58,7 @@ pub use repack::{
     SURVEY_INTERVAL,
 };
 pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
+pub use settle::Settled;
 pub use sweeper::{
     Collected, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_SHARE_PERCENT, SweepOptions, Swept,
 };

@@ -25,6 +25,8 @@ pub(crate) struct Meters {
     pub(crate) packs_rewritten: Count,
     pub(crate) packs_left: Count,
     pub(crate) bytes_repacked: Count,
+    pub(crate) bodies_settled: Count,
+    pub(crate) bytes_settled: Count,
 }
 
 /// What a volume did since it was opened.
@@ -71,6 +73,10 @@ pub struct Counters {
     pub packs_left: u64,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: u64,
+    /// Bodies that rested in their records and were put into blocks.
+    pub bodies_settled: u64,
+    /// Their bytes.
+    pub bytes_settled: u64,
     /// Tasks that ended in a panic.
     pub panics: u64,
 }

@@ -11,6 +11,7 @@ mod packs;
 mod reaping;
 mod repacking;
 mod sessions;
+mod settling;
 mod sweeping;
 
 use std::sync::Arc;

@@ -12,7 +12,9 @@ use tracing::{info, warn};
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Committer, Desk};
-use crate::content::{BlockIds, ByteBudget, Deadlines, Packer, Packing, Reading, Staging, Traffic};
+use crate::content::{
+    BlockIds, ByteBudget, Deadlines, Packer, Packing, Reading, Resting, Staging, Traffic,
+};
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::feed::{Listener, OwnWrites};
 use crate::gather::Gatherer;
@@ -23,6 +25,7 @@ use crate::meters::{Counters, Meters};
 use crate::reaper::{self, ReaperMemory};
 use crate::repack::{self, Repacking};
 use crate::session::{self, BEAT_INTERVAL, Heart, SESSION_SILENCE, Session};
+use crate::settle;
 use crate::sweeper;
 use crate::{Tasks, VolumeError};
 
@@ -50,6 +53,9 @@ pub struct VolumeOptions {
     pub inline_bytes_max: u32,
     /// Which bodies share blocks, and how.
     pub packing: Packing,
+    /// Bytes of small bodies that may rest in their records at the same time, those that came alone;
+    /// 0 puts each into a block before it is acknowledged.
+    pub resting_bytes_max: u64,
     /// Bytes that bodies on their way in may hold in memory.
     pub write_budget_bytes: u64,
     /// Bytes that bodies on their way out may hold in memory.
@@ -75,7 +81,8 @@ pub struct VolumeOptions {
     /// Where the content of blocks comes from: a cache over the same blocks, say. `None` reads
     /// them each time.
     pub reader: Option<Arc<dyn BlockReader>>,
-    /// Whether the reaper, the sweeper and the rewriter of packs run by themselves.
+    /// Whether the reaper, the sweeper, the rewriter of packs and what settles resting bodies run by
+    /// themselves.
     pub collect: bool,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
@@ -87,6 +94,7 @@ impl Default for VolumeOptions {
             block_bytes: BLOCK_BYTES_DEFAULT,
             inline_bytes_max: INLINE_BYTES_DEFAULT,
             packing: Packing::default(),
+            resting_bytes_max: 0,
             write_budget_bytes: BUDGET_BYTES_DEFAULT,
             read_budget_bytes: BUDGET_BYTES_DEFAULT,
             hint_bytes: HINT_BYTES_DEFAULT,
@@ -109,6 +117,22 @@ impl VolumeOptions {
     fn reader_over(&self, blocks: &Arc<dyn BlockStore>) -> Arc<dyn BlockReader> {
         let given = self.reader.clone();
         given.unwrap_or_else(|| Arc::new(Direct::new(Arc::clone(blocks))))
+    }
+
+    /// What all readers of a session share.
+    fn streams(
+        &self,
+        reader: Arc<dyn BlockReader>,
+        tasks: &Tasks,
+        traffic: &Arc<Traffic>,
+    ) -> Arc<Reading> {
+        Arc::new(Reading {
+            reader,
+            budget: ByteBudget::new(self.read_budget_bytes),
+            tasks: tasks.clone(),
+            deadlines: self.deadlines,
+            traffic: Arc::clone(traffic),
+        })
     }
 }
 
@@ -201,6 +225,8 @@ impl Volume {
             drop(volume.tasks.spawn("sweeper", sweeping));
             let repacking = repack::repack_always(Arc::downgrade(&volume));
             drop(volume.tasks.spawn("repacker", repacking));
+            let settling = settle::settle_always(Arc::downgrade(&volume));
+            drop(volume.tasks.spawn("settler", settling));
         }
         Ok(volume)
     }
@@ -243,17 +269,12 @@ impl Volume {
             block_bytes: started.volume.block_bytes,
             inline_bytes_max: options.inline_bytes_max,
             packer: Packer::new(options.packing),
+            resting: Arc::new(Resting::new(options.resting_bytes_max)),
             epochs: Arc::clone(&epochs),
             deadlines: options.deadlines,
             traffic: Arc::clone(&traffic),
         });
-        let streams = Arc::new(Reading {
-            reader,
-            budget: ByteBudget::new(options.read_budget_bytes),
-            tasks: tasks.clone(),
-            deadlines: options.deadlines,
-            traffic: Arc::clone(&traffic),
-        });
+        let streams = options.streams(reader, &tasks, &traffic);
         let heart = Heart::new(&store, &session, &epochs, options, started.beat);
         let volume = Volume {
             store,
@@ -410,6 +431,8 @@ impl Volume {
             packs_rewritten: meters.packs_rewritten.get(),
             packs_left: meters.packs_left.get(),
             bytes_repacked: meters.bytes_repacked.get(),
+            bodies_settled: meters.bodies_settled.get(),
+            bytes_settled: meters.bytes_settled.get(),
             panics: self.tasks.panics(),
         }
     }

@@ -211,6 +211,7 @@ fn sessions() -> Vec<Sample> {
         sample("token", key::token(NONCE, 3), &Token { count: 300, aborted: false }),
         sample("token-aborted", key::token(NONCE, 3), &Token { count: 300, aborted: true }),
         sample("mark-staged", key::staged(NONCE, INO), &Mark),
+        sample("mark-resting", key::resting(INO), &Mark),
         sample("mark-fenced", key::fenced(NONCE), &Mark),
         sample("mark-share", key::share(block, INO), &Mark),
         sample("mark-pending", key::pending(block), &Mark),

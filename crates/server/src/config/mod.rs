@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use block::BLOCK_BYTES_DEFAULT;
 use serde::Serialize;
+use volume::RESTING_BYTES_DEFAULT;
 
 pub(crate) use options::{Common, File, Serving};
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
@@ -87,6 +88,7 @@ pub(crate) struct ServeSettings {
     pub(crate) sigv2_presign: bool,
     pub(crate) block_bytes: Size,
     pub(crate) memory_budget: Size,
+    pub(crate) resting_bytes: Size,
     pub(crate) cache_memory: Size,
     /// `None` is the folder `cache` in the data directory.
     pub(crate) cache_dir: Option<PathBuf>,
@@ -183,6 +185,7 @@ impl Serving {
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             block_bytes: serving.block_bytes.unwrap_or(Size(BLOCK_BYTES_DEFAULT.into())),
             memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
+            resting_bytes: serving.resting_bytes.unwrap_or(Size(RESTING_BYTES_DEFAULT)),
             cache_memory: serving.cache_memory.unwrap_or_else(memory::cache_default),
             cache_dir: serving.cache_dir.filter(present),
             cache_disk: serving.cache_disk.unwrap_or(Size::mebibytes(0)),
@@ -247,6 +250,7 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
         sigv2_presign: Some(serve.sigv2_presign),
         block_bytes: Some(serve.block_bytes),
         memory_budget: Some(serve.memory_budget),
+        resting_bytes: Some(serve.resting_bytes),
         cache_memory: Some(serve.cache_memory),
         cache_dir: serve.cache_dir.clone(),
         cache_disk: Some(serve.cache_disk),

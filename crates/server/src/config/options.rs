@@ -121,6 +121,10 @@ options! {
         /// The most that bodies in flight may hold in memory [default: 128MiB]
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
+        /// Bytes of small uploads that may rest in the metadata store until they are put into
+        /// blocks, of clients that send one at a time; 0 for none [default: 32MiB]
+        #[arg(value_name = "SIZE")]
+        resting_bytes: Size = "ASHLAR_RESTING_BYTES",
         /// Memory for blocks that were read or just written; 0 for none
         /// [default: a sixteenth of what there is, 128MiB to 1GiB]
         #[arg(value_name = "SIZE")]

@@ -134,6 +134,12 @@ impl Packer {
         self.packing.body_bytes_max.min(self.packing.pack_bytes)
     }
 
+    /// Whether no body is packed, or waits for it.
+    pub(super) fn is_idle(&self) -> bool {
+        let queue = self.queue();
+        queue.packs == 0 && queue.waiting.is_empty()
+    }
+
     /// Every change leaves the queue whole, so a panic elsewhere leaves it usable.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)

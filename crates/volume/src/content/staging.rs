@@ -24,7 +24,7 @@ use futures::stream;
 use record::{BlockId, Content};
 use tracing::warn;
 
-use super::{BlockIds, ByteBudget, Deadlines, Packer, Traffic};
+use super::{BlockIds, ByteBudget, Deadlines, Packer, Place, Resting, Traffic};
 use crate::Tasks;
 use crate::epoch::{Epochs, ReaderGuard};
 
@@ -56,6 +56,8 @@ pub struct Staging {
     pub inline_bytes_max: u32,
     /// Where small bodies wait to share a block.
     pub packer: Packer,
+    /// Small bodies that came alone.
+    pub resting: Arc<Resting>,
     /// What a pack pins while plans may come to name it.
     pub epochs: Arc<Epochs>,
     /// How long to wait.
@@ -205,11 +207,23 @@ pub struct StagedContent {
     content: Content,
     size: u64,
     blocks: StagedBlocks,
+    /// Of a body that is to rest in its record.
+    place: Option<Place>,
 }
 
 impl StagedContent {
-    pub(super) fn new(content: Content, size: u64, blocks: StagedBlocks) -> StagedContent {
-        StagedContent { content, size, blocks }
+    pub(super) fn new(
+        content: Content,
+        size: u64,
+        blocks: StagedBlocks,
+        place: Option<Place>,
+    ) -> StagedContent {
+        StagedContent { content, size, blocks, place }
+    }
+
+    /// Takes what says that the body is to rest, for whoever makes it a file's.
+    pub(crate) fn take_place(&mut self) -> Option<Place> {
+        self.place.take()
     }
 
     /// Bytes of the body.

@@ -1,7 +1,7 @@
 //! A body on its way in.
 //!
-//! Small bodies stay whole: the smallest stand in their record, others share a block when they are
-//! verified (see [`packer`]). Larger ones are cut into blocks; a full block leaves in a task of its
+//! Small bodies stay whole: the smallest stand in their record, one that comes alone rests there for
+//! a while (see `resting`), and others share a block when they are verified (see [`packer`]). Larger ones are cut into blocks; a full block leaves in a task of its
 //! own while the body goes on arriving.
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
@@ -21,11 +21,12 @@ use block::{BlockError, BlockErrorKind, BlockRef, SealedBlock, Sealer, sealed};
 use bytes::{Bytes, BytesMut};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use namespace::INLINE_STAYS_MAX;
 use record::{Content, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::staging::Claim;
-use super::{Deadlines, Permit, StagedBlocks, StagedContent, Staging, packer};
+use super::{Deadlines, Permit, Place, StagedBlocks, StagedContent, Staging, packer};
 use crate::VolumeError;
 
 /// Blocks that one upload may hold in memory, the unfinished one included.
@@ -53,6 +54,8 @@ pub struct ContentWriter {
     block: Option<OpenBlock>,
     puts: FuturesUnordered<JoinHandle<Result<Slice, VolumeError>>>,
     slices: Vec<Slice>,
+    /// Whether the body may rest in its record.
+    may_rest: bool,
     failed: bool,
 }
 
@@ -121,8 +124,15 @@ impl ContentWriter {
             block: None,
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
+            may_rest: false,
             failed: false,
         }
+    }
+
+    /// As [`ContentWriter::new`], for a body that may rest in its record: whoever makes it a file's
+    /// says so there.
+    pub fn that_may_rest(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter { may_rest: true, ..ContentWriter::new(staging, size_hint) }
     }
 
     /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
@@ -164,18 +174,33 @@ impl ContentWriter {
         while let Some(put) = self.puts.next().await {
             self.slices.push(landed(put)?);
         }
+        let mut place = None;
         let content = match self.whole.take() {
             Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
                 Content::Inline(whole.into_bytes())
             }
-            Some(whole) => Content::Slices(vec![self.pack(whole).await?]),
+            Some(whole) => {
+                place = self.place();
+                match place {
+                    Some(_) => Content::Inline(whole.into_bytes()),
+                    None => Content::Slices(vec![self.pack(whole).await?]),
+                }
+            }
             None if self.slices.is_empty() => Content::Inline(Bytes::new()),
             None => {
                 self.slices.sort_unstable_by_key(|slice| slice.position);
                 Content::Slices(std::mem::take(&mut self.slices))
             }
         };
-        Ok(StagedContent::new(content, self.size, StagedBlocks(Arc::clone(&self.claim))))
+        let blocks = StagedBlocks(Arc::clone(&self.claim));
+        Ok(StagedContent::new(content, self.size, blocks, place))
+    }
+
+    /// A place to rest for a whole body that came alone.
+    fn place(&self) -> Option<Place> {
+        let rests = self.may_rest && self.size > INLINE_STAYS_MAX as u64;
+        let place = || self.staging.resting.admit(self.size);
+        (rests && self.staging.packer.is_idle()).then(place).flatten()
     }
 
     /// Puts a whole body into a block that it may share.

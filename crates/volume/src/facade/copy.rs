@@ -2,14 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use namespace::{Assumption, FsError, Path, Publish, Stage, Unstage, WriteCondition, lay_out};
+use namespace::{
+    Assumption, FsError, Path, Publish, Stage, Unstage, WriteCondition, lay_out, rests,
+};
 use record::{BlockId, Content, File, Ino, Mark, ObjectHeaders, Slice, key};
 use store::{Plan, Write};
 use tracing::warn;
 
 use super::object::new_file;
 use super::{Object, Owner, Published};
+use crate::content::StagedContent;
 use crate::packs::join_packs;
+use crate::settle::marks;
 use crate::{Volume, VolumeError};
 
 /// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
@@ -94,9 +98,14 @@ impl Volume {
         let path = Path::new(bucket.as_bytes(), key);
         let inos = self.fresh_inos(1 + path.directories.len()).await?;
         let ino = inos[0];
-        let (content, writes, assumption) = match &source.file.content {
-            inline @ Content::Inline(_) => (inline.clone(), Vec::new(), None),
-            Content::Slices(_) | Content::Pages(_) => {
+        let mut body = self.again(source).await?;
+        let (content, writes, assumption) = match (&body, &source.file.content) {
+            (Some(body), _) => {
+                let (content, besides) = content_of(body, ino);
+                (content, besides, None)
+            }
+            (None, inline @ Content::Inline(_)) => (inline.clone(), Vec::new(), None),
+            (None, Content::Slices(_) | Content::Pages(_)) => {
                 let slices = self.slices(source).await?;
                 let shares = share(&slices, Some(source.ino), ino);
                 let (content, mut writes) = lay_out(ino, slices);
@@ -120,8 +129,38 @@ impl Volume {
             assumptions: assumption.as_slice(),
             writes: staged.writes(),
         };
-        let published = self.run(&operation).await;
-        self.settle(staged, published).await
+        let mut place = body.as_mut().and_then(StagedContent::take_place);
+        place.iter_mut().for_each(|place| place.give(ino));
+        let published = match body {
+            Some(body) => self.run_publishing(&operation, body).await,
+            None => self.run(&operation).await,
+        };
+        self.conclude(staged, published).await
+    }
+
+    /// The bytes of a source that rests in its record, once more: its copy does not rest with it
+    /// unless there is room.
+    async fn again(&self, source: &Object) -> Result<Option<StagedContent>, VolumeError> {
+        match &source.file.content {
+            Content::Inline(bytes) if rests(&source.file.content) => {
+                let mut writer = self.writer(Some(bytes.len() as u64));
+                writer.write(bytes.clone()).await?;
+                writer.finish().await.map(Some)
+            }
+            Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => Ok(None),
+        }
+    }
+}
+
+/// The content of a new file, and what its plan writes besides.
+pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
+    match body.content() {
+        Content::Slices(slices) => {
+            let (content, mut besides) = lay_out(ino, slices.clone());
+            besides.extend(join_packs(slices, ino));
+            (content, besides)
+        }
+        inline => (inline.clone(), marks(inline, ino)),
     }
 }
 

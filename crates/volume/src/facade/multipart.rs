@@ -432,7 +432,7 @@ impl Volume {
             writes: &with,
         };
         let published = self.run(&operation).await;
-        match self.settle(staged, published).await {
+        match self.conclude(staged, published).await {
             Ok(published) => {
                 self.wake_reaper();
                 let Published { object_changed: changed, tag, sums } = published;

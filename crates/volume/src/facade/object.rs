@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use namespace::{
     FILE_MODE, Found, Lookup, Path, Publish, Removal, Remove, Removed, SetTags, TagMatch,
-    WriteCondition, lay_out, pages_of,
+    WriteCondition, pages_of,
 };
 use record::{
     Attributes, Body, Content, File, Ino, Inode, InodeHead, MapPage, ObjectHeaders, PART_SUMS_PAGE,
@@ -17,9 +17,8 @@ use record::{
 use store::{Key, Read, Value};
 
 use super::Owner;
-use super::copy::Staged;
+use super::copy::{Staged, content_of};
 use crate::content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
-use crate::packs::join_packs;
 use crate::{Volume, VolumeError};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
@@ -157,7 +156,7 @@ impl Volume {
 
     /// Begins the bytes of a new file or part. `size_hint` is how many are expected.
     pub fn writer(&self, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter::new(&self.staging, size_hint)
+        ContentWriter::that_may_rest(&self.staging, size_hint)
     }
 
     /// As [`Volume::writer`], for bytes that must lie in blocks even when there are few of them.
@@ -170,20 +169,15 @@ impl Volume {
         &self,
         bucket: &str,
         key: &[u8],
-        body: StagedContent,
+        mut body: StagedContent,
         new: NewObject,
         condition: WriteCondition,
     ) -> Result<Published, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
         let inos = self.fresh_inos(1 + path.directories.len()).await?;
-        let (content, besides) = match body.content() {
-            Content::Slices(slices) => {
-                let (content, mut besides) = lay_out(inos[0], slices.clone());
-                besides.extend(join_packs(slices, inos[0]));
-                (content, besides)
-            }
-            inline => (inline.clone(), Vec::new()),
-        };
+        let (content, besides) = content_of(&body, inos[0]);
+        let mut place = body.take_place();
+        place.iter_mut().for_each(|place| place.give(inos[0]));
         let file = File {
             size: body.size(),
             data_version: 1,
@@ -207,11 +201,11 @@ impl Volume {
             writes: staged.writes(),
         };
         let published = self.run_publishing(&operation, body).await;
-        self.settle(staged, published).await
+        self.conclude(staged, published).await
     }
 
     /// What a published file answers, and what is left behind by the one it replaced.
-    pub(super) async fn settle(
+    pub(super) async fn conclude(
         &self,
         staged: Staged,
         published: Result<namespace::Published, VolumeError>,

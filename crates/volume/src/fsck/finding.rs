@@ -57,6 +57,8 @@ pub enum Finding {
     StrayUpload(Key),
     /// Something that awaits the reaper and does not exist.
     StrayOrphan(Ino),
+    /// A file that rests in its record, and that nobody would find to settle it.
+    Unmarked(Ino),
     /// A tally that a recount does not confirm.
     Tally {
         /// Of which directory or bucket.
@@ -117,6 +119,9 @@ impl fmt::Display for Finding {
                 write!(f, "upload {key:?} has no bucket, or ended and is not to be reaped")
             }
             Finding::StrayOrphan(ino) => write!(f, "orphan {} does not exist", ino.0),
+            Finding::Unmarked(ino) => {
+                write!(f, "the bytes of file {} rest in its record, and no mark says so", ino.0)
+            }
             Finding::Tally { ino, what, recorded, found } => {
                 write!(f, "{what} of {}: the tally says {recorded}, there are {found}", ino.0)
             }

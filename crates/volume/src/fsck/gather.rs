@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use block::{BlockStore, sealed};
 use bytes::Bytes;
+use namespace::rests;
 use record::key::{self, space};
 use record::{
     Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Ino, Inode, Kind, MapPage,
@@ -32,6 +33,8 @@ pub(super) struct InodeSummary {
     pub(super) pages: u64,
     /// Whether it has checksums of parts.
     pub(super) parts: bool,
+    /// Whether its bytes rest in its record.
+    pub(super) rests: bool,
 }
 
 /// A name.
@@ -80,6 +83,8 @@ pub(crate) struct Gathered {
     pub(super) fading: HashSet<BlockId>,
     pub(super) shares: BTreeSet<(BlockId, Ino)>,
     pub(super) staged: HashSet<Ino>,
+    /// Files that are marked as resting.
+    pub(super) resting: HashSet<Ino>,
     pub(super) sessions: HashSet<Nonce>,
     pub(super) ended: HashSet<Nonce>,
     pub(super) tokens: Vec<(Key, Nonce)>,
@@ -246,6 +251,10 @@ impl Gathered {
                 self.staged.insert(ino_of(key).map_err(named)?);
                 self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
             }
+            space::RESTING => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.resting.insert(ino_of(key).map_err(named)?);
+            }
             space::SESSION => {
                 Session::decode(key, value).map_err(failed)?;
                 self.sessions.insert(session()?);
@@ -287,6 +296,7 @@ impl Gathered {
             size: 0,
             pages: 0,
             parts: false,
+            rests: false,
         };
         match &inode.body {
             Body::Directory { parent } => {
@@ -298,6 +308,7 @@ impl Gathered {
                 summary.kind = Kind::File;
                 (summary.links, summary.size) = (u64::from(file.links), file.size);
                 summary.parts = !file.parts.is_empty();
+                summary.rests = rests(&file.content);
                 match &file.content {
                     Content::Inline(_) => {}
                     Content::Slices(slices) => self.take_slices(ino, slices),

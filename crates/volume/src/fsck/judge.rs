@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use record::key::Count;
 use record::{BlockId, Ino, Kind, Orphan, UploadState};
 
-use super::gather::{Gathered, PartSummary};
+use super::gather::{Gathered, InodeSummary, PartSummary};
 use super::{Counts, Finding};
 
 /// What is wrong with a volume, and what there is.
@@ -125,6 +125,11 @@ fn names(all: &mut Gathered, tree: &Tree) {
             }
         }
     }
+    let unmarked = |(ino, inode): &(&Ino, &InodeSummary)| {
+        inode.rests && !all.resting.contains(*ino) && !all.orphans.contains_key(*ino)
+    };
+    let unmarked = all.inodes.iter().filter(unmarked).map(|(ino, _)| Finding::Unmarked(*ino));
+    findings.extend(unmarked);
     if !all.inodes.contains_key(&Ino::ROOT) {
         findings.insert(Finding::Nameless(Ino::ROOT));
     }

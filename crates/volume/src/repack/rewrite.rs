@@ -239,7 +239,7 @@ impl Volume {
     }
 
     /// Returns when the pack is durable.
-    async fn put_pack(&self, block: &SealedBlock) -> Result<(), VolumeError> {
+    pub(crate) async fn put_pack(&self, block: &SealedBlock) -> Result<(), VolumeError> {
         match tokio::time::timeout(self.deadlines.block, self.blocks.put(block)).await {
             Ok(Ok(())) => {
                 self.traffic.puts.add(1);
@@ -261,7 +261,7 @@ impl Volume {
 
     /// Deletes a pack that no record names. What cannot be deleted now is the sweeper's, once the
     /// session has ended.
-    async fn delete_pack(&self, id: BlockId) {
+    pub(crate) async fn delete_pack(&self, id: BlockId) {
         match tokio::time::timeout(self.deadlines.block, self.blocks.delete(id)).await {
             Ok(Ok(())) => self.traffic.abandoned.add(1),
             Ok(Err(_)) | Err(_) => {

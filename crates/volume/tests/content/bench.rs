@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use record::{Content, Nonce};
 use volume::content::{
     BlockIds, ByteBudget, ContentStream, ContentWriter, Deadlines, Packer, Packing, Reading,
-    RecordSlices, StagedContent, Staging, Traffic,
+    RecordSlices, Resting, StagedContent, Staging, Traffic,
 };
 use volume::{Epochs, Tasks, VolumeError};
 
@@ -47,6 +47,7 @@ impl Bench {
             block_bytes,
             inline_bytes_max: INLINE_BYTES_MAX,
             packer: Packer::new(Packing::default()),
+            resting: Arc::new(Resting::new(0)),
             epochs: Epochs::new(0),
             deadlines: DEADLINES,
             traffic: Arc::clone(&traffic),

@@ -1,0 +1,351 @@
+//! Bodies that rest in their records, and how they get into blocks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use bytes::Bytes;
+use record::key::{self, space};
+use record::{Content, ObjectHeaders, Tag};
+use store::{MetaStore, Plan, StoreErrorKind, Write};
+
+use super::faulty::{Fault, Faulty};
+use super::packs::{bytes_of, findings, tallies};
+use super::reaping::{copy, delete, owner, read, records};
+use super::{count_blocks, lookup, make_bucket};
+use crate::{
+    Finding, NewObject, SESSION_SILENCE, SETTLE_DELAY, SURVEY_DELAY, Settled, SweepOptions, Volume,
+    VolumeError, VolumeOptions, WriteCondition,
+};
+
+/// Bytes that may rest here.
+const RESTING_BYTES: u64 = 1 << 20;
+
+async fn open_with(
+    store: &Arc<Faulty>,
+    blocks: &Arc<MemoryBlocks>,
+    resting_bytes_max: u64,
+    collect: bool,
+) -> Arc<Volume> {
+    let options = VolumeOptions { resting_bytes_max, collect, ..Default::default() };
+    Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
+}
+
+async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open_with(&store, &blocks, RESTING_BYTES, false).await;
+    make_bucket(&volume).await;
+    (store, blocks, volume)
+}
+
+/// Puts an object as a client does.
+async fn put(volume: &Volume, name: &str, bytes: usize) {
+    try_put(volume, name, bytes, WriteCondition::None).await.unwrap();
+}
+
+async fn try_put(
+    volume: &Volume,
+    name: &str,
+    bytes: usize,
+    condition: WriteCondition,
+) -> Result<(), VolumeError> {
+    let mut writer = volume.writer(Some(bytes as u64));
+    writer.write(Bytes::from(bytes_of(name, bytes))).await?;
+    let body = writer.finish().await?;
+    let (headers, tag) = (ObjectHeaders::default(), Tag::Md5([7; 16]));
+    let new = NewObject { owner: owner(), headers, tag, sums: Vec::new() };
+    volume.put("b", name.as_bytes(), body, new, condition).await.map(drop)
+}
+
+async fn is_inline(volume: &Volume, name: &str) -> bool {
+    let inode = lookup(volume, name.as_bytes()).await.unwrap().inode;
+    matches!(inode.file().unwrap().content, Content::Inline(_))
+}
+
+async fn marks(store: &Faulty) -> usize {
+    records(store, space::RESTING).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_comes_alone_rests_until_it_is_settled() {
+    let (store, blocks, volume) = world().await;
+    put(&volume, "a", 150_000).await;
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(marks(&store).await, 1);
+    assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 150_000));
+    assert_eq!(findings(&store, &blocks).await, [], "while it rests");
+    let before = lookup(&volume, b"a").await.unwrap();
+    let settled = volume.settle_now().await.unwrap();
+    assert_eq!(settled, Settled { bodies: 1, bytes: 150_000, ..Settled::default() });
+    assert_eq!(volume.settle_now().await.unwrap(), Settled::default(), "not twice");
+    assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
+    assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 150_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+    // Nothing else of the file has changed.
+    let after = lookup(&volume, b"a").await.unwrap();
+    assert_eq!((after.ino, after.inode.attributes), (before.ino, before.inode.attributes));
+    let mut was = before.inode.file().unwrap().clone();
+    let is = after.inode.file().unwrap().clone();
+    was.content = is.content.clone();
+    assert_eq!(was, is);
+    delete(&volume, b"a").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_settle_in_one_block() {
+    let (store, blocks, volume) = world().await;
+    let bodies = [("a", 20_000), ("b", 150_000), ("c", 70_000)];
+    for (name, bytes) in bodies {
+        put(&volume, name, bytes).await;
+    }
+    assert_eq!(volume.settle_now().await.unwrap().bodies, 3);
+    assert_eq!(count_blocks(&blocks).await, 1);
+    assert_eq!(tallies(&*store).await.values().sum::<i64>(), 240_000);
+    assert_eq!(records(&*store, space::SHARE).await, 3);
+    for (name, bytes) in bodies {
+        assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, bytes), "{name}");
+    }
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_replaced_or_removed_meanwhile_never_reaches_the_blocks() {
+    let (store, blocks, volume) = world().await;
+    for _ in 0..3 {
+        put(&volume, "a", 150_000).await;
+        put(&volume, "b", 20_000).await;
+    }
+    delete(&volume, b"a").await;
+    delete(&volume, b"b").await;
+    // Some are seen to have lost their names, some are gone altogether.
+    volume.reap_now().await.unwrap();
+    put(&volume, "c", 90_000).await;
+    delete(&volume, b"c").await;
+    let settled = volume.settle_now().await.unwrap();
+    assert_eq!(settled, Settled { gone: 7, ..Settled::default() });
+    volume.reap_now().await.unwrap();
+    assert_eq!(volume.counters().block_puts, 0);
+    assert_eq!(marks(&store).await, 0);
+    assert_eq!(records(&*store, space::INODE).await, 2, "the root and the bucket");
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_goes_by_itself_after_a_while() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open_with(&store, &blocks, RESTING_BYTES, true).await;
+    make_bucket(&volume).await;
+    for round in 1..=3 {
+        put(&volume, "a", 150_000).await;
+        tokio::time::sleep(SETTLE_DELAY / 2).await;
+        assert_eq!(volume.counters().bodies_settled, round - 1, "it rests");
+        tokio::time::sleep(SETTLE_DELAY).await;
+        assert_eq!(volume.counters().bodies_settled, round);
+        assert_eq!(marks(&store).await, 0);
+    }
+    volume.close().await;
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_together_is_packed() {
+    let (store, blocks, volume) = world().await;
+    let all = ["a", "b", "c", "d"].map(|name| put(&volume, name, 50_000));
+    futures::future::join_all(all).await;
+    assert!(marks(&store).await <= 1, "the first may have been alone");
+    assert!(count_blocks(&blocks).await >= 1);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_limit_bodies_go_into_blocks() {
+    let (store, blocks, volume) = world().await;
+    for round in 0..8_u64 {
+        put(&volume, &round.to_string(), 200_000).await;
+        let rests = (round + 1) * 200_000 <= RESTING_BYTES;
+        assert_eq!(is_inline(&volume, &round.to_string()).await, rests, "{round}");
+    }
+    assert_eq!(volume.settle_now().await.unwrap().bodies, 5);
+    put(&volume, "again", 200_000).await;
+    assert!(is_inline(&volume, "again").await, "there is room again");
+    put(&volume, "long", 300_000).await;
+    assert!(!is_inline(&volume, "long").await);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_session_left_is_settled_by_another() {
+    let (store, blocks, volume) = world().await;
+    for name in ["a", "b"] {
+        put(&volume, name, 150_000).await;
+    }
+    drop(volume);
+    let heir = open_with(&store, &blocks, 0, true).await;
+    tokio::time::sleep(SURVEY_DELAY + Duration::from_secs(1)).await;
+    assert_eq!(heir.counters().bodies_settled, 2);
+    assert_eq!(marks(&store).await, 0);
+    for name in ["a", "b"] {
+        assert!(!is_inline(&heir, name).await);
+        assert!(read(&heir, name.as_bytes()).await.unwrap() == bytes_of(name, 150_000));
+    }
+    heir.close().await;
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+/// Who remembers that a file is nothing but its record may delete that without another look. A
+/// body that rests is no such file: its bytes may lie in a block by then.
+#[tokio::test(start_paused = true)]
+async fn what_another_gateway_settled_is_reaped_with_its_block() {
+    let (store, blocks, volume) = world().await;
+    let other = open_with(&store, &blocks, 0, false).await;
+    for name in ["replaced", "removed"] {
+        put(&volume, name, 150_000).await;
+        assert!(read(&volume, name.as_bytes()).await.is_ok(), "and it is remembered");
+    }
+    assert_eq!(other.settle_now().await.unwrap().bodies, 2);
+    assert_eq!(count_blocks(&blocks).await, 1);
+    put(&volume, "replaced", 10).await;
+    delete(&volume, b"removed").await;
+    assert_eq!(volume.settle_now().await.unwrap().gone, 2, "it does not know that yet");
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0, "no block is left behind");
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_that_settle_the_same_do_no_harm() {
+    let (store, blocks, volume) = world().await;
+    let other = open_with(&store, &blocks, 0, false).await;
+    for name in ["a", "b", "c"] {
+        put(&volume, name, 100_000).await;
+    }
+    let (one, two) = futures::join!(volume.settle_now(), other.settle_now());
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert!(one.refused + two.refused > 0, "they met: {one:?} {two:?}");
+    assert_eq!(one.bodies + two.bodies, 3, "each was settled once");
+    for name in ["a", "b", "c"] {
+        assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, 100_000));
+    }
+    volume.settle_now().await.unwrap();
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_meanwhile_is_kept_and_the_body_settles_later() {
+    let (store, blocks, volume) = world().await;
+    put(&volume, "a", 100_000).await;
+    // The change is under way when the record is read, and lands before the swap.
+    let tags = vec![("team".to_owned(), "a".to_owned())];
+    let (changed, settled) = futures::join!(volume.set_tags("b", b"a", tags), volume.settle_now());
+    changed.unwrap();
+    let settled = settled.unwrap();
+    assert_eq!((settled.bodies, settled.refused), (1, 1), "refused, then found by its mark");
+    let found = lookup(&volume, b"a").await.unwrap().inode;
+    assert_eq!(found.file().unwrap().object.tags.len(), 1);
+    assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
+    volume.settle_now().await.unwrap();
+    assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_what_rests_stands_by_itself() {
+    let (store, blocks, volume) = world().await;
+    put(&volume, "a", 100_000).await;
+    copy(&volume, b"a", b"twin").await;
+    assert!(is_inline(&volume, "twin").await, "it came alone");
+    delete(&volume, b"a").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(volume.settle_now().await.unwrap().bodies, 1);
+    assert!(read(&volume, b"twin").await.unwrap() == bytes_of("a", 100_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_leaves_nothing() {
+    let (store, blocks, volume) = world().await;
+    put(&volume, "a", 100_000).await;
+    let refused = try_put(&volume, "a", 120_000, WriteCondition::IfAbsent).await;
+    assert!(refused.is_err());
+    assert_eq!(marks(&store).await, 1);
+    let settled = volume.settle_now().await.unwrap();
+    assert_eq!((settled.bodies, settled.gone), (1, 1));
+    assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
+    for (fault, settled) in [(Fault::Stuck, false), (Fault::Hang, true)] {
+        let (store, blocks, volume) = world().await;
+        put(&volume, "a", 100_000).await;
+        store.inject(Some(space::INODE), fault);
+        let settling = tokio::time::timeout(Duration::from_secs(5), volume.settle_now());
+        assert!(settling.await.is_err());
+        assert_eq!(store.fired(), 1);
+        assert_eq!(count_blocks(&blocks).await, 1, "the block was put");
+        drop(volume);
+        let heir = open_with(&store, &blocks, 0, false).await;
+        tokio::time::sleep(SESSION_SILENCE * 2).await;
+        let collected = heir.gc(SweepOptions::default()).await.unwrap();
+        assert_eq!(collected.swept.deleted, u64::from(!settled), "{fault:?}");
+        assert!(read(&heir, b"a").await.unwrap() == bytes_of("a", 100_000));
+        let again = heir.settle_now().await.unwrap();
+        assert_eq!(again.bodies, u64::from(!settled), "{fault:?}");
+        heir.reap_now().await.unwrap();
+        assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
+        assert_eq!(findings(&store, &blocks).await, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn swaps_whose_answer_was_lost_count_once() {
+    for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable, Fault::Delayed] {
+        let (store, blocks, volume) = world().await;
+        put(&volume, "a", 100_000).await;
+        put(&volume, "b", 20_000).await;
+        store.inject(Some(space::INODE), fault);
+        // It may have to give up; then it comes again.
+        let first = volume.settle_now().await;
+        assert_eq!(store.fired(), 1);
+        store.deliver().await;
+        volume.settle_now().await.unwrap();
+        assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
+        assert!(read(&volume, b"b").await.unwrap() == bytes_of("b", 20_000));
+        assert!(!is_inline(&volume, "a").await && !is_inline(&volume, "b").await);
+        let live: i64 = tallies(&*store).await.values().sum();
+        assert!(live == 120_000 || live == 0, "{fault:?} {first:?}: {live}");
+        assert_eq!(marks(&store).await, 0);
+        assert_eq!(findings(&store, &blocks).await, [], "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_is_tried_again() {
+    let (store, blocks, volume) = world().await;
+    put(&volume, "a", 100_000).await;
+    store.reading.lock().unwrap().fails = Some(StoreErrorKind::Unavailable);
+    volume.settle_now().await.unwrap_err();
+    store.reading.lock().unwrap().fails = None;
+    assert!(is_inline(&volume, "a").await);
+    assert_eq!(marks(&store).await, 1);
+    assert_eq!(volume.settle_now().await.unwrap().bodies, 1);
+    assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
+    assert_eq!(marks(&store).await, 0);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_finds_what_rests_without_a_mark() {
+    let (store, blocks, volume) = world().await;
+    put(&volume, "a", 100_000).await;
+    let ino = lookup(&volume, b"a").await.unwrap().ino;
+    let plan = Plan { guards: Vec::new(), writes: vec![Write::Delete(key::resting(ino))] };
+    store.commit(&[plan]).await.unwrap();
+    assert_eq!(findings(&store, &blocks).await, [Finding::Unmarked(ino)]);
+    delete(&volume, b"a").await;
+    assert_eq!(findings(&store, &blocks).await, []);
+}
