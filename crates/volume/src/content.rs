@@ -23,7 +23,9 @@ pub use budget::{ByteBudget, Overloaded, Permit};
 pub use ids::BlockIds;
 pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
 pub(crate) use resting::Rested;
-pub use resting::{Place, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT, Resting, SETTLE_DELAY};
+pub use resting::{
+    COMPANY_LASTS, Place, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT, Resting, SETTLE_DELAY,
+};
 pub use staging::{StagedBlocks, StagedContent, Staging};
 pub use stream::{
     ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,

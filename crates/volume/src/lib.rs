@@ -34,8 +34,8 @@ mod volume;
 pub use clock::{Clock, SetClock, SystemClock};
 pub use commit::{COMMIT_DEADLINE, QUEUE_PLANS_MAX};
 pub use content::{
-    ContentStream, ContentWriter, Packing, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT,
-    SETTLE_DELAY, StagedContent,
+    COMPANY_LASTS, ContentStream, ContentWriter, Packing, RESTING_BODY_BYTES_MAX,
+    RESTING_BYTES_DEFAULT, SETTLE_DELAY, StagedContent,
 };
 pub use epoch::{Epochs, ReaderGuard};
 pub use error::VolumeError;

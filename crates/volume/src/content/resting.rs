@@ -5,9 +5,9 @@
 //! the body goes with it, and is *settled* into a block a little later, together with others that
 //! rest (see `settle`). What was overwritten or deleted by then never reaches the backend.
 //!
-//! That is for whoever comes alone. While bodies are packed, or another one is on its way to rest,
-//! whatever arrives is packed: under load the backend's price is shared, and the database is what
-//! is scarce.
+//! That is for whoever comes alone. A body that meets others, which are packed or on their way to
+//! rest, is packed with them, and so is whatever comes within [`COMPANY_LASTS`] after that: under
+//! load the backend's price is shared, and the database is what is scarce.
 //!
 //! **Limits.** Bodies that rest, those under way included, have no more than
 //! [`RESTING_BYTES_DEFAULT`] bytes together, and each rests for about [`SETTLE_DELAY`]. So no more
@@ -30,6 +30,9 @@ pub const RESTING_BODY_BYTES_MAX: u64 = 256 << 10;
 
 /// How long a body rests before it is settled.
 pub const SETTLE_DELAY: Duration = Duration::from_secs(2);
+
+/// How long nobody rests after bodies have met.
+pub const COMPANY_LASTS: Duration = Duration::from_secs(1);
 
 /// A body that rests, or that may do so as soon as its plan is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,8 @@ struct State {
     bytes: u64,
     /// Whether one is on its way.
     arriving: bool,
+    /// When two bodies met last.
+    met: Option<Instant>,
     /// Those that have arrived, in the order in which they did.
     bodies: VecDeque<Rested>,
 }
@@ -65,11 +70,16 @@ impl Resting {
         Resting { bytes_max, state: Mutex::default(), begun: Notify::new() }
     }
 
-    /// A place for a body that comes alone, if there is one.
-    pub(super) fn admit(self: &Arc<Self>, bytes: u64) -> Option<Place> {
-        let mut state = self.state();
+    /// A place for a body that comes alone, if there is one; `others` says whether any are packed
+    /// right now.
+    pub(super) fn admit(self: &Arc<Self>, bytes: u64, others: bool) -> Option<Place> {
+        let (mut state, now) = (self.state(), Instant::now());
+        if others || state.arriving {
+            state.met = Some(now);
+        }
+        let alone = state.met.is_none_or(|met| now.duration_since(met) >= COMPANY_LASTS);
         let fits = state.bytes.saturating_add(bytes) <= self.bytes_max;
-        if bytes > RESTING_BODY_BYTES_MAX || state.arriving || !fits {
+        if bytes > RESTING_BODY_BYTES_MAX || !alone || !fits {
             return None;
         }
         state.bytes += bytes;

@@ -198,9 +198,9 @@ impl ContentWriter {
 
     /// A place to rest for a whole body that came alone.
     fn place(&self) -> Option<Place> {
-        let rests = self.may_rest && self.size > INLINE_STAYS_MAX as u64;
-        let place = || self.staging.resting.admit(self.size);
-        (rests && self.staging.packer.is_idle()).then(place).flatten()
+        let may_rest = self.may_rest && self.size > INLINE_STAYS_MAX as u64;
+        let others = !self.staging.packer.is_idle();
+        may_rest.then(|| self.staging.resting.admit(self.size, others)).flatten()
     }
 
     /// Puts a whole body into a block that it may share.
