@@ -14,7 +14,7 @@ use record::{Ino, Inode};
 use store::{Entry, Found, Key, Plan, Read, Space, Target, Value, Write};
 
 /// Bytes of the records that are remembered, keys and overhead included.
-pub const HINT_BYTES_DEFAULT: u64 = 128 << 20;
+pub const HINT_BYTES_DEFAULT: u64 = 96 << 20;
 
 /// The largest value that is remembered, in bytes. Larger ones hold inline content.
 pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;

@@ -27,6 +27,7 @@ mod outage;
 mod races;
 mod reading;
 mod restarts;
+mod resting;
 mod scale;
 mod servers;
 mod shutdown;
