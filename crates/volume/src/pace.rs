@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use crate::Volume;
 
 /// How many times as long as it worked a background task rests while requests are served: it takes
-/// a tenth of the time.
-pub const REST_FACTOR: u32 = 9;
+/// a twentieth of the time.
+pub const REST_FACTOR: u32 = 19;
 
 /// The longest rest.
 pub const REST_MAX: Duration = Duration::from_secs(5);
