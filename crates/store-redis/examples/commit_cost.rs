@@ -1,7 +1,8 @@
 //! What a PUT of a small object costs the server: `cargo run --release -p store-redis --example
 //! commit_cost redis://127.0.0.1:PORT/ [BYTES] [SECONDS]`. Sixteen writers send plans shaped like such
 //! a PUT, and whatever waits forms a batch, two under way at a time, as a volume does it. BYTES of 0
-//! are those of a larger object, whose record is short. What is left over is a volume named `cost`.
+//! are those of a larger object, whose record is short, and which shares a block with others. What is
+//! left over is a volume named `cost`; memory is that of an object if there was none before.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 const WRITERS: u64 = 16;
 const IN_FLIGHT: usize = 2;
 const BUCKET: u64 = 2;
+/// Steps after which a writer's objects lie in the next block.
+const BLOCK_STEPS: u64 = 8;
 
 type Waiting = (Plan, oneshot::Sender<Verdict>);
 
@@ -35,7 +38,7 @@ fn lane(writer: u64, base: u64, steps: u64) -> (Key, Value) {
 }
 
 fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
-    let number = base + (writer << 32) + steps;
+    let number = base + steps * WRITERS + writer;
     let inode = vec![u8::try_from(steps % 251).expect("a byte"); bytes + 180];
     let dentry = key(b'd', BUCKET, format!("run/object-{writer:02}-{base}-{steps:012}").as_bytes());
     let (lane_key, before) = lane(writer, base, steps);
@@ -48,7 +51,7 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     let tally = |suffix: &[u8]| TallyKey(key(b'n', BUCKET, suffix));
     let (bucket_key, bucket) = bucket();
     let now = 1_700_000_000_000_000 + i64::try_from(steps).expect("small");
-    Plan {
+    let mut plan = Plan {
         guards: vec![
             guard,
             Guard::Present(session()),
@@ -67,7 +70,20 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
             Write::Add(tally(b"b"), 4_096),
             Write::Put(lane_key, after),
         ],
+    };
+    if bytes == 0 {
+        plan.writes.extend(share(base, steps / BLOCK_STEPS, number));
     }
+    plan
+}
+
+/// That an object has a share of a block.
+fn share(base: u64, block: u64, number: u64) -> [Write; 2] {
+    let id = [&base.to_be_bytes()[..], &[7; 2], &(1 << 47 | block).to_be_bytes()[2..]].concat();
+    let partition = u64::from_be_bytes(*id.last_chunk().expect("sixteen bytes"));
+    let owned = key(b'x', partition, &[&id[..], &number.to_be_bytes()].concat());
+    let live = TallyKey(key(b'l', partition, &id));
+    [Write::Put(owned, Value::from_static(b"\x01mark")), Write::Add(live, 65_536)]
 }
 
 /// Forms batches of what waits, and says how many there were.
@@ -93,12 +109,15 @@ async fn serve(store: Arc<RedisStore>, mut queue: mpsc::Receiver<Waiting>) -> u6
     }
 }
 
-/// Seconds of CPU that the server has used.
-fn used(connection: &mut redis::Connection) -> f64 {
-    let told: String = redis::cmd("INFO").arg("cpu").query(connection).expect("an answer");
-    let of =
-        |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.parse::<f64>().ok());
-    of("used_cpu_sys:").expect("it is told") + of("used_cpu_user:").expect("it is told")
+/// Seconds of CPU and bytes of memory that the server has used.
+fn used(connection: &mut redis::Connection) -> (f64, f64) {
+    let told: String =
+        redis::cmd("INFO").arg("cpu").arg("memory").query(connection).expect("an answer");
+    let of = |name: &str| {
+        let number = |line: &str| line.strip_prefix(name)?.parse::<f64>().ok();
+        told.lines().find_map(number).expect("it is told")
+    };
+    (of("used_cpu_sys:") + of("used_cpu_user:"), of("used_memory:"))
 }
 
 #[tokio::main]
@@ -148,13 +167,15 @@ async fn main() {
     for writer in running {
         plans += writer.await.expect("it ran");
     }
-    let (took, cpu) = (began.elapsed().as_secs_f64(), used(&mut connection) - before);
+    let (took, after) = (began.elapsed().as_secs_f64(), used(&mut connection));
     let batches = serving.await.expect("it ran");
     println!(
-        "{bytes} bytes: {:.0} plans/s, {:.1} plans a batch, {:.1} us of the server's CPU a plan",
+        "{bytes} bytes: {:.0} plans/s, {:.1} plans a batch, {:.1} us of the server's CPU and {:.0} \
+         bytes of its memory a plan",
         plans as f64 / took,
         plans as f64 / batches as f64,
-        cpu * 1e6 / plans as f64,
+        (after.0 - before.0) * 1e6 / plans as f64,
+        (after.1 - before.1) / plans as f64,
     );
     store.close().await;
 }

@@ -9,41 +9,55 @@
 local EQUALS, ABSENT, PRESENT = 17, 18, 19
 local PUT, DELETE, TELL, ADD, MAX = 21, 22, 23, 24, 25
 local program = A[1]
-local now, spaces = {}, {}
-fetch(A[2], now, spaces)
+-- Of each key: what its record is now, as far as that is known; its place; and, if that is a
+-- partition, the member that stands there.
+local now, places, members = {}, {}, {}
+fetch(A[2], now, places, members)
 local before, changed, list = {}, {}, {}
 local numbers, number_before, number_list = {}, {}, {}
 local snapshots
 
-local function save(kind, space, field, was)
+local function save(kind, index, was)
+  local key = places[index] .. A[index]
   for _, id in ipairs(snapshots) do
-    call('HSETNX', P .. 'c' .. id .. kind .. char(space), field, was)
+    call('HSETNX', P .. 'c' .. id .. kind .. sub(key, 1, 1), sub(key, 2), was)
   end
+end
+
+-- The record of a key that was not asked for.
+local function standing(index)
+  local place, field, was = places[index], A[index], nil
+  if #place > 1 then was = members[index] and sub(members[index], #field + 1)
+  else was = call('HGET', P .. 'r' .. place, field)
+  end
+  if was and #was == HEAD then was = { was, call('GET', rest_name(place, field)) } end
+  return was
 end
 
 -- This may not fail: earlier changes may have been written.
 local function save_all()
   for _, index in ipairs(list) do
-    local was, space = before[index], char(spaces[index])
-    if was == nil or was == true then
-      was = call('HGET', P .. 'r' .. space, A[index])
-      if was and #was == HEAD then was = { was, call('GET', rest_name(space, A[index])) } end
-    end
+    local was = before[index]
+    if was == nil or was == true then was = standing(index) end
     if type(was) == 'table' then was = was[2] and ('+' .. was[1] .. was[2]) or LOST
     else was = was and ('+' .. was) or '-'
     end
-    save('r', spaces[index], A[index], was)
+    save('r', index, was)
   end
   for _, index in ipairs(number_list) do
     local was = number_before[index]
-    save('t', spaces[index], A[index], was ~= 0 and ('+' .. decimal(was)) or '-')
+    save('t', index, was ~= 0 and ('+' .. decimal(was)) or '-')
   end
 end
 
-local FIRST_ORDERED, LAST_ORDERED = byte('a'), byte('z')
-
-local function is_ordered(space)
-  return space >= FIRST_ORDERED and space <= LAST_ORDERED
+-- Adds some arguments to those that go with a name.
+local function add(arguments_of, name, ...)
+  local arguments = arguments_of[name]
+  if not arguments then
+    arguments = {}
+    arguments_of[name] = arguments
+  end
+  for _, argument in ipairs({ ... }) do arguments[#arguments + 1] = argument end
 end
 
 -- Answers the sum of what the commands answered.
@@ -59,103 +73,93 @@ local function in_chunks(command, arguments_of)
 end
 
 local function in_chunks_without_name(command, arguments)
-  if not arguments then return end
   for from = 1, #arguments, CHUNK do
     call(command, unpack(arguments, from, math.min(from + CHUNK - 1, #arguments)))
   end
 end
 
-local function into(tables, name)
-  local arguments = tables[name]
-  if not arguments then
-    arguments = {}
-    tables[name] = arguments
+-- Puts members into partitions, then removes others, so that none is empty in between. What knows
+-- the partitions of a space is told of those that come into being, and of those that end.
+local function write_members(puts, removals)
+  local begun, ended = {}, {}
+  for name in pairs(puts) do
+    local place = sub(name, -9)
+    if call('EXISTS', name) == 0 then add(begun, P .. 'y' .. sub(place, 1, 1), '0', sub(place, 2)) end
   end
-  return arguments
+  in_chunks('ZADD', begun)
+  in_chunks('ZADD', puts)
+  in_chunks('ZREM', removals)
+  for name in pairs(removals) do
+    local place = sub(name, -9)
+    if call('EXISTS', name) == 0 then add(ended, P .. 'y' .. sub(place, 1, 1), sub(place, 2)) end
+  end
+  in_chunks('ZREM', ended)
+end
+
+local function write_numbers()
+  local sets, clears = {}, {}
+  for _, index in ipairs(number_list) do
+    local number, name = numbers[index], P .. 't' .. places[index]
+    if number ~= 0 then add(sets, name, A[index], decimal(number))
+    elseif number_before[index] ~= 0 then add(clears, name, A[index])
+    end
+  end
+  in_chunks('HSET', sets)
+  in_chunks('HDEL', clears)
 end
 
 local function write()
   if #list == 0 and #number_list == 0 then return end
   snapshots = snapshots or open_snapshots()
   if #snapshots > 0 then save_all() end
-  local puts, places, deletes, removals = {}, {}, {}, {}
-  -- Rests to write, and rests that go. Of what was under a key, nothing may be known. Then a short
+  local puts, deletes, members_put, members_gone = {}, {}, {}, {}
+  -- Rests to write, and rests that go. Of what was under a field, nothing may be known. Then a short
   -- record may be put over a long one, unless as many fields are new as there can be.
-  local rests, stale, unsure, news_most = nil, nil, nil, 0
-  local last, last_puts
+  local rests, stale, unsure, news_most = {}, {}, {}, 0
   for _, index in ipairs(list) do
-    local value, was, space, field = now[index], before[index], spaces[index], A[index]
-    if value then
-      if space ~= last then
-        last, last_puts = space, into(puts, P .. 'r' .. char(space))
+    local head, was, place, field = now[index], before[index], places[index], A[index]
+    local rest = rest_name(place, field)
+    local is_long = type(head) == 'table'
+    if is_long then
+      rests[#rests + 1], rests[#rests + 2] = rest, head[2]
+      head = head[1]
+    end
+    if #place > 1 then
+      local name, met, member = P .. 'z' .. place, members[index], head and field .. head
+      if met ~= member then
+        if member then add(members_put, name, '0', member) end
+        if met then add(members_gone, name, met) end
+        members[index] = member
       end
+      if met and #met == #field + HEAD and not is_long then stale[#stale + 1] = rest end
+    elseif head then
       if not was then news_most = news_most + 1 end
-      if type(value) == 'table' then
-        rests = rests or {}
-        rests[#rests + 1] = rest_name(char(space), field)
-        rests[#rests + 1] = value[2]
-        value = value[1]
-      elseif was == nil then
-        unsure = unsure or {}
-        unsure[#unsure + 1] = index
-      elseif was == true or was and type(was) == 'table' then
-        stale = stale or {}
-        stale[#stale + 1] = rest_name(char(space), field)
-      end
-      local at = #last_puts
-      last_puts[at + 1] = field
-      last_puts[at + 2] = value
-      if not was and is_ordered(space) then
-        local order = into(places, P .. 'z' .. char(space) .. sub(field, 1, 8))
-        order[#order + 1] = '0'
-        order[#order + 1] = sub(field, 9)
+      add(puts, P .. 'r' .. place, field, head)
+      if not is_long then
+        if was == nil then unsure[#unsure + 1] = rest
+        elseif was == true or type(was) == 'table' then stale[#stale + 1] = rest
+        end
       end
     elseif was ~= false then
-      local gone = into(deletes, P .. 'r' .. char(space))
-      gone[#gone + 1] = field
-      if type(was) ~= 'string' then
-        stale = stale or {}
-        stale[#stale + 1] = rest_name(char(space), field)
-      end
-      if is_ordered(space) then
-        local order = into(removals, P .. 'z' .. char(space) .. sub(field, 1, 8))
-        order[#order + 1] = sub(field, 9)
-      end
+      add(deletes, P .. 'r' .. place, field)
+      if type(was) ~= 'string' then stale[#stale + 1] = rest end
     end
   end
-  local sets, clears = {}, {}
-  for _, index in ipairs(number_list) do
-    local number, name = numbers[index], P .. 't' .. char(spaces[index])
-    if number ~= 0 then
-      local some = into(sets, name)
-      some[#some + 1] = A[index]
-      some[#some + 1] = decimal(number)
-    elseif number_before[index] ~= 0 then
-      local gone = into(clears, name)
-      gone[#gone + 1] = A[index]
-    end
-  end
-  if in_chunks('HSET', puts) < news_most and unsure then
-    stale = stale or {}
-    for _, index in ipairs(unsure) do
-      stale[#stale + 1] = rest_name(char(spaces[index]), A[index])
-    end
-  end
+  local news = in_chunks('HSET', puts)
   in_chunks_without_name('MSET', rests)
   in_chunks_without_name('UNLINK', stale)
-  in_chunks('HSET', sets)
-  in_chunks('ZADD', places)
+  if news < news_most then in_chunks_without_name('UNLINK', unsure) end
   in_chunks('HDEL', deletes)
-  in_chunks('ZREM', removals)
-  in_chunks('HDEL', clears)
+  write_members(members_put, members_gone)
+  write_numbers()
   before, changed, list = {}, {}, {}
   number_before, number_list = {}, {}
 end
 
 local function is_empty(index)
   write()
-  local met = call('ZRANGE', P .. 'z' .. A[index], A[index + 1], A[index + 2], 'BYLEX', 'LIMIT', 0, 1)
-  return #met == 0
+  local name = P .. 'z' .. A[index]
+  return #call('ZRANGE', name, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT', '0', '1') == 0
 end
 
 -- Beyond this a tally is not defined; it must only stay readable.

@@ -60,8 +60,8 @@ impl Scripts {
             read: script!("read.lua"),
             commit: script!("joined.lua", "prelude.lua", "commit.lua"),
             changes: script!("changes.lua"),
-            snapshot: script!("snapshot.lua"),
-            walk: script!("walk.lua"),
+            snapshot: script!("prelude.lua", "pages.lua", "snapshot.lua"),
+            walk: script!("prelude.lua", "pages.lua", "walk.lua"),
         }
     }
 }

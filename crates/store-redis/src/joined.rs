@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use store::{Guard, Key, Plan, Value, Write};
 
 use crate::commit::code;
-use crate::program::{Group, Known, Program, is_long};
+use crate::program::{Group, Known, Program, is_long, place};
 
 /// Bytes of the form, at most: Lua unpacks them all at once, and has a limit on that.
 const JOINED_BYTES_MAX: usize = 4_000;
@@ -132,7 +132,7 @@ impl<'a> Joined<'a> {
 
     fn guards_form(&self, groups: &[Group<'a>], places: &Places<'a>) -> Option<Vec<u8>> {
         let guarded = |group: &&Group<'_>| matches!(group.known, Known::Presence | Known::Record);
-        let mut form = vec![u8::try_from(groups.iter().filter(guarded).count()).ok()?];
+        let mut form = count(groups.iter().filter(guarded).count())?;
         for group in groups.iter().filter(guarded) {
             group.head(Some(group.known), &mut form)?;
             for key in &group.keys {
@@ -150,7 +150,7 @@ impl<'a> Joined<'a> {
 
     fn tallies_form(&self, groups: &[Group<'a>], program: &mut Program<'a>) -> Option<Vec<u8>> {
         let told = |group: &&Group<'_>| group.known == Known::Tally;
-        let mut form = vec![u8::try_from(groups.iter().filter(told).count()).ok()?];
+        let mut form = count(groups.iter().filter(told).count())?;
         for group in groups.iter().filter(told) {
             group.head(None, &mut form)?;
             for key in &group.keys {
@@ -166,39 +166,40 @@ impl<'a> Joined<'a> {
         Some(form)
     }
 
-    fn writes_form(&self, program: &Program<'a>, places: &Places<'a>) -> Option<Vec<u8>> {
-        const UNKNOWN: u8 = 1;
-        const THERE: u8 = 2;
-        let (mut spaces, mut form) = (0_u8, Vec::new());
-        let writes: Vec<(&Key, Option<&Value>)> =
+    fn writes_form(&self, program: &mut Program<'a>, places: &Places<'a>) -> Option<Vec<u8>> {
+        const NONE: u16 = 0;
+        const UNKNOWN: u16 = u16::MAX;
+        let (mut groups, mut form) = (0, Vec::new());
+        let writes: Vec<(&'a Key, Option<&Value>)> =
             self.writes.iter().map(|(key, value)| (*key, *value)).collect();
-        for some in writes.chunk_by(|one, other| one.0.space() == other.0.space()) {
-            let space = some.first()?.0.space();
-            let (mut puts, mut deletes) = ((0_u16, Vec::new()), (0_u16, Vec::new()));
+        for some in writes.chunk_by(|one, other| place(one.0) == place(other.0)) {
+            let (mut puts, mut deletes) = ((0, Vec::new()), (0, Vec::new()));
             for (key, value) in some {
-                let flags = match self.guards.get(key) {
-                    Some(Expected::Equal(_)) => THERE,
+                let was = match self.guards.get(key) {
+                    Some(Expected::Equal(was)) => *places.expected.get(&was[..])?,
                     Some(Expected::Absent) if value.is_none() => continue,
-                    Some(Expected::Absent) => 0,
+                    Some(Expected::Absent) => NONE,
                     Some(Expected::Present) | None => UNKNOWN,
                 };
                 let (count, list) = if value.is_some() { &mut puts } else { &mut deletes };
-                *count = count.checked_add(1)?;
+                *count += 1;
                 list.extend(program.record(key).to_be_bytes());
                 if value.is_some() {
                     list.extend(places.put.get(key)?.to_be_bytes());
                 }
-                list.push(flags);
+                list.extend(was.to_be_bytes());
             }
-            spaces = spaces.checked_add(1)?;
-            form.extend([space.0, u8::from(space.is_ordered())]);
-            form.extend([puts.0.to_be_bytes(), deletes.0.to_be_bytes()].concat());
-            form.extend(puts.1);
-            form.extend(deletes.1);
+            groups += 1;
+            form.extend(program.place(place(some.first()?.0)).to_be_bytes());
+            form.extend([count(puts.0)?, count(deletes.0)?].concat());
+            form.extend([puts.1, deletes.1].concat());
         }
-        form.insert(0, spaces);
-        Some(form)
+        Some([count(groups)?, form].concat())
     }
+}
+
+fn count(many: usize) -> Option<Vec<u8>> {
+    Some(u16::try_from(many).ok()?.to_be_bytes().to_vec())
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@
 //! fail. Hence they look first and change afterwards, with commands that cannot fail, and the one
 //! thing that Redis may still refuse, memory, it refuses before a script's first change.
 //!
-//! All keys of a volume begin with one hash tag. A space's records are the fields of one hash; of a
-//! long record only the beginning, since Redis copies whole fields for those who want less. An
-//! ordered space has a sorted set beside it for each partition, so that small directories take few
-//! bytes. `prelude.lua` has the list.
+//! All keys of a volume begin with one hash tag. The records of a point space are the fields of one
+//! hash. Those of an ordered space are the members of a sorted set for each partition, where each
+//! stands once, suffix and value together, and small directories take few bytes. Of a long record
+//! only the beginning is there, since Redis copies whole fields and members for those who want less.
+//! `prelude.lua` has the list.
 //!
 //! This crate knows keys, values and integers. It does not know what they mean.
 
@@ -18,6 +19,7 @@ mod connect;
 mod error;
 mod feed;
 mod joined;
+mod member;
 mod open;
 mod program;
 mod read;

@@ -1,15 +1,19 @@
 -- Before every script. KEYS[1] is what every key of the volume begins with: its hash tag and a colon.
 --   m            hash: the volume's format and id
---   rS           hash: the records of space S; a field is partition and suffix
---   lKEY         string: the rest of the long record under KEY, which begins with its space
---   zSPPPPPPPP   sorted set, all scores 0: the suffixes of partition P of the ordered space S
+--   rS           hash: the records of point space S; a field is partition and suffix
+--   zSPPPPPPPP   sorted set, all scores 0: the records of partition P of the ordered space S; a member
+--                is a suffix, written as `member.rs` says, and then the record
+--   yS           sorted set, all scores 0: the partitions of the ordered space S that have records
+--   lPLACEFIELD  string: the rest of a long record
 --   tS           hash: the tallies of space S that are not 0
 --   f            stream: the change feed
 --   s            sorted set: the open snapshots by id; a score is when one ends, in ms
 --   cIDrS, cIDtS hash: what records and tallies were in snapshot ID; '+' and the bytes, '-' if there
 --                was nothing, LOST if a long record's rest was not to be found
+-- A record's place and field are S and what its hash has for it, or S, P and its written suffix. In
+-- snapshots, and where pages go on, P stands before the latter.
 local call, P, A = redis.call, KEYS[1], ARGV
-local byte, char, sub, unpack = string.byte, string.char, string.sub, unpack
+local byte, char, sub, find, unpack = string.byte, string.char, string.sub, string.find, unpack
 
 local function milliseconds()
   local time = call('TIME')
@@ -46,30 +50,30 @@ end
 local CHUNK = 1000
 
 -- A long record is in two parts, here and wherever it travels: its first HEAD bytes, which stand in
--- the hash, and the rest, which has a string of its own at the server. Who wants the beginning
--- alone needs no more than the hash, and no command copies what nobody asked for. A value of just
--- HEAD bytes is always such a beginning; in these scripts, `{ head, rest }` is a long record.
+-- the hash or member, and the rest, which has a string of its own at the server. Who wants the
+-- beginning alone needs no more than that, and no command copies what nobody asked for. A value of
+-- just HEAD bytes is always such a beginning; in these scripts, `{ head, rest }` is a long record.
 local HEAD = 252
 
-local function rest_name(space, field)
-  return P .. 'l' .. space .. field
+local function rest_name(place, field)
+  return P .. 'l' .. place .. field
 end
 
 -- The server has lost the rest of a long record, or somebody has deleted it.
 local LOST, DAMAGED = '!', 'DAMAGED a long record has lost its rest'
 
--- Adds their rests to the beginnings of long records among `values`, which stand in a space's hash
--- under the fields from `first` on. If `most` bytes of each are enough, no more need come. Answers
--- the values, and whether one is now in two parts.
-local function complete(values, space, fields, first, most)
+-- Adds their rests to the beginnings of long records among `values`, which stand at a place under
+-- the fields from `first` on. If `most` bytes of each are enough, no more need come. Answers the
+-- values, and whether one is now in two parts.
+local function complete(values, place, fields, first, most)
   if most and most <= HEAD then return values, false end
   local names, places
-  for place = 1, #values do
-    local value = values[place]
+  for at = 1, #values do
+    local value = values[at]
     if value and #value == HEAD then
       names, places = names or {}, places or {}
-      names[#names + 1] = rest_name(space, fields[first + place - 1])
-      places[#names] = place
+      names[#names + 1] = rest_name(place, fields[first + at - 1])
+      places[#names] = at
     end
   end
   if not names then return values, false end
@@ -77,34 +81,68 @@ local function complete(values, space, fields, first, most)
     local to, rests = math.min(from + CHUNK - 1, #names), {}
     if not most then rests = call('MGET', unpack(names, from, to)) end
     for n = from, to do
-      local rest, place = rests[n - from + 1], places[n]
+      local rest, at = rests[n - from + 1], places[n]
       if most then
         rest = call('GETRANGE', names[n], 0, most - HEAD - 1)
         if rest == '' then rest = call('GET', names[n]) end
       end
       if not rest then error({ err = DAMAGED }) end
-      values[place] = { values[place], rest }
+      values[at] = { values[at], rest }
     end
   end
   return values, true
 end
 
+local function is_ordered(place)
+  local space = byte(place)
+  return space >= 97 and space <= 122
+end
+
+-- Where a member's suffix ends, as a pattern: only there a zero precedes one of these.
+local SUFFIX_END = '%z[%z\1-\127]'
+
+-- The member of a partition that begins with a written suffix; false if there is none.
+local function member_of(place, suffix)
+  local met = call('ZRANGE', P .. 'z' .. place, '[' .. suffix, '+', 'BYLEX', 'LIMIT', '0', '1')[1]
+  return met and sub(met, 1, #suffix) == suffix and met or false
+end
+
 local RECORDS, PRESENCE, TALLIES = byte('r'), byte('p'), byte('t')
 
--- Reads groups of fields that lie side by side in ARGV, of which `groups` has 6 bytes each: the
--- kind ('r' records, 'p' records whose presence is enough, 't' tallies, 'n' records that are not
--- asked for), the space, the first and the last index. What is found stands at the fields' indices.
-local function fetch(groups, found, spaces)
-  for at = 1, #groups, 6 do
-    local kind, space, from1, from2, to1, to2 = byte(groups, at, at + 5)
-    local from, to, name = from1 * 256 + from2, to1 * 256 + to2, char(space)
-    if spaces then for index = from, to do spaces[index] = space end end
-    if kind == RECORDS or kind == TALLIES then
-      local values = call('HMGET', P .. char(kind) .. name, unpack(A, from, to))
-      if kind == RECORDS then complete(values, name, A, from) end
-      for index = from, to do found[index] = values[index - from + 1] end
+-- Reads groups of fields that lie side by side in ARGV, of which `groups` has 7 bytes each: the kind
+-- ('r' records, 'p' records whose presence is enough, 't' tallies, 'n' records that are not asked
+-- for), and three indices: of the place, of the first field and of the last. What is found stands at
+-- the fields' indices, and so do places and the members of ordered spaces, of whatever kind, for who
+-- wants them.
+local function fetch(groups, found, places, members)
+  for at = 1, #groups, 7 do
+    local kind, place1, place2, from1, from2, to1, to2 = byte(groups, at, at + 6)
+    local place, from, to = A[place1 * 256 + place2], from1 * 256 + from2, to1 * 256 + to2
+    if places then for index = from, to do places[index] = place end end
+    local values
+    if kind == TALLIES then
+      values = call('HMGET', P .. 't' .. place, unpack(A, from, to))
+    elseif #place > 1 then
+      values = {}
+      for index = from, to do
+        local suffix = A[index]
+        local member = member_of(place, suffix)
+        if members then members[index] = member end
+        if kind == RECORDS then member = member and sub(member, #suffix + 1)
+        elseif kind == PRESENCE then member = member ~= false
+        else member = nil
+        end
+        values[index - from + 1] = member
+      end
+    elseif kind == RECORDS then
+      values = call('HMGET', P .. 'r' .. place, unpack(A, from, to))
     elseif kind == PRESENCE then
-      for index = from, to do found[index] = call('HEXISTS', P .. 'r' .. name, A[index]) == 1 end
+      values = {}
+      for index = from, to do
+        values[index - from + 1] = call('HEXISTS', P .. 'r' .. place, A[index]) == 1
+      end
     end
+    if kind == RECORDS then complete(values, place, A, from) end
+    for index = from, to do found[index] = values and values[index - from + 1] end
   end
 end

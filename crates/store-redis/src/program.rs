@@ -1,14 +1,16 @@
 //! What a script is told: steps of a few bytes, which refer to its arguments by index.
 //!
-//! A key stands among the arguments once, however many steps name it, beside the other keys of its
-//! space: a script can then ask for all of them with one command.
+//! A key stands among the arguments once, however many steps name it: as a place, which it shares with
+//! others, and a field. The place is its space; in an ordered space it is space and partition, and the
+//! field is the suffix as members have it. Keys of one place stand side by side, so that a script can
+//! ask for all of them with one command.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use store::Key;
 
-use crate::LIMITS;
+use crate::{LIMITS, member};
 
 /// Fields that a script asks for with one command, at most. Lua has a limit on arguments.
 const GROUP_FIELDS_MAX: usize = 1_000;
@@ -16,8 +18,9 @@ const GROUP_FIELDS_MAX: usize = 1_000;
 /// The index of a script's first argument behind its program and its groups.
 const FIRST: usize = 3;
 
-/// Bytes of a long record that stand in its space's hash; `prelude.lua` has the same number. They fill
-/// one of the server's pieces of memory, and hold the head of every inode.
+/// Bytes of a long record that stand in its space's hash or its partition's sorted set; `prelude.lua`
+/// has the same number. They fill one of the server's pieces of memory, and hold the head of every
+/// inode.
 const HEAD_BYTES: usize = 252;
 
 /// Bytes of a record from which on it is long, but for those of just [`HEAD_BYTES`].
@@ -80,20 +83,32 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Keys of one space that stand side by side among the arguments, for the same to be known of.
+/// Bytes of a key that say its place, where records stand together.
+pub(crate) fn place(key: &Key) -> &[u8] {
+    let bytes = if key.space().is_ordered() { Key::PREFIX_BYTES } else { 1 };
+    key.as_bytes().get(..bytes).unwrap_or_default()
+}
+
+/// The bytes of a tally's key that say its place.
+fn tally_place(key: &Key) -> &[u8] {
+    key.as_bytes().get(..1).unwrap_or_default()
+}
+
+/// Keys of one place that stand side by side among the arguments, for the same to be known of.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     pub(crate) known: Known,
     pub(crate) keys: Vec<&'a Key>,
+    place: u16,
     first: u16,
 }
 
 impl Group<'_> {
-    /// Says which arguments these are: what is to be known if that is told, the space, the first
+    /// Says which arguments these are: what is to be known if that is told, the place, the first
     /// index, and how many.
     pub(crate) fn head(&self, known: Option<Known>, form: &mut Vec<u8>) -> Option<()> {
         form.extend(known.map(Known::code));
-        form.push(self.keys.first()?.space().0);
+        form.extend(self.place.to_be_bytes());
         form.extend(self.first.to_be_bytes());
         form.extend(u16::try_from(self.keys.len()).ok()?.to_be_bytes());
         Some(())
@@ -108,6 +123,7 @@ pub(crate) struct Program<'a> {
     /// The same groups with their keys.
     pub(crate) grouped: Vec<Group<'a>>,
     arguments: Vec<Cow<'a, [u8]>>,
+    places: HashMap<&'a [u8], u16>,
     numbers: HashMap<i64, u16>,
     records: BTreeMap<&'a Key, u16>,
     tallies: BTreeMap<&'a Key, u16>,
@@ -121,35 +137,56 @@ impl<'a> Program<'a> {
             groups: Vec::new(),
             grouped: Vec::new(),
             arguments: Vec::new(),
+            places: HashMap::new(),
             numbers: HashMap::new(),
             records: BTreeMap::new(),
             tallies: BTreeMap::new(),
         };
-        let mut all: Vec<(Known, &Key)> =
-            keys.records.into_iter().chain(keys.tallies).map(|(key, known)| (known, key)).collect();
+        let mut all: Vec<(Known, &'a [u8], &'a Key)> =
+            keys.records.into_iter().map(|(key, known)| (known, place(key), key)).collect();
+        all.extend(keys.tallies.into_iter().map(|(key, known)| (known, tally_place(key), key)));
         // Stable, so that keys stay in order within each kind.
-        all.sort_by_key(|(known, _)| *known);
-        let alike = |one: &(Known, &Key), other: &(Known, &Key)| {
-            one.0 == other.0 && one.1.space() == other.1.space()
-        };
-        for group in all.chunk_by(alike).flat_map(|group| group.chunks(GROUP_FIELDS_MAX)) {
-            let Some((known, first)) = group.first() else { continue };
-            program.groups.extend([known.code(), first.space().0]);
-            let index = program.next_index();
-            program.groups.extend(index.to_be_bytes());
-            let keys = group.iter().map(|(_, key)| *key).collect();
-            program.grouped.push(Group { known: *known, keys, first: index });
-            for (known, key) in group {
-                let indices = match known {
-                    Known::Tally => &mut program.tallies,
-                    _ => &mut program.records,
-                };
-                indices.insert(key, index_of(program.arguments.len()));
-                program.arguments.push(Cow::Borrowed(key.as_bytes().get(1..).unwrap_or_default()));
-            }
-            program.groups.extend((program.next_index() - 1).to_be_bytes());
+        all.sort_by_key(|(known, ..)| *known);
+        let groups = all.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1));
+        for group in groups.flat_map(|group| group.chunks(GROUP_FIELDS_MAX)) {
+            program.group(group);
         }
         program
+    }
+
+    /// Adds keys of one place, for the same to be known of.
+    fn group(&mut self, group: &[(Known, &'a [u8], &'a Key)]) {
+        let Some((known, place, _)) = group.first() else { return };
+        let place = self.place(place);
+        let first = self.next_index();
+        for (known, place, key) in group {
+            let indices = match known {
+                Known::Tally => &mut self.tallies,
+                _ => &mut self.records,
+            };
+            indices.insert(key, index_of(self.arguments.len()));
+            self.arguments.push(if place.len() == Key::PREFIX_BYTES {
+                Cow::Owned(member::written(key.suffix()))
+            } else {
+                Cow::Borrowed(key.as_bytes().get(1..).unwrap_or_default())
+            });
+        }
+        self.groups.push(known.code());
+        for index in [place, first, self.next_index() - 1] {
+            self.groups.extend(index.to_be_bytes());
+        }
+        let keys = group.iter().map(|(.., key)| *key).collect();
+        self.grouped.push(Group { known: *known, keys, place, first });
+    }
+
+    /// The index of a place, which is added if it is not there yet.
+    pub(crate) fn place(&mut self, place: &'a [u8]) -> u16 {
+        if let Some(index) = self.places.get(place) {
+            return *index;
+        }
+        let index = self.argument(place);
+        self.places.insert(place, index);
+        index
     }
 
     /// The index that the next argument will have.
@@ -199,11 +236,14 @@ impl<'a> Program<'a> {
     /// Adds arguments for a range: where it lies, and its bounds within the partition. Says the
     /// index of the first.
     pub(crate) fn range(&mut self, start: &'a Key, end: &'a Key) -> u16 {
-        let place = start.as_bytes().get(..Key::PREFIX_BYTES).unwrap_or_default();
-        let index = self.argument(place);
-        self.argument([b"[", start.suffix()].concat());
+        let index = self.argument(place(start));
+        self.argument([&b"["[..], &member::written(start.suffix())].concat());
         let whole = start.partition() != end.partition();
-        self.argument(if whole { b"+".to_vec() } else { [b"(", end.suffix()].concat() });
+        self.argument(if whole {
+            b"+".to_vec()
+        } else {
+            [&b"("[..], &member::written(end.suffix())].concat()
+        });
         index
     }
 

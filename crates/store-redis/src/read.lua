@@ -2,15 +2,28 @@
 -- refer to by index. A program is steps of 11 bytes: a code, the index of what is asked for, that of
 -- the prefix to follow to (0: do not), where the rest of the target's key lies in the value, and how
 -- many bytes of the target are enough (0: all).
--- Answers a record's value, followed by its target's if it was to be followed; of a range, the
--- suffixes, the values and the targets; a tally's number as text. What is not there is nil.
+-- Answers a record's value, followed by its target's if it was to be followed; of a range, the members
+-- and the targets; a tally's number as text. What is not there is nil.
 local RANGE = 3
 local program = A[1]
 local found = {}
 fetch(A[2], found)
 
--- The records under some fields of a space, and whether one is in two parts; of long ones the first
--- `most` bytes, if that is told.
+-- A suffix as `member.rs` writes it.
+local function written(suffix)
+  local body = find(suffix, '%z*$')
+  local last = #suffix - body + 1
+  local function run(zeros)
+    local whole = math.floor((#zeros - 1) / 127)
+    return string.rep('\0\128', whole) .. '\0' .. char(255 - #zeros + 127 * whole)
+  end
+  local whole = math.max(math.floor((last - 1) / 127), 0)
+  body = string.gsub(sub(suffix, 1, body - 1), '%z+', run)
+  return body .. string.rep('\0\128', whole) .. '\0' .. char(last - 127 * whole)
+end
+
+-- The records under some fields of a point space, of long ones the first `most` bytes, if that is
+-- told; and whether one is in two parts.
 local function values_of(space, fields, most)
   local name, values, some_long = P .. 'r' .. space, {}, false
   for from = 1, #fields, CHUNK do
@@ -26,24 +39,32 @@ end
 local function target(value, follow, offset, length, most)
   if type(value) == 'table' then value = value[1] .. value[2] end
   if not value or #value < offset + length then return false end
-  local key = A[follow] .. sub(value, offset + 1, offset + length)
-  local found = values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
+  local key, met = A[follow] .. sub(value, offset + 1, offset + length), nil
+  if is_ordered(key) then
+    local place, suffix = sub(key, 1, 9), written(sub(key, 10))
+    local member = member_of(place, suffix)
+    met = complete({ member and sub(member, #suffix + 1) }, place, { suffix }, 1, most)[1]
+  else
+    met = values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
+  end
   -- Of what is in two parts no more has come than is enough.
-  if found and most and type(found) == 'string' then return sub(found, 1, most) end
-  return found
+  if met and most and type(met) == 'string' then return sub(met, 1, most) end
+  return met
 end
 
--- The targets of many values, which lie in one space unless the prefix leaves it open.
-local function targets_of(values, one_by_one, follow, offset, length, most)
+-- The targets of many members, which lie in one point space unless the prefix says otherwise.
+local function targets_of(members, follow, offset, length, most)
   local prefix, targets, fields, places = A[follow], {}, {}, {}
-  local rest = sub(prefix, 2)
-  one_by_one = one_by_one or prefix == ''
-  for index, value in ipairs(values) do
+  local rest, one_by_one = sub(prefix, 2), prefix == '' or is_ordered(prefix)
+  for index, member in ipairs(members) do
+    if type(member) == 'table' then member = member[1] .. member[2] end
+    local _, suffix = find(member, SUFFIX_END)
+    local from, to = suffix + offset + 1, suffix + offset + length
     targets[index] = false
     if one_by_one then
-      targets[index] = target(value, follow, offset, length, most)
-    elseif value and #value >= offset + length then
-      fields[#fields + 1] = rest .. sub(value, offset + 1, offset + length)
+      targets[index] = target(sub(member, suffix + 1), follow, offset, length, most)
+    elseif #member >= to then
+      fields[#fields + 1] = rest .. sub(member, from, to)
       places[#fields] = index
     end
   end
@@ -57,6 +78,24 @@ local function targets_of(values, one_by_one, follow, offset, length, most)
   return targets
 end
 
+-- Adds their rests to the long records among the members of a partition.
+local function complete_members(members, place)
+  local suffixes, heads, places = {}, {}, {}
+  for index, member in ipairs(members) do
+    if #member > HEAD then
+      local _, suffix = find(member, SUFFIX_END)
+      if #member - suffix == HEAD then
+        heads[#heads + 1], suffixes[#heads + 1] = sub(member, suffix + 1), sub(member, 1, suffix)
+        places[#heads] = index
+      end
+    end
+  end
+  complete(heads, place, suffixes, 1)
+  for at, head in ipairs(heads) do
+    members[places[at]] = { members[places[at]], head[2] }
+  end
+end
+
 local answers = {}
 for at = 1, #program, 11 do
   local code, a1, a2, f1, f2, offset, length, m1, m2, m3, m4 = byte(program, at, at + 10)
@@ -64,16 +103,13 @@ for at = 1, #program, 11 do
   local most = ((m1 * 256 + m2) * 256 + m3) * 256 + m4
   if most == 0 then most = nil end
   if code == RANGE then
-    local place = A[index]
-    local suffixes = call('ZRANGE', P .. 'z' .. place, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT',
-      0, A[index + 3])
-    local partition, fields = sub(place, 2), {}
-    for n, suffix in ipairs(suffixes) do fields[n] = partition .. suffix end
-    local values, some_long = values_of(sub(place, 1, 1), fields)
-    answers[to + 1], answers[to + 2] = suffixes, values
-    answers[to + 3] = {}
+    local name = P .. 'z' .. A[index]
+    local members = call('ZRANGE', name, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT', '0',
+      A[index + 3])
+    complete_members(members, A[index])
+    answers[to + 1], answers[to + 2] = members, {}
     if follow > 0 then
-      answers[to + 3] = targets_of(values, some_long, follow, offset, length, most)
+      answers[to + 2] = targets_of(members, follow, offset, length, most)
     end
   else
     answers[to + 1] = found[index]

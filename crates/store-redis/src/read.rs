@@ -6,9 +6,8 @@ use redis::Value as Answer;
 use store::{Entry, Follow, Found, Key, Read, StoreError, Target};
 
 use crate::connect::{Call, Links};
-use crate::error;
 use crate::program::{Keys, Known, Program};
-use crate::reply;
+use crate::{error, member, reply};
 
 const DOING: &str = "reading";
 
@@ -78,23 +77,19 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Foun
         }
         Read::Tally(_) => reply::tally(answers.next()?).map(Found::Tally),
         Read::Range { start, follow, .. } => {
-            let suffixes = reply::list(answers.next()?)?;
-            let values = reply::list(answers.next()?)?;
+            let members = reply::list(answers.next()?)?;
             let mut targets = reply::list(answers.next()?)?.into_iter();
-            if suffixes.len() != values.len() {
-                return None;
-            }
-            let entry = |(suffix, value)| {
+            let entry = |answer| {
                 let target = match follow {
                     Some(follow) => follow.found(reply::record(targets.next()?)?),
                     None => Target::Absent,
                 };
-                let suffix = reply::bytes(suffix)??;
+                let bytes = reply::record(answer)??;
+                let (suffix, value) = member::read(&bytes)?;
                 let key = Key::new(start.space(), start.partition(), &suffix);
-                // A suffix without its record is damage, and no answer.
-                Some(Entry { key, value: reply::record(value)??, target })
+                Some(Entry { key, value: bytes.slice_ref(value), target })
             };
-            let entries: Option<Vec<Entry>> = suffixes.into_iter().zip(values).map(entry).collect();
+            let entries: Option<Vec<Entry>> = members.into_iter().map(entry).collect();
             entries.map(Found::Range)
         }
     }

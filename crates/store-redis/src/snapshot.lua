@@ -7,12 +7,12 @@ if verb == 'open' then
   local new = time[1] .. '.' .. time[2] .. '.' .. decimal(call('HINCRBY', P .. 'm', 'snapshots', 1))
   call('ZADD', P .. 's', decimal(milliseconds() + tonumber(A[2])), new)
   local spaces = { '', '' }
-  for number, kind in ipairs({ 'r', 't' }) do
-    for space = 0, 255 do
-      if call('EXISTS', P .. kind .. char(space)) == 1 then
-        spaces[number] = spaces[number] .. char(space)
-      end
+  for number = 0, 255 do
+    local space = char(number)
+    if call('EXISTS', P .. (is_ordered(space) and 'y' or 'r') .. space) == 1 then
+      spaces[1] = spaces[1] .. space
     end
+    if call('EXISTS', P .. 't' .. space) == 1 then spaces[2] = spaces[2] .. space end
   end
   return { new, spaces[1], spaces[2] }
 end
@@ -23,8 +23,14 @@ end
 -- ARGV[2] is the snapshot, ARGV[3] how much longer it lasts, ARGV[4] 'r' or 't' and a space.
 if not call('ZSCORE', P .. 's', id) then return false end
 call('ZADD', P .. 's', 'XX', decimal(milliseconds() + tonumber(A[3])), id)
+local space = sub(A[4], 2)
+local ordered = byte(A[4]) == RECORDS and is_ordered(space)
 if verb == 'saved' or verb == 'keys' then
   -- Some keys that are there now, or that were there when somebody changed them, after ARGV[5].
+  if verb == 'keys' and ordered then
+    local fields, _, on = ordered_page(space, A[5] == '0' and '' or A[5], 1000)
+    return { on, fields }
+  end
   local name = P .. (verb == 'saved' and ('c' .. id) or '') .. A[4]
   local page = call('HSCAN', name, A[5], 'COUNT', 1000)
   local keys = {}
@@ -34,10 +40,22 @@ end
 -- The values of the keys from ARGV[6] on, as they were; fewer if they have more bytes than ARGV[5].
 local PAGE = 64
 local answers, bytes_left = {}, tonumber(A[5])
+
+local function values_now(from, to)
+  if not ordered then return call('HMGET', P .. A[4], unpack(A, from, to)) end
+  local values = {}
+  for index = from, to do
+    local suffix = sub(A[index], 9)
+    local member = member_of(space .. sub(A[index], 1, 8), suffix)
+    values[#values + 1] = member and sub(member, #suffix + 1)
+  end
+  return values
+end
+
 for from = 6, #A, PAGE do
   local to = math.min(from + PAGE - 1, #A)
-  local values = call('HMGET', P .. A[4], unpack(A, from, to))
-  if byte(A[4]) == RECORDS then complete(values, sub(A[4], 2), A, from) end
+  local values = values_now(from, to)
+  if byte(A[4]) == RECORDS then complete(values, space, A, from) end
   local saved = call('HMGET', P .. 'c' .. id .. A[4], unpack(A, from, to))
   for index, value in ipairs(values) do
     local was = saved[index]

@@ -3,7 +3,7 @@
 //! While one is open, whoever changes a record or tally first puts its old bytes aside, unless
 //! they are there already; the script of a commit does so. The reader takes one space at a time: it
 //! gathers the keys of the space, those of the present first and those put aside after, which
-//! together are all that were there; sorts them; and asks for their old bytes where there are some.
+//! together are all that were there; sorts them, which is the order of their keys; and asks for their old bytes where there are some.
 //! The keys of one space are what it holds in memory.
 //!
 //! A snapshot ends at the server when its reader stays away for too long, by the server's clock.
@@ -14,11 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use redis::Value as Answer;
 use store::{Key, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, Value};
 
 use crate::connect::{Call, Link, Links};
-use crate::{LIMITS, error, reply, walk};
+use crate::walk::{self, BEGINNING};
+use crate::{LIMITS, error, reply};
 
 /// Snapshots of one volume that may be open at the same time: commits do more work for each.
 const SNAPSHOTS_MAX: usize = 8;
@@ -28,6 +30,10 @@ const PAGE_BYTES: usize = 4 << 20;
 
 /// Values that one script looks up, at most.
 const PAGE_VALUES_MAX: usize = 1_000;
+
+/// What scripts call records and tallies.
+const RECORDS: u8 = b'r';
+const TALLIES: u8 = b't';
 
 const DOING: &str = "reading a snapshot";
 
@@ -95,8 +101,8 @@ impl RedisSnapshot {
         let spaces = |answer| reply::bytes(answer).flatten().map(Vec::from).ok_or_else(garbled);
         Ok(RedisSnapshot {
             reader: Reader { links: Arc::clone(links), link, id, patience },
-            records: Walk::over(b'r', spaces(records)?),
-            tallies: Walk::over(b't', spaces(tallies)?),
+            records: Walk::over(RECORDS, spaces(records)?),
+            tallies: Walk::over(TALLIES, spaces(tallies)?),
         })
     }
 }
@@ -131,9 +137,9 @@ impl Reader {
             }
             let fields = walk.fields.drain(..answers.len());
             let there = fields.zip(answers).filter(|(_, answer)| *answer != Answer::Nil);
-            let page: Option<Vec<_>> = there
-                .map(|(field, answer)| Some((walk::key(walk.space, &field)?, answer)))
-                .collect();
+            let key = if walk.kind == RECORDS { walk::record_key } else { walk::key };
+            let page: Option<Vec<_>> =
+                there.map(|(field, answer)| Some((key(walk.space, &field)?, answer))).collect();
             let page = page.ok_or_else(|| error::garbled(DOING))?;
             if !page.is_empty() {
                 return Ok(page);
@@ -147,13 +153,13 @@ impl Reader {
         let mut fields = Vec::new();
         // What is deleted before it is met here has been put aside by the time this is done.
         for verb in [&b"keys"[..], b"saved"] {
-            let mut cursor = "0".to_owned();
+            let mut from = Bytes::from_static(BEGINNING);
             loop {
-                let answer = self.ask(verb, [&place[..], cursor.as_bytes()].into_iter()).await?;
-                let (next, page) = scanned(answer).ok_or_else(|| error::garbled(DOING))?;
+                let answer = self.ask(verb, [&place[..], &from].into_iter()).await?;
+                let page;
+                (from, page) = scanned(answer).ok_or_else(|| error::garbled(DOING))?;
                 fields.extend(page);
-                cursor = next;
-                if cursor == "0" {
+                if from == BEGINNING {
                     break;
                 }
             }
@@ -183,13 +189,13 @@ impl Reader {
     }
 }
 
-fn scanned(answer: Answer) -> Option<(String, Vec<Vec<u8>>)> {
+fn scanned(answer: Answer) -> Option<(Bytes, Vec<Vec<u8>>)> {
     let mut answer = reply::list(answer)?.into_iter();
-    let cursor = reply::text(answer.next()?)?;
+    let next = reply::bytes(answer.next()?)??;
     let fields = reply::list(answer.next()?)?.into_iter();
     let fields: Option<Vec<_>> =
         fields.map(|field| Some(Vec::from(reply::bytes(field)??))).collect();
-    Some((cursor, fields?))
+    Some((next, fields?))
 }
 
 #[async_trait]

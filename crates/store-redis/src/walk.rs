@@ -1,8 +1,9 @@
-//! Walks over whole spaces: pages of a hash, in the order of its buckets.
+//! Walks over whole spaces: records of an ordered space in their order, others and tallies as pages
+//! of a hash, in the order of its buckets.
 //!
-//! That order is another one after each start of the server. So a walk ends with an error if the
-//! server was started anew under it: to go on would be to skip records, and whoever walks believes
-//! that what is not seen is not there.
+//! The latter order is another one after each start of the server. So such a walk ends with an error
+//! if the server was started anew under it: to go on would be to skip records, and whoever walks
+//! believes that what is not seen is not there.
 
 use std::sync::Arc;
 
@@ -11,12 +12,15 @@ use redis::Value;
 use store::{Key, Page, Space, StoreError, StoreErrorKind, TallyKey, TallyPage};
 
 use crate::connect::{Call, Links};
-use crate::{LIMITS, error, reply};
+use crate::{LIMITS, error, member, reply};
 
 /// Fields that the server is asked for at once, at most. It may answer some more, since it answers
 /// whole buckets.
 const FIELDS_MAX: usize = 500;
 const _: () = assert!(4 * FIELDS_MAX <= LIMITS.range_records as usize);
+
+/// What scripts call the place to begin, and answer at the end.
+pub(crate) const BEGINNING: &[u8] = b"0";
 
 /// A page of records.
 pub(crate) async fn records(
@@ -25,7 +29,11 @@ pub(crate) async fn records(
     resume: Option<Bytes>,
     limit: u32,
 ) -> Result<Page, StoreError> {
-    let (fields, resume) = page(links, b'r', space, resume, limit).await?;
+    let (fields, resume) = if space.is_ordered() {
+        ordered_page(links, space, resume, limit).await?
+    } else {
+        hash_page(links, b'r', space, resume, limit).await?
+    };
     let records = fields.into_iter().map(|(key, value)| Some((key, reply::record(value)??)));
     let records: Option<Vec<_>> = records.collect();
     let records = records.ok_or_else(|| error::garbled(DOING))?;
@@ -39,7 +47,7 @@ pub(crate) async fn tallies(
     resume: Option<Bytes>,
     limit: u32,
 ) -> Result<TallyPage, StoreError> {
-    let (fields, resume) = page(links, b't', space, resume, limit).await?;
+    let (fields, resume) = hash_page(links, b't', space, resume, limit).await?;
     let tallies =
         fields.into_iter().map(|(key, value)| Some((TallyKey(key), reply::tally(value)?)));
     let tallies: Option<Vec<_>> = tallies.collect();
@@ -49,33 +57,73 @@ pub(crate) async fn tallies(
 
 const DOING: &str = "walking over a space";
 
+/// What a page has, and where to go on.
+type Fields = (Vec<(Key, Value)>, Option<Bytes>);
+
+/// A record's key from its field, which has no space, and has the suffix as members do if the space
+/// is ordered.
+pub(crate) fn record_key(space: Space, field: &[u8]) -> Option<Key> {
+    if !space.is_ordered() {
+        return key(space, field);
+    }
+    let (partition, written) = field.split_first_chunk()?;
+    match member::read(written)? {
+        (suffix, []) => Some(Key::new(space, u64::from_be_bytes(*partition), &suffix)),
+        _ => None,
+    }
+}
+
 /// A key from a field, which is the key without its space.
 pub(crate) fn key(space: Space, field: &[u8]) -> Option<Key> {
     (1 + field.len() >= Key::PREFIX_BYTES).then(|| Key::from_bytes([&[space.0], field].concat()))
 }
 
-async fn page(
+fn call(links: &Links, kind: u8, space: Space, from: &[u8], limit: u32) -> Call {
+    let (place, most) = ([kind, space.0], LIMITS.page(limit).min(FIELDS_MAX).to_string());
+    Call::script(links, &links.scripts.walk, [&place[..], from, most.as_bytes()], DOING)
+}
+
+fn resumes_nowhere() -> StoreError {
+    StoreError::new(StoreErrorKind::Malformed, "resuming a walk")
+}
+
+/// Records from behind the last field of the page before.
+async fn ordered_page(
+    links: &Arc<Links>,
+    space: Space,
+    resume: Option<Bytes>,
+    limit: u32,
+) -> Result<Fields, StoreError> {
+    if resume.as_ref().is_some_and(|field| record_key(space, field).is_none()) {
+        return Err(resumes_nowhere());
+    }
+    let from = resume.unwrap_or(Bytes::from_static(BEGINNING));
+    let answer = links.call(call(links, b'r', space, &from, limit)).await?;
+    fields(answer, |field| record_key(space, field)).ok_or_else(|| error::garbled(DOING))
+}
+
+/// Fields from where a cursor is.
+async fn hash_page(
     links: &Arc<Links>,
     kind: u8,
     space: Space,
     resume: Option<Bytes>,
     limit: u32,
-) -> Result<(Vec<(Key, Value)>, Option<Bytes>), StoreError> {
-    let resume = resume.map(|resume| take_apart(&resume));
-    let (cursor, run) = match resume {
-        None => ("0".to_owned(), None),
-        Some(Some((cursor, run))) => (cursor, Some(run)),
-        Some(None) => return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk")),
+) -> Result<Fields, StoreError> {
+    let (cursor, run) = match resume.map(|resume| take_apart(&resume)) {
+        None => (Bytes::from_static(BEGINNING), None),
+        Some(Some((cursor, run))) => (cursor.into(), Some(run)),
+        Some(None) => return Err(resumes_nowhere()),
     };
-    let (place, most) = ([kind, space.0], LIMITS.page(limit).min(FIELDS_MAX).to_string());
-    let arguments = [&place[..], cursor.as_bytes(), most.as_bytes()];
-    let mut call = Call::script(links, &links.scripts.walk, arguments, DOING);
+    let mut call = call(links, kind, space, &cursor, limit);
     if let Some(run) = run {
         call = call.in_run(run);
     }
     let (answer, run) = links.call_and_run(call).await?;
-    let (fields, cursor) = fields(space, answer).ok_or_else(|| error::garbled(DOING))?;
-    Ok((fields, cursor.map(|cursor| Bytes::from(format!("{cursor}:{run}")))))
+    let page = fields(answer, |field| key(space, field));
+    let (fields, cursor) = page.ok_or_else(|| error::garbled(DOING))?;
+    let resume = cursor.map(|cursor| [&cursor[..], b":", run.as_bytes()].concat().into());
+    Ok((fields, resume))
 }
 
 /// Where the last page ended, and the run of the server that knows where that is.
@@ -84,15 +132,14 @@ fn take_apart(resume: &[u8]) -> Option<(String, String)> {
     Some((cursor.parse::<u64>().ok()?.to_string(), run.to_owned()))
 }
 
-#[expect(clippy::type_complexity, reason = "fields with their values, and where to go on")]
-fn fields(space: Space, answer: Value) -> Option<(Vec<(Key, Value)>, Option<String>)> {
+fn fields(answer: Value, key: impl Fn(&[u8]) -> Option<Key>) -> Option<Fields> {
     let mut answer = reply::list(answer)?.into_iter();
-    let cursor = reply::text(answer.next()?)?;
+    let next = reply::bytes(answer.next()?)??;
     let (fields, values) = (reply::list(answer.next()?)?, reply::list(answer.next()?)?);
     if fields.len() != values.len() {
         return None;
     }
-    let pair = |(field, value)| Some((key(space, &reply::bytes(field)??)?, value));
+    let pair = |(field, value)| Some((key(&reply::bytes(field)??)?, value));
     let pairs: Option<Vec<_>> = fields.into_iter().zip(values).map(pair).collect();
-    Some((pairs?, (cursor != "0").then_some(cursor)))
+    Some((pairs?, (next != BEGINNING).then_some(next)))
 }

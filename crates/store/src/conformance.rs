@@ -56,6 +56,7 @@ macro_rules! conformance {
             a_range_has_its_bounds_and_its_limit
             ranges_follow_byte_order
             ranges_never_leave_a_partition
+            suffixes_may_have_any_bytes
             many_questions_are_answered_in_their_order
             reads_see_acknowledged_commits
             reads_are_snapshots

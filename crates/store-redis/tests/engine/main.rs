@@ -8,6 +8,7 @@ mod conformance;
 mod feed;
 mod joined;
 mod long;
+mod members;
 mod server;
 mod settings;
 mod snapshots;

@@ -138,7 +138,8 @@ async fn another_format_or_something_else_is_not_opened() {
     let store = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
     store.close().await;
     for (format, parts) in [
-        ("3", ["format 3", "no format after 2"]),
+        ("4", ["format 4", "no format after 3"]),
+        ("2", ["format 2", "load the dump into a new one"]),
         ("1", ["format 1", "load the dump into a new one"]),
         ("0", ["unknown format", "\"0\""]),
     ] {

@@ -113,7 +113,8 @@ fn resizing_plan(dice: &mut Dice, targets: u64) -> Plan {
     plan(guards, [write])
 }
 
-const SUFFIXES: [&[u8]; 6] = [b"", b"\0", b"a", b"a\0", b"b", b"\xff"];
+const SUFFIXES: [&[u8]; 9] =
+    [b"", b"\0", b"\0\0", b"\0\xff", b"a", b"a\0", b"b", b"\xff", b"\xff\0"];
 const VALUES: [&[u8]; 4] = [b"", b"x", b"y", b"\0\0\0\0\0\0\0\x01"];
 
 fn random_key(dice: &mut Dice) -> Key {

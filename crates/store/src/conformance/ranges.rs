@@ -1,7 +1,10 @@
 //! Ranges: order, bounds, limits.
 
-use super::{ORDERED, key, point, put, suffixes, write};
-use crate::{Key, MetaStore, Space};
+use super::{
+    ORDERED, ask, check_record, decide_one, entry, follow, get, key, plan, point, put, range,
+    suffixes, value, write,
+};
+use crate::{Entry, Found, Guard, Key, MetaStore, Read, Space, Target, Verdict, Write};
 
 /// A whole partition is a range, and only its own records are in it.
 pub async fn a_whole_partition_is_a_range(store: &dyn MetaStore) {
@@ -79,4 +82,79 @@ pub async fn ranges_never_leave_a_partition(store: &dyn MetaStore) {
     assert_eq!(suffixes(store, key(0x00fe, ""), key(0x00ff, ""), 10).await, [b"in"]);
     let last = suffixes(store, key(u64::MAX, ""), key(u64::MAX, [0xff; 9]), 10).await;
     assert_eq!(last, [b"n"], "the last partition of a space");
+}
+
+/// Suffixes of zeros and other bytes at an end of their range, in every position, and long runs.
+fn any_suffixes() -> Vec<Vec<u8>> {
+    let mut all = vec![Vec::new()];
+    let mut from = 0;
+    for _ in 0..3 {
+        let shorter = all[from..].to_vec();
+        from = all.len();
+        let longer =
+            |suffix: &Vec<u8>| [0, 1, 0xfe, 0xff].map(|byte| [suffix, &[byte][..]].concat());
+        all.extend(shorter.iter().flat_map(longer));
+    }
+    for run in [8, 126, 127, 128, 200] {
+        for byte in [0, 0xff] {
+            let run = vec![byte; run];
+            all.extend([run.clone(), [&run[..], b"a"].concat(), [b"a", &run[..]].concat()]);
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Whatever bytes suffixes have, they keep their order and are found: by ranges, by guards, and from
+/// other records.
+pub async fn suffixes_may_have_any_bytes(store: &dyn MetaStore) {
+    let all = any_suffixes();
+    let shuffled = all.iter().skip(1).step_by(2).chain(all.iter().step_by(2).rev());
+    for some in shuffled.collect::<Vec<_>>().chunks(20) {
+        let new = some.iter().map(|suffix| Guard::Absent(key(3, suffix)));
+        let puts = some.iter().map(|suffix| put(key(3, suffix), suffix));
+        let new = plan(new.collect::<Vec<_>>(), puts.collect::<Vec<_>>());
+        assert_eq!(decide_one(store, new).await, Verdict::Committed);
+    }
+    assert_eq!(suffixes(store, key(3, ""), key(4, ""), 1_000).await, all);
+    for pair in all.windows(2) {
+        let between = suffixes(store, key(3, &pair[0]), key(3, &pair[1]), 9).await;
+        assert_eq!(between, pair[..1], "before {:x?}", pair[1]);
+    }
+    let reads: Vec<Read> = all.iter().map(|suffix| get(key(3, suffix))).collect();
+    for (suffix, found) in all.iter().zip(ask(store, &reads).await) {
+        assert_eq!(found, Found::Record(Some(entry(&key(3, suffix), suffix))));
+    }
+    // A record whose value is a suffix leads to the record that has it.
+    let prefix = key(3, "").as_bytes().to_vec();
+    for suffix in &all {
+        write(store, [put(key(9, "pointer"), suffix)]).await;
+        let length = u8::try_from(suffix.len()).expect("they are short");
+        let by = Some(follow(&prefix, 0, length));
+        let target = Target::Whole(value(suffix));
+        let met = Entry { key: key(9, "pointer"), value: value(suffix), target };
+        let mut reads = vec![Read::Record { key: key(9, "pointer"), follow: by.clone() }];
+        reads.push(Read::Range { start: key(9, ""), end: key(9, "q"), limit: 5, follow: by });
+        let expected = [Found::Record(Some(met.clone())), Found::Range(vec![met])];
+        assert_eq!(ask(store, &reads).await, expected);
+    }
+    // What is put over one, and what is deleted, disturbs no other.
+    for (number, suffix) in all.iter().enumerate() {
+        let change = match number % 3 {
+            0 => Write::Delete(key(3, suffix)),
+            1 => put(key(3, suffix), "other"),
+            _ => continue,
+        };
+        write(store, [change]).await;
+    }
+    let left = all.iter().enumerate().filter(|(number, _)| number % 3 != 0);
+    let left: Vec<Entry> = left
+        .map(|(number, suffix)| {
+            let value = if number % 3 == 1 { b"other" } else { &suffix[..] };
+            entry(&key(3, suffix), value)
+        })
+        .collect();
+    let found = ask(store, &[range(key(3, ""), key(4, ""), 1_000)]).await;
+    assert_eq!(found, [Found::Range(left)]);
+    check_record(store, &key(3, ""), None).await;
 }
