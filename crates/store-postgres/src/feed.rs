@@ -14,11 +14,11 @@ use std::fmt;
 use bytes::Bytes;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use store::feed::brief::Entries;
 use store::feed::{self, FEED_BATCHES};
 use store::{Changes, Position, StoreError, StoreErrorKind};
 
 use crate::connections::Connections;
-use crate::entry::Entries;
 use crate::error::{unreadable, while_doing};
 use crate::read::fetch;
 

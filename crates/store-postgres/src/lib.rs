@@ -30,7 +30,6 @@
 mod commit;
 mod connect;
 mod connections;
-mod entry;
 mod error;
 mod feed;
 mod read;

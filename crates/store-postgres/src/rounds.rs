@@ -11,9 +11,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
+use store::feed::brief;
 use store::{Guard, Key, Plan, TallyKey, Value, Verdict, Write};
-
-use crate::entry;
 
 /// The most that a tally becomes by adding, either side of 0, so that the next sum fits the type.
 pub(crate) const SUM_MAX: i64 = 1 << 61;
@@ -137,7 +136,7 @@ impl Rounds {
         }
         batch.add_changes(plans);
         batch.locks = locks(plans);
-        batch.pieces = entry::pieces(plans);
+        batch.pieces = brief::pieces(plans);
         batch
     }
 

@@ -14,10 +14,10 @@ use std::fmt::Write as _;
 use futures::StreamExt as _;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Either, Row};
+use store::feed::brief;
 use store::{Batch, Key, Plan, TallyChange, Verdict, tally_changes};
 
 use crate::commit::Failure;
-use crate::entry;
 use crate::error::unreadable;
 use crate::rounds::{SUM_MAX, locks};
 
@@ -191,7 +191,7 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     for (key, change) in tally_changes(committed()) {
         script.add(&tally(key.0.as_bytes(), change));
     }
-    let entry = entry::told(committed());
+    let entry = brief::told(committed());
     if !entry.is_empty() {
         script.add(&format!("insert into ashlar_change (keys) values ({})", bytes(&entry)));
     }

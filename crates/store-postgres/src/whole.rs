@@ -10,9 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use store::feed::brief;
 use store::{Guard, Plan, TallyChange, Write, tally_changes};
 
-use crate::entry;
 use crate::rounds::{self, SUM_MAX};
 
 /// Records that are written anew, or tallies, at most: a value is looked for among all of them.
@@ -86,7 +86,7 @@ impl<'a> Whole<'a> {
             return None;
         }
         whole.locks = rounds::locks(plans);
-        whole.entry = entry::told(plans);
+        whole.entry = brief::told(plans);
         Some(whole)
     }
 

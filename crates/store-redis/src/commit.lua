@@ -232,6 +232,6 @@ while at <= length do
 end
 write()
 if #pieces > 0 then
-  call('XADD', P .. 'f', 'MAXLEN', '~', '4096', '*', 'k', table.concat(pieces))
+  call('XADD', P .. 'f', 'MAXLEN', '~', '2049', '*', 'k', table.concat(pieces))
 end
 return refusals

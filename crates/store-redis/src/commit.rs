@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use redis::Value as Answer;
-use store::feed::{self, FEED_BATCHES};
+use store::feed::brief;
 use store::{Guard, Plan, StoreError, Value, Verdict, Write};
 
 use crate::connect::{Call, Links};
@@ -30,14 +30,10 @@ pub(crate) mod code {
     pub(crate) const SET: u8 = 26;
 }
 
-/// Entries that `commit.lua` leaves in the feed, at least.
-const FEED_ENTRIES: usize = 4_096;
-const _: () = assert!(FEED_ENTRIES > FEED_BATCHES);
-
 /// Decides plans. The call goes on whether or not anybody waits for it.
 pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
     let call = {
-        let pieces = feed::pieces(plans);
+        let pieces = brief::pieces(plans);
         let program = program(plans, &pieces);
         Call::script(links, &links.scripts.commit, program.arguments(), DOING).commits()
     };
@@ -48,14 +44,8 @@ pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Ver
 fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
     let mut program = Program::over(keys(plans));
     let mut places = Places::default();
-    // Side by side, so that the joined form can name all of them.
-    let mut told: Vec<Option<u16>> = Vec::with_capacity(plans.len());
-    for piece in pieces {
-        told.push((!piece.is_empty()).then(|| program.argument(&piece[..])));
-    }
-    let mut all = told.iter().copied().flatten();
-    places.pieces = all.next().map(|first| (first, all.last().unwrap_or(first)));
-    for (plan, piece) in plans.iter().zip(&told) {
+    for (number, plan) in plans.iter().enumerate() {
+        let piece = pieces.get(number).filter(|piece| !piece.is_empty());
         let count = |items: usize| u16::try_from(items).expect("limits keep plans short");
         let writes = plan.writes.len() + usize::from(piece.is_some());
         program.step(code::PLAN, count(plan.guards.len()), count(writes));
@@ -80,10 +70,15 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
             put_write(&mut program, &mut places, write);
         }
         if let Some(piece) = piece {
-            program.step(code::TELL, *piece, 0);
+            let piece = program.argument(&piece[..]);
+            program.step(code::TELL, piece, 0);
         }
     }
-    let joined = Joined::of(plans).and_then(|joined| joined.form(&mut program, &places));
+    let joined = Joined::of(plans).and_then(|joined| {
+        let told = brief::told(plans);
+        places.told = if told.is_empty() { 0 } else { program.argument(told.to_vec()) };
+        joined.form(&mut program, &places)
+    });
     program.argument(joined.unwrap_or_default());
     program
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use store::feed::brief::Entries;
 use store::{Changes, Position, StoreError, StoreErrorKind, feed};
 
 use crate::connect::{Call, Links};
@@ -39,7 +40,7 @@ pub(crate) async fn changes(
     let answer = links.call(call).await?;
     let (entries, next) = entries(id, answer).ok_or_else(|| error::garbled(DOING))?;
     match entries {
-        Some(entries) => feed::tell(entries, next),
+        Some(entries) => feed::tell(entries.into_iter().flat_map(Entries::new), next),
         None => Ok(Changes::Missed { next }),
     }
 }

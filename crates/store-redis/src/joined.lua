@@ -10,7 +10,7 @@
 --                      a number
 --   groups of writes:  how many; each its place, how many puts, how many deletes; for each the field,
 --                      the bytes of a put, and those that were there, 0: none, UNKNOWN: maybe some
---   the feed:          the first and the last of its pieces
+--   the feed:          what it is told, 0: nothing
 --
 -- No guard here expects a long record: none equals the beginning of one.
 local joined = ARGV[#ARGV]
@@ -252,10 +252,8 @@ local function commit_joined()
   if rests then call(unpack(rests)) end
   if stale then call(unpack(stale)) end
   for n = 1, #commands do call(unpack(commands[n])) end
-  local from, to = b[at] * 256 + b[at + 1], b[at + 2] * 256 + b[at + 3]
-  if from > 0 then
-    call('XADD', P .. 'f', 'MAXLEN', '~', '4096', '*', 'k', table.concat(A, '', from, to))
-  end
+  local told = b[at] * 256 + b[at + 1]
+  if told > 0 then call('XADD', P .. 'f', 'MAXLEN', '~', '2049', '*', 'k', A[told]) end
   return true
 end
 

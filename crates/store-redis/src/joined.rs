@@ -45,8 +45,8 @@ pub(crate) struct Places<'a> {
     pub(crate) expected: HashMap<&'a [u8], u16>,
     /// What was last put under a key.
     pub(crate) put: HashMap<&'a Key, u16>,
-    /// The first and the last piece for the feed.
-    pub(crate) pieces: Option<(u16, u16)>,
+    /// What the feed is told if all plans are committed; 0 if that is nothing.
+    pub(crate) told: u16,
 }
 
 impl<'a> Joined<'a> {
@@ -125,8 +125,7 @@ impl<'a> Joined<'a> {
         let mut form = self.guards_form(&groups, places)?;
         form.extend(self.tallies_form(&groups, program)?);
         form.extend(self.writes_form(program, places)?);
-        let (first, last) = places.pieces.unwrap_or_default();
-        form.extend([first.to_be_bytes(), last.to_be_bytes()].concat());
+        form.extend(places.told.to_be_bytes());
         (form.len() <= JOINED_BYTES_MAX).then_some(form)
     }
 

@@ -1,8 +1,10 @@
 //! The change feed: which records changed since a position.
 //!
 //! An engine remembers the latest batches that changed records, each as one entry whose bytes this
-//! module makes and reads. Whoever remembers records asks now and then, and forgets what it is
-//! told of. Values are not told, nor are tallies.
+//! module makes and reads, or [`brief`] does. Whoever remembers records asks now and then, and
+//! forgets what it is told of. Values are not told, nor are tallies.
+
+pub mod brief;
 
 use bytes::{BufMut, Bytes, BytesMut};
 

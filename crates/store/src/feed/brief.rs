@@ -1,18 +1,20 @@
-//! Entries of the change feed: the keys of a batch, each without what it has in common with the
-//! one before it.
+//! Brief entries, for engines that keep the feed where bytes are dear: the keys of a batch, each
+//! without what it has in common with the one before it.
 //!
 //! A key is a byte that says how many bytes it shares with the key before, the length of the rest
 //! in one byte or two, and the rest. The first one shares nothing, so entries may be joined. A key
 //! without bytes says that any record may have changed.
 //!
 //! The keys of one batch are much alike once they are in order: most of them are new records below
-//! a few parents, under numbers that follow each other.
+//! a few parents, under numbers that follow each other. Where it is not yet known which plans will be
+//! committed, each has a piece of its own, which is longer.
 
 use std::collections::BTreeSet;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use store::feed::FEED_BATCH_BYTES_MAX;
-use store::{Key, Plan, Write};
+
+use super::FEED_BATCH_BYTES_MAX;
+use crate::{Key, Plan, Write};
 
 /// Says that any record may have changed.
 const ALL: &[u8] = &[0, 0];
@@ -21,14 +23,14 @@ const ALL: &[u8] = &[0, 0];
 const LONG: u16 = 0x8000;
 
 /// What plans that are committed together add to the feed.
-pub(crate) fn told<'a>(plans: impl IntoIterator<Item = &'a Plan> + Clone) -> Bytes {
+pub fn told<'a>(plans: impl IntoIterator<Item = &'a Plan> + Clone) -> Bytes {
     let fits = fits(plans.clone());
     join(plans, fits)
 }
 
 /// What each plan of a batch adds to the feed, where some of them may not be committed; nothing at
 /// all if none changes records.
-pub(crate) fn pieces(plans: &[Plan]) -> Vec<Bytes> {
+pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     let fits = fits(plans);
     let pieces: Vec<Bytes> = plans.iter().map(|plan| join([plan], fits)).collect();
     if pieces.iter().all(Bytes::is_empty) { Vec::new() } else { pieces }
@@ -72,15 +74,17 @@ fn join<'a>(plans: impl IntoIterator<Item = &'a Plan>, fits: bool) -> Bytes {
     entry.freeze()
 }
 
-/// Reads joined entries key by key, each in the form that [`store::feed::tell`] takes. What cannot
-/// be read comes as a piece that it refuses.
-pub(crate) struct Entries {
+/// Reads joined entries key by key, each in the form that [`super::tell`] takes. What cannot be read
+/// comes as a piece that it refuses.
+#[derive(Debug)]
+pub struct Entries {
     rest: Bytes,
     before: Vec<u8>,
 }
 
 impl Entries {
-    pub(crate) fn new(joined: Bytes) -> Entries {
+    /// Reads from the beginning.
+    pub fn new(joined: Bytes) -> Entries {
         Entries { rest: joined, before: Vec::new() }
     }
 

@@ -1,8 +1,8 @@
 use bytes::Bytes;
-use store::feed::{self, FEED_BATCH_BYTES_MAX};
-use store::{Changes, Key, Plan, Position, Space, StoreErrorKind, TallyKey, Write};
 
 use super::{Entries, pieces, told};
+use crate::feed::{self, FEED_BATCH_BYTES_MAX};
+use crate::{Changes, Key, Plan, Position, Space, StoreErrorKind, TallyKey, Write};
 
 fn key(space: u8, partition: u64, suffix: &[u8]) -> Key {
     Key::new(Space(space), partition, suffix)
@@ -44,6 +44,23 @@ fn a_batch_is_told_once_and_in_order() {
     assert_eq!(pieces.len(), 2);
     let each = [sorted(one.into()), sorted(other.into())].concat();
     assert_eq!(keys(read(pieces.concat())), each);
+}
+
+/// A piece is read whatever stands before it, and whatever does not.
+#[test]
+fn pieces_of_some_plans_tell_of_those() {
+    let of = |number: u64| vec![key(b'd', 7, b"same"), key(b'd', 7, &number.to_be_bytes())];
+    let all: Vec<Vec<Key>> = (0..6).map(of).collect();
+    let plans: Vec<Plan> = all.iter().map(|keys| plan(keys)).collect();
+    let pieces = pieces(&plans);
+    for chosen in 0..1_u32 << all.len() {
+        let is_chosen = |number: &usize| chosen >> number & 1 == 1;
+        let some: Vec<usize> = (0..all.len()).filter(is_chosen).collect();
+        let joined: Vec<&[u8]> = some.iter().map(|number| &pieces[*number][..]).collect();
+        let expected: Vec<Key> =
+            some.iter().flat_map(|number| sorted(all[*number].clone())).collect();
+        assert_eq!(keys(read(joined.concat())), expected, "{chosen:b}");
+    }
 }
 
 #[test]
