@@ -48,7 +48,7 @@ pub mod space {
     /// Sessions that were ended from outside.
     pub const FENCED: Space = Space(b'f');
     /// Tokens: what proves that a plan of a session was committed.
-    pub const TOKEN: Space = Space(b'k');
+    pub const TOKEN: Space = Space(b'K');
     /// Access keys.
     pub const USER: Space = Space(b'a');
     /// Named policies.
@@ -213,12 +213,6 @@ pub fn fenced(nonce: Nonce) -> Key {
 /// One of a session's lanes; see [`crate::Token`].
 pub fn token(nonce: Nonce, lane: u16) -> Key {
     Key::new(space::TOKEN, token_partition(nonce), &[&nonce.0[..], &lane.to_be_bytes()].concat())
-}
-
-/// All lanes of a session.
-pub fn tokens(nonce: Nonce) -> (Key, Key) {
-    let past = [&nonce.0[..], &[0xff, 0xff, 0xff]].concat();
-    (token(nonce, 0), Key::new(space::TOKEN, token_partition(nonce), &past))
 }
 
 fn token_partition(nonce: Nonce) -> u64 {

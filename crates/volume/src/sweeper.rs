@@ -13,13 +13,13 @@ use futures::StreamExt;
 use futures::stream;
 use record::key::{self, space};
 use record::{BlockId, Ino, Nonce};
-use store::{Guard, Key, Plan, Write};
+use store::{Guard, Key, Plan, Read, Write};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use crate::reaper::closing;
 use crate::scan::{self, Complete, ino_of, nonce_of};
-use crate::session::named_session;
+use crate::session::{named_session, value};
 use crate::{Reaped, Volume, VolumeError};
 
 /// How long after the start the sweeper looks for what an earlier session left.
@@ -36,6 +36,9 @@ const DELETES_AT_ONCE: usize = 8;
 
 /// Records that one plan removes.
 const REMOVALS_PER_PLAN: usize = 256;
+
+/// Lanes of a session that one round trip asks for.
+const LANES_AT_ONCE: usize = 256;
 
 /// Sessions that one range reads.
 const SESSIONS_AT_ONCE: u32 = 4_096;
@@ -245,12 +248,25 @@ impl Volume {
         Ok(())
     }
 
+    /// The lanes of a session that have a record.
+    async fn tokens_of(&self, session: Nonce) -> Result<Vec<Key>, VolumeError> {
+        let all: Vec<Key> = (0..crate::LANES_MAX).map(|lane| key::token(session, lane)).collect();
+        let mut there = Vec::new();
+        for keys in all.chunks(LANES_AT_ONCE.min(self.store.limits().reads).max(1)) {
+            let record = |key: &Key| Read::Record { key: key.clone(), follow: None };
+            let reads: Vec<Read> = keys.iter().map(record).collect();
+            let found = self.store.read(&reads).await?;
+            let records = keys.iter().zip(&found);
+            there
+                .extend(records.filter(|(_, it)| value(Some(it)).is_some()).map(|it| it.0.clone()));
+        }
+        Ok(there)
+    }
+
     /// Removes the last records of ended sessions: their lanes, and that they were ended.
     async fn forget_sessions(&self, ended: &BTreeSet<Nonce>) -> Result<(), VolumeError> {
         for session in ended {
-            let (start, end) = key::tokens(*session);
-            let tokens = self.read_range(start, end, u32::from(crate::LANES_MAX)).await?;
-            let mut keys: Vec<Key> = tokens.into_iter().map(|entry| entry.key).collect();
+            let mut keys = self.tokens_of(*session).await?;
             keys.push(key::fenced(*session));
             for keys in keys.chunks(REMOVALS_PER_PLAN) {
                 let writes = keys.iter().cloned().map(Write::Delete).collect();

@@ -61,7 +61,6 @@ fn show(sample: &Sample) -> String {
 fn keys() -> Vec<(&'static str, Key)> {
     let block = BlockId::new(NONCE, 0x0000_0102_0304_0506);
     let (shares, shares_end) = key::shares(block);
-    let (tokens, tokens_end) = key::tokens(NONCE);
     let (dentries, dentries_end) = key::dentries(BUCKET);
     let (uploads, uploads_end) = key::uploads(BUCKET);
     let (parts, parts_end) = key::parts(INO);
@@ -96,8 +95,6 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("beat", key::beat(NONCE)),
         ("fenced", key::fenced(NONCE)),
         ("token", key::token(NONCE, 258)),
-        ("tokens from", tokens),
-        ("tokens to", tokens_end),
         ("user", key::user("AKID")),
         ("users from", users),
         ("users to", users_end),

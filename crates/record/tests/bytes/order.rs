@@ -58,7 +58,7 @@ proptest! {
     #[test]
     fn ranges_hold_their_own_and_nothing_else(
         mine in any::<[u8; 16]>(), other in any::<[u8; 16]>(), owner in 0..u64::MAX,
-        lane in any::<u16>(), ino in 1..u64::MAX - 1, number in any::<u16>(),
+        ino in 1..u64::MAX - 1, number in any::<u16>(),
         object in object_key(),
     ) {
         let within = |(start, end): (Key, Key), key: &Key| start <= *key && *key < end;
@@ -73,12 +73,6 @@ proptest! {
                 foreign == block
             );
         }
-
-        let nonce = |bytes: [u8; 16]| Nonce(bytes[..10].try_into().unwrap());
-        let mut near = mine;
-        near[9] = near[9].wrapping_add(1);
-        prop_assert!(within(key::tokens(nonce(mine)), &key::token(nonce(mine), lane)));
-        prop_assert!(!within(key::tokens(nonce(mine)), &key::token(nonce(near), lane)));
 
         let (here, next) = (Ino(ino), Ino(ino + 1));
         for (range, of) in [
