@@ -2,7 +2,8 @@
 //!
 //! A short body is hashed where it arrives. All others go to the pool's threads, which hash each
 //! beside those that are under way at the same time. One that will be kept in memory as a whole
-//! anyway, because it is going to share a block, is one job, when all of it has arrived. Of a
+//! anyway, because it is going to share a block, is one job, when all of it has arrived; or, if no
+//! other body is under way, it is hashed as it arrives: its client would wait for the job. Of a
 //! longer one a job is out at a time while more arrives, and what arrives meanwhile is the next
 //! one. So the busier the pool is, the fewer and longer are the jobs; and a long body holds no more
 //! than [`HELD_BYTES_MAX`] bytes here and as many with the pool. All bodies together hold no more
@@ -80,6 +81,11 @@ impl Desk {
         }
     }
 
+    /// Whether the one body that asks is under way alone.
+    fn has_one(&self) -> bool {
+        self.bodies.load(Ordering::Relaxed) <= 1
+    }
+
     fn let_go(&self, bytes: usize) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -138,6 +144,14 @@ impl<'a> BodyMd5<'a> {
     /// Faults: `InternalError` if the pool failed.
     pub(super) async fn take(&mut self, piece: &Bytes) -> Result<(), Fault> {
         if let (Manner::Short, Running::Here(md5)) = (self.manner, &mut self.running) {
+            md5.update(piece);
+            return Ok(());
+        }
+        if let (Manner::Whole, Running::Here(md5)) = (self.manner, &mut self.running)
+            && self.held.is_empty()
+            && piece.len() <= JOB_BYTES_MIN
+            && self.desk.has_one()
+        {
             md5.update(piece);
             return Ok(());
         }

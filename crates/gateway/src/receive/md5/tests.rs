@@ -132,6 +132,26 @@ async fn a_body_that_is_kept_whole_is_handed_over_when_all_of_it_is_there() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_kept_whole_and_alone_is_hashed_as_it_arrives() {
+    let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
+    let content = content(5 * JOB_BYTES_MIN);
+    let mut pieces = content.chunks(JOB_BYTES_MIN).map(Bytes::copy_from_slice);
+    let mut md5 = BodyMd5::new(&desk, Some(content.len() as u64));
+    for piece in pieces.by_ref().take(2) {
+        md5.take(&piece).await.unwrap();
+        assert_eq!(md5.held_bytes, 0, "alone");
+    }
+    let other = BodyMd5::new(&desk, Some(WHOLE_BYTES_MAX as u64));
+    for (count, piece) in pieces.enumerate() {
+        md5.take(&piece).await.unwrap();
+        assert_eq!(md5.held_bytes, (count + 1) * JOB_BYTES_MIN, "others may come along");
+    }
+    drop(other);
+    assert_eq!(md5.sum().await.unwrap(), expected(&content));
+    assert_eq!(desk.held.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
 async fn a_body_waits_for_others_only_if_there_are_any() {
     let desk = Desk::new(Pool::start(NonZeroUsize::MIN));
     let _short = BodyMd5::new(&desk, Some(1));
