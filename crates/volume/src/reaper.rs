@@ -41,7 +41,7 @@ pub const REAP_DELAY: Duration = Duration::from_millis(500);
 pub const UPLOAD_RESULT_KEPT: Duration = Duration::from_hours(24);
 
 /// Orphans that one pass takes.
-const ORPHANS_PER_PASS: usize = 10_000;
+const ORPHANS_PER_PASS: usize = 30_000;
 
 /// Orphans that one round trip reads.
 const ORPHANS_AT_ONCE: u32 = 1_000;
