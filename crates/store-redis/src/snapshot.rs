@@ -3,8 +3,8 @@
 //! While one is open, whoever changes a record or tally first puts its old bytes aside, unless
 //! they are there already; the script of a commit does so. The reader takes one space at a time: it
 //! gathers the keys of the space, those of the present first and those put aside after, which
-//! together are all that were there; sorts them, which is the order of their keys; and asks for their old bytes where there are some.
-//! The keys of one space are what it holds in memory.
+//! together are all that were there; sorts them, which is the order of their keys; and asks for their
+//! old bytes where there are some. The keys of one space are what it holds in memory.
 //!
 //! A snapshot ends at the server when its reader stays away for too long, by the server's clock.
 //! Whoever ends one does so within a script. So a page is either right or an error.
