@@ -5,27 +5,16 @@ use std::collections::BTreeSet;
 
 use store::{Changes, Guard, Key, MemoryStore, MetaStore, Plan, Read, TallyKey, Value, Write};
 
+use crate::dice::Dice;
 use crate::server::{self, Volume};
 use crate::{key, plan, point, tally};
-
-/// Numbers that look random and are the same in every run.
-#[derive(Debug)]
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
 
 fn places() -> Vec<Key> {
     let ordered = (0..12).map(|number| key(number % 3, &format!("name-{number}")));
     ordered.chain((0..6).map(point)).collect()
 }
 
-fn value(numbers: &mut Numbers) -> Value {
+fn value(numbers: &mut Dice) -> Value {
     const LENGTHS: [usize; 7] = [0, 3, 20, 251, 252, 1_025, 4_200];
     let index = usize::try_from(numbers.below(7)).expect("below 7");
     let byte = u8::try_from(numbers.below(251)).expect("a byte");
@@ -37,7 +26,7 @@ fn tallies() -> Vec<TallyKey> {
 }
 
 /// A guard that holds, as far as `memory` goes, but for one of `one_in`.
-async fn guard(memory: &MemoryStore, place: &Key, numbers: &mut Numbers, one_in: u64) -> Guard {
+async fn guard(memory: &MemoryStore, place: &Key, numbers: &mut Dice, one_in: u64) -> Guard {
     let question = Read::Record { key: place.clone(), follow: None };
     let found = memory.read(&[question]).await.expect("a read").remove(0);
     let store::Found::Record(found) = found else { panic!("a record was asked for") };
@@ -49,7 +38,7 @@ async fn guard(memory: &MemoryStore, place: &Key, numbers: &mut Numbers, one_in:
     }
 }
 
-async fn batch(memory: &MemoryStore, numbers: &mut Numbers) -> Vec<Plan> {
+async fn batch(memory: &MemoryStore, numbers: &mut Dice) -> Vec<Plan> {
     let mut plans = Vec::new();
     for _ in 0..=numbers.below(6) {
         let (mut guards, mut writes) = (Vec::new(), Vec::new());
@@ -104,7 +93,7 @@ async fn batches_come_to_the_same_as_in_memory() {
     let volume = Volume::new(&server);
     let store = volume.open().await;
     let memory = MemoryStore::new();
-    let (mut whole, mut numbers) = (0, Numbers(7));
+    let (mut whole, mut numbers) = (0, Dice(7));
     for round in 0..600 {
         let Changes::Told { next, .. } = store.changes(None).await.expect("a position") else {
             panic!("nothing can be missed")

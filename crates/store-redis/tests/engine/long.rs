@@ -9,6 +9,7 @@ use store::{
 };
 use store_redis::RedisStore;
 
+use crate::dice::Dice;
 use crate::server::{self, Volume};
 use crate::{key, plan, point, record, write};
 
@@ -274,20 +275,7 @@ async fn guards_see_all_of_a_long_record() {
     }
 }
 
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, many: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % many
-    }
-
-    fn pick<T: Copy>(&mut self, some: &[T]) -> T {
-        some[usize::try_from(self.below(some.len() as u64)).expect("few")]
-    }
-
     fn key(&mut self) -> Key {
         if self.below(2) == 0 {
             point(self.below(6))

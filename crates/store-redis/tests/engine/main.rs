@@ -5,6 +5,7 @@
 //! tests say so and pass, unless `ASHLAR_TEST_REQUIRE_SERVICES=1`.
 
 mod conformance;
+mod dice;
 mod feed;
 mod joined;
 mod long;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Guard, Key, MetaStore, Space, StoreErrorKind, Value, Write};
 use store_redis::RedisStore;
 
+use crate::dice::Dice;
 use crate::server::{self, Volume};
 use crate::{commit, key, plan, put, write};
 
@@ -60,17 +61,8 @@ async fn check(server: &str, volume: &Volume, store: &RedisStore, model: &BTreeM
     }
 }
 
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, many: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % many
-    }
-
-    fn key(&mut self) -> Key {
+    fn ordered_key(&mut self) -> Key {
         let index = usize::try_from(self.below(2)).expect("few");
         let suffix = [b"\0a\xff"[usize::try_from(self.below(3)).expect("few")]; 2];
         let length = usize::try_from(self.below(3)).expect("few");
@@ -91,7 +83,7 @@ async fn a_space_knows_its_partitions_whatever_comes_and_goes() {
             let (mut guards, mut writes) = (Vec::new(), BTreeMap::new());
             let mut next = after.clone();
             for _ in 0..=dice.below(4) {
-                let at = dice.key();
+                let at = dice.ordered_key();
                 match (dice.below(3), after.get(&at)) {
                     (0, Some(was)) => guards.push(Guard::Equals(at.clone(), Value::clone(was))),
                     (0, None) => guards.push(Guard::Absent(at.clone())),
