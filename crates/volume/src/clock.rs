@@ -6,9 +6,11 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use record::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
 
 /// Tells the time of day.
 pub trait Clock: Debug + Send + Sync + 'static {
@@ -27,6 +29,35 @@ impl Clock for SystemClock {
         // A machine that believes itself before 1970 is wrong by more than this.
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+}
+
+/// An instant of this process's own time, for a right that ends by itself. Time in which the machine
+/// slept has passed too, which the runtime's instants do not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// By the runtime, which tests may pause.
+    run: Instant,
+    /// Since the machine was started, its sleep included.
+    awake: Duration,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Moment {
+        let since = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(since.tv_sec).unwrap_or_default();
+        let nanos = u32::try_from(since.tv_nsec).unwrap_or_default();
+        Moment { run: Instant::now(), awake: Duration::new(seconds, nanos) }
+    }
+
+    pub(crate) fn after(self, wait: Duration) -> Moment {
+        Moment { run: self.run + wait, awake: self.awake + wait }
+    }
+
+    /// Whether it has come, by either clock.
+    pub(crate) fn has_come(self) -> bool {
+        let now = Moment::now();
+        now.run >= self.run || now.awake >= self.awake
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! A task asks the store now and then what changed. Hints that others made stale are forgotten, so
 //! that operations seldom have to find out by a refused commit, and whoever keeps users and
-//! policies is told to read them again. Nothing rests on this for being right: a hint may be stale
-//! at any time, and a commit checks what it took from one.
+//! policies is told to read them again. Nothing of that needs to be right: a hint may be stale at
+//! any time, and a commit checks what it took from one.
+//!
+//! What has to be right is who else is there: see [`crate::company`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +18,11 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use crate::clock::Moment;
+use crate::company::Company;
 use crate::hints::{self, HintMemory};
 use crate::meters::Meters;
+use crate::mirror::Mirror;
 
 /// How often the store is asked what changed.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
@@ -92,6 +97,8 @@ fn remembered(plan: &Plan) -> impl Iterator<Item = &Key> {
 pub(crate) struct Listener {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) hints: Arc<HintMemory>,
+    pub(crate) mirror: Arc<Mirror>,
+    pub(crate) company: Company,
     pub(crate) own: Arc<OwnWrites>,
     pub(crate) meters: Arc<Meters>,
     /// Told when users or policies may have changed.
@@ -119,14 +126,19 @@ impl Listener {
                 _ = ticks.tick() => {}
                 () = closing.cancelled() => return,
             }
+            let asked = Moment::now();
             match self.store.changes(Some(&self.position)).await {
                 Ok(changes) => {
                     self.apply(changes);
+                    self.company.listened(asked);
+                    self.company.look(&*self.store).await;
                     failing = false;
                 }
                 Err(_) if failing => {}
                 Err(error) => {
                     debug!(%error, "cannot ask what changed");
+                    // A store that comes back may have forgotten what it had acknowledged.
+                    self.company.lost();
                     failing = true;
                 }
             }
@@ -140,8 +152,10 @@ impl Listener {
                 let mut access = false;
                 for key in &keys {
                     access |= [space::USER, space::POLICY].contains(&key.space());
+                    self.company.told(key);
                     if hints::is_remembered(key.space()) && !self.own.told(key) {
                         self.hints.forget(key);
+                        self.mirror.forget(key);
                         self.meters.told.add(1);
                     }
                 }
@@ -152,6 +166,7 @@ impl Listener {
             Changes::Missed { next } => {
                 warn!("more changed than the store remembers: forgetting all hints");
                 self.position = next;
+                self.company.lost();
                 self.own.clear();
                 self.hints.clear();
                 self.meters.missed.add(1);

@@ -8,6 +8,7 @@
 
 mod clock;
 mod commit;
+mod company;
 pub mod content;
 mod epoch;
 mod error;
@@ -19,6 +20,7 @@ mod hints;
 mod inos;
 mod lanes;
 mod meters;
+mod mirror;
 mod pace;
 mod packs;
 mod reaper;
@@ -33,6 +35,7 @@ mod volume;
 
 pub use clock::{Clock, SetClock, SystemClock};
 pub use commit::{COMMIT_DEADLINE, QUEUE_PLANS_MAX};
+pub use company::{ALONE_LASTS, JOIN_PATIENCE, Visit, visit};
 pub use content::{
     COMPANY_LASTS, ContentStream, ContentWriter, Packing, RESTING_BODY_BYTES_MAX,
     RESTING_BYTES_DEFAULT, SETTLE_DELAY, StagedContent,
@@ -50,6 +53,7 @@ pub use hints::{HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX};
 pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
 pub use lanes::LANES_MAX;
 pub use meters::{Counters, Trips, measured};
+pub use mirror::{MIRROR_BYTES_DEFAULT, MIRROR_VALUE_BYTES_MAX};
 pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
 pub use pace::{REST_FACTOR, REST_MAX};
 pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};

@@ -11,6 +11,7 @@ pub(crate) struct Meters {
     /// Operations that were begun for a caller.
     pub(crate) served: Count,
     pub(crate) reads: Count,
+    pub(crate) mirrored: Count,
     pub(crate) commits: Count,
     pub(crate) plans: Count,
     pub(crate) refused: Count,
@@ -34,6 +35,8 @@ pub(crate) struct Meters {
 pub struct Counters {
     /// Round trips that read metadata.
     pub meta_reads: u64,
+    /// Reads that needed none, because the session was alone and knew the records.
+    pub reads_mirrored: u64,
     /// Round trips that committed a batch of plans.
     pub meta_commits: u64,
     /// Plans sent in those batches.

@@ -70,6 +70,11 @@ impl Volume {
         if self.session.is_fenced() {
             return Err(VolumeError::Fenced);
         }
+        // What nobody else can have changed needs no round trip.
+        if let Some(found) = self.mirror.answer(reads) {
+            self.meters.mirrored.add(1);
+            return Ok(found);
+        }
         meters::charge_read();
         let found = self.gatherer.read(reads).await?;
         if found.len() != reads.len() {

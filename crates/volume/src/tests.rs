@@ -1,8 +1,9 @@
 //! The service without a view: operations run against stores that fail.
 
+mod alone;
 mod checking;
 mod commit;
-mod faulty;
+pub(crate) mod faulty;
 mod feeding;
 mod gathering;
 mod marks;

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Committer, Desk};
+use crate::company::{self, Company, JOIN_PATIENCE};
 use crate::content::{
     BlockIds, ByteBudget, Deadlines, Packer, Packing, Reading, Resting, Staging, Traffic,
 };
@@ -22,6 +23,7 @@ use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
 use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::meters::{Counters, Meters};
+use crate::mirror::{Mirror, Mirrored};
 use crate::reaper::{self, ReaperMemory};
 use crate::repack::{self, Repacking};
 use crate::session::{self, BEAT_INTERVAL, Heart, SESSION_SILENCE, Session};
@@ -62,6 +64,12 @@ pub struct VolumeOptions {
     pub read_budget_bytes: u64,
     /// Bytes of remembered records.
     pub hint_bytes: u64,
+    /// Bytes of the records that are kept while this session is alone with its volume, so that
+    /// they need not be read; with 0 every read asks the store.
+    pub mirror_bytes: u64,
+    /// How long a session that has just begun changes nothing if there are others. Less than
+    /// [`JOIN_PATIENCE`] only where none of them keeps a mirror.
+    pub join_patience: Duration,
     /// Whether this is the only process that uses the store: other sessions are then left over
     /// from processes that are gone, and are ended at once.
     pub sole: bool,
@@ -98,6 +106,8 @@ impl Default for VolumeOptions {
             write_budget_bytes: BUDGET_BYTES_DEFAULT,
             read_budget_bytes: BUDGET_BYTES_DEFAULT,
             hint_bytes: HINT_BYTES_DEFAULT,
+            mirror_bytes: 0,
+            join_patience: JOIN_PATIENCE,
             sole: false,
             place: String::new(),
             commits_in_flight: 1,
@@ -150,6 +160,7 @@ pub struct Volume {
     pub(crate) committer: Arc<Committer>,
     pub(crate) gatherer: Gatherer,
     pub(crate) hints: Arc<HintMemory>,
+    pub(crate) mirror: Arc<Mirror>,
     pub(crate) inos: Arc<Inos>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) staging: Arc<Staging>,
@@ -207,6 +218,9 @@ impl Volume {
         let now = options.clock.now();
         let (bytes, place) = (options.block_bytes, &options.place);
         let started = session::start(&*store, &*blocks, bytes, place, now).await?;
+        if !options.sole {
+            company::join(&*store, started.nonce, options.join_patience).await?;
+        }
         let position = Listener::begin(&*store).await?;
         let (mut volume, heart) = Volume::assemble(&options, store, blocks, started);
         if options.sole {
@@ -241,6 +255,8 @@ impl Volume {
         let session = Arc::new(Session::new(started.nonce));
         let (tasks, meters) = (Tasks::new(), Arc::new(Meters::default()));
         let hints = Arc::new(HintMemory::new(options.hint_bytes));
+        let mirror = Mirror::new(options.mirror_bytes);
+        let store: Arc<dyn MetaStore> = Arc::new(Mirrored::new(store, Arc::clone(&mirror)));
         let epochs = Epochs::new(started.epoch);
         let (closing, gone) = (CancellationToken::new(), CancellationToken::new());
         let desk = Desk {
@@ -285,6 +301,7 @@ impl Volume {
             committer,
             gatherer,
             hints,
+            mirror,
             inos,
             epochs,
             staging,
@@ -310,6 +327,8 @@ impl Volume {
         Listener {
             store: Arc::clone(&self.store),
             hints: Arc::clone(&self.hints),
+            mirror: Arc::clone(&self.mirror),
+            company: Company::new(self.session.nonce, &self.mirror),
             own: self.committer.own_writes(),
             meters: Arc::clone(&self.meters),
             access: self.access.clone(),
@@ -343,6 +362,8 @@ impl Volume {
         if running > 0 {
             warn!(running, "closing although tasks are still running");
         }
+        // Whoever comes once the session has ended waits for nobody.
+        self.mirror.end();
         // A heart that is stuck may still beat: then the session is left for others to end.
         if matches!(heart, Ok(Ok(_))) && !self.session.is_fenced() {
             let ending = session::end(&*self.store, &self.session, self.committer.lanes());
@@ -412,6 +433,7 @@ impl Volume {
         let (meters, traffic) = (&self.meters, &self.traffic);
         Counters {
             meta_reads: meters.reads.get(),
+            reads_mirrored: meters.mirrored.get(),
             meta_commits: meters.commits.get(),
             plans: meters.plans.get(),
             refused: meters.refused.get(),

@@ -1,8 +1,9 @@
 //! `ashlar bucket`: the settings of buckets, changed beside a gateway that is running.
 //!
-//! The planners are those of the namespace. They run without a session: a change that happened
-//! twice is the same change, so none has to be proved. Gateways hear of it from the metadata
-//! store, as they hear of each other's changes.
+//! The planners are those of the namespace. A change that happened twice is the same change, so none
+//! has to be proved. It is made in a session all the same, so that a gateway which was alone with
+//! its volume asks the metadata store again before it answers. Gateways hear of the change from the
+//! store, as they hear of each other's.
 
 use std::slice;
 
@@ -10,11 +11,13 @@ use clap::{ArgAction, Subcommand};
 use namespace::{BucketChange, Env, FindBucket, FsError, Next, NoHints, Operation, Run, SetBucket};
 use record::{Nonce, Timestamp};
 use store::{MetaStore, StoreErrorKind, Verdict};
+use volume::{Clock as _, SystemClock, Visit};
 
 use super::accounts::open_beside;
 use super::say;
 use crate::config::VolumeSettings;
 use crate::problem::Problem;
+use crate::serve;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BucketCommand {
@@ -48,8 +51,8 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
     let done = match &command {
         BucketCommand::Show { .. } => show(&*store, name).await,
         BucketCommand::Set { opaque_etags, .. } => {
-            let change = BucketChange::OpaqueTags(*opaque_etags);
-            carry_out(&*store, &SetBucket { name, change }).await
+            change(&*store, &SetBucket { name, change: BucketChange::OpaqueTags(*opaque_etags) })
+                .await
         }
     };
     store.close().await;
@@ -57,17 +60,27 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
 }
 
 async fn show(store: &dyn MetaStore, name: &[u8]) -> Result<(), String> {
-    let found = carry_out(store, &FindBucket { name }).await?;
+    let found = carry_out(store, &FindBucket { name }, None).await?;
     say(format_args!("bucket        {}", String::from_utf8_lossy(&found.name)));
     say(format_args!("owner         {}", found.settings.owner));
     say(format_args!("opaque ETags  {}", found.settings.opaque_tags));
     Ok(())
 }
 
+/// Changes a bucket in a session of its own.
+async fn change(store: &dyn MetaStore, operation: &SetBucket<'_>) -> Result<(), String> {
+    let visit = volume::visit(store, &serve::place(), SystemClock.now()).await;
+    let visit = visit.map_err(|error| error.to_string())?;
+    let done = carry_out(store, operation, Some(&visit)).await;
+    visit.leave(store).await;
+    done
+}
+
 /// Carries out an operation that may happen twice, or says what is wrong.
 async fn carry_out<O: Operation>(
     store: &dyn MetaStore,
     operation: &O,
+    visit: Option<&Visit>,
 ) -> Result<O::Output, String> {
     // Neither is written by the operations of this command.
     let env = Env { now: Timestamp::default(), session: Nonce([0; Nonce::BYTES]) };
@@ -81,20 +94,27 @@ async fn carry_out<O: Operation>(
                 let found = store.read(&reads).await.map_err(|error| error.to_string())?;
                 run.learn(reads, found);
             }
-            Next::Commit(plan, answer) => match store.commit(slice::from_ref(&plan)).await {
-                Ok(verdicts) => match verdicts.as_slice() {
-                    [Verdict::Committed] => return Ok(answer),
-                    [Verdict::Refused { guard, found }] if *guard < plan.guards.len() => {
-                        run.refused(&plan.guards[*guard], found.clone());
+            Next::Commit(mut plan, answer) => {
+                let own_guards = plan.guards.len();
+                plan.guards.extend(visit.map(Visit::guard));
+                match store.commit(slice::from_ref(&plan)).await {
+                    Ok(verdicts) => match verdicts.as_slice() {
+                        [Verdict::Committed] => return Ok(answer),
+                        [Verdict::Refused { guard, found }] if *guard < own_guards => {
+                            run.refused(&plan.guards[*guard], found.clone());
+                        }
+                        [Verdict::Refused { .. }] => {
+                            return Err("it took too long; try again".to_owned());
+                        }
+                        _ => return Err("the store gives no verdict".to_owned()),
+                    },
+                    Err(error) if error.kind() == StoreErrorKind::Unknown && !doubtful => {
+                        doubtful = true;
+                        run = Run::new(operation, env, &NoHints);
                     }
-                    _ => return Err("the store gives no verdict".to_owned()),
-                },
-                Err(error) if error.kind() == StoreErrorKind::Unknown && !doubtful => {
-                    doubtful = true;
-                    run = Run::new(operation, env, &NoHints);
+                    Err(error) => return Err(error.to_string()),
                 }
-                Err(error) => return Err(error.to_string()),
-            },
+            }
         }
     }
 }

@@ -125,6 +125,11 @@ options! {
         /// blocks, of clients that send one at a time; 0 for none [default: 32MiB]
         #[arg(value_name = "SIZE")]
         resting_bytes: Size = "ASHLAR_RESTING_BYTES",
+        /// Memory for the metadata of objects that a gateway keeps while it is the only one of its
+        /// volume, so that a GET or HEAD need not ask the metadata store; 0 for none
+        /// [default: 64MiB]
+        #[arg(value_name = "SIZE")]
+        mirror_bytes: Size = "ASHLAR_MIRROR_BYTES",
         /// Memory for blocks that were read or just written; 0 for none
         /// [default: a sixteenth of what there is, 128MiB to 1GiB]
         #[arg(value_name = "SIZE")]

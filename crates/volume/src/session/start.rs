@@ -160,7 +160,7 @@ async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, Volum
 }
 
 /// Begins a session under a new name.
-async fn begin(
+pub(crate) async fn begin(
     store: &dyn MetaStore,
     place: &str,
     now: Timestamp,

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 /// What happens to a commit that the faults are aimed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Nothing happens, and the caller is told so.
     Unavailable,
     /// Nothing happens, and the caller cannot know.
@@ -35,46 +35,46 @@ pub(super) enum Fault {
 
 /// What becomes of the reads that a store is asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// How long after its snapshot a read answers.
-    pub(super) takes: Duration,
+    pub(crate) takes: Duration,
     /// Every read fails like this.
-    pub(super) fails: Option<StoreErrorKind>,
+    pub(crate) fails: Option<StoreErrorKind>,
     /// The same for those that ask for this record.
-    pub(super) damaged: Option<Key>,
+    pub(crate) damaged: Option<Key>,
 }
 
 /// A store in memory with faults in front.
 #[derive(Debug, Default)]
-pub(super) struct Faulty {
+pub(crate) struct Faulty {
     inner: MemoryStore,
     faults: Mutex<VecDeque<(Option<Space>, Fault)>>,
     delayed: Mutex<Vec<Vec<Plan>>>,
     released: Notify,
-    pub(super) fired: AtomicU64,
-    pub(super) commits: AtomicU64,
-    pub(super) reads: AtomicU64,
-    pub(super) reading: Mutex<Reading>,
+    pub(crate) fired: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) reading: Mutex<Reading>,
     /// The questions of each read so far.
-    pub(super) asked: Mutex<Vec<Vec<Read>>>,
+    pub(crate) asked: Mutex<Vec<Vec<Read>>>,
 }
 
 impl Faulty {
-    pub(super) fn new() -> Arc<Faulty> {
+    pub(crate) fn new() -> Arc<Faulty> {
         Arc::new(Faulty::default())
     }
 
     /// The next commit that writes a record of this space, or any at all, fails like this.
-    pub(super) fn inject(&self, space: Option<Space>, fault: Fault) {
+    pub(crate) fn inject(&self, space: Option<Space>, fault: Fault) {
         self.faults.lock().unwrap().push_back((space, fault));
     }
 
-    pub(super) fn fired(&self) -> u64 {
+    pub(crate) fn fired(&self) -> u64 {
         self.fired.load(Ordering::SeqCst)
     }
 
     /// Delivers what was delayed; answers its verdicts.
-    pub(super) async fn deliver(&self) -> Vec<Vec<Verdict>> {
+    pub(crate) async fn deliver(&self) -> Vec<Vec<Verdict>> {
         let delayed = std::mem::take(&mut *self.delayed.lock().unwrap());
         let mut verdicts = Vec::new();
         for plans in delayed {
@@ -84,11 +84,11 @@ impl Faulty {
     }
 
     /// Commits without a fault, and before anything else happens.
-    pub(super) async fn commit_now(&self, plans: &[Plan]) {
+    pub(crate) async fn commit_now(&self, plans: &[Plan]) {
         self.inner.commit(plans).await.unwrap();
     }
 
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.released.notify_waiters();
     }
 
@@ -112,7 +112,7 @@ impl Faulty {
 }
 
 /// The record under a key.
-pub(super) async fn get(store: &dyn MetaStore, key: &Key) -> Option<store::Value> {
+pub(crate) async fn get(store: &dyn MetaStore, key: &Key) -> Option<store::Value> {
     let found = store.read(&[Read::Record { key: key.clone(), follow: None }]).await.unwrap();
     crate::session::value(found.first())
 }

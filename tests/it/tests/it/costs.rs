@@ -2,11 +2,12 @@
 //! than one where that is possible. The gateway says it itself, in a line for each request; that a
 //! call is one trip to the server (for MariaDB two, if it commits) is tested by each engine's crate.
 
+use crate::alone::is_alone;
 use crate::client::Request;
 use crate::fleet::{Engine, Fleet, Place, on_each_engine};
 use crate::servers::Gateway;
 
-on_each_engine!(requests_cost_the_same_round_trips);
+on_each_engine!(requests_cost_the_same_round_trips, who_is_alone_reads_without_round_trips);
 
 /// Reads and commits of the newest request of an operation.
 #[track_caller]
@@ -27,8 +28,9 @@ type Step<'a> = (&'a str, Request, u16, &'a str, (u64, u64));
 
 fn requests_cost_the_same_round_trips(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
-    let setup = fleet.first.clone().options(&["--log", "info,access=debug"]);
-    let gateway = setup.start();
+    // As with a second gateway beside it.
+    let options = ["--log", "info,access=debug", "--mirror-bytes", "0B"];
+    let gateway = fleet.first.clone().options(&options).start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);
     client.put("/box/a/b/known", b"x").expect(200);
@@ -64,6 +66,33 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
         ),
         ("a deletion", Request::new("DELETE", "/box/a/b/new"), 204, "DeleteObject", (0, 1)),
         ("what is gone", Request::new("GET", "/box/a/b/new"), 404, "GetObject", (1, 0)),
+    ];
+    for (what, request, status, operation, cost) in steps {
+        client.send(&request).expect(status);
+        assert_eq!(trips(&gateway, operation), cost, "reads and commits of {what}");
+    }
+    fleet.ends_tidy(vec![gateway]);
+}
+
+fn who_is_alone_reads_without_round_trips(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateway = fleet.first.clone().options(&["--log", "info,access=debug"]).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    client.put("/box/a/b/known", b"x").expect(200);
+    is_alone(&gateway, "/box/a/b/known");
+    let large = Request::new("PUT", "/box/a/large").body(vec![7; 50_000]);
+    let new = || Request::new("GET", "/box/a/b/new");
+    let steps: [Step; 8] = [
+        ("a new object", Request::new("PUT", "/box/a/b/new").body("s"), 200, "PutObject", (0, 1)),
+        ("its bytes", new(), 200, "GetObject", (0, 0)),
+        ("its headers", Request::new("HEAD", "/box/a/b/new"), 200, "HeadObject", (0, 0)),
+        ("a body that rests", large, 200, "PutObject", (0, 1)),
+        ("its bytes", Request::new("GET", "/box/a/large"), 200, "GetObject", (0, 0)),
+        ("a deletion", Request::new("DELETE", "/box/a/b/new"), 204, "DeleteObject", (0, 1)),
+        ("what is gone", new(), 404, "GetObject", (0, 0)),
+        // Nobody has asked for this one before.
+        ("what never was", Request::new("GET", "/box/a/none"), 404, "GetObject", (1, 0)),
     ];
     for (what, request, status, operation, cost) in steps {
         client.send(&request).expect(status);

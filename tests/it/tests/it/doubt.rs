@@ -170,6 +170,9 @@ fn an_outcome_that_stays_unknown_is_told_and_settles_later(engine: Engine) {
     fleet.ends_tidy(vec![behind, beside]);
 }
 
+/// A gateway that is alone goes on to answer what it knows, but no longer than this.
+const REMEMBERED: Duration = Duration::from_secs(1);
+
 /// With the database silent and its connections open, clients are told so, and are served again
 /// once it goes on.
 fn a_database_that_hangs_is_given_up_in_time(engine: Engine) {
@@ -180,6 +183,7 @@ fn a_database_that_hangs_is_given_up_in_time(engine: Engine) {
     client.put("/box/object", b"before").expect(200);
     let database = fleet.database.as_ref().expect("a server");
     database.freeze(true);
+    std::thread::sleep(REMEMBERED);
     let slowest = std::thread::scope(|scope| {
         let asked: Vec<_> = ["GET", "PUT", "DELETE", "HEAD", "PUT", "GET"]
             .into_iter()

@@ -7,6 +7,7 @@
 //! (`ASHLAR_TEST_REQUIRE_SERVICES`), one that is not is a failure. How much they do, and on which
 //! engines, is told by variables that [`scale`] lists.
 
+mod alone;
 mod bad_input;
 mod client;
 mod conditions;

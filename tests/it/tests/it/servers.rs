@@ -38,6 +38,8 @@ pub(crate) struct Setup {
     /// A URL; without one, metadata is in a file in the data folder.
     meta: Option<String>,
     blocks: Blocks,
+    /// Where it listens; at a port of its own if nothing is said.
+    listen: Option<String>,
     options: Vec<String>,
 }
 
@@ -47,7 +49,7 @@ impl Setup {
         let options = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let (folder, shared) = (folder.to_owned(), folder.to_owned());
-        Setup { folder, shared, meta: None, blocks, options }
+        Setup { folder, shared, meta: None, blocks, listen: None, options }
     }
 
     /// The same with metadata in the store at this URL.
@@ -59,6 +61,11 @@ impl Setup {
     /// Another gateway on the same volume.
     pub(crate) fn beside(&self, name: &str) -> Setup {
         Setup { folder: self.shared.join(name), ..self.clone() }
+    }
+
+    /// The same at an address where a gateway has been before.
+    pub(crate) fn at(&self, address: &str) -> Setup {
+        Setup { listen: Some(address.to_owned()), ..self.clone() }
     }
 
     /// The same with other options.
@@ -107,7 +114,8 @@ impl Setup {
         std::fs::create_dir_all(&self.folder).expect("a folder for the gateway");
         let log = self.folder.join("log");
         let mut command = self.command("serve");
-        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
+        command.args(["--listen", listen, "--admin-listen", "127.0.0.1:0"]);
         command.args(&self.options);
         let begins = std::fs::read(&log).map_or(0, |log| log.len());
         let mut child = spawn(command, &log);

@@ -200,7 +200,12 @@ fn broken(why: &str) -> io::Error {
 
 fn fill(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
-    let count = stream.read(&mut buffer)?;
+    let count = loop {
+        match stream.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
     if count == 0 {
         return Err(broken("the connection ended before the answer"));
     }

@@ -1,0 +1,141 @@
+//! A volume that is alone knows without asking, and stops doing so before anybody else changes
+//! anything.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use store::{MemoryStore, MetaStore};
+
+use super::*;
+use crate::{ALONE_LASTS, JOIN_PATIENCE, MIRROR_BYTES_DEFAULT, Trips, measured};
+
+/// How long a busy machine may take to find out.
+const FOUND_OUT: Duration = Duration::from_secs(10);
+
+/// A volume that keeps a mirror.
+async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
+    let options = VolumeOptions {
+        collect: false,
+        mirror_bytes: MIRROR_BYTES_DEFAULT,
+        inline_bytes_max: 16,
+        ..Default::default()
+    };
+    Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
+}
+
+/// Looks a name up; answers the size of what it found, and whether that took no round trip.
+async fn look(volume: &Volume, name: &[u8]) -> (u64, bool) {
+    let (found, trips) = measured(lookup(volume, name)).await;
+    (size(&found.unwrap().inode), trips == Trips::default())
+}
+
+async fn eventually_knows(volume: &Volume, name: &[u8]) {
+    let until = Instant::now() + FOUND_OUT;
+    while !look(volume, name).await.1 {
+        assert!(Instant::now() < until, "it does not find out that it is alone");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_alone_reads_what_it_knows_without_a_round_trip() {
+    let (store, blocks) = Default::default();
+    let volume = keep(&store, &blocks).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"dir/name", 3).await.unwrap();
+    eventually_knows(&volume, b"dir/name").await;
+    let mirrored = volume.counters().reads_mirrored;
+    for bytes in 4..8 {
+        publish(&volume, b"dir/name", bytes).await.unwrap();
+        assert_eq!(look(&volume, b"dir/name").await, (bytes as u64, true));
+    }
+    assert_eq!(volume.counters().reads_mirrored, mirrored + 4);
+}
+
+/// The newcomer changes what the other knows as soon as it is let, again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_is_heard_of_before_it_changes_anything() {
+    let (store, blocks) = Default::default();
+    let one = keep(&store, &blocks).await;
+    make_bucket(&one).await;
+    for round in 1..=3 {
+        publish(&one, b"name", round).await.unwrap();
+        eventually_knows(&one, b"name").await;
+        let newest = Arc::new(AtomicU64::new(0));
+        let reading = one.tasks.spawn("reader", {
+            let (one, newest) = (Arc::clone(&one), Arc::clone(&newest));
+            async move {
+                let mut known = 0;
+                loop {
+                    let least = newest.load(Ordering::SeqCst);
+                    let (size, knew) = look(&one, b"name").await;
+                    assert!(size >= least, "{size} bytes are older than {least}");
+                    known += u64::from(knew);
+                    if size > 1_000 {
+                        return known;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        let came = Instant::now();
+        let other = keep(&store, &blocks).await;
+        assert!(came.elapsed() >= JOIN_PATIENCE, "it did not wait");
+        for bytes in 100..130 {
+            publish(&other, b"name", bytes).await.unwrap();
+            newest.store(bytes as u64, Ordering::SeqCst);
+        }
+        publish(&other, b"name", 1_001).await.unwrap();
+        let known = reading.await.expect("nothing old was read");
+        assert!(known > 100, "it knew {known} times only: nothing was tried");
+        assert!(!look(&one, b"name").await.1 && !look(&other, b"name").await.1, "two are there");
+        other.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_left_behind_alone_finds_out() {
+    let (store, blocks) = Default::default();
+    let one = keep(&store, &blocks).await;
+    make_bucket(&one).await;
+    let other = keep(&store, &blocks).await;
+    publish(&other, b"name", 3).await.unwrap();
+    tokio::time::sleep(2 * ALONE_LASTS).await;
+    assert_eq!(look(&one, b"name").await, (3, false));
+    assert_eq!(look(&one, b"name").await, (3, false));
+    other.close().await;
+    eventually_knows(&one, b"name").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_from_outside_is_made_in_a_session() {
+    let (store, blocks) = Default::default();
+    let one = keep(&store, &blocks).await;
+    make_bucket(&one).await;
+    publish(&one, b"name", 3).await.unwrap();
+    eventually_knows(&one, b"name").await;
+    let came = Instant::now();
+    let visit = crate::visit(&*store, "here", Timestamp::default()).await.unwrap();
+    assert!(came.elapsed() >= JOIN_PATIENCE, "it did not wait");
+    assert!(!look(&one, b"name").await.1, "it knows of the visitor");
+    let plan = store::Plan { guards: vec![visit.guard()], writes: Vec::new() };
+    let verdicts = store.commit(std::slice::from_ref(&plan)).await.unwrap();
+    assert_eq!(verdicts, [store::Verdict::Committed]);
+    visit.leave(&*store).await;
+    let verdicts = store.commit(&[plan]).await.unwrap();
+    assert_eq!(verdicts, [store::Verdict::Refused { guard: 0, found: None }]);
+    eventually_knows(&one, b"name").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_volume_knows_nothing() {
+    let (store, blocks) = Default::default();
+    let one = keep(&store, &blocks).await;
+    make_bucket(&one).await;
+    publish(&one, b"name", 3).await.unwrap();
+    eventually_knows(&one, b"name").await;
+    one.close().await;
+    tokio::time::sleep(3 * crate::FEED_INTERVAL).await;
+    let (_, trips) = measured(lookup(&one, b"name")).await;
+    assert_ne!(trips, Trips::default());
+}

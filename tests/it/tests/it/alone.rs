@@ -1,0 +1,130 @@
+//! A gateway that is the only one answers from what it remembers, and no longer does when another
+//! one changes something.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::client::{Client, Request};
+use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_each_server};
+use crate::load::{Load, Planted};
+use crate::servers::{Gateway, wait_for};
+
+on_each_engine!(who_is_alone_asks_nobody);
+on_each_server!(
+    who_slept_while_another_came_answers_nothing_old,
+    histories_are_linearizable_while_a_gateway_comes_and_goes,
+);
+
+/// How soon a gateway knows that it is alone, on a busy machine.
+const KNOWN: Duration = Duration::from_secs(20);
+
+/// Keys that are read before and after.
+const KEYS: u64 = 50;
+
+/// Reads that a gateway has answered from what it remembered.
+fn remembered(gateway: &Gateway) -> u64 {
+    gateway.counter("ashlar_volume_mirror_total{what=\"answered\"}")
+}
+
+/// Waits until a gateway answers a GET of this key from what it remembers.
+#[track_caller]
+pub(crate) fn is_alone(gateway: &Gateway, key: &str) {
+    let answers = || {
+        let before = remembered(gateway);
+        gateway.client.get(key).expect(200);
+        remembered(gateway) > before
+    };
+    assert!(wait_for(KNOWN, answers), "it does not know that it is alone:\n{}", gateway.log());
+}
+
+fn who_is_alone_asks_nobody(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateway = fleet.first.start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    client.put("/box/a/key", b"first").expect(200);
+    client.put("/box/a/other", b"so that the directory stays").expect(200);
+    is_alone(&gateway, "/box/a/key");
+    let trips = || gateway.counter("ashlar_store_round_trips_total{verb=\"read\"}");
+    let (before, known) = (trips(), remembered(&gateway));
+    for turn in 0..KEYS {
+        let content = turn.to_string();
+        client.put("/box/a/key", content.as_bytes()).expect(200);
+        assert_eq!(client.get("/box/a/key").expect(200).text(), content);
+        client.send(&Request::new("HEAD", "/box/a/key")).expect(200);
+        client.delete("/box/a/key").expect(204);
+        client.get("/box/a/key").expect(404);
+    }
+    assert_eq!(remembered(&gateway), known + 3 * KEYS);
+    // Its own upkeep reads now and then.
+    assert!(trips() < before + KEYS, "{} reads went to the store", trips() - before);
+    fleet.ends_tidy(vec![gateway]);
+}
+
+/// Each key has this content, as this gateway says.
+#[track_caller]
+fn all_are(client: &Client, content: &str) {
+    for key in 0..KEYS {
+        let found = client.get(&format!("/box/{key}")).expect(200).text();
+        assert_eq!(found, content, "key {key}");
+    }
+}
+
+fn who_slept_while_another_came_answers_nothing_old(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let sleeper = fleet.first.start();
+    sleeper.client.put("/box", b"").expect(200);
+    for key in 0..KEYS {
+        sleeper.client.put(&format!("/box/{key}"), b"old").expect(200);
+    }
+    is_alone(&sleeper, "/box/0");
+    let before = remembered(&sleeper);
+    all_are(&sleeper.client, "old");
+    assert_eq!(remembered(&sleeper), before + KEYS, "it remembers all of them");
+    sleeper.child.signal(Signal::STOP);
+    let other = fleet.second().start();
+    for key in 0..KEYS {
+        other.client.put(&format!("/box/{key}"), b"new").expect(200);
+    }
+    let known = Instant::now();
+    sleeper.child.signal(Signal::CONT);
+    all_are(&sleeper.client, "new");
+    eprintln!("{}: read {:?} after it woke", engine.name(), known.elapsed());
+    fleet.ends_tidy(vec![sleeper, other]);
+}
+
+fn histories_are_linearizable_while_a_gateway_comes_and_goes(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let first = fleet.first.start();
+    let second = fleet.second().start();
+    first.client.put("/box", b"").expect(200);
+    first.client.put("/box/known", b"").expect(200);
+    let clients = [first.client.clone(), second.client.clone()];
+    let address = second.client.address.clone();
+    second.stop();
+    let mut load = Load::new("hot", Planted::None);
+    let alone = load.run(&clients, |pulse| {
+        let mut alone = 0;
+        for round in 0..3 {
+            is_alone(&first, "/box/known");
+            let before = remembered(&first);
+            pulse.wait_for_more(200);
+            alone += remembered(&first) - before;
+            if round == 1 {
+                first.child.signal(Signal::STOP);
+            }
+            let second = fleet.second().at(&address).start();
+            pulse.wait_for_more(50);
+            first.child.signal(Signal::CONT);
+            pulse.wait_for_more(200);
+            second.stop();
+        }
+        alone
+    });
+    assert!(alone > 100, "the first gateway remembered {alone} answers only");
+    load.read_all(&clients[..1]);
+    let figures = load.is_linearizable();
+    eprintln!("{}: linearizable with {alone} remembered answers: {figures}", engine.name());
+    fleet.ends_tidy(vec![first]);
+}
