@@ -2,8 +2,10 @@
 //! commit_cost redis://127.0.0.1:PORT/ [BYTES] [SECONDS]`. Sixteen writers send plans shaped like such
 //! a PUT, and whatever waits forms a batch, two under way at a time, as a volume does it. BYTES of 0
 //! are those of a larger object, whose record is short, and which shares a block with others. What is
-//! left over is a volume named `cost`; memory is that of an object if there was none before.
+//! left over is a volume named `cost`; memory is that of an object if there was none before, and the
+//! file's bytes are those of an object if it was not rewritten meanwhile.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 const WRITERS: u64 = 16;
 const IN_FLIGHT: usize = 2;
 const BUCKET: u64 = 2;
+/// The first of the writers' own directories.
+const DIRECTORIES: u64 = 1_000;
 /// Steps after which a writer's objects lie in the next block.
 const BLOCK_STEPS: u64 = 8;
 
@@ -33,14 +37,40 @@ fn bucket() -> (Key, Value) {
 
 /// A writer's lane after so many steps.
 fn lane(writer: u64, base: u64, steps: u64) -> (Key, Value) {
-    let value = Value::copy_from_slice(&[base.to_be_bytes(), steps.to_be_bytes()].concat());
-    (key(b'k', base, &writer.to_be_bytes()[6..]), value)
+    let value = Value::copy_from_slice(&steps.to_be_bytes());
+    let name = [&base.to_be_bytes()[..], &writer.to_be_bytes()].concat();
+    (key(b'K', base, &name), value)
+}
+
+/// Bytes that no compression makes fewer, as those of most objects are.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut noise = Vec::with_capacity(bytes + 8);
+    while noise.len() < bytes {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        noise.extend(state.to_le_bytes());
+    }
+    noise.truncate(bytes);
+    noise
+}
+
+/// The directories above a writer's objects, as records that lead from each to the next.
+fn directories(writer: u64) -> Vec<(Key, Value)> {
+    let to = |number: u64| Value::from([&[1; 6][..], &number.to_be_bytes()].concat());
+    vec![
+        (key(b'd', BUCKET, b"put-4096/"), to(BUCKET + 1)),
+        (key(b'd', BUCKET + 1, b"0/"), to(BUCKET + 2)),
+        (key(b'd', BUCKET + 2, format!("{writer}/").as_bytes()), to(DIRECTORIES + writer)),
+    ]
 }
 
 fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     let number = base + steps * WRITERS + writer;
-    let inode = vec![u8::try_from(steps % 251).expect("a byte"); bytes + 180];
-    let dentry = key(b'd', BUCKET, format!("run/object-{writer:02}-{base}-{steps:012}").as_bytes());
+    let inode = noise(number, bytes + 180);
+    let directory = DIRECTORIES + writer;
+    let dentry = key(b'd', directory, format!("{base:x}-{steps:08}").as_bytes());
     let (lane_key, before) = lane(writer, base, steps);
     let (_, after) = lane(writer, base, steps + 1);
     let guard = if steps == 0 {
@@ -48,29 +78,26 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     } else {
         Guard::Equals(lane_key.clone(), before)
     };
-    let tally = |suffix: &[u8]| TallyKey(key(b'n', BUCKET, suffix));
+    let tally = |of: u64, suffix: &[u8]| TallyKey(key(b'n', of, suffix));
     let (bucket_key, bucket) = bucket();
     let now = 1_700_000_000_000_000 + i64::try_from(steps).expect("small");
     let mut plan = Plan {
-        guards: vec![
-            guard,
-            Guard::Present(session()),
-            Guard::Equals(bucket_key, bucket),
-            Guard::Absent(dentry.clone()),
-        ],
+        guards: vec![guard, Guard::Present(session()), Guard::Equals(bucket_key, bucket)],
         writes: vec![
             Write::Put(key(b'I', number, b""), inode.into()),
             Write::Put(
-                dentry,
+                dentry.clone(),
                 Value::copy_from_slice(&[&[1; 6], &number.to_be_bytes()[..]].concat()),
             ),
-            Write::Max(tally(b"m"), now),
-            Write::Add(tally(b"e"), 1),
-            Write::Add(tally(b"o"), 1),
-            Write::Add(tally(b"b"), 4_096),
+            Write::Max(tally(directory, b"m"), now),
+            Write::Add(tally(directory, b"e"), 1),
+            Write::Add(tally(BUCKET, b"o"), 1),
+            Write::Add(tally(BUCKET, b"b"), 4_096),
             Write::Put(lane_key, after),
         ],
     };
+    plan.guards.extend(directories(writer).into_iter().map(|(key, to)| Guard::Equals(key, to)));
+    plan.guards.push(Guard::Absent(dentry));
     if bytes == 0 {
         plan.writes.extend(share(base, steps / BLOCK_STEPS, number));
     }
@@ -109,15 +136,30 @@ async fn serve(store: Arc<RedisStore>, mut queue: mpsc::Receiver<Waiting>) -> u6
     }
 }
 
-/// Seconds of CPU and bytes of memory that the server has used.
-fn used(connection: &mut redis::Connection) -> (f64, f64) {
-    let told: String =
-        redis::cmd("INFO").arg("cpu").arg("memory").query(connection).expect("an answer");
+/// What the server has used so far.
+struct Used {
+    /// Seconds of CPU, and those of children that have ended, which rewrite its append-only file.
+    cpu: f64,
+    children: f64,
+    memory: f64,
+    /// Bytes of its append-only file, if there is one.
+    file: f64,
+}
+
+fn used(connection: &mut redis::Connection) -> Used {
+    let mut command = redis::cmd("INFO");
+    command.arg("cpu").arg("memory").arg("persistence");
+    let told: String = command.query(connection).expect("an answer");
     let of = |name: &str| {
         let number = |line: &str| line.strip_prefix(name)?.parse::<f64>().ok();
-        told.lines().find_map(number).expect("it is told")
+        told.lines().find_map(number).unwrap_or_default()
     };
-    (of("used_cpu_sys:") + of("used_cpu_user:"), of("used_memory:"))
+    Used {
+        cpu: of("used_cpu_sys:") + of("used_cpu_user:"),
+        children: of("used_cpu_sys_children:") + of("used_cpu_user_children:"),
+        memory: of("used_memory:"),
+        file: of("aof_current_size:"),
+    }
 }
 
 #[tokio::main]
@@ -137,7 +179,9 @@ async fn main() {
     let client = redis::Client::open(url).expect("an address");
     let mut connection = client.get_connection().expect("a connection");
     let (bucket_key, value) = bucket();
-    let writes = vec![Write::Put(session(), Value::new()), Write::Put(bucket_key, value)];
+    let mut writes = vec![Write::Put(session(), Value::new()), Write::Put(bucket_key, value)];
+    let all: BTreeMap<Key, Value> = (0..WRITERS).flat_map(directories).collect();
+    writes.extend(all.into_iter().map(|(key, value)| Write::Put(key, value)));
     store.commit(&[Plan { guards: Vec::new(), writes }]).await.expect("set up");
 
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -170,12 +214,14 @@ async fn main() {
     let (took, after) = (began.elapsed().as_secs_f64(), used(&mut connection));
     let batches = serving.await.expect("it ran");
     println!(
-        "{bytes} bytes: {:.0} plans/s, {:.1} plans a batch, {:.1} us of the server's CPU and {:.0} \
-         bytes of its memory a plan",
+        "{bytes} bytes: {:.0} plans/s, {:.1} plans a batch; a plan costs the server {:.1} us of CPU \
+         and its children {:.1} us, {:.0} bytes of memory and {:.0} of its file",
         plans as f64 / took,
         plans as f64 / batches as f64,
-        (after.0 - before.0) * 1e6 / plans as f64,
-        (after.1 - before.1) / plans as f64,
+        (after.cpu - before.cpu) * 1e6 / plans as f64,
+        (after.children - before.children) * 1e6 / plans as f64,
+        (after.memory - before.memory) / plans as f64,
+        (after.file - before.file) / plans as f64,
     );
     store.close().await;
 }
