@@ -35,7 +35,8 @@ pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Ver
     let call = {
         let pieces = brief::pieces(plans);
         let program = program(plans, &pieces);
-        Call::script(links, &links.scripts.commit, program.arguments(), DOING).commits()
+        let (script, arguments) = (&links.scripts.commit, program.arguments());
+        Call::script_with_rests(links, script, arguments, &program.staged, DOING).commits()
     };
     let answer = links.call(call).await?;
     verdicts(plans, answer)
@@ -86,7 +87,7 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
 fn put_write<'a>(program: &mut Program<'a>, places: &mut Places<'a>, write: &'a Write) {
     let (code, tally, number) = match write {
         Write::Put(key, value) => {
-            let value = program.value(value);
+            let value = program.new_value(value);
             places.put.insert(key, value);
             return program.step(code::PUT, program.record(key), value);
         }

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::address::Address;
 use crate::error::{self, Effect};
+use crate::staged::Transaction;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -66,10 +67,26 @@ impl Scripts {
     }
 }
 
+/// What is sent.
+#[derive(Debug)]
+enum Request {
+    Command(Cmd),
+    Transaction(Transaction),
+}
+
+impl Request {
+    async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Value, RedisError> {
+        match self {
+            Request::Command(command) => command.query_async(connection).await,
+            Request::Transaction(transaction) => transaction.ask(connection).await,
+        }
+    }
+}
+
 /// Something to ask of the server.
 #[derive(Debug)]
 pub(crate) struct Call {
-    command: Cmd,
+    request: Request,
     script: Option<Arc<Script>>,
     bytes: usize,
     doing: &'static str,
@@ -81,7 +98,8 @@ pub(crate) struct Call {
 impl Call {
     /// A command that changes nothing.
     pub(crate) fn command(command: Cmd, doing: &'static str) -> Call {
-        Call { command, script: None, bytes: 0, doing, effect: Effect::None, run: None }
+        let request = Request::Command(command);
+        Call { request, script: None, bytes: 0, doing, effect: Effect::None, run: None }
     }
 
     /// A script with its arguments.
@@ -91,15 +109,31 @@ impl Call {
         arguments: impl IntoIterator<Item = &'a [u8]>,
         doing: &'static str,
     ) -> Call {
+        Call::script_with_rests(links, script, arguments, &[], doing)
+    }
+
+    /// A script with its arguments, and with rests of records that some of these name.
+    pub(crate) fn script_with_rests<'a>(
+        links: &Links,
+        script: &Arc<Script>,
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+        rests: &[&[u8]],
+        doing: &'static str,
+    ) -> Call {
         let mut command = redis::cmd("EVALSHA");
         command.arg(script.get_hash()).arg("1").arg(&links.prefix);
-        let mut bytes = 0;
+        let mut bytes = rests.iter().map(|rest| rest.len()).sum();
         for argument in arguments {
             bytes += argument.len();
             command.arg(argument);
         }
+        let request = if rests.is_empty() {
+            Request::Command(command)
+        } else {
+            Request::Transaction(Transaction::around(command, &links.prefix, rests))
+        };
         let script = Some(Arc::clone(script));
-        Call { command, script, bytes, doing, effect: Effect::None, run: None }
+        Call { request, script, bytes, doing, effect: Effect::None, run: None }
     }
 
     /// The same, as one that changes the volume.
@@ -135,14 +169,14 @@ impl Link {
     /// Sends a call, and waits for its answer.
     pub(crate) async fn call(&self, call: &Call) -> Result<Value, StoreError> {
         let mut connection = self.connection.clone();
-        let mut answer: Result<Value, RedisError> = call.command.query_async(&mut connection).await;
+        let mut answer = call.request.ask(&mut connection).await;
         if let (Err(error), Some(script)) = (&answer, &call.script)
             && error.code() == Some("NOSCRIPT")
         {
             // Nothing has happened yet, whatever becomes of this.
             let loaded = script.load_async(&mut connection).await;
             loaded.map_err(|error| self.failed(error, call.doing, Effect::None))?;
-            answer = call.command.query_async(&mut connection).await;
+            answer = call.request.ask(&mut connection).await;
         }
         answer.map_err(|error| self.failed(error, call.doing, call.effect))
     }
@@ -282,8 +316,10 @@ impl Links {
             let mut connection = connection.await.map_err(unreachable)?;
             let mut about = redis::cmd("INFO");
             about.arg("server").arg("replication");
-            let about: Result<String, _> = about.query_async(&mut connection).await;
-            let about = about.map_err(unreachable)?;
+            // Commits may need transactions: a user who may not have any is told so here.
+            let about = Transaction::of(about).ask(&mut connection).await.map_err(unreachable)?;
+            let about = redis::from_redis_value::<String>(about);
+            let about = about.map_err(|error| unreachable(error.into()))?;
             let told =
                 |name: &str| about.lines().find_map(|line| line.trim_end().strip_prefix(name));
             if told("role:") != Some("master") {

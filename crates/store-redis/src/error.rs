@@ -8,6 +8,7 @@ use store::{StoreError, StoreErrorKind};
 const DEFINITE: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
+    "EXECABORT",
     "LOADING",
     "MASTERDOWN",
     "MISCONF",

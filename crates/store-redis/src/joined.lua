@@ -12,7 +12,9 @@
 --                      the bytes of a put, and those that were there, 0: none, UNKNOWN: maybe some
 --   the feed:          what it is told, 0: nothing
 --
--- No guard here expects a long record: none equals the beginning of one.
+-- No guard here expects a long record: none equals the beginning of one. The rest of one that is put
+-- is an argument, or is at the server already under a name that the argument tells, as `prelude.lua`
+-- says.
 local joined = ARGV[#ARGV]
 
 local function commit_joined()
@@ -123,11 +125,19 @@ local function commit_joined()
   end
 
   local rests, stale
+  -- Names of rests that are there already, each followed by its new one.
+  local staged = {}
 
   local function write_rest(place, field, value)
-    rests = rests or { 'MSET' }
-    local last = #rests
-    rests[last + 1], rests[last + 2] = P .. 'l' .. place .. field, A[value + 1]
+    local name, rest = P .. 'l' .. place .. field, A[value + 1]
+    if #rest > 0 and #rest < HEAD then
+      local last = #staged
+      staged[last + 1], staged[last + 2] = P .. 'w' .. rest, name
+    else
+      rests = rests or { 'MSET' }
+      local last = #rests
+      rests[last + 1], rests[last + 2] = name, rest
+    end
   end
 
   local function drop_rest(place, field)
@@ -217,6 +227,8 @@ local function commit_joined()
     end
   end
 
+  -- First of all what a server may refuse that has not brought any rests.
+  for n = 1, #staged, 2 do call('RENAME', staged[n], staged[n + 1]) end
   for n = 1, #points do
     local fields, news_most, unsure, place = unpack(points[n], 1, 4)
     if call(unpack(fields)) < news_most and unsure then

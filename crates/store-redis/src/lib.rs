@@ -25,6 +25,7 @@ mod program;
 mod read;
 mod reply;
 mod snapshot;
+mod staged;
 mod walk;
 
 use std::sync::Arc;

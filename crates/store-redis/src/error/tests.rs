@@ -23,6 +23,7 @@ fn damage_is_told_before_the_first_change() {
 fn answers_from_before_the_first_change_are_definite() {
     let definite = [
         "NOSCRIPT No matching script. Please use EVAL.",
+        "EXECABORT Transaction discarded because of previous errors.",
         "OOM command not allowed when used memory > 'maxmemory'.",
         "BUSY Redis is busy running a script.",
         "LOADING Redis is loading the dataset in memory",

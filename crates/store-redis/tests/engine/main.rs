@@ -13,6 +13,7 @@ mod members;
 mod server;
 mod settings;
 mod snapshots;
+mod staged;
 mod together;
 mod trouble;
 

@@ -2,7 +2,7 @@
 
 use rcgen::{CertificateParams, KeyPair};
 use redis::Connection;
-use store::{Durability, MetaStore, Read, StoreError, StoreErrorKind};
+use store::{Durability, MetaStore, Read, StoreError, StoreErrorKind, Write};
 use store_redis::{RedisOptions, RedisStore};
 
 use crate::server::{self, relaxed};
@@ -108,6 +108,21 @@ async fn a_user_who_may_not_see_the_settings_needs_the_option() {
     assert!(!format!("{store:?}").contains("hunter2"), "{store:?}");
 }
 
+/// Long records are committed in transactions; it is better not to begin without.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_have_no_transactions_is_told_so() {
+    let Some(server) = server::own() else { return };
+    let mut connection = server::connection(&server.url());
+    for command in ["-multi", "-exec"] {
+        let rules =
+            ["ACL", "SETUSER", "gateway", "reset", "on", ">hunter2", "~*", "+@all", command];
+        run(&mut connection, &rules);
+        let url = server.url().replace("redis://", "redis://gateway:hunter2@");
+        let error = refused(&url, relaxed(), &[&command[1..]]).await;
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_error_tells_a_password() {
     let Some(server) = server::own() else { return };
@@ -190,17 +205,20 @@ async fn memory_that_runs_out_refuses_whole_batches() {
     let Some(server) = server::own() else { return };
     let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
     let mut connection = server::connection(&server.url());
-    write(&store, [put(key(1, "a"), "before")]).await;
-    set(&mut connection, &[("maxmemory", "1mb")]);
-    let both = crate::plan([], [put(key(1, "a"), "after"), put(key(2, "b"), "after")]);
-    let error = store.commit(std::slice::from_ref(&both)).await.expect_err("there is no memory");
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains("OOM") || error.to_string().contains("maxmemory"));
-    assert_eq!(record(&store, key(1, "a")).await.as_deref(), Some(&b"before"[..]));
-    assert_eq!(record(&store, key(2, "b")).await, None);
-    set(&mut connection, &[("maxmemory", "0")]);
-    store.commit(&[both]).await.expect("there is memory again");
-    assert_eq!(record(&store, key(2, "b")).await.as_deref(), Some(&b"after"[..]));
+    for after in ["after", &"after".repeat(1_000)] {
+        write(&store, [put(key(1, "a"), "before"), Write::Delete(key(2, "b"))]).await;
+        set(&mut connection, &[("maxmemory", "1mb")]);
+        let both = crate::plan([], [put(key(1, "a"), after), put(key(2, "b"), after)]);
+        let refused = store.commit(std::slice::from_ref(&both)).await;
+        let error = refused.expect_err("there is no memory");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("OOM") || error.to_string().contains("maxmemory"));
+        assert_eq!(record(&store, key(1, "a")).await.as_deref(), Some(&b"before"[..]));
+        assert_eq!(record(&store, key(2, "b")).await, None);
+        set(&mut connection, &[("maxmemory", "0")]);
+        store.commit(&[both]).await.expect("there is memory again");
+        assert_eq!(record(&store, key(2, "b")).await.as_deref(), Some(after.as_bytes()));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

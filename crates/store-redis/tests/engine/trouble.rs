@@ -209,7 +209,7 @@ async fn a_server_killed_under_load_loses_nothing_and_tears_nothing() {
                     tried += 1;
                     let both = [
                         put(key(writer, &tried.to_string()), "left"),
-                        put(point(writer << 32 | tried), "right"),
+                        put(point(writer << 32 | tried), &"right".repeat(500)),
                     ];
                     match store.commit(&[plan([], both)]).await {
                         Ok(_) => acknowledged.push(tried),

@@ -1,0 +1,170 @@
+//! Long records whose rests go to the server beside the script: nothing of them is left over there,
+//! whatever becomes of the plans that bring them.
+
+use databases::Database;
+use proxy::{Cut, Proxy};
+use store::{Guard, MemoryStore, MetaStore, Plan, StoreErrorKind, Value, Verdict, Write};
+use store_redis::{RedisOptions, RedisStore};
+
+use crate::server::{self, Volume};
+use crate::{equals, key, plan, point, put, record, tally, write};
+
+/// A value that a script is not shown.
+fn long(salt: u8) -> Value {
+    (0..5_000_u32).map(|at| u8::try_from(at % 241).expect("a byte") ^ salt).collect()
+}
+
+/// Keys of a volume that are there for the time of a commit only, on a server whose URL is `server`.
+fn left_over(server: &str, prefix: &str) -> Vec<Vec<u8>> {
+    let mut keys = redis::cmd("KEYS");
+    keys.arg(format!("{prefix}w*"));
+    keys.query(&mut server::connection(server)).expect("keys")
+}
+
+#[track_caller]
+fn check_nothing_is_left(server: &str, volume: &Volume) {
+    assert_eq!(left_over(server, &volume.prefix()), Vec::<Vec<u8>>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_plan_leaves_nothing_of_its_long_records() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = volume.open().await;
+    write(&store, [put(point(1), "here")]).await;
+    let puts = [Write::Put(point(2), long(0)), Write::Put(key(1, "a"), long(1))];
+    let refused = plan([Guard::Absent(point(1))], puts.clone());
+    for plans in [vec![refused.clone()], vec![refused.clone(), refused.clone()]] {
+        let verdicts = store.commit(&plans).await.expect("decided");
+        assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Refused { .. })));
+        assert_eq!(record(&store, point(2)).await, None);
+        check_nothing_is_left(&server, &volume);
+    }
+    assert!(crate::commit(&store, plan([equals(point(1), "here")], puts)).await.expect("decided"));
+    assert!(record(&store, point(2)).await == Some(long(0)));
+    assert!(record(&store, key(1, "a")).await == Some(long(1)));
+    check_nothing_is_left(&server, &volume);
+    crate::long::check_no_string_is_left(&server, &volume, &store).await;
+}
+
+/// Plans of one batch, some refused, that write, expect and meet what others of them bring.
+fn mixed() -> Vec<Plan> {
+    let here = || point(1);
+    vec![
+        plan([], [Write::Put(point(2), long(2)), Write::Add(tally(1), 1)]),
+        // This one is refused, and brings what nobody ever sees.
+        plan([Guard::Absent(here())], [Write::Put(point(3), long(3))]),
+        plan([Guard::Equals(point(2), long(2))], [Write::Put(key(1, "b"), long(4))]),
+        // So are these, and are shown what the first has brought, or its end.
+        plan([Guard::Absent(point(2))], [Write::Put(point(2), long(5))]),
+        plan([Guard::Equals(point(2), long(6))], [Write::Delete(point(2))]),
+        // A range makes the server write in between.
+        plan([Guard::Empty(key(7, ""), key(8, ""))], [Write::Put(point(2), long(7))]),
+        plan([Guard::Equals(point(2), long(7))], [Write::Put(key(7, "c"), long(8))]),
+        plan([Guard::Empty(key(7, ""), key(8, ""))], [Write::Put(point(4), long(9))]),
+        plan([Guard::Present(key(7, "c"))], [Write::Put(key(1, "b"), long(10))]),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_and_committed_plans_with_long_records_end_as_they_do_in_memory() {
+    let Some(server) = server::given() else { return };
+    for with_snapshot in [false, true] {
+        let volume = Volume::new(&server);
+        let (store, model) = (volume.open().await, MemoryStore::new());
+        let snapshot = if with_snapshot { store.snapshot().await.ok() } else { None };
+        assert_eq!(snapshot.is_some(), with_snapshot);
+        for before in [put(point(1), "here"), Write::Put(point(3), long(11))] {
+            write(&store, [before.clone()]).await;
+            write(&model, [before]).await;
+        }
+        let verdicts = store.commit(&mixed()).await.expect("decided");
+        assert!(verdicts == model.commit(&mixed()).await.expect("decided"));
+        let committed = verdicts.iter().filter(|verdict| **verdict == Verdict::Committed).count();
+        assert_eq!(committed, 5, "that was no mixture");
+        for place in [point(1), point(2), point(3), point(4), key(1, "b"), key(7, "c")] {
+            let found = record(&store, place.clone()).await;
+            assert!(found == record(&model, place.clone()).await, "{place:?}");
+        }
+        check_nothing_is_left(&server, &volume);
+        crate::long::check_no_string_is_left(&server, &volume, &store).await;
+    }
+}
+
+/// Two puts of one record in a batch that is committed whole: the second stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_long_records_under_one_key_the_last_stays() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = volume.open().await;
+    for last in [long(2), Value::from_static(b"short")] {
+        let plans = [long(1), last.clone()].map(|value| plan([], [Write::Put(point(1), value)]));
+        let verdicts = store.commit(&plans).await.expect("decided");
+        assert_eq!(verdicts, [Verdict::Committed, Verdict::Committed]);
+        assert!(record(&store, point(1)).await == Some(last));
+        check_nothing_is_left(&server, &volume);
+        crate::long::check_no_string_is_left(&server, &volume, &store).await;
+    }
+}
+
+/// A proxy before a server, and the URL that leads through it.
+fn through_proxy(server: &str, url: &str) -> (Proxy, String) {
+    let address = server.trim_start_matches("redis://").trim_end_matches('/');
+    let target = address.parse().expect("the URL is redis://IP:PORT/");
+    let proxy = Proxy::start(target).expect("a proxy");
+    let url = Database::through(url, target, proxy.address());
+    (proxy, url)
+}
+
+async fn one_connection(url: &str) -> RedisStore {
+    let options = RedisOptions { connections: 1, ..server::relaxed() };
+    RedisStore::open(url, options).await.expect("a store")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_forgot_the_script_keeps_nothing_and_is_asked_again() {
+    let Some(server) = server::own() else { return };
+    let server = server.url();
+    let (proxy, url) = through_proxy(&server, &server);
+    let store = one_connection(&url).await;
+    let mut connection = server::connection(&server);
+    let mut forget = || {
+        let mut flush = redis::cmd("SCRIPT");
+        flush.arg("FLUSH").arg("SYNC").query::<()>(&mut connection).expect("flushed");
+    };
+    for round in 1..=3 {
+        forget();
+        let salt = u8::try_from(round).expect("few");
+        write(&store, [Write::Put(point(round), long(salt)), Write::Add(tally(1), 1)]).await;
+        assert!(record(&store, point(round)).await == Some(long(salt)));
+        assert_eq!(crate::number(&store, tally(1)).await, i64::from(salt));
+        assert_eq!(left_over(&server, "{ashlar}:"), Vec::<Vec<u8>>::new());
+    }
+    // Nor does it keep anything of somebody who never hears that it has forgotten.
+    forget();
+    proxy.cut(Cut::AfterReply, b"EVALSHA", 1);
+    let lost = store.commit(&[plan([], [Write::Put(point(9), long(9))])]).await;
+    assert_eq!(lost.expect_err("the connection was cut").kind(), StoreErrorKind::Unknown);
+    assert_eq!(left_over(&server, "{ashlar}:"), Vec::<Vec<u8>>::new());
+    assert_eq!(record(&store, point(9)).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_long_records_is_one_round_trip() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let (proxy, url) = through_proxy(&server, &volume.url);
+    let store = one_connection(&url).await;
+    for round in 0..5_u64 {
+        let before = proxy.trips();
+        let bring = plan([Guard::Absent(point(round))], [Write::Put(point(round), long(0))]);
+        let refused = plan([Guard::Absent(point(0))], [Write::Put(point(99), long(1))]);
+        let verdicts = store.commit(&[bring, refused]).await.expect("decided");
+        assert_eq!(verdicts[0], Verdict::Committed);
+        assert!(matches!(verdicts[1], Verdict::Refused { .. }));
+        // The server learns the script at the first call.
+        if round > 0 {
+            assert_eq!(proxy.trips() - before, 1);
+        }
+    }
+}
