@@ -6,12 +6,16 @@
 //! guards what it took from here, and an answer is read anew; so nothing here needs to be right,
 //! and everything here is bounded. What is absent is not remembered: planners guess it.
 
+use std::sync::Arc;
+
 use namespace::{Hints, self_contained};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use record::key::space;
 use record::{Ino, Inode};
 use store::{Entry, Found, Key, Plan, Read, Space, Target, Value, Write};
+
+use crate::mirror::Mirror;
 
 /// Bytes of the records that are remembered, keys and overhead included.
 pub const HINT_BYTES_DEFAULT: u64 = 96 << 20;
@@ -55,6 +59,8 @@ impl Weighter<Key, Value> for Bytes {
 /// A bounded memory of records.
 #[derive(Debug)]
 pub(crate) struct HintMemory {
+    /// Knows some of those that were pushed out here, because reads that it answers teach nothing.
+    mirror: Arc<Mirror>,
     /// All but inodes.
     records: Cache<Key, Value, Bytes>,
     inodes: Cache<Key, Value, Bytes>,
@@ -65,12 +71,13 @@ pub(crate) struct HintMemory {
 }
 
 impl HintMemory {
-    /// Remembers about `bytes` of records.
-    pub(crate) fn new(bytes: u64) -> HintMemory {
+    /// Remembers about `bytes` of records, besides those in a mirror.
+    pub(crate) fn new(bytes: u64, mirror: &Arc<Mirror>) -> HintMemory {
         let count = |bytes: u64, each: u64| usize::try_from(bytes / each).unwrap_or(usize::MAX);
         let records = |bytes| Cache::with_weighter(count(bytes, 2 * ENTRY_BYTES), bytes, Bytes);
         let part = bytes / PARTS;
         HintMemory {
+            mirror: Arc::clone(mirror),
             marks: Cache::new(count(part, MARK_BYTES)),
             inodes: records(3 * part),
             records: records(bytes - 4 * part),
@@ -197,7 +204,7 @@ impl HintMemory {
 
 impl Hints for HintMemory {
     fn record(&self, key: &Key) -> Option<Option<Value>> {
-        self.of(key).get(key).map(Some)
+        self.of(key).get(key).map(Some).or_else(|| self.mirror.recall(key))
     }
 
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {

@@ -165,6 +165,11 @@ impl Mirror {
         reads.iter().map(|read| state.found(read)).collect()
     }
 
+    /// A record as last known, or that there is none: for a hint, never for an answer.
+    pub(crate) fn recall(&self, key: &Key) -> Option<Option<Value>> {
+        if self.on { self.state().records.get(key).cloned() } else { None }
+    }
+
     /// A read leaves for the store.
     fn reading(self: &Arc<Self>) -> Reading {
         let mut state = self.state();

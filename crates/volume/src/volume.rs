@@ -254,8 +254,8 @@ impl Volume {
     ) -> (Volume, Heart) {
         let session = Arc::new(Session::new(started.nonce));
         let (tasks, meters) = (Tasks::new(), Arc::new(Meters::default()));
-        let hints = Arc::new(HintMemory::new(options.hint_bytes));
         let mirror = Mirror::new(options.mirror_bytes);
+        let hints = Arc::new(HintMemory::new(options.hint_bytes, &mirror));
         let store: Arc<dyn MetaStore> = Arc::new(Mirrored::new(store, Arc::clone(&mirror)));
         let epochs = Epochs::new(started.epoch);
         let (closing, gone) = (CancellationToken::new(), CancellationToken::new());

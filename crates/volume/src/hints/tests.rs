@@ -1,6 +1,12 @@
 use record::{Attributes, Body, Content, Dentry, File, ObjectHeaders, Tag, Timestamp, key};
 
+use std::time::Duration;
+
+use store::{MemoryStore, MetaStore as _};
+
 use super::*;
+use crate::clock::Moment;
+use crate::mirror::Mirrored;
 
 fn dentry(name: &[u8]) -> (Key, Value) {
     let key = key::dentry(Ino(9), name);
@@ -8,9 +14,14 @@ fn dentry(name: &[u8]) -> (Key, Value) {
     (key, value)
 }
 
+/// Hints without a mirror.
+fn memory(bytes: u64) -> HintMemory {
+    HintMemory::new(bytes, &Mirror::new(0))
+}
+
 #[test]
 fn what_a_plan_wrote_is_remembered_and_what_it_deleted_is_not() {
-    let hints = HintMemory::new(1 << 20);
+    let hints = memory(1 << 20);
     let (key, value) = dentry(b"a");
     let put = Plan { guards: Vec::new(), writes: vec![Write::Put(key.clone(), value.clone())] };
     hints.apply(&put);
@@ -24,7 +35,7 @@ fn what_a_plan_wrote_is_remembered_and_what_it_deleted_is_not() {
 
 #[test]
 fn large_values_and_other_spaces_are_not_remembered() {
-    let hints = HintMemory::new(1 << 20);
+    let hints = memory(1 << 20);
     let inode = key::inode(Ino(7));
     hints.remember(&inode, &Value::from(vec![1; 100]));
     hints.remember(&inode, &Value::from(vec![0; HINT_VALUE_BYTES_MAX + 1]));
@@ -35,7 +46,7 @@ fn large_values_and_other_spaces_are_not_remembered() {
 
 #[test]
 fn memory_is_bounded() {
-    let hints = HintMemory::new(64 << 10);
+    let hints = memory(64 << 10);
     for n in 0..10_000_u32 {
         let (key, value) = dentry(format!("{n}").as_bytes());
         hints.remember(&key, &value);
@@ -68,7 +79,7 @@ fn put((key, value): (Key, Value)) -> Plan {
 
 #[test]
 fn that_a_file_is_self_contained_is_remembered_longer_than_its_inode() {
-    let hints = HintMemory::new(1 << 20);
+    let hints = memory(1 << 20);
     let name = dentry(b"a");
     hints.apply(&put(name.clone()));
     let inos = 0..500;
@@ -90,7 +101,7 @@ fn that_a_file_is_self_contained_is_remembered_longer_than_its_inode() {
 
 #[test]
 fn a_file_with_blocks_or_without_a_readable_inode_is_not_marked() {
-    let hints = HintMemory::new(1 << 20);
+    let hints = memory(1 << 20);
     hints.apply(&put(file(1, Content::Slices(Vec::new()))));
     hints.apply(&put((key::inode(Ino(2)), Value::from_static(b"no inode"))));
     assert_eq!([1, 2].map(|ino| hints.self_contained(Ino(ino))), [None, None]);
@@ -99,7 +110,7 @@ fn a_file_with_blocks_or_without_a_readable_inode_is_not_marked() {
 /// The beginning of a record is no record: it is not remembered, and does not outdate one.
 #[test]
 fn what_came_cut_is_not_remembered() {
-    let hints = HintMemory::new(1 << 20);
+    let hints = memory(1 << 20);
     let (slot, bound) = dentry(b"a");
     let target = key::inode(Ino(10));
     let follow = store::Follow { most: Some(4), ..key::dentry_to_inode() };
@@ -117,4 +128,18 @@ fn what_came_cut_is_not_remembered() {
     assert_eq!(hints.record(&target), Some(Some(Value::from_static(b"the record"))));
     hints.learn(&read, &found(b"few"));
     assert_eq!(hints.record(&target), Some(Some(Value::from_static(b"few"))));
+}
+
+#[tokio::test]
+async fn what_was_pushed_out_is_known_from_the_mirror() {
+    let mirror = Mirror::new(1 << 20);
+    mirror.rely(Moment::now().after(Duration::from_mins(1)));
+    let store = Mirrored::new(Arc::new(MemoryStore::new()), Arc::clone(&mirror));
+    let hints = HintMemory::new(1 << 20, &mirror);
+    let (key, value) = dentry(b"a");
+    let put = Plan { guards: Vec::new(), writes: vec![Write::Put(key.clone(), value.clone())] };
+    store.commit(&[put]).await.unwrap();
+    assert_eq!(hints.record(&key), Some(Some(value)));
+    mirror.leave();
+    assert_eq!(hints.record(&key), None);
 }
