@@ -89,10 +89,6 @@ impl Hints for Remembered {
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
         NoHints.sibling(directory, not)
     }
-
-    fn self_contained(&self, ino: Ino) -> Option<i64> {
-        NoHints.self_contained(ino)
-    }
 }
 
 fn plan_publish() -> Case {

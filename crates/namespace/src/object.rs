@@ -186,14 +186,15 @@ impl Operation for Publish<'_> {
         let size = inode.file().map_or(0, |file| file.size);
         let inode_key = key::inode(self.ino);
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
-        plan.writes.push(Write::Put(slot.clone(), Dentry::file(self.ino).encode(&slot)));
+        let dentry = Dentry { self_contained: self_contained(&inode), ..Dentry::file(self.ino) };
+        plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let bucket = chain.bucket.dentry.ino;
         let modified = key::tally(parent, key::Count::Modified);
         plan.writes.push(Write::Max(modified, env.now.0));
         let mut grown = i64::try_from(size).unwrap_or_default();
         match replaced {
             Some(old) => {
-                grown -= unbind(view, old, bucket, &mut plan);
+                grown -= unbind(&old, bucket, &mut plan);
             }
             None => {
                 // A directory made by this plan has its one entry counted there.
@@ -207,6 +208,7 @@ impl Operation for Publish<'_> {
             plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), grown));
         }
         plan.writes.extend_from_slice(self.writes);
+        let replaced = replaced.map(|old| old.ino);
         Ok(Step::Commit(plan, Published { replaced, inode }))
     }
 }
@@ -249,7 +251,7 @@ impl Publish<'_> {
         chain: &Chain,
         slot: &Key,
         plan: &mut Plan,
-    ) -> Result<Option<Ino>, Halt> {
+    ) -> Result<Option<Dentry>, Halt> {
         if chain.missing.is_some() {
             // Nothing can stand in a directory that does not exist, and the plan guards that.
             return match self.condition {
@@ -273,7 +275,7 @@ impl Publish<'_> {
         }
         let old = path::bound(slot, value)?;
         plan.guards.push(old.guard());
-        Ok(Some(old.dentry.ino))
+        Ok(Some(old.dentry))
     }
 
     /// Refuses a key above or below an existing one.
@@ -311,13 +313,12 @@ pub const FILE_MODE: u32 = 0o644;
 /// Ends a file that loses its only name, under the guard of that name. Answers how many of the
 /// bytes that its bucket counts go with it.
 ///
-/// A file that is known to be self-contained goes at once: nobody who found it comes back to the
-/// inode, which held all of it. What names blocks, or is not known, or cannot be read, is left to
-/// the reaper.
-pub(crate) fn unbind(view: &mut View<'_>, ino: Ino, bucket: Ino, plan: &mut Plan) -> i64 {
-    let alone = view.self_contained(ino);
-    let end = if alone.is_some() { Write::Delete(key::inode(ino)) } else { orphan(ino, bucket) };
-    plan.writes.push(end);
+/// A file whose name says that it is self-contained goes at once: nobody who found it comes back to
+/// the inode, which held all of it. Any other is left to the reaper.
+pub(crate) fn unbind(name: &Dentry, bucket: Ino, plan: &mut Plan) -> i64 {
+    let alone = name.self_contained.and_then(|bytes| i64::try_from(bytes).ok());
+    let inode = || Write::Delete(key::inode(name.ino));
+    plan.writes.push(if alone.is_some() { inode() } else { orphan(name.ino, bucket) });
     alone.unwrap_or(0)
 }
 
@@ -333,15 +334,15 @@ pub fn rests(content: &Content) -> bool {
 /// The bytes of a file that is nothing but its inode: its content is inline and stays so, it has one
 /// name, and no other record tells of it.
 ///
-/// A file that is so remains so. Of a file's content nothing ever changes but where its bytes lie,
-/// and these stay.
-pub fn self_contained(inode: &Inode) -> Option<i64> {
+/// A file that is so remains so, and its name may say it. Of a file's content nothing ever changes
+/// but where its bytes lie, and these stay.
+pub fn self_contained(inode: &Inode) -> Option<u64> {
     let file = inode.file()?;
     let alone = matches!(file.content, Content::Inline(_))
         && !rests(&file.content)
         && file.parts.is_empty()
         && file.links == 1;
-    i64::try_from(file.size).ok().filter(|_| alone)
+    alone.then_some(file.size)
 }
 
 /// Leaves a file to the reaper, which reads its inode later; the foreground need not.

@@ -9,11 +9,6 @@ use crate::run::{Env, Operation, Step};
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
-/// Names that are removed at once and whose inodes are read along with them where they have to be
-/// looked up, so that what is self-contained goes at once. Of more names that would be many bytes
-/// for somebody who waits: the reaper reads them later.
-const FOLLOWED_REMOVALS_MAX: usize = 8;
-
 /// Names that are asked for of a directory which a single name leaves: one of them is to stay.
 const SIBLINGS_ASKED: usize = 64;
 
@@ -62,7 +57,7 @@ impl Operation for Remove<'_> {
         for bound in &gone {
             plan.guards.push(bound.guard());
             plan.writes.push(Write::Delete(bound.key.clone()));
-            bytes += unbind(view, bound.dentry.ino, bucket, &mut plan);
+            bytes += unbind(&bound.dentry, bucket, &mut plan);
         }
         if bytes > 0 {
             plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), -bytes));
@@ -88,8 +83,6 @@ impl Remove<'_> {
         let conditional = self.removals.iter().any(|removal| removal.condition.is_some());
         let found: Vec<Option<Followed>> = if conditional {
             view.followed(&slots, &key::dentry_to_inode())?
-        } else if self.removals.len() <= FOLLOWED_REMOVALS_MAX {
-            view.followed_if_known(&slots, &key::dentry_to_inode())?
         } else {
             view.many(&slots)?.into_iter().map(|value| value.map(|value| (value, None))).collect()
         };

@@ -8,10 +8,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
-use record::{DecodeError, Ino, Inode, key};
+use record::{DecodeError, Ino};
 use store::{Entry, Follow, Found, Key, Read, TallyKey, Target, Value};
 
-use crate::{Halt, self_contained};
+use crate::Halt;
 
 /// What earlier operations remember. A hint may be wrong; it costs a round trip then.
 pub trait Hints: Debug {
@@ -20,9 +20,6 @@ pub trait Hints: Debug {
 
     /// Some name in a directory besides `not`, as last seen.
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key>;
-
-    /// The bytes of a file that was seen to be [`self_contained`]. It is so as long as it lives.
-    fn self_contained(&self, ino: Ino) -> Option<i64>;
 }
 
 /// A record, and the one that it points to.
@@ -38,10 +35,6 @@ impl Hints for NoHints {
     }
 
     fn sibling(&self, _directory: Ino, _not: &[u8]) -> Option<Key> {
-        None
-    }
-
-    fn self_contained(&self, _ino: Ino) -> Option<i64> {
         None
     }
 }
@@ -140,25 +133,6 @@ impl<'h> View<'h> {
         keys: &[Key],
         follow: &Follow,
     ) -> Result<Vec<Option<Followed>>, Halt> {
-        self.pointing(keys, follow, |target| target.ok_or(Halt::Need))
-    }
-
-    /// As [`View::followed`], but content with the records under the keys themselves: of what they
-    /// point to it tells what is known already, and `None` of the rest, which may yet be there.
-    pub fn followed_if_known(
-        &mut self,
-        keys: &[Key],
-        follow: &Follow,
-    ) -> Result<Vec<Option<Followed>>, Halt> {
-        self.pointing(keys, follow, |target| Ok(target.flatten()))
-    }
-
-    fn pointing(
-        &mut self,
-        keys: &[Key],
-        follow: &Follow,
-        target_of: impl Fn(Option<Option<Value>>) -> Result<Option<Value>, Halt>,
-    ) -> Result<Vec<Option<Followed>>, Halt> {
         assert!(follow.most.is_none(), "what is followed is asked for whole");
         for key in keys {
             self.ask(Read::Record { key: key.clone(), follow: Some(follow.clone()) });
@@ -171,25 +145,12 @@ impl<'h> View<'h> {
                 continue;
             };
             let target = match follow.target(&record) {
-                Some(target) => target_of(self.known(&target))?,
+                Some(target) => self.known(&target).ok_or(Halt::Need)?,
                 None => None,
             };
             found.push(Some((record, target)));
         }
         Ok(found)
-    }
-
-    /// The bytes of a file if it is known to be [`self_contained`]. Asks for nothing, so that none
-    /// means nothing: for choosing between two plans that are both right.
-    pub fn self_contained(&mut self, ino: Ino) -> Option<i64> {
-        let inode_key = key::inode(ino);
-        match self.known(&inode_key) {
-            Some(record) => self_contained(&Inode::decode(&inode_key, &record?).ok()?),
-            None => {
-                self.hearsay = true;
-                self.hints.self_contained(ino)
-            }
-        }
     }
 
     /// The record as known, and `guess` when nothing is known. Never stops the pass: a wrong guess

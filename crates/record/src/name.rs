@@ -36,7 +36,14 @@ pub struct Dentry {
     pub kind: Kind,
     /// Why it exists. Always [`Origin::Made`] but for directories.
     pub origin: Origin,
+    /// The bytes of a regular file that is nothing but its inode and stays so: inline content, one
+    /// name, no parts. Whoever removes the name needs no more of the inode, which is large. `None`
+    /// says nothing of the file.
+    pub self_contained: Option<u64>,
 }
+
+/// The bit beside the origin that says how many bytes a self-contained file has.
+const SELF_CONTAINED: u8 = 2;
 
 impl Dentry {
     const FORMAT: u8 = 1;
@@ -45,18 +52,22 @@ impl Dentry {
 
     /// A file's binding.
     pub const fn file(ino: Ino) -> Dentry {
-        Dentry { ino, kind: Kind::File, origin: Origin::Made }
+        Dentry { ino, kind: Kind::File, origin: Origin::Made, self_contained: None }
     }
 
     /// A directory's binding.
     pub const fn directory(ino: Ino, origin: Origin) -> Dentry {
-        Dentry { ino, kind: Kind::Directory, origin }
+        Dentry { ino, kind: Kind::Directory, origin, self_contained: None }
     }
 
     /// The record's bytes.
     pub fn encode(&self, key: &Key) -> Value {
         let mut to = Writer::new(Dentry::FORMAT);
-        to.u8(self.kind as u8 | (self.origin as u8) << 4).fixed(&self.ino.0.to_be_bytes());
+        let flag = self.self_contained.map_or(0, |_| SELF_CONTAINED);
+        to.u8(self.kind as u8 | (self.origin as u8 | flag) << 4).fixed(&self.ino.0.to_be_bytes());
+        if let Some(bytes) = self.self_contained {
+            to.varint(bytes);
+        }
         to.finish(key)
     }
 
@@ -71,14 +82,19 @@ impl Dentry {
             4 => Kind::Special,
             _ => return Err(DecodeError::Field("kind")),
         };
-        let origin = match bits >> 4 {
+        let says_bytes = bits >> 4 & SELF_CONTAINED != 0;
+        if says_bytes && kind != Kind::File {
+            return Err(DecodeError::Field("kind"));
+        }
+        let origin = match bits >> 4 & !SELF_CONTAINED {
             0 => Origin::Implied,
             1 => Origin::Made,
             _ => return Err(DecodeError::Field("origin")),
         };
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
-        from.finish("inode")?;
-        Ok(Dentry { ino, kind, origin })
+        let self_contained = if says_bytes { Some(from.varint("bytes")?) } else { None };
+        from.finish("end")?;
+        Ok(Dentry { ino, kind, origin, self_contained })
     }
 }
 

@@ -1,6 +1,4 @@
-//! What operations remember for those that follow: names, small inodes, buckets, uploads. And of
-//! new files that are nothing but their inodes, that they are: whoever removes or replaces one needs
-//! no more of it, and its inode is large.
+//! What operations remember for those that follow: names, small inodes, buckets, uploads.
 //!
 //! A hint may be wrong at any time, because other gateways write too. A commit checks by its
 //! guards what it took from here, and an answer is read anew; so nothing here needs to be right,
@@ -8,11 +6,11 @@
 
 use std::sync::Arc;
 
-use namespace::{Hints, self_contained};
+use namespace::Hints;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use record::Ino;
 use record::key::space;
-use record::{Ino, Inode};
 use store::{Entry, Found, Key, Plan, Read, Space, Target, Value, Write};
 
 use crate::mirror::Mirror;
@@ -32,11 +30,8 @@ const NAMES: usize = 3;
 /// What an entry costs besides its bytes, about.
 const ENTRY_BYTES: u64 = 160;
 
-/// What it costs to remember that a file is self-contained, about.
-const MARK_BYTES: u64 = 96;
-
-/// Of so many parts of the memory, one holds marks, three hold inodes, and the rest holds what is
-/// smaller and needed by every write.
+/// Of so many parts of the memory, three hold inodes, and the rest holds what is smaller and needed
+/// by every write.
 const PARTS: u64 = 8;
 
 /// What may be remembered.
@@ -64,8 +59,6 @@ pub(crate) struct HintMemory {
     /// All but inodes.
     records: Cache<Key, Value, Bytes>,
     inodes: Cache<Key, Value, Bytes>,
-    /// Files that are self-contained, and their bytes. Never wrong, but of files that are gone.
-    marks: Cache<Ino, i64>,
     /// Of each directory the names last seen in it, newest first.
     names: Cache<Ino, [Option<Key>; NAMES]>,
 }
@@ -78,9 +71,8 @@ impl HintMemory {
         let part = bytes / PARTS;
         HintMemory {
             mirror: Arc::clone(mirror),
-            marks: Cache::new(count(part, MARK_BYTES)),
             inodes: records(3 * part),
-            records: records(bytes - 4 * part),
+            records: records(bytes - 3 * part),
             names: Cache::new(HINT_DIRECTORIES_MAX),
         }
     }
@@ -89,10 +81,7 @@ impl HintMemory {
     pub(crate) fn apply(&self, plan: &Plan) {
         for write in &plan.writes {
             match write {
-                Write::Put(key, value) => {
-                    self.remember(key, value);
-                    self.mark(key, value);
-                }
+                Write::Put(key, value) => self.remember(key, value),
                 Write::Delete(key) => self.forget(key),
                 Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => {}
             }
@@ -129,16 +118,6 @@ impl HintMemory {
             Target::Absent => self.forget(&target),
             // What was remembered may still be right, and the beginning of a record is none.
             Target::Cut(_) => {}
-        }
-    }
-
-    /// Takes note that a new file is self-contained, if it is.
-    fn mark(&self, key: &Key, value: &Value) {
-        if key.space() == space::INODE
-            && let Ok(inode) = Inode::decode(key, value)
-            && let Some(bytes) = self_contained(&inode)
-        {
-            self.marks.insert(Ino(key.partition()), bytes);
         }
     }
 
@@ -180,16 +159,12 @@ impl HintMemory {
     pub(crate) fn clear(&self) {
         self.records.clear();
         self.inodes.clear();
-        self.marks.clear();
         self.names.clear();
     }
 
     /// Forgets a record, because it is gone or because it misled an operation.
     pub(crate) fn forget(&self, key: &Key) {
         self.of(key).remove(key);
-        if key.space() == space::INODE {
-            self.marks.remove(&Ino(key.partition()));
-        }
         if key.space() == space::DENTRY {
             let directory = Ino(key.partition());
             if let Some(mut names) = self.names.get(&directory) {
@@ -210,10 +185,6 @@ impl Hints for HintMemory {
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
         let names = self.names.get(&directory)?;
         names.into_iter().flatten().find(|name| name.suffix() != not)
-    }
-
-    fn self_contained(&self, ino: Ino) -> Option<i64> {
-        self.marks.get(&ino)
     }
 }
 

@@ -188,17 +188,11 @@ struct Recorded<'a> {
     hints: &'a dyn Hints,
     records: RefCell<HashMap<Key, Option<Option<Value>>>>,
     siblings: RefCell<HashMap<Besides, Option<Key>>>,
-    self_contained: RefCell<HashMap<Ino, Option<i64>>>,
 }
 
 impl<'a> Recorded<'a> {
     fn new(hints: &'a dyn Hints) -> Recorded<'a> {
-        Recorded {
-            hints,
-            records: RefCell::default(),
-            siblings: RefCell::default(),
-            self_contained: RefCell::default(),
-        }
+        Recorded { hints, records: RefCell::default(), siblings: RefCell::default() }
     }
 }
 
@@ -218,14 +212,6 @@ impl Hints for Recorded<'_> {
         let mut siblings = self.siblings.borrow_mut();
         let sibling = siblings.entry((directory, not.to_vec()));
         sibling.or_insert_with(|| self.hints.sibling(directory, not)).clone()
-    }
-
-    fn self_contained(&self, ino: Ino) -> Option<i64> {
-        if !cfg!(debug_assertions) {
-            return self.hints.self_contained(ino);
-        }
-        let mut known = self.self_contained.borrow_mut();
-        *known.entry(ino).or_insert_with(|| self.hints.self_contained(ino))
     }
 }
 

@@ -68,10 +68,6 @@ impl Hints for Memory {
         let mut names = records.range(start..end).filter(|(_, value)| value.is_some());
         names.find(|(key, _)| key.suffix() != not).map(|(key, _)| key.clone())
     }
-
-    fn self_contained(&self, _ino: Ino) -> Option<i64> {
-        None
-    }
 }
 
 /// Hints from earlier states of a store: each record from one of them, chosen by its key, so that
@@ -113,9 +109,5 @@ impl Hints for Stale<'_> {
         let (start, end) = key::dentries(directory);
         let state = self.state(&start)?;
         state.range(start..end).map(|(key, _)| key).find(|key| key.suffix() != not).cloned()
-    }
-
-    fn self_contained(&self, _ino: Ino) -> Option<i64> {
-        None
     }
 }

@@ -134,10 +134,6 @@ impl Hints for Moved<'_> {
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
         self.memory.sibling(directory, not)
     }
-
-    fn self_contained(&self, _ino: Ino) -> Option<i64> {
-        None
-    }
 }
 
 /// The name is bound anew between the look at its tag and the guard on it, and the file that it was

@@ -171,8 +171,13 @@ fn orphan() -> impl Strategy<Value = Orphan> {
 fn dentry() -> impl Strategy<Value = Dentry> {
     let kinds = vec![Kind::Directory, Kind::File, Kind::Symlink, Kind::Special];
     let origins = vec![Origin::Implied, Origin::Made];
-    (any::<u64>(), prop::sample::select(kinds), prop::sample::select(origins))
-        .prop_map(|(ino, kind, origin)| Dentry { ino: Ino(ino), kind, origin })
+    let bytes = prop::option::of(any::<u64>());
+    (any::<u64>(), prop::sample::select(kinds), prop::sample::select(origins), bytes).prop_map(
+        |(ino, kind, origin, bytes)| {
+            let self_contained = bytes.filter(|_| kind == Kind::File);
+            Dentry { ino: Ino(ino), kind, origin, self_contained }
+        },
+    )
 }
 
 fn any_key() -> impl Strategy<Value = Key> {

@@ -174,12 +174,14 @@ fn uploads() -> Vec<Sample> {
 }
 
 fn names() -> Vec<Sample> {
-    let special = Dentry { ino: INO, kind: Kind::Special, origin: Origin::Made };
-    let symlink = Dentry { ino: INO, kind: Kind::Symlink, origin: Origin::Made };
+    let special = Dentry { kind: Kind::Special, ..Dentry::file(INO) };
+    let symlink = Dentry { kind: Kind::Symlink, ..Dentry::file(INO) };
+    let inline = Dentry { self_contained: Some(4_096), ..Dentry::file(INO) };
     let made = Dentry::directory(INO, Origin::Made);
     let implied = Dentry::directory(INO, Origin::Implied);
     vec![
         sample("dentry-file", key::dentry(BUCKET, b"file"), &Dentry::file(INO)),
+        sample("dentry-inline", key::dentry(BUCKET, b"inline"), &inline),
         sample("dentry-made", key::dentry(BUCKET, b"made/"), &made),
         sample("dentry-implied", key::dentry(BUCKET, b"implied/"), &implied),
         sample("dentry-symlink", key::dentry(BUCKET, b"symlink"), &symlink),

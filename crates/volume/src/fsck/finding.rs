@@ -13,6 +13,8 @@ pub enum Finding {
     Undecodable(Key, String),
     /// A name binds an inode that does not exist, or one of another kind.
     Dangling(Key, Ino),
+    /// A name says of its file that it is nothing but its inode, or how long it is, and that is not so.
+    NotSelfContained(Key, Ino),
     /// An inode that no name binds and that does not await the reaper.
     Nameless(Ino),
     /// A file whose names are not as many as it says.
@@ -89,6 +91,9 @@ impl fmt::Display for Finding {
             Finding::Undecodable(key, why) => write!(f, "record {key:?} cannot be read: {why}"),
             Finding::Dangling(key, ino) => {
                 write!(f, "name {key:?} binds inode {}, which is not there so", ino.0)
+            }
+            Finding::NotSelfContained(key, ino) => {
+                write!(f, "name {key:?} says that file {} is all in its record, wrongly", ino.0)
             }
             Finding::Nameless(ino) => write!(f, "inode {} has no name", ino.0),
             Finding::Links { ino, recorded, found } => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use block::{BlockStore, sealed};
 use bytes::Bytes;
-use namespace::rests;
+use namespace::{rests, self_contained};
 use record::key::{self, space};
 use record::{
     Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Ino, Inode, Kind, MapPage,
@@ -35,6 +35,8 @@ pub(super) struct InodeSummary {
     pub(super) parts: bool,
     /// Whether its bytes rest in its record.
     pub(super) rests: bool,
+    /// How long it is, if it is nothing but its inode.
+    pub(super) self_contained: Option<u64>,
 }
 
 /// A name.
@@ -297,6 +299,7 @@ impl Gathered {
             pages: 0,
             parts: false,
             rests: false,
+            self_contained: self_contained(inode),
         };
         match &inode.body {
             Body::Directory { parent } => {

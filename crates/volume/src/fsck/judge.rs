@@ -106,6 +106,10 @@ fn names(all: &mut Gathered, tree: &Tree) {
         if !holds || bound.is_none_or(|inode| inode.kind != name.dentry.kind) {
             findings.insert(Finding::Dangling(name.key.clone(), name.dentry.ino));
         }
+        let told = name.dentry.self_contained;
+        if told.is_some() && bound.is_some_and(|inode| inode.self_contained != told) {
+            findings.insert(Finding::NotSelfContained(name.key.clone(), name.dentry.ino));
+        }
     }
     for (ino, inode) in all.inodes.iter().filter(|(ino, _)| **ino != Ino::ROOT) {
         let found = tree.names_of.get(ino).copied().unwrap_or(0);

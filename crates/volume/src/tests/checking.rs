@@ -136,6 +136,12 @@ async fn damaged_records_are_found() {
         write(store, Write::Put(key.clone(), Dentry::file(ino).encode(&key))).await;
     });
     assert!(second_name.await.iter().any(|f| matches!(f, Finding::Links { found: 2, .. })));
+    let wrong_length = broken(async |store, _, bucket| {
+        let (name, ino) = bound(store, bucket, b"inline").await;
+        let dentry = Dentry { self_contained: Some(1_000_000), ..Dentry::file(ino) };
+        write(store, Write::Put(name.clone(), dentry.encode(&name))).await;
+    });
+    assert!(matches!(wrong_length.await[..], [Finding::NotSelfContained(..)]));
     let lost_page = broken(async |store, _, _| {
         let (page, _) = first(store, space::MAP).await;
         write(store, Write::Delete(page)).await;
