@@ -119,8 +119,9 @@ fn size_below(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// All memory that a Redis has allocated. Its own `used_memory_dataset` would leave out the tables
-/// that its keys are found by, which other engines count as indexes.
+/// All memory that a Redis has allocated, but for what is on its way to or from clients and its file.
+/// Its own `used_memory_dataset` would leave out the tables that its keys are found by, which other
+/// engines count as indexes.
 fn used_memory(address: SocketAddr) -> Result<u64> {
     let answer = ask_redis(address, "INFO memory")?;
     used_memory_in(&answer).context("Redis does not tell its memory")
@@ -136,7 +137,11 @@ fn ask_redis(address: SocketAddr, command: &str) -> Result<String> {
 }
 
 fn used_memory_in(answer: &str) -> Option<u64> {
-    answer.lines().find_map(|line| line.strip_prefix("used_memory:"))?.trim().parse().ok()
+    let told = |name: &str| -> Option<u64> {
+        answer.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+    };
+    let passing = told("mem_clients_normal:").unwrap_or(0) + told("mem_aof_buffer:").unwrap_or(0);
+    Some(told("used_memory:")?.saturating_sub(passing))
 }
 
 #[cfg(test)]

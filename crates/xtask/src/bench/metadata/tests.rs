@@ -33,6 +33,8 @@ fn every_server_tells_what_it_costs_and_holds() {
 fn redis_tells_its_memory_among_other_things() {
     let answer = "$99\r\n# Memory\r\nused_memory:1048576\r\nused_memory_human:1.00M\r\n+OK\r\n";
     assert_eq!(used_memory_in(answer), Some(1 << 20));
+    let busy = "used_memory:1048576\r\nmem_clients_normal:4000\r\nmem_aof_buffer:576\r\n";
+    assert_eq!(used_memory_in(busy), Some((1 << 20) - 4_576));
     assert_eq!(used_memory_in("-LOADING\r\n"), None);
 }
 
