@@ -74,6 +74,9 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
     fleet.ends_tidy(vec![gateway]);
 }
 
+/// On a busy machine a gateway may have to find out again that it is alone: then it is asked again.
+const TRIES: u32 = 5;
+
 fn who_is_alone_reads_without_round_trips(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateway = fleet.first.clone().options(&["--log", "info,access=debug"]).start();
@@ -96,6 +99,13 @@ fn who_is_alone_reads_without_round_trips(engine: Engine) {
     ];
     for (what, request, status, operation, cost) in steps {
         client.send(&request).expect(status);
+        for _ in 1..TRIES {
+            if trips(&gateway, operation) == cost || ["PUT", "DELETE"].contains(&&*request.method) {
+                break;
+            }
+            is_alone(&gateway, "/box/a/b/known");
+            client.send(&request).expect(status);
+        }
         assert_eq!(trips(&gateway, operation), cost, "reads and commits of {what}");
     }
     fleet.ends_tidy(vec![gateway]);
