@@ -32,6 +32,8 @@ pub const ALONE_LASTS: Duration = Duration::from_millis(500);
 /// long as they rely on being alone.
 pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 
+const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * ALONE_LASTS.as_millis());
+
 /// How often a session that has company looks whether it still has.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 

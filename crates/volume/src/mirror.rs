@@ -249,7 +249,7 @@ impl State {
 
     /// Keeps what a read brought that left when `left_at` batches had ended.
     fn learn(&mut self, left_at: u64, reads: &[Read], found: &[Found]) {
-        // Without company to fear nothing could be answered from here anyway.
+        // Where others may write nothing is answered from here, so nothing is kept either.
         if self.alone_until.is_none() || left_at < self.taught_from {
             return;
         }
