@@ -27,7 +27,7 @@ end
 -- The record of a key that was not asked for.
 local function standing(index)
   local place, field, was = places[index], A[index], nil
-  if #place > 1 then was = members[index] and sub(members[index], #field + 1)
+  if #place == PARTITION then was = members[index] and sub(members[index], #field + 1)
   else was = call('HGET', P .. 'r' .. place, field)
   end
   if was and #was == HEAD then was = { was, call('GET', rest_name(place, field)) } end
@@ -78,20 +78,27 @@ local function in_chunks_without_name(command, arguments)
   end
 end
 
--- Puts members into partitions, then removes others, so that none is empty in between. What knows
--- the partitions of a space is told of those that come into being, and of those that end.
-local function write_members(puts, removals)
-  local begun, ended = {}, {}
+-- What knows the partitions or chunks of a space is told of those that records are about to be put
+-- into, and that do not exist yet.
+local function tell_begun(puts)
+  local begun = {}
   for name in pairs(puts) do
-    local place = sub(name, -9)
-    if call('EXISTS', name) == 0 then add(begun, P .. 'y' .. sub(place, 1, 1), '0', sub(place, 2)) end
+    if call('EXISTS', name) == 0 then
+      local place = sub(name, #P + 2)
+      add(begun, P .. 'y' .. sub(place, 1, 1), '0', sub(place, 2))
+    end
   end
   in_chunks('ZADD', begun)
-  in_chunks('ZADD', puts)
-  in_chunks('ZREM', removals)
+end
+
+-- The same of those that records were removed from, and that do not exist any more.
+local function tell_ended(removals)
+  local ended = {}
   for name in pairs(removals) do
-    local place = sub(name, -9)
-    if call('EXISTS', name) == 0 then add(ended, P .. 'y' .. sub(place, 1, 1), sub(place, 2)) end
+    if call('EXISTS', name) == 0 then
+      local place = sub(name, #P + 2)
+      add(ended, P .. 'y' .. sub(place, 1, 1), sub(place, 2))
+    end
   end
   in_chunks('ZREM', ended)
 end
@@ -124,7 +131,7 @@ local function write()
       rests[#rests + 1], rests[#rests + 2] = rest, head[2]
       head = head[1]
     end
-    if #place > 1 then
+    if #place == PARTITION then
       local name, met, member = P .. 'z' .. place, members[index], head and field .. head
       if met ~= member then
         if member then add(members_put, name, '0', member) end
@@ -145,12 +152,18 @@ local function write()
       if type(was) ~= 'string' then stale[#stale + 1] = rest end
     end
   end
+  tell_begun(puts)
+  tell_begun(members_put)
   local news = in_chunks('HSET', puts)
   in_chunks_without_name('MSET', rests)
   in_chunks_without_name('UNLINK', stale)
   if news < news_most then in_chunks_without_name('UNLINK', unsure) end
   in_chunks('HDEL', deletes)
-  write_members(members_put, members_gone)
+  -- Members are put before others go, so that no partition is empty in between.
+  in_chunks('ZADD', members_put)
+  in_chunks('ZREM', members_gone)
+  tell_ended(deletes)
+  tell_ended(members_gone)
   write_numbers()
   before, changed, list = {}, {}, {}
   number_before, number_list = {}, {}

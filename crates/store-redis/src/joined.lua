@@ -22,8 +22,9 @@ local function commit_joined()
   local byte, char, sub = string.byte, string.char, string.sub
   local UNKNOWN, PRESENCE, ADD, MAX = 65535, 112, 24, 25
   local HEAD = 252
+  local PARTITION = 9
   local b, at = { byte(joined, 1, -1) }, 3
-  -- The partitions that are known to have members.
+  -- The partitions and chunks that are known to have records.
   local occupied = {}
 
   -- The bound behind everything that begins with a written suffix.
@@ -73,7 +74,7 @@ local function commit_joined()
     local place, from = A[b[at + 1] * 256 + b[at + 2]], b[at + 3] * 256 + b[at + 4]
     local to, is_presence = from + b[at + 5] * 256 + b[at + 6] - 1, b[at] == PRESENCE
     at = at + 7
-    if #place > 1 then
+    if #place == PARTITION then
       if is_presence then
         for index = from, to do
           if members_from(place, A[index], A[index]) == 0 then return end
@@ -84,11 +85,13 @@ local function commit_joined()
       for index = from, to do
         if call('HEXISTS', P .. 'r' .. place, A[index]) == 0 then return end
       end
+      occupied[place] = true
     else
       local values = call('HMGET', P .. 'r' .. place, unpack(A, from, to))
       for n = 1, to - from + 1 do
         local expected = b[at] * 256 + b[at + 1]
         if values[n] ~= (expected > 0 and A[expected]) then return end
+        if expected > 0 then occupied[place] = true end
         at = at + 2
       end
     end
@@ -168,8 +171,7 @@ local function commit_joined()
       if b[at + 2] * 256 + b[at + 3] == UNKNOWN then drop_rest(place, field) end
       gone[n + 2], at = field, at + 4
     end
-    if deletes > 0 then commands[#commands + 1] = gone end
-    if puts > 0 then return { fields, news_most, unsure, place } end
+    return { place, puts > 0 and fields, deletes > 0 and gone, news_most, unsure }
   end
 
   -- Reads what becomes of some records of a partition: members that are put, and that go.
@@ -222,44 +224,53 @@ local function commit_joined()
     local place = A[b[at] * 256 + b[at + 1]]
     local puts, deletes = b[at + 2] * 256 + b[at + 3], b[at + 4] * 256 + b[at + 5]
     at = at + 6
-    if #place > 1 then partitions[#partitions + 1] = member_writes(place, puts, deletes)
+    if #place == PARTITION then partitions[#partitions + 1] = member_writes(place, puts, deletes)
     else points[#points + 1] = point_writes(place, puts, deletes)
     end
   end
 
   -- First of all what a server may refuse that has not brought any rests.
   for n = 1, #staged, 2 do call('RENAME', staged[n], staged[n + 1]) end
-  for n = 1, #points do
-    local fields, news_most, unsure, place = unpack(points[n], 1, 4)
-    if call(unpack(fields)) < news_most and unsure then
-      for _, field in ipairs(unsure) do drop_rest(place, field) end
+  -- A space is told of partitions and chunks that come into being. Mostly none does.
+  local perhaps = {}
+  local function note_new(groups_of)
+    for n = 1, #groups_of do
+      local place, added = groups_of[n][1], groups_of[n][2]
+      if added and not occupied[place] then perhaps[#perhaps + 1] = added[2] end
     end
   end
-  -- A space is told of partitions that come into being. Mostly none does.
-  local perhaps = {}
-  for n = 1, #partitions do
-    local place, added = partitions[n][1], partitions[n][2]
-    if added and not occupied[place] then perhaps[#perhaps + 1] = added[2] end
-  end
+  note_new(points)
+  note_new(partitions)
   if #perhaps > 0 and call('EXISTS', unpack(perhaps)) < #perhaps then
     for _, name in ipairs(perhaps) do
-      local place = sub(name, -9)
       if call('EXISTS', name) == 0 then
+        local place = sub(name, #P + 2)
         call('ZADD', P .. 'y' .. sub(place, 1, 1), '0', sub(place, 2))
       end
     end
   end
-  -- Members are put before others go, so that none is empty in between; and a space is told of those
-  -- that end.
+  for n = 1, #points do
+    local place, fields, _, news_most, unsure = unpack(points[n], 1, 5)
+    if fields and call(unpack(fields)) < news_most and unsure then
+      for _, field in ipairs(unsure) do drop_rest(place, field) end
+    end
+  end
+  -- Records are put before others go, so that no place is empty in between; and a space is told of
+  -- those that end.
+  local function remove(gone, place, is_alone)
+    call(unpack(gone))
+    if is_alone and call('EXISTS', gone[2]) == 0 then
+      call('ZREM', P .. 'y' .. sub(place, 1, 1), sub(place, 2))
+    end
+  end
   for n = 1, #partitions do
     local place, added, gone = unpack(partitions[n], 1, 3)
     if added then call(unpack(added)) end
-    if gone then
-      call(unpack(gone))
-      if not added and call('EXISTS', gone[2]) == 0 then
-        call('ZREM', P .. 'y' .. sub(place, 1, 1), sub(place, 2))
-      end
-    end
+    if gone then remove(gone, place, not added) end
+  end
+  for n = 1, #points do
+    local place, added, gone = unpack(points[n], 1, 3)
+    if gone then remove(gone, place, not added) end
   end
   if rests then call(unpack(rests)) end
   if stale then call(unpack(stale)) end

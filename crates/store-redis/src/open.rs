@@ -10,7 +10,7 @@ use crate::feed::ID_BYTES;
 use crate::{error, reply};
 
 /// The layout that `prelude.lua` describes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The first release of Redis that has what the scripts need. Valkey tells one that it stands for.
 const OLDEST: u32 = 7;

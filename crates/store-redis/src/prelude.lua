@@ -1,9 +1,11 @@
 -- Before every script. KEYS[1] is what every key of the volume begins with: its hash tag and a colon.
 --   m            hash: the volume's format and id
---   rS           hash: the records of point space S; a field is partition and suffix
+--   rSCCCCCC     hash: the records of point space S in a chunk of partitions, those whose first six
+--                bytes are C; a field is what is left of the partition, and the suffix
 --   zSPPPPPPPP   sorted set, all scores 0: the records of partition P of the ordered space S; a member
 --                is a suffix, written as `member.rs` says, and then the record
---   yS           sorted set, all scores 0: the partitions of the ordered space S that have records
+--   yS           sorted set, all scores 0: the partitions of the ordered space S that have records, or
+--                the chunks of the point space S
 --   lPLACEFIELD  string: the rest of a long record
 --   wN           string: such a rest while the commit that brings it is under way; nobody else sees it
 --   tS           hash: the tallies of space S that are not 0
@@ -11,8 +13,8 @@
 --   s            sorted set: the open snapshots by id; a score is when one ends, in ms
 --   cIDrS, cIDtS hash: what records and tallies were in snapshot ID; '+' and the bytes, '-' if there
 --                was nothing, LOST if a long record's rest was not to be found
--- A record's place and field are S and what its hash has for it, or S, P and its written suffix. In
--- snapshots, and where pages go on, P stands before the latter.
+-- A record's place and field are S, C and what its hash has for it, or S, P and its written suffix. In
+-- snapshots, and where pages go on, a record is named by both but for S.
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, char, sub, find, unpack = string.byte, string.char, string.sub, string.find, unpack
 
@@ -101,6 +103,36 @@ local function is_ordered(place)
   return space >= 97 and space <= 122
 end
 
+-- Bytes of a place in an ordered space, where it is a partition.
+local PARTITION = 9
+
+-- The records of a point space with these names, of long ones the first `most` bytes, if that is told;
+-- and whether one is in two parts. What lies in one chunk is asked for at once.
+local function values_of(space, names, most)
+  local chunks, values, some_long = {}, {}, false
+  for at, name in ipairs(names) do
+    local which = sub(name, 1, 6)
+    local chunk = chunks[which]
+    if not chunk then
+      chunk = { {}, {} }
+      chunks[which] = chunk
+    end
+    local fields, places = chunk[1], chunk[2]
+    fields[#fields + 1], places[#places + 1] = sub(name, 7), at
+  end
+  for which, chunk in pairs(chunks) do
+    local place, fields, places = space .. which, chunk[1], chunk[2]
+    for from = 1, #fields, CHUNK do
+      local to = math.min(from + CHUNK - 1, #fields)
+      local page = call('HMGET', P .. 'r' .. place, unpack(fields, from, to))
+      local _, is_some = complete(page, place, fields, from, most)
+      some_long = some_long or is_some
+      for index, value in ipairs(page) do values[places[from + index - 1]] = value end
+    end
+  end
+  return values, some_long
+end
+
 -- Where a member's suffix ends, as a pattern: only there a zero precedes one of these.
 local SUFFIX_END = '%z[%z\1-\127]'
 
@@ -125,7 +157,7 @@ local function fetch(groups, found, places, members)
     local values
     if kind == TALLIES then
       values = call('HMGET', P .. 't' .. place, unpack(A, from, to))
-    elseif #place > 1 then
+    elseif #place == PARTITION then
       values = {}
       for index = from, to do
         local suffix = A[index]

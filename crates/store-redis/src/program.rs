@@ -1,9 +1,10 @@
 //! What a script is told: steps of a few bytes, which refer to its arguments by index.
 //!
 //! A key stands among the arguments once, however many steps name it: as a place, which it shares with
-//! others, and a field. The place is its space; in an ordered space it is space and partition, and the
-//! field is the suffix as members have it. Keys of one place stand side by side, so that a script can
-//! ask for all of them with one command.
+//! others, and a field. In a point space the place is a chunk, the space and the beginning of the
+//! partition, and the field is the rest of the key; in an ordered space it is space and partition, and
+//! the field is the suffix as members have it. Keys of one place stand side by side, so that a script
+//! can ask for all of them with one command.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -89,9 +90,16 @@ impl<'a> Keys<'a> {
     }
 }
 
+/// Bytes of a key in a point space that say its chunk. So a chunk has the records of 65,536
+/// partitions, which are mostly as many inodes: a hash of that size grows without a hitch, and gives
+/// its memory back when they are gone.
+pub(crate) const CHUNK_BYTES: usize = 7;
+// Scripts tell places by their length.
+const _: () = assert!(CHUNK_BYTES < Key::PREFIX_BYTES);
+
 /// Bytes of a key that say its place, where records stand together.
 pub(crate) fn place(key: &Key) -> &[u8] {
-    let bytes = if key.space().is_ordered() { Key::PREFIX_BYTES } else { 1 };
+    let bytes = if key.space().is_ordered() { Key::PREFIX_BYTES } else { CHUNK_BYTES };
     key.as_bytes().get(..bytes).unwrap_or_default()
 }
 
@@ -177,7 +185,7 @@ impl<'a> Program<'a> {
             self.arguments.push(if place.len() == Key::PREFIX_BYTES {
                 Cow::Owned(member::written(key.suffix()))
             } else {
-                Cow::Borrowed(key.as_bytes().get(1..).unwrap_or_default())
+                Cow::Borrowed(key.as_bytes().get(place.len()..).unwrap_or_default())
             });
         }
         self.groups.push(known.code());

@@ -22,20 +22,6 @@ local function written(suffix)
   return body .. string.rep('\0\128', whole) .. '\0' .. char(last - 127 * whole)
 end
 
--- The records under some fields of a point space, of long ones the first `most` bytes, if that is
--- told; and whether one is in two parts.
-local function values_of(space, fields, most)
-  local name, values, some_long = P .. 'r' .. space, {}, false
-  for from = 1, #fields, CHUNK do
-    local page = call('HMGET', name, unpack(fields, from, math.min(from + CHUNK - 1, #fields)))
-    local _, is_some = complete(page, space, fields, from, most)
-    if #fields <= CHUNK then return page, is_some end
-    some_long = some_long or is_some
-    for index, value in ipairs(page) do values[from + index - 1] = value end
-  end
-  return values, some_long
-end
-
 local function target(value, follow, offset, length, most)
   if type(value) == 'table' then value = value[1] .. value[2] end
   if not value or #value < offset + length then return false end

@@ -9,9 +9,7 @@ if verb == 'open' then
   local spaces = { '', '' }
   for number = 0, 255 do
     local space = char(number)
-    if call('EXISTS', P .. (is_ordered(space) and 'y' or 'r') .. space) == 1 then
-      spaces[1] = spaces[1] .. space
-    end
+    if call('EXISTS', P .. 'y' .. space) == 1 then spaces[1] = spaces[1] .. space end
     if call('EXISTS', P .. 't' .. space) == 1 then spaces[2] = spaces[2] .. space end
   end
   return { new, spaces[1], spaces[2] }
@@ -24,12 +22,12 @@ end
 if not call('ZSCORE', P .. 's', id) then return false end
 call('ZADD', P .. 's', 'XX', decimal(milliseconds() + tonumber(A[3])), id)
 local space = sub(A[4], 2)
-local ordered = byte(A[4]) == RECORDS and is_ordered(space)
+local of_records = byte(A[4]) == RECORDS
 if verb == 'saved' or verb == 'keys' then
   -- Some keys that are there now, or that were there when somebody changed them, after ARGV[5].
-  if verb == 'keys' and ordered then
-    local fields, _, on = ordered_page(space, A[5] == '0' and '' or A[5], 1000)
-    return { on, fields }
+  if verb == 'keys' and of_records then
+    local names, _, on = page_of_records(space, A[5], 1000)
+    return { on, names }
   end
   local name = P .. (verb == 'saved' and ('c' .. id) or '') .. A[4]
   local page = call('HSCAN', name, A[5], 'COUNT', 1000)
@@ -42,20 +40,20 @@ local PAGE = 64
 local answers, bytes_left = {}, tonumber(A[5])
 
 local function values_now(from, to)
-  if not ordered then return call('HMGET', P .. A[4], unpack(A, from, to)) end
+  if not of_records then return call('HMGET', P .. A[4], unpack(A, from, to)) end
+  if not is_ordered(space) then return (values_of(space, { unpack(A, from, to) })) end
   local values = {}
   for index = from, to do
     local suffix = sub(A[index], 9)
     local member = member_of(space .. sub(A[index], 1, 8), suffix)
     values[#values + 1] = member and sub(member, #suffix + 1)
   end
-  return values
+  return (complete(values, space, A, from))
 end
 
 for from = 6, #A, PAGE do
   local to = math.min(from + PAGE - 1, #A)
   local values = values_now(from, to)
-  if byte(A[4]) == RECORDS then complete(values, space, A, from) end
   local saved = call('HMGET', P .. 'c' .. id .. A[4], unpack(A, from, to))
   for index, value in ipairs(values) do
     local was = saved[index]

@@ -1,5 +1,5 @@
 //! Walks over whole spaces: records of an ordered space in their order, others and tallies as pages
-//! of a hash, in the order of its buckets.
+//! of hashes, in the order of their buckets.
 //!
 //! The latter order is another one after each start of the server. So such a walk ends with an error
 //! if the server was started anew under it: to go on would be to skip records, and whoever walks
@@ -12,6 +12,7 @@ use redis::Value;
 use store::{Key, Page, Space, StoreError, StoreErrorKind, TallyKey, TallyPage};
 
 use crate::connect::{Call, Links};
+use crate::program::CHUNK_BYTES;
 use crate::{LIMITS, error, member, reply};
 
 /// Fields that the server is asked for at once, at most. It may answer some more, since it answers
@@ -110,9 +111,9 @@ async fn hash_page(
     resume: Option<Bytes>,
     limit: u32,
 ) -> Result<Fields, StoreError> {
-    let (cursor, run) = match resume.map(|resume| take_apart(&resume)) {
+    let (cursor, run) = match resume.map(|resume| take_apart(kind, &resume)) {
         None => (Bytes::from_static(BEGINNING), None),
-        Some(Some((cursor, run))) => (cursor.into(), Some(run)),
+        Some(Some((cursor, run))) => (cursor, Some(run)),
         Some(None) => return Err(resumes_nowhere()),
     };
     let mut call = call(links, kind, space, &cursor, limit);
@@ -127,9 +128,15 @@ async fn hash_page(
 }
 
 /// Where the last page ended, and the run of the server that knows where that is.
-fn take_apart(resume: &[u8]) -> Option<(String, String)> {
-    let (cursor, run) = std::str::from_utf8(resume).ok()?.split_once(':')?;
-    Some((cursor.parse::<u64>().ok()?.to_string(), run.to_owned()))
+fn take_apart(kind: u8, resume: &Bytes) -> Option<(Bytes, String)> {
+    let colon = resume.iter().rposition(|byte| *byte == b':')?;
+    let run = std::str::from_utf8(resume.get(colon + 1..)?).ok()?;
+    let on = resume.slice(..colon);
+    // Records lie in several hashes.
+    let chunk_bytes = if kind == b'r' { CHUNK_BYTES - 1 } else { 0 };
+    let cursor = std::str::from_utf8(on.get(chunk_bytes..)?).ok()?;
+    cursor.parse::<u64>().ok()?;
+    Some((on, run.to_owned()))
 }
 
 fn fields(answer: Value, key: impl Fn(&[u8]) -> Option<Key>) -> Option<Fields> {

@@ -1,4 +1,6 @@
-use super::{HEAD_BYTES, LONG_BYTES, parts};
+use store::Key;
+
+use super::{CHUNK_BYTES, HEAD_BYTES, LONG_BYTES, parts};
 
 #[test]
 fn a_value_of_a_heads_length_is_a_head_and_no_other() {
@@ -12,8 +14,16 @@ fn a_value_of_a_heads_length_is_a_head_and_no_other() {
 }
 
 #[test]
-fn scripts_have_the_same_number() {
-    let line = format!("local HEAD = {HEAD_BYTES}\n");
-    assert!(include_str!("../prelude.lua").contains(&line));
-    assert!(include_str!("../joined.lua").contains(&line));
+fn scripts_have_the_same_numbers() {
+    let lines = [
+        format!("local HEAD = {HEAD_BYTES}\n"),
+        format!("local PARTITION = {}\n", Key::PREFIX_BYTES),
+    ];
+    for line in lines {
+        assert!(include_str!("../prelude.lua").contains(&line));
+        assert!(include_str!("../joined.lua").contains(&line));
+    }
+    // Behind the space.
+    let chunk = format!("sub(name, 1, {})", CHUNK_BYTES - 1);
+    assert!(include_str!("../prelude.lua").contains(&chunk));
 }

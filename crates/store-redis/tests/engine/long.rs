@@ -184,7 +184,7 @@ async fn follows_bring_as_much_of_a_long_record_as_is_enough() {
     let store = volume.open().await;
     let lengths: Vec<usize> = LENGTHS.into_iter().flatten().collect();
     for (number, length) in (0_u64..).zip(&lengths) {
-        let pointer = Value::copy_from_slice(&number.to_be_bytes());
+        let pointer = Value::copy_from_slice(&point(number).partition().to_be_bytes());
         write(&store, [Write::Put(key(1, &format!("{number:02}")), pointer)]).await;
         write(&store, [Write::Put(point(number), filled(*length, 3))]).await;
     }
@@ -234,7 +234,8 @@ async fn long_records_are_followed_from_wherever_they_point() {
     }
     for offset in [0, 3, 243, 244, 245, 248, 251, 252, 254, 255] {
         let pointer = &filled(5_000, 8)[usize::from(offset)..][..8];
-        let target = point(u64::from_be_bytes(pointer.try_into().expect("eight bytes")));
+        let partition = u64::from_be_bytes(pointer.try_into().expect("eight bytes"));
+        let target = Key::new(Space(b'I'), partition, b"");
         write(&store, [Write::Put(target, filled(2_000, 9))]).await;
         let follow = Some(Follow { prefix: b"I"[..].into(), offset, length: 8, most: None });
         let range = Read::Range { start: key(1, ""), end: key(2, ""), limit: 9, follow };
@@ -390,7 +391,7 @@ async fn a_record_without_its_rest_is_damaged_and_not_absent() {
     for length in [252, 1_025, 5_000] {
         let volume = Volume::new(&server);
         let store = volume.open().await;
-        let pointer = Value::copy_from_slice(&1_u64.to_be_bytes());
+        let pointer = Value::copy_from_slice(&point(1).partition().to_be_bytes());
         let both = [
             Write::Put(point(1), filled(length, 7)),
             Write::Put(key(1, "a"), pointer),

@@ -25,8 +25,9 @@ fn key(partition: u64, suffix: &str) -> Key {
     Key::new(Space(b'd'), partition, suffix.as_bytes())
 }
 
+/// Keys of a point space, four of which share a chunk.
 fn point(number: u64) -> Key {
-    Key::new(Space(b'I'), number, b"")
+    Key::new(Space(b'I'), number << 14, b"")
 }
 
 fn tally(number: u64) -> TallyKey {

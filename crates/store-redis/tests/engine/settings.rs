@@ -153,7 +153,8 @@ async fn another_format_or_something_else_is_not_opened() {
     let store = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
     store.close().await;
     for (format, parts) in [
-        ("4", ["format 4", "no format after 3"]),
+        ("5", ["format 5", "no format after 4"]),
+        ("3", ["format 3", "load the dump into a new one"]),
         ("2", ["format 2", "load the dump into a new one"]),
         ("1", ["format 1", "load the dump into a new one"]),
         ("0", ["unknown format", "\"0\""]),
