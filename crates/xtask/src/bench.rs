@@ -15,7 +15,6 @@ mod report;
 mod rows;
 
 use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,7 +24,8 @@ use anyhow::{Context as _, Result, bail};
 use load::{Credentials, Gauge, Runner, Target};
 use serde_json::Value;
 
-use crate::child::{Child, Stop, tail};
+use crate::child::{Stop, tail};
+use crate::dist;
 use crate::engines::{Databases, Engine};
 use crate::progress::Progress;
 use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
@@ -46,7 +46,7 @@ const PREFIX: &str = "bench/";
 /// What contents and order follow from: every run does the same.
 const SEED: u64 = 0x00A5_41A2;
 
-/// How long a release build or one large copy may take.
+/// How long one large copy may take.
 const STEP_LIMIT: Duration = Duration::from_mins(30);
 
 /// How often the wish to end is looked for.
@@ -81,9 +81,11 @@ pub(crate) struct Options {
     /// alike. 0 leaves the copies out.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     copy: u64,
-    /// Measure this program instead of a release build of this checkout.
+    /// Measure this program instead of what `cargo xtask dist` makes of this checkout.
     #[arg(long, value_name = "PROGRAM")]
     binary: Option<PathBuf>,
+    #[command(flatten)]
+    build: dist::Build,
     /// Where to keep data meanwhile, instead of the folder for temporary files; a full run takes
     /// about 25 GB.
     #[arg(long, value_name = "FOLDER")]
@@ -141,9 +143,6 @@ struct Programs {
     python: Option<PathBuf>,
 }
 
-/// The profile of what is shipped, which is what is measured.
-const SHIPPED: &str = "dist";
-
 /// One engine's measurement: the two sides and what is around them.
 struct Bench<'a> {
     options: &'a Options,
@@ -172,7 +171,7 @@ struct Bench<'a> {
 /// Measures, prints tables for each engine, and returns true: a figure is not a verdict.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     if cfg!(debug_assertions) {
-        return optimised(workspace);
+        return dist::optimised(workspace);
     }
     let mut maker = tempfile::Builder::new();
     maker.prefix("ashlar-bench-");
@@ -182,7 +181,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     };
     let gateway = match &options.binary {
         Some(binary) => binary.clone(),
-        None => build(workspace, folder.path(), stop)?,
+        None => dist::best(workspace, options.build, stop)?,
     };
     let (minio, mc) = Tools::prepare_servers(workspace, &options.engine, stop)?;
     let python = workspace.tools().join("venv-frames/bin/python");
@@ -287,27 +286,6 @@ fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
         }
     })?;
     Ok(())
-}
-
-/// Becomes the release build of this program: a slow load would measure itself.
-fn optimised(workspace: &Workspace) -> Result<bool> {
-    let mut command = workspace.cargo();
-    command.args(["run", "--release", "--quiet", "--package", "xtask", "--"]);
-    command.args(std::env::args_os().skip(1));
-    eprintln!("building the load for release");
-    Err(command.exec()).context("cannot run cargo")
-}
-
-fn build(workspace: &Workspace, folder: &Path, stop: &Stop) -> Result<PathBuf> {
-    let mut command = workspace.cargo();
-    command.args(["build", "--profile", SHIPPED, "--bin", "ashlar"]);
-    let log = folder.join("build.log");
-    eprintln!("building the gateway for release");
-    let status = Child::spawn(command, "build", &log)?.wait(stop, STEP_LIMIT)?;
-    if !status.success() {
-        bail!("the release build failed, {status}:\n{}", tail(&log, 40));
-    }
-    Ok(workspace.gateway(SHIPPED))
 }
 
 impl Bench<'_> {

@@ -7,6 +7,7 @@
 mod bench;
 mod certificate;
 mod child;
+mod dist;
 mod engines;
 mod progress;
 mod servers;
@@ -31,6 +32,9 @@ enum Task {
     Test(test::Options),
     /// Check the architecture's invariants.
     Tidy,
+    /// Build the program as it is shipped: twice, the second time with what the first one counted
+    /// under load.
+    Dist(dist::Build),
     /// Measure the gateway beside direct MinIO, over each metadata engine that is named.
     Bench(bench::Options),
 }
@@ -52,6 +56,7 @@ fn run(task: &Task) -> Result<bool> {
     let workspace = Workspace::find()?;
     match task {
         Task::Test(options) => test::run(&workspace, options, &stop),
+        Task::Dist(options) => dist::run(&workspace, *options, &stop),
         Task::Bench(options) => bench::run(&workspace, options, &stop),
         Task::Tidy => {
             let report = tidy::check(&workspace)?;

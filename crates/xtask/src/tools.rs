@@ -77,6 +77,15 @@ impl Tools {
         })
     }
 
+    /// Databases only.
+    pub(crate) fn prepare_databases(
+        workspace: &Workspace,
+        engines: &[Engine],
+        stop: &Stop,
+    ) -> Result<()> {
+        Installer::new(workspace, true, stop)?.packages(&missing_packages(engines))
+    }
+
     /// Databases, MinIO and its client only: what no S3 client but `mc` is measured with.
     pub(crate) fn prepare_servers(
         workspace: &Workspace,
