@@ -5,9 +5,10 @@
 //! once, in an ordinary block. Each body is answered when its block is durable.
 //!
 //! **How long a body waits.** While [`Packing::packs_in_flight`] packs are under way, what arrives
-//! gathers; when one has landed, what has gathered leaves. Before that a body waits only for company
-//! that was there a moment ago, and for it no longer than [`Packing::window`] and about as long as
-//! its own put would take: with one client there is none. A pack that is full, or a backend that
+//! gathers; when one has landed, what has gathered leaves, at once or together with those whose pack
+//! that was (see [`reunion`]). Otherwise a body waits only for company that was there a moment ago,
+//! and for it no longer than [`Packing::window`] and about as long as its own put would take: with one
+//! client there is none. A pack that is full, or a backend that
 //! takes [`SLOW_PUT_WINDOWS`] times as long, is not waited for: up to [`MORE_PACKS_FACTOR`] times as
 //! many packs are under way then.
 //!
@@ -20,6 +21,8 @@
 //! **Memory.** Bodies bring their permits, which are given back when the pack has been put, and a
 //! cache has taken its copy. Sealing copies none of them.
 
+mod reunion;
+
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,6 +32,7 @@ use bytes::Bytes;
 use record::Slice;
 use tokio::sync::oneshot;
 
+use self::reunion::{REUNION_WINDOW, Reunions};
 use super::staging::Claim;
 use super::{Permit, Staging, writer};
 use crate::VolumeError;
@@ -106,6 +110,8 @@ struct Queue {
     overdue: bool,
     /// Tells one window from the next.
     window: u64,
+    /// Whether it pays to wait for those whose pack has landed.
+    reunions: Reunions,
 }
 
 impl Packer {
@@ -125,6 +131,7 @@ impl Packer {
             patient: true,
             overdue: false,
             window: 0,
+            reunions: Reunions::default(),
         };
         Packer { packing, queue: Mutex::new(queue) }
     }
@@ -173,6 +180,7 @@ impl Queue {
         self.company = members.len() + self.waiting.len() + self.members;
         self.packs += 1;
         self.members += members.len();
+        self.reunions.ended(!self.patient);
         self.patient = false;
         self.overdue = false;
         self.window += 1;
@@ -203,7 +211,8 @@ pub(super) async fn pack(
         let window = queue.window;
         send_due(staging, &mut queue);
         if first && queue.window == window {
-            open_window(staging, window, length);
+            let Packing { window: wait, window_per_mib, .. } = staging.packer.packing;
+            open_window(staging, window, wait + window_per_mib.saturating_mul(length) / (1 << 20));
         }
     }
     answer.await.unwrap_or_else(|_| {
@@ -222,9 +231,7 @@ fn send_due(staging: &Arc<Staging>, queue: &mut Queue) {
 
 /// When the window has passed, those who wait have waited long enough for company, and when several
 /// have, long enough for the backend.
-fn open_window(staging: &Arc<Staging>, window: u64, length: u32) {
-    let Packing { window: wait, window_per_mib, .. } = staging.packer.packing;
-    let wait = wait + window_per_mib.saturating_mul(length) / (1 << 20);
+fn open_window(staging: &Arc<Staging>, window: u64, wait: Duration) {
     let staging = Arc::clone(staging);
     let tasks = staging.tasks.clone();
     drop(tasks.spawn("pack window", async move {
@@ -241,6 +248,25 @@ fn open_window(staging: &Arc<Staging>, window: u64, length: u32) {
     }));
 }
 
+/// After a pack has landed: lets those who have gathered wait for its members, if that pays.
+fn await_reunion(staging: &Arc<Staging>, queue: &mut Queue, landed: usize) {
+    let alone = queue.packs > 0 || queue.waiting.is_empty();
+    if alone || !queue.reunions.is_due() {
+        // They have waited for as long as a put takes.
+        queue.patient = true;
+        return send_due(staging, queue);
+    }
+    queue.company = queue.waiting.len() + landed;
+    queue.patient = false;
+    queue.overdue = false;
+    queue.window += 1;
+    let window = queue.window;
+    send_due(staging, queue);
+    if queue.window == window {
+        open_window(staging, window, REUNION_WINDOW);
+    }
+}
+
 /// A pack under way. However it ends, the next one may leave then.
 struct UnderWay {
     staging: Arc<Staging>,
@@ -252,9 +278,7 @@ impl Drop for UnderWay {
         let mut queue = self.staging.packer.queue();
         queue.packs -= 1;
         queue.members -= self.members;
-        // Who gathered meanwhile has waited for as long as a put takes.
-        queue.patient = true;
-        send_due(&self.staging, &mut queue);
+        await_reunion(&self.staging, &mut queue, self.members);
     }
 }
 

@@ -83,6 +83,33 @@ async fn who_waits_for_company_that_stays_away_waits_for_one_window() {
     assert_eq!(begun.elapsed(), Duration::from_millis(50), "now it is known to be alone");
 }
 
+/// Writes bodies one after the other, as one of several clients that are away in between.
+async fn client(bench: &Bench, number: u64, away: Duration) {
+    // They do not begin at the same time, so that they do not begin in one pack.
+    tokio::time::sleep(Duration::from_millis(3 * number)).await;
+    for turn in 0..40 {
+        drop(bench.write(&body(100 * number + turn, SIZE), None, 9_000).await.unwrap());
+        tokio::time::sleep(away).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_are_back_soon_leave_together_and_nobody_waits_long_for_others() {
+    let puts = |away| async move {
+        // Not so long that others do not wait for it.
+        let faulty = Faulty::default().slow(Duration::from_millis(10), Duration::ZERO);
+        let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
+        let begun = Instant::now();
+        join_all((0..8).map(|number| client(&bench, number, away))).await;
+        (bench.faulty.puts.load(Ordering::SeqCst), begun.elapsed())
+    };
+    let (soon, _) = puts(Duration::from_millis(1)).await;
+    assert!(soon <= 50, "{soon} puts, where 40 are enough and groups in turn make 80");
+    // Who is away for longer is not waited for, but now and then.
+    let (_, took) = puts(Duration::from_millis(8)).await;
+    assert!(took < Duration::from_millis(880), "{took:?}, where 800 ms are puts");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pack_stays_as_long_as_one_of_its_bodies_may_be_named() {
     for named in [0, 1, 5] {
