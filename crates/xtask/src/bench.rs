@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use load::{Credentials, Gauge, Runner, Target};
+use load::{Gauge, Runner};
 use serde_json::Value;
 
 use crate::child::{Stop, tail};
 use crate::dist;
 use crate::engines::{Databases, Engine};
 use crate::progress::Progress;
-use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
+use crate::servers::{BLOCK_BUCKET, Blocks, Server};
 use crate::tools::Tools;
 use crate::workspace::{Workspace, is_executable};
 
@@ -256,19 +256,7 @@ fn one_engine(
 
 /// The load on one side.
 fn runner(server: &Server) -> Result<Runner> {
-    let target = Target {
-        endpoint: server.endpoint.clone(),
-        bucket: BUCKET.to_owned(),
-        region: "us-east-1".to_owned(),
-        credentials: Credentials {
-            access_key: ACCESS_KEY.to_owned(),
-            secret_key: SECRET_KEY.to_owned(),
-            session_token: None,
-        },
-        authority: None,
-        unsigned: false,
-    };
-    let runner = Runner::new(&target, PREFIX, SEED, 1)?;
+    let runner = Runner::new(&server.target(BUCKET), PREFIX, SEED, 1)?;
     runner.make_bucket().with_context(|| format!("cannot use {}", server.endpoint))?;
     Ok(runner)
 }

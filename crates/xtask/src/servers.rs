@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use load::{Credentials, Target};
 
 use crate::certificate::Certificate;
 use crate::child::{Child, Stop, tail};
@@ -145,6 +146,22 @@ impl Server {
             authority: certificate.map(|made| made.authority.clone()),
             meta: String::new(),
         })
+    }
+
+    /// What a load on one of its buckets is told.
+    pub(crate) fn target(&self, bucket: &str) -> Target {
+        Target {
+            endpoint: self.endpoint.clone(),
+            bucket: bucket.to_owned(),
+            region: "us-east-1".to_owned(),
+            credentials: Credentials {
+                access_key: ACCESS_KEY.to_owned(),
+                secret_key: SECRET_KEY.to_owned(),
+                session_token: None,
+            },
+            authority: self.authority.clone(),
+            unsigned: false,
+        }
     }
 
     /// Makes a bucket through MinIO's client, whose settings go to `folder`.

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use load::{Credentials, Gauge, Runner, Target, Verb, Workload};
+use load::{Gauge, Runner, Verb, Workload};
 
 use crate::certificate::Certificate;
 use crate::child::Stop;
 use crate::engines::{Databases, Engine};
 use crate::progress::{Mark, Progress};
-use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
+use crate::servers::{BLOCK_BUCKET, Blocks, Server};
 
 /// How long each workload lasts.
 const TIME: Duration = Duration::from_secs(2);
@@ -107,19 +107,7 @@ fn end(server: &mut Server) -> Result<()> {
 
 /// The load on a server, in a bucket that it now has.
 fn runner(server: &Server, bucket: &str) -> Result<Runner> {
-    let target = Target {
-        endpoint: server.endpoint.clone(),
-        bucket: bucket.to_owned(),
-        region: "us-east-1".to_owned(),
-        credentials: Credentials {
-            access_key: ACCESS_KEY.to_owned(),
-            secret_key: SECRET_KEY.to_owned(),
-            session_token: None,
-        },
-        authority: server.authority.clone(),
-        unsigned: false,
-    };
-    let runner = Runner::new(&target, "training/", SEED, 1)?;
+    let runner = Runner::new(&server.target(bucket), "training/", SEED, 1)?;
     runner.make_bucket().with_context(|| format!("cannot use {}", server.endpoint))?;
     Ok(runner)
 }
