@@ -99,7 +99,7 @@ fn profiled(
     let generate = format!("-Cprofile-generate={}", counts.display());
     let program = build_with(workspace, toolchain, &counting, &generate, stop)?;
     let profile = counting.join("ashlar.profdata");
-    if age(&profile) <= age(&program) {
+    if written(&profile) <= written(&program) {
         if counts.exists() {
             std::fs::remove_dir_all(&counts)?;
         }
@@ -176,7 +176,7 @@ fn merge(merger: &Path, counts: &Path, profile: &Path) -> Result<()> {
 }
 
 /// When a file was written; of one that is not there, long ago.
-fn age(file: &Path) -> SystemTime {
+fn written(file: &Path) -> SystemTime {
     file.metadata().and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
