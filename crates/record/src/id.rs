@@ -65,7 +65,8 @@ impl BlockId {
         BlockId::new(session, counter | BlockId::PACK_BIT)
     }
 
-    /// Whether the block is a pack: every owner of bytes in it has a share record.
+    /// Whether the block is a pack: every owner of bytes in it has a share record, or is a file on
+    /// its roster.
     pub fn is_pack(self) -> bool {
         self.counter() & BlockId::PACK_BIT != 0
     }

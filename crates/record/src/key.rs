@@ -1,6 +1,6 @@
 //! Keys: which records and tallies there are, and in what order they stand.
 //!
-//! Lowercase spaces are ordered and may be scanned; uppercase spaces are asked for by key alone.
+//! Lowercase spaces are ordered and may be scanned; all others are asked for by key alone.
 
 use bytes::Bytes;
 use store::{Follow, Key, Space, TallyKey};
@@ -17,8 +17,9 @@ pub mod space {
     pub const LEASE: Space = Space(b'L');
     /// The readers' epoch: one record.
     pub const EPOCH: Space = Space(b'E');
-    /// Inodes, by number.
-    pub const INODE: Space = Space(b'I');
+    /// Inodes, by number. Behind all others, so that new ones stand at the end of an engine's index:
+    /// there B-trees fill their pages, elsewhere they leave them half empty.
+    pub const INODE: Space = Space(b'~');
     /// Pages of large content maps, by inode and page.
     pub const MAP: Space = Space(b'M');
     /// Checksums of the parts a file was completed from, by inode and page.
@@ -57,6 +58,8 @@ pub mod space {
     pub const TALLY: Space = Space(b'n');
     /// How much of each pack is alive. Tallies only.
     pub const LIVE: Space = Space(b'l');
+    /// The files that each pack was made for. Tallies only.
+    pub const ROSTER: Space = Space(b'r');
 
     /// Spaces whose records name blocks.
     pub const NAMING_BLOCKS: [Space; 5] = [INODE, MAP, PART, ORPHAN, PENDING];
@@ -139,12 +142,12 @@ pub fn pending(block: BlockId) -> Key {
 }
 
 /// One owner of a shared block. A block without such records has the one owner that names it; a
-/// pack without them has none.
+/// pack without them has none but those on its [`roster`].
 pub fn share(block: BlockId, owner: Ino) -> Key {
     Key::new(space::SHARE, share_partition(block), &[&block.0[..], &owner.0.to_be_bytes()].concat())
 }
 
-/// All owners of a shared block.
+/// All owners of a shared block that have a record of it.
 pub fn shares(block: BlockId) -> (Key, Key) {
     let first = share(block, Ino(0));
     let last = share(block, Ino(u64::MAX));
@@ -160,9 +163,14 @@ fn share_partition(block: BlockId) -> u64 {
 }
 
 /// How many bytes of a pack its owners name, all of them together. It says which packs are worth
-/// rewriting; whether one may be deleted only its [`shares`] say.
+/// rewriting; whether one may be deleted only its [`shares`] and the files on its [`roster`] say.
 pub fn live(pack: BlockId) -> TallyKey {
     TallyKey(Key::new(space::LIVE, share_partition(pack), &pack.0))
+}
+
+/// The files that a pack was made for; see [`crate::Roster`].
+pub fn roster(pack: BlockId) -> TallyKey {
+    TallyKey(Key::new(space::ROSTER, share_partition(pack), &pack.0))
 }
 
 /// A multipart upload. Keys hold no NUL, so uploads stand in the order of their keys.

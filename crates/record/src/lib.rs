@@ -9,6 +9,7 @@ mod id;
 mod inode;
 pub mod key;
 mod name;
+mod roster;
 mod small;
 mod upload;
 
@@ -20,6 +21,7 @@ pub use inode::{
     Sum, SumAlgorithm, SumKind, Tag,
 };
 pub use name::{Dentry, Kind, Origin, Skey};
+pub use roster::Roster;
 pub use small::{
     Beat, Bucket, Counter, Mark, Orphan, PolicyRecord, Session, Token, User, VolumeRecord,
 };

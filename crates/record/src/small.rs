@@ -38,7 +38,7 @@ pub struct VolumeRecord {
     pub id: [u8; 16],
     /// When the volume was made.
     pub made: Timestamp,
-    /// The release family whose records stand here; a greater one than ours is refused.
+    /// The release family whose records stand here; another one than ours is refused.
     pub format: u32,
     /// Counts restores.
     pub generation: u64,
@@ -48,7 +48,7 @@ pub struct VolumeRecord {
 
 impl VolumeRecord {
     /// The format that this release writes.
-    pub const CURRENT: u32 = 1;
+    pub const CURRENT: u32 = 2;
 }
 
 record!(

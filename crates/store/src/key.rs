@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 /// The first byte of a key: which kind of record stands under it.
 ///
-/// A lowercase letter names an *ordered* space, which ranges may scan; an uppercase letter names a
-/// *point* space, whose records are only ever asked for by key. An engine may keep the order of
-/// ordered spaces alone.
+/// A lowercase letter names an *ordered* space, which ranges may scan; anything else names a *point*
+/// space, whose records are only ever asked for by key. An engine may keep the order of ordered
+/// spaces alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Space(pub u8);
 

@@ -10,6 +10,7 @@
 
 mod budget;
 mod ids;
+mod numbers;
 mod packer;
 mod resting;
 mod staging;
@@ -21,12 +22,13 @@ use std::time::Duration;
 
 pub use budget::{ByteBudget, Overloaded, Permit};
 pub use ids::BlockIds;
+pub use numbers::Numbers;
 pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
 pub(crate) use resting::Rested;
 pub use resting::{
     COMPANY_LASTS, Place, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT, Resting, SETTLE_DELAY,
 };
-pub use staging::{StagedBlocks, StagedContent, Staging};
+pub use staging::{Listed, StagedBlocks, StagedContent, Staging};
 pub use stream::{
     ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,
     RUN_BYTES_MIN, Reading, RecordSlices, SliceSource,

@@ -12,6 +12,7 @@ use tracing::debug;
 use crate::Tasks;
 use crate::VolumeError;
 use crate::commit::{Committer, Outcome};
+use crate::content::Numbers;
 use crate::epoch::Epochs;
 use crate::meters;
 use crate::session::value;
@@ -92,23 +93,25 @@ impl Inos {
             let many = format!("{n} inode numbers are more than {INOS_PER_OPERATION_MAX}");
             return Err(VolumeError::Unavailable(many));
         }
-        let n = n as u64;
         loop {
-            let (taken, low) = {
-                let mut left = self.left();
-                let taken = left.take(n);
-                (taken, left.count() < LEASE_LOW && left.spare.is_none())
-            };
-            match taken {
-                Some(range) => {
-                    if low {
-                        self.prefetch();
-                    }
-                    return Ok(range.map(Ino).collect());
-                }
-                None => self.refill(n).await?,
+            match self.take(n as u64) {
+                Some(range) => return Ok(range.map(Ino).collect()),
+                None => self.refill(n as u64).await?,
             }
         }
+    }
+
+    /// `n` numbers, if they are there. What runs low is filled up in the background.
+    fn take(self: &Arc<Self>, n: u64) -> Option<std::ops::Range<u64>> {
+        let (taken, low) = {
+            let mut left = self.left();
+            let taken = left.take(n);
+            (taken, left.count() < LEASE_LOW && left.spare.is_none())
+        };
+        if low {
+            self.prefetch();
+        }
+        taken
     }
 
     /// Takes the next chunk in the background, unless somebody does already.
@@ -169,5 +172,12 @@ impl Inos {
             }
         }
         Err(namespace::FsError::Contended.into())
+    }
+}
+
+impl Numbers for Arc<Inos> {
+    fn at_hand(&self, count: usize) -> Option<Ino> {
+        let range = self.take(u64::try_from(count).ok()?)?;
+        Some(Ino(range.start))
     }
 }

@@ -13,6 +13,7 @@
 
 mod files;
 mod moved;
+mod owners;
 mod release;
 mod uploads;
 

@@ -8,9 +8,10 @@ mod feeding;
 mod gathering;
 mod marks;
 mod pace;
-mod packs;
-mod reaping;
+pub(crate) mod packs;
+pub(crate) mod reaping;
 mod repacking;
+mod rosters;
 mod sessions;
 mod settling;
 mod sweeping;
@@ -29,7 +30,7 @@ use crate::content::{ContentWriter, StagedContent};
 use crate::{Volume, VolumeError, VolumeOptions};
 
 /// A volume that collects only when told to.
-async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {
+pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {
     let options = VolumeOptions {
         collect: false,
         inline_bytes_max: 16,
@@ -39,7 +40,7 @@ async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Vol
     Volume::open(options, store, blocks).await.unwrap()
 }
 
-async fn make_bucket(volume: &Volume) -> Ino {
+pub(crate) async fn make_bucket(volume: &Volume) -> Ino {
     let ino = volume.fresh_inos(1).await.unwrap()[0];
     let settings = Bucket::default();
     let create = CreateBucket { name: b"b", ino, settings: &settings, owner: (0, 0) };
@@ -106,7 +107,7 @@ async fn publish_staged(
     volume.run_publishing(&operation, staged).await
 }
 
-async fn lookup(volume: &Volume, key: &[u8]) -> Result<Found, VolumeError> {
+pub(crate) async fn lookup(volume: &Volume, key: &[u8]) -> Result<Found, VolumeError> {
     volume.run(&Lookup { path: &Path::new(b"b", key) }).await
 }
 

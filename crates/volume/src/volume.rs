@@ -280,6 +280,7 @@ impl Volume {
             blocks: Arc::clone(&blocks),
             reader: Arc::clone(&reader),
             ids: BlockIds::new(started.nonce),
+            numbers: Arc::new(Arc::clone(&inos)),
             budget: ByteBudget::new(options.write_budget_bytes),
             tasks: tasks.clone(),
             block_bytes: started.volume.block_bytes,

@@ -18,6 +18,9 @@
 //! the reaper, which waits for all epochs, cannot let go of a member that was overwritten already
 //! while another is about to be published; else it might find the pack without owners.
 //!
+//! **Roster.** The bodies of a pack get numbers that follow each other: the files that they become
+//! need no records of their shares (see [`crate::packs`]).
+//!
 //! **Memory.** Bodies bring their permits, which are given back when the pack has been put, and a
 //! cache has taken its copy. Sealing copies none of them.
 
@@ -29,11 +32,11 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES_MAX, BlockRef, SUB_BLOCK_BYTES, SealedBlock, Sealer};
 use bytes::Bytes;
-use record::Slice;
+use record::{Roster, Slice};
 use tokio::sync::oneshot;
 
 use self::reunion::{REUNION_WINDOW, Reunions};
-use super::staging::Claim;
+use super::staging::{Claim, Listed};
 use super::{Permit, Staging, writer};
 use crate::VolumeError;
 
@@ -85,8 +88,15 @@ pub(super) struct Member {
     pub(super) landed: oneshot::Sender<Result<Landed, VolumeError>>,
 }
 
-/// Where a body lies now, and what deletes its block.
-pub(super) type Landed = (Slice, Arc<Claim>);
+/// Where a body lies now.
+#[derive(Debug)]
+pub(super) struct Landed {
+    pub(super) slice: Slice,
+    /// What deletes its block.
+    pub(super) claim: Arc<Claim>,
+    /// Its place on the block's roster.
+    pub(super) listed: Option<Listed>,
+}
 
 /// The bodies of a session that wait for a block.
 #[derive(Debug)]
@@ -303,16 +313,19 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         tokio::task::consume_budget().await;
     }
     let put = writer::put(&staging, &claim, sealer.finish()).await;
+    let roster = roster(&staging, waiting.len());
     if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }
     drop(under_way);
-    for (offset, length, landed) in waiting {
+    for (place, (offset, length, landed)) in waiting.into_iter().enumerate() {
         let answer = match put.as_ref().map(SealedBlock::reference) {
             Ok(BlockRef { id: block, length: block_length, crc32c: block_crc32c }) => {
                 let slice =
                     Slice { position: 0, block, block_length, block_crc32c, offset, length };
-                Ok((slice, Arc::clone(&claim)))
+                let listed =
+                    roster.and_then(|roster| roster.get(place).map(|ino| Listed { ino, roster }));
+                Ok(Landed { slice, claim: Arc::clone(&claim), listed })
             }
             Err(error) => Err(VolumeError::Unavailable(error.to_string())),
         };
@@ -332,4 +345,12 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         }
     }
     drop(permits);
+}
+
+/// A roster for a block of so many bodies, if it is a pack. Without one each owner has a share.
+fn roster(staging: &Staging, bodies: usize) -> Option<Roster> {
+    if !(2..=Roster::FILES_MAX).contains(&bodies) {
+        return None;
+    }
+    Roster::new(staging.numbers.at_hand(bodies)?, bodies)
 }

@@ -21,10 +21,10 @@ use std::time::Duration;
 use block::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, BlockReader, BlockStore};
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Content};
+use record::{BlockId, Content, Ino, Roster};
 use tracing::warn;
 
-use super::{BlockIds, ByteBudget, Deadlines, Packer, Place, Resting, Traffic};
+use super::{BlockIds, ByteBudget, Deadlines, Numbers, Packer, Place, Resting, Traffic};
 use crate::Tasks;
 use crate::epoch::{Epochs, ReaderGuard};
 
@@ -46,6 +46,8 @@ pub struct Staging {
     pub reader: Arc<dyn BlockReader>,
     /// The ids of the session.
     pub ids: BlockIds,
+    /// Where the numbers on packs' rosters come from.
+    pub numbers: Arc<dyn Numbers>,
     /// What bodies on their way in may hold in memory.
     pub budget: ByteBudget,
     /// Where puts and deletions run.
@@ -209,6 +211,17 @@ pub struct StagedContent {
     blocks: StagedBlocks,
     /// Of a body that is to rest in its record.
     place: Option<Place>,
+    /// Of a body in a pack with a roster.
+    listed: Option<Listed>,
+}
+
+/// The place of a body on the roster of its pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The number that is the body's: the file that it becomes needs no record of its share.
+    pub ino: Ino,
+    /// The roster.
+    pub roster: Roster,
 }
 
 impl StagedContent {
@@ -217,8 +230,15 @@ impl StagedContent {
         size: u64,
         blocks: StagedBlocks,
         place: Option<Place>,
+        listed: Option<Listed>,
     ) -> StagedContent {
-        StagedContent { content, size, blocks, place }
+        StagedContent { content, size, blocks, place, listed }
+    }
+
+    /// The body's place on its pack's roster. Whoever makes a file of it gives the file this number;
+    /// what becomes of it otherwise has a share of the pack.
+    pub fn listed(&self) -> Option<Listed> {
+        self.listed
     }
 
     /// Takes what says that the body is to rest, for whoever makes it a file's.

@@ -25,6 +25,7 @@ use namespace::INLINE_STAYS_MAX;
 use record::{Content, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
+use super::packer::Landed;
 use super::staging::Claim;
 use super::{Deadlines, Permit, Place, StagedBlocks, StagedContent, Staging, packer};
 use crate::VolumeError;
@@ -174,7 +175,7 @@ impl ContentWriter {
         while let Some(put) = self.puts.next().await {
             self.slices.push(landed(put)?);
         }
-        let mut place = None;
+        let (mut place, mut listed) = (None, None);
         let content = match self.whole.take() {
             Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
                 Content::Inline(whole.into_bytes())
@@ -183,7 +184,11 @@ impl ContentWriter {
                 place = self.place();
                 match place {
                     Some(_) => Content::Inline(whole.into_bytes()),
-                    None => Content::Slices(vec![self.pack(whole).await?]),
+                    None => {
+                        let landed = self.pack(whole).await?;
+                        listed = landed.listed;
+                        Content::Slices(vec![landed.slice])
+                    }
                 }
             }
             None if self.slices.is_empty() => Content::Inline(Bytes::new()),
@@ -193,7 +198,7 @@ impl ContentWriter {
             }
         };
         let blocks = StagedBlocks(Arc::clone(&self.claim));
-        Ok(StagedContent::new(content, self.size, blocks, place))
+        Ok(StagedContent::new(content, self.size, blocks, place, listed))
     }
 
     /// A place to rest for a whole body that came alone.
@@ -204,13 +209,12 @@ impl ContentWriter {
     }
 
     /// Puts a whole body into a block that it may share.
-    async fn pack(&mut self, mut whole: Whole) -> Result<Slice, VolumeError> {
+    async fn pack(&mut self, mut whole: Whole) -> Result<Landed, VolumeError> {
         whole.seal_tail();
         let length = u32::try_from(self.size).unwrap_or(u32::MAX);
-        let landed = packer::pack(&self.staging, whole.pieces, length, whole.permit).await;
-        let (slice, shared) = landed?;
-        self.claim.join(shared);
-        Ok(slice)
+        let landed = packer::pack(&self.staging, whole.pieces, length, whole.permit).await?;
+        self.claim.join(Arc::clone(&landed.claim));
+        Ok(landed)
     }
 
     async fn accept(&mut self, bytes: Bytes) -> Result<(), VolumeError> {

@@ -11,8 +11,8 @@ use tracing::warn;
 
 use super::object::new_file;
 use super::{Object, Owner, Published};
-use crate::content::StagedContent;
-use crate::packs::join_packs;
+use crate::content::{Listed, StagedContent};
+use crate::packs::{join_listed, join_packs};
 use crate::settle::marks;
 use crate::{Volume, VolumeError};
 
@@ -96,9 +96,10 @@ impl Volume {
         owner: &Owner,
     ) -> Result<Published, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
-        let inos = self.fresh_inos(1 + path.directories.len()).await?;
-        let ino = inos[0];
         let mut body = self.again(source).await?;
+        let listed = body.as_ref().and_then(StagedContent::listed);
+        let inos = self.numbers_for(listed, path.directories.len()).await?;
+        let ino = inos[0];
         let (content, writes, assumption) = match (&body, &source.file.content) {
             (Some(body), _) => {
                 let (content, besides) = content_of(body, ino);
@@ -152,12 +153,18 @@ impl Volume {
     }
 }
 
-/// The content of a new file, and what its plan writes besides.
+/// The content of a new file, and what its plan writes besides. The file's number is the body's own,
+/// if it has one.
 pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
     match body.content() {
         Content::Slices(slices) => {
             let (content, mut besides) = lay_out(ino, slices.clone());
-            besides.extend(join_packs(slices, ino));
+            besides.extend(match (body.listed(), slices.as_slice()) {
+                (Some(Listed { ino: own, roster }), [slice]) if own == ino => {
+                    join_listed(slice, roster)
+                }
+                _ => join_packs(slices, ino),
+            });
             (content, besides)
         }
         inline => (inline.clone(), marks(inline, ino)),

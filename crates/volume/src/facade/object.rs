@@ -18,7 +18,9 @@ use store::{Key, Read, Value};
 
 use super::Owner;
 use super::copy::{Staged, content_of};
-use crate::content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
+use crate::content::{
+    ContentStream, ContentWriter, Listed, RecordSlices, SliceSource, StagedContent,
+};
 use crate::{Volume, VolumeError};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
@@ -174,7 +176,7 @@ impl Volume {
         condition: WriteCondition,
     ) -> Result<Published, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
-        let inos = self.fresh_inos(1 + path.directories.len()).await?;
+        let inos = self.numbers_for(body.listed(), path.directories.len()).await?;
         let (content, besides) = content_of(&body, inos[0]);
         let mut place = body.take_place();
         place.iter_mut().for_each(|place| place.give(inos[0]));
@@ -202,6 +204,17 @@ impl Volume {
         };
         let published = self.run_publishing(&operation, body).await;
         self.conclude(staged, published).await
+    }
+
+    /// A number for the file that a body becomes, which may have one, and for new directories.
+    pub(super) async fn numbers_for(
+        &self,
+        listed: Option<Listed>,
+        directories: usize,
+    ) -> Result<Vec<Ino>, VolumeError> {
+        let listed = listed.map(|listed| listed.ino);
+        let fresh = self.fresh_inos(directories + usize::from(listed.is_none())).await?;
+        Ok(listed.into_iter().chain(fresh).collect())
     }
 
     /// What a published file answers, and what is left behind by the one it replaced.

@@ -12,7 +12,8 @@ use record::{Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, 
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tracing::warn;
 
-use super::release::{Held, ITEMS_PER_BLOCK, Owners, held, let_go};
+use super::owners::Owners;
+use super::release::{Held, ITEMS_PER_BLOCK, held, let_go};
 use super::{Dead, closing, corrupt, progress};
 use crate::pace::Pace;
 use crate::session::value;
@@ -265,13 +266,17 @@ impl DeadFile<'_> {
             Content::Slices(slices) => slices.len(),
             Content::Pages(_) => return false,
         };
-        let items = blocks * ITEMS_PER_BLOCK + self.sum_pages() as usize + 16;
+        // Of those that die with it, each may be a guard.
+        let items = blocks * ITEMS_PER_BLOCK + FILES_AT_ONCE + self.sum_pages() as usize + 16;
         !matches!(self.dead.orphan, Orphan::Doomed { .. }) && items <= limits.plan_items
     }
 
     fn held(&self) -> Vec<Held> {
         match &self.file.content {
-            Content::Slices(slices) => held(slices, self.dead.ino),
+            Content::Slices(slices) => {
+                let held = held(slices, self.dead.ino);
+                held.into_iter().map(|held| Held { inode_goes: true, ..held }).collect()
+            }
             Content::Inline(_) | Content::Pages(_) => Vec::new(),
         }
     }

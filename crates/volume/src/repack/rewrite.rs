@@ -7,8 +7,8 @@ use block::{BlockError, BlockErrorKind, BlockRef, SUB_BLOCK_BYTES, SealedBlock, 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Ino, Slice, key};
-use store::Read;
+use record::{BlockId, Ino, Roster, Slice, key};
+use store::{Found, Read};
 use tracing::warn;
 
 use super::batch::{Batch, Look, Owner, Placed, Source, Swap, look};
@@ -17,7 +17,7 @@ use crate::commit::Outcome;
 use crate::epoch::ReaderGuard;
 use crate::reaper::closing;
 use crate::scan::ino_of;
-use crate::session::value;
+use crate::session::{entries, value};
 use crate::{Volume, VolumeError};
 
 /// Owners that one round moves at most, and so those of a pack; one with more is left alone.
@@ -112,23 +112,31 @@ impl Volume {
     async fn look_at(&self, pack: BlockId) -> Result<Look, VolumeError> {
         let (start, end) = key::shares(pack);
         let limit = OWNERS_MAX.min(self.store.limits().range_records);
-        let shares = self.read_range(start, end, limit).await?;
+        let shares = Read::Range { start, end, limit, follow: None };
+        let found = self.store.read(&[shares, Read::Tally(key::roster(pack))]).await?;
+        let roster = match found.get(1) {
+            Some(Found::Tally(tally)) => Roster::from_tally(*tally),
+            _ => Roster::default(),
+        };
+        let shares = entries(found.into_iter().next());
         if shares.len() >= limit as usize {
             return Ok(Look::Fixed);
         }
-        let mut owners = Vec::with_capacity(shares.len());
+        let shares = shares.iter().map(|share| ino_of(&share.key));
+        let shares = shares.collect::<Result<BTreeSet<Ino>, _>>()?;
+        let listed = roster.files().filter(|ino| !shares.contains(ino)).map(|ino| (ino, true));
+        let possible: Vec<(Ino, bool)> =
+            shares.iter().map(|ino| (*ino, false)).chain(listed).collect();
+        let mut owners = Vec::with_capacity(possible.len());
         let at_once = OWNERS_AT_ONCE.min(self.store.limits().reads / 2).max(1);
-        for shares in shares.chunks(at_once) {
-            let inos = shares.iter().map(|share| ino_of(&share.key));
-            let inos = inos.collect::<Result<Vec<_>, _>>()?;
+        for possible in possible.chunks(at_once) {
             let record = |key| Read::Record { key, follow: None };
             let both = |ino| [record(key::inode(ino)), record(key::orphan(ino))];
-            let reads: Vec<Read> = inos.iter().flat_map(|ino| both(*ino)).collect();
+            let reads: Vec<Read> = possible.iter().flat_map(|(ino, _)| both(*ino)).collect();
             let found = self.store.read(&reads).await?;
-            owners.extend(inos.into_iter().zip(found.chunks(2)).map(|(ino, found)| Owner {
-                ino,
-                record: value(found.first()),
-                leaving: value(found.get(1)).is_some(),
+            owners.extend(possible.iter().zip(found.chunks(2)).map(|((ino, listed), found)| {
+                let (record, leaving) = (value(found.first()), value(found.get(1)).is_some());
+                Owner { ino: *ino, record, listed: *listed, leaving }
             }));
         }
         Ok(look(pack, owners).unwrap_or_else(|error| {

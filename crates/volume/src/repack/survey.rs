@@ -1,6 +1,6 @@
 //! Finds sparse packs by their tallies.
 
-use record::{BlockId, Inode, key, key::space};
+use record::{BlockId, Inode, Roster, key, key::space};
 use store::{Found, Read, TallyKey};
 
 use super::is_sparse;
@@ -48,20 +48,24 @@ impl Volume {
     /// Takes note of those packs that are much longer than what is alive of them. How long a pack
     /// is every slice in it says, so one owner is asked.
     async fn note_suspects(&self, suspects: &[(BlockId, u64)]) -> Result<(), VolumeError> {
-        let first = |(pack, _): &(BlockId, u64)| {
+        let ask = |(pack, _): &(BlockId, u64)| {
             let (start, end) = key::shares(*pack);
-            Read::Range { start, end, limit: 1, follow: None }
+            let share = Read::Range { start, end, limit: 1, follow: None };
+            [share, Read::Tally(key::roster(*pack))]
         };
-        let reads: Vec<Read> = suspects.iter().map(first).collect();
+        let reads: Vec<Read> = suspects.iter().flat_map(ask).collect();
         let found = self.store.read(&reads).await?;
         let mut owned = Vec::with_capacity(suspects.len());
-        for ((pack, live), found) in suspects.iter().zip(&found) {
+        for ((pack, live), found) in suspects.iter().zip(found.chunks(2)) {
+            let first = match found {
+                [Found::Range(shares), _] if !shares.is_empty() => {
+                    shares.first().map(|share| ino_of(&share.key)).transpose()?
+                }
+                [_, Found::Tally(roster)] => Roster::from_tally(*roster).get(0),
+                _ => None,
+            };
             // Without an owner it is on its way out.
-            if let Found::Range(shares) = found
-                && let Some(share) = shares.first()
-            {
-                owned.push((*pack, *live, ino_of(&share.key)?));
-            }
+            owned.extend(first.map(|ino| (*pack, *live, ino)));
         }
         let inode = |ino| Read::Record { key: key::inode(ino), follow: None };
         let reads: Vec<Read> = owned.iter().map(|(_, _, ino)| inode(*ino)).collect();

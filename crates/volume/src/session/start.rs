@@ -51,11 +51,11 @@ pub(crate) async fn start(
             make_volume(store, block_bytes, now).await?
         }
     };
-    if volume.format > VolumeRecord::CURRENT {
+    let (format, ours) = (volume.format, VolumeRecord::CURRENT);
+    if format != ours {
+        let release = if format > ours { "a newer one" } else { "the one that made it" };
         return Err(VolumeError::Unavailable(format!(
-            "the volume has format {}, and this release knows formats up to {}: use a newer one",
-            volume.format,
-            VolumeRecord::CURRENT
+            "the volume has format {format}, and this release knows format {ours}: use {release}"
         )));
     }
     mark::claim(blocks, owner, &volume).await?;

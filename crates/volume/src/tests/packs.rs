@@ -8,14 +8,14 @@ use block::{BlockStore, MemoryBlocks, SUB_BLOCK_BYTES, Sealer};
 use cache::{Cache, CacheOptions};
 use namespace::{Overlap, Path, Publish, WriteCondition};
 use record::key::{self, space};
-use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
+use record::{BlockId, Content, Ino, Mark, PartTag, Roster, Slice, Tag};
 use store::{MetaStore, Plan, TallyKey, Write};
 
 use super::faulty::{Fault, Faulty};
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
 use crate::content::REMEMBERED_BYTES_MAX;
-use crate::packs::join_packs;
+use crate::packs::{join_listed, join_packs};
 use crate::{
     COMMIT_DEADLINE, Complete, CompletePart, Finding, ReaderGuard, SESSION_SILENCE, SweepOptions,
     Unwatched, Volume, VolumeError, VolumeOptions, fsck,
@@ -28,15 +28,17 @@ pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {
 }
 
 /// A pack that is durable, and where its members lie.
-pub(super) struct Laid {
+pub(crate) struct Laid {
     pub(super) id: BlockId,
-    slices: BTreeMap<String, Slice>,
+    /// Of each member its number, which is on the roster, and its slice.
+    members: BTreeMap<String, (Ino, Slice)>,
+    roster: Roster,
     /// Keeps the reaper from the pack as long as members may come.
     pub(super) pin: Option<ReaderGuard>,
 }
 
 /// Puts a pack without publishing anything.
-pub(super) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
+pub(crate) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
     let pin = Some(volume.reading());
     let mut sealer = Sealer::new(volume.staging.ids.draw_pack(), 1 << 16);
     let mut places = Vec::new();
@@ -57,24 +59,42 @@ pub(super) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
         };
         (name.to_owned(), slice)
     };
-    Laid { id: block.id(), slices: places.into_iter().map(slice).collect(), pin }
+    let inos = volume.fresh_inos(members.len()).await.unwrap();
+    let roster = Roster::new(inos[0], inos.len()).unwrap();
+    let places = places.into_iter().map(slice).zip(inos);
+    let members = places.map(|((name, slice), ino)| (name, (ino, slice))).collect();
+    Laid { id: block.id(), members, roster, pin }
 }
 
-/// Publishes a member of a pack.
+/// Publishes a member of a pack: every other one by the roster, the rest with shares, as if their
+/// numbers had not been used.
 pub(super) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
-    let slice = laid.slices[name];
+    let (listed, slice) = laid.members[name];
+    if listed.0 % 2 == 0 {
+        return publish_listed(volume, laid, name).await;
+    }
+    let [ino] = volume.fresh_inos(1).await.unwrap()[..] else { panic!("one was asked for") };
+    publish_slice(volume, name, ino, slice, &join_packs(&[slice], ino)).await;
+}
+
+/// Publishes a member of a pack by the roster.
+pub(crate) async fn publish_listed(volume: &Volume, laid: &Laid, name: &str) {
+    let (listed, slice) = laid.members[name];
+    publish_slice(volume, name, listed, slice, &join_listed(&slice, laid.roster)).await;
+}
+
+async fn publish_slice(volume: &Volume, name: &str, ino: Ino, slice: Slice, writes: &[Write]) {
     let path = Path::new(b"b", name.as_bytes());
-    let inos = volume.fresh_inos(1).await.unwrap();
     let inode = file(u64::from(slice.length), Content::Slices(vec![slice]));
     let operation = Publish {
         path: &path,
-        ino: inos[0],
+        ino,
         fresh: &[],
         inode: &inode,
         condition: &WriteCondition::None,
         overlap: Overlap::Allow,
         assumptions: &[],
-        writes: &join_packs(&[slice], inos[0]),
+        writes,
     };
     let published = volume.run(&operation).await.unwrap();
     if published.replaced.is_some() {

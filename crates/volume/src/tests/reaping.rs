@@ -42,12 +42,12 @@ async fn bytes_of(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     }
 }
 
-pub(super) async fn delete(volume: &Volume, name: &[u8]) {
+pub(crate) async fn delete(volume: &Volume, name: &[u8]) {
     let deleted = volume.delete("b", vec![(name.to_vec(), None)]).await.unwrap();
     assert!(deleted[0].as_ref().unwrap().existed);
 }
 
-pub(super) async fn copy(volume: &Volume, from: &[u8], to: &[u8]) {
+pub(crate) async fn copy(volume: &Volume, from: &[u8], to: &[u8]) {
     let source = volume.stat("b", from).await.unwrap();
     let none = WriteCondition::None;
     volume.copy(&source, "b", to, None, None, none, &owner()).await.unwrap();

@@ -25,16 +25,19 @@ async fn a_volume_is_made_once_and_opened_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newer_format_is_refused_with_a_sentence() {
+async fn another_format_is_refused_with_a_sentence() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     volume.close().await;
     let at = key::volume();
-    let newer = VolumeRecord { format: VolumeRecord::CURRENT + 1, ..volume.record().clone() };
-    let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at.clone(), newer.encode(&at))] };
-    store.commit(&[plan]).await.unwrap();
-    let error = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap_err();
-    assert!(error.to_string().contains("format 2"), "{error}");
+    for (format, advice) in [(1, "the one that made it"), (3, "a newer one")] {
+        let other = VolumeRecord { format, ..volume.record().clone() };
+        let writes = vec![Write::Put(at.clone(), other.encode(&at))];
+        store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
+        let opening = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
+        let error = opening.await.unwrap_err().to_string();
+        assert!(error.contains(&format!("format {format},")) && error.contains(advice), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

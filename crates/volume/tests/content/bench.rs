@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::Direct;
@@ -9,10 +10,10 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use record::{Content, Nonce};
+use record::{Content, Ino, Nonce};
 use volume::content::{
-    BlockIds, ByteBudget, ContentStream, ContentWriter, Deadlines, Packer, Packing, Reading,
-    RecordSlices, Resting, StagedContent, Staging, Traffic,
+    BlockIds, ByteBudget, ContentStream, ContentWriter, Deadlines, Numbers, Packer, Packing,
+    Reading, RecordSlices, Resting, StagedContent, Staging, Traffic,
 };
 use volume::{Epochs, Tasks, VolumeError};
 
@@ -32,6 +33,17 @@ pub struct Bench {
     pub tasks: Tasks,
 }
 
+/// Numbers for rosters, one after the other.
+#[derive(Debug, Default)]
+struct Counted(AtomicU64);
+
+impl Numbers for Counted {
+    fn at_hand(&self, count: usize) -> Option<Ino> {
+        let drawn = self.0.fetch_add(count as u64, Ordering::Relaxed);
+        Some(Ino(Ino::FIRST_LEASED.0 + drawn))
+    }
+}
+
 impl Bench {
     pub fn new(faulty: Faulty, block_bytes: u32, budget_bytes: u64) -> Bench {
         let faulty = Arc::new(faulty);
@@ -42,6 +54,7 @@ impl Bench {
             blocks: faulty.clone(),
             reader: direct.clone(),
             ids: BlockIds::new(Nonce([7; Nonce::BYTES])),
+            numbers: Arc::new(Counted::default()),
             budget: ByteBudget::new(budget_bytes),
             tasks: tasks.clone(),
             block_bytes,
