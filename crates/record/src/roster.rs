@@ -8,8 +8,8 @@ use crate::Ino;
 /// its share is needed. Whether one that was never published comes yet, the roster does not say.
 ///
 /// It is kept as a tally, so that every plan that publishes one of the files can raise it to the same
-/// number, in whatever order they come: the first file's number, and how many there are in the low
-/// [`Roster::COUNT_BITS`] bits.
+/// number, in whatever order they come: the first file's number, and in the low twelve bits how many
+/// there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
     first: u64,
