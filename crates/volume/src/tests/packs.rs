@@ -130,7 +130,8 @@ pub(super) async fn exists(blocks: &MemoryBlocks, id: BlockId) -> bool {
 
 pub(super) const THREE: [(&str, usize); 3] = [("a", 1_000), ("b", 2_000), ("c", 70_000)];
 
-async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+/// A volume with a bucket, that collects only when told to.
+pub(super) async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;

@@ -12,17 +12,11 @@ use record::{BlockId, Content};
 use super::faulty::{Fault, Faulty};
 use super::packs::{
     THREE, bytes_of, complete_with_copy, exists, findings, lay, pack, publish_member, tallies,
+    world,
 };
 use super::reaping::{copy, delete, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open};
 use crate::{REPACK_DELAY, Repacked, SESSION_SILENCE, SweepOptions, Volume, VolumeOptions};
-
-async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
-    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let volume = open(store.clone(), blocks.clone()).await;
-    make_bucket(&volume).await;
-    (store, blocks, volume)
-}
 
 /// Two packs of which little is alive; the dead has been reaped.
 async fn sparse(volume: &Volume) -> [BlockId; 2] {

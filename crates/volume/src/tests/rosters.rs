@@ -1,10 +1,8 @@
 //! Files that own their pack by its roster, without a record of a share.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use block::MemoryBlocks;
 use namespace::WriteCondition;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -12,10 +10,10 @@ use record::key::space;
 use record::{BlockId, ObjectHeaders, Roster, Tag};
 use store::{MetaStore, TallyKey};
 
-use super::faulty::{Fault, Faulty};
-use super::packs::{bytes_of, findings, tallies};
+use super::faulty::Fault;
+use super::packs::{bytes_of, findings, tallies, world};
 use super::reaping::{copy, delete, owner, read, records};
-use super::{count_blocks, make_bucket, open};
+use super::{count_blocks, open};
 use crate::content::ContentWriter;
 use crate::{NewObject, Volume, VolumeError};
 
@@ -50,13 +48,6 @@ async fn put_all(volume: &Volume, objects: &[(String, usize)]) {
     for put in futures::future::join_all(puts).await {
         put.unwrap();
     }
-}
-
-async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
-    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let volume = open(store.clone(), blocks.clone()).await;
-    make_bucket(&volume).await;
-    (store, blocks, volume)
 }
 
 #[tokio::test(start_paused = true)]
