@@ -83,7 +83,7 @@ impl Client {
         let share = Key::new(Space(b'x'), partition, &[&pack[..SHARE], &big(ino)].concat());
         let tally = |ino: u64, count: u8| TallyKey(Key::new(Space(b'n'), ino, &[count]));
         let mut writes = vec![
-            Write::Put(Key::new(Space(b'I'), ino, &[]), value.into()),
+            Write::Put(Key::new(Space(b'~'), ino, &[]), value.into()),
             Write::Put(slot.0, slot.1),
             Write::Max(tally(parent, 1), i64::try_from(ino).expect("small")),
             Write::Add(tally(parent, 0), 1),

@@ -84,7 +84,7 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     let mut plan = Plan {
         guards: vec![guard, Guard::Present(session()), Guard::Equals(bucket_key, bucket)],
         writes: vec![
-            Write::Put(key(b'I', number, b""), inode.into()),
+            Write::Put(key(b'~', number, b""), inode.into()),
             Write::Put(
                 dentry.clone(),
                 Value::copy_from_slice(&[&[1; 6], &number.to_be_bytes()[..]].concat()),
@@ -99,18 +99,17 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     plan.guards.extend(directories(writer).into_iter().map(|(key, to)| Guard::Equals(key, to)));
     plan.guards.push(Guard::Absent(dentry));
     if bytes == 0 {
-        plan.writes.extend(share(base, steps / BLOCK_STEPS, number));
+        plan.writes.extend(packed(base, steps / BLOCK_STEPS));
     }
     plan
 }
 
-/// That an object has a share of a block.
-fn share(base: u64, block: u64, number: u64) -> [Write; 2] {
+/// That an object is on the roster of a block.
+fn packed(base: u64, block: u64) -> [Write; 2] {
     let id = [&base.to_be_bytes()[..], &[7; 2], &(1 << 47 | block).to_be_bytes()[2..]].concat();
     let partition = u64::from_be_bytes(*id.last_chunk().expect("sixteen bytes"));
-    let owned = key(b'x', partition, &[&id[..], &number.to_be_bytes()].concat());
-    let live = TallyKey(key(b'l', partition, &id));
-    [Write::Put(owned, Value::from_static(b"\x01mark")), Write::Add(live, 65_536)]
+    let [roster, live] = [b'r', b'l'].map(|space| TallyKey(key(space, partition, &id)));
+    [Write::Max(roster, 1 << 40 | 16), Write::Add(live, 65_536)]
 }
 
 /// Forms batches of what waits, and says how many there were.

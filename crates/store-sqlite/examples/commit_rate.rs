@@ -19,14 +19,14 @@ fn key(space: u8, partition: u64, suffix: &[u8]) -> Key {
 fn put_plan(number: u64) -> Plan {
     let (name, directory) = (format!("object-{number:012}"), 1 + number % 16);
     let dentry = key(b'd', directory, name.as_bytes());
-    let inode = key(b'I', number, b"");
+    let inode = key(b'~', number, b"");
     let token = key(b't', 1, &number.to_be_bytes());
     let tally = |suffix: &[u8]| TallyKey(key(b'n', directory, suffix));
     Plan {
         guards: vec![
             Guard::Present(key(b's', 1, b"session")),
-            Guard::Equals(key(b'I', u64::MAX, b""), Value::from_static(b"root")),
-            Guard::Equals(key(b'I', u64::MAX - 1, b""), Value::from_static(b"bucket")),
+            Guard::Equals(key(b'~', u64::MAX, b""), Value::from_static(b"root")),
+            Guard::Equals(key(b'~', u64::MAX - 1, b""), Value::from_static(b"bucket")),
             Guard::Absent(token.clone()),
             Guard::Absent(dentry.clone()),
             Guard::Absent(inode.clone()),
@@ -56,14 +56,14 @@ async fn commit_for(store: &SqliteStore, lane: u64, per_call: u64, until: Instan
 /// What a GET asks: a bucket, a dentry and the inode that it points to.
 async fn read_for(store: &SqliteStore, until: Instant) -> u64 {
     let follow =
-        Some(Follow { prefix: Value::from_static(b"I"), offset: 0, length: 8, most: None });
+        Some(Follow { prefix: Value::from_static(b"~"), offset: 0, length: 8, most: None });
     let mut done = 0;
     while Instant::now() < until {
         let number = done % 64;
         let name = format!("object-{number:012}");
         let dentry = key(b'd', 1 + number % 16, name.as_bytes());
         let reads = [
-            Read::Record { key: key(b'I', u64::MAX, b""), follow: follow.clone() },
+            Read::Record { key: key(b'~', u64::MAX, b""), follow: follow.clone() },
             Read::Record { key: dentry, follow: follow.clone() },
         ];
         let found = store.read(&reads).await.expect("read");
@@ -103,8 +103,8 @@ async fn main() {
         guards: Vec::new(),
         writes: vec![
             Write::Put(key(b's', 1, b"session"), Value::new()),
-            Write::Put(key(b'I', u64::MAX, b""), Value::from_static(b"root")),
-            Write::Put(key(b'I', u64::MAX - 1, b""), Value::from_static(b"bucket")),
+            Write::Put(key(b'~', u64::MAX, b""), Value::from_static(b"root")),
+            Write::Put(key(b'~', u64::MAX - 1, b""), Value::from_static(b"bucket")),
         ],
     };
     store.commit(&[setup]).await.expect("set up");

@@ -72,6 +72,14 @@ pub(crate) fn value(found: Option<&store::Found>) -> Option<Value> {
     }
 }
 
+/// A tally's number; 0 if the store answered with something else.
+pub(crate) fn tally(found: Option<&store::Found>) -> i64 {
+    match found {
+        Some(store::Found::Tally(number)) => *number,
+        _ => 0,
+    }
+}
+
 /// A record's bytes under its key, as read in a range.
 pub(crate) fn entries(found: Option<store::Found>) -> Vec<store::Entry> {
     match found {

@@ -8,7 +8,7 @@ use tracing::warn;
 
 use super::release::Held;
 use crate::scan::slices_of;
-use crate::session::value;
+use crate::session::{tally, value};
 use crate::{Volume, VolumeError};
 
 /// Questions about owners that one round trip asks.
@@ -179,10 +179,6 @@ impl<'a> Asked<'a> {
         let shares = match found.first() {
             Some(Found::Range(entries)) => entries.as_slice(),
             _ => &[],
-        };
-        let tally = |found: Option<&Found>| match found {
-            Some(Found::Tally(number)) => *number,
-            _ => 0,
         };
         let own = |index: &usize| held.get(*index).map(|held| key::share(held.block, held.owner));
         let leaving: BTreeSet<Key> = dying.iter().filter_map(own).collect();

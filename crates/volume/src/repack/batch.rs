@@ -39,7 +39,7 @@ pub(super) enum Look {
 struct Mover {
     record: Value,
     inode: Inode,
-    /// The pack that it owns by the roster.
+    /// The pack that it owns by the roster: then all of it lies there.
     listed_on: Option<BlockId>,
 }
 
@@ -146,11 +146,7 @@ impl Batch {
             return Err(source);
         }
         self.bytes = self.bytes.saturating_add(source.bytes);
-        for (ino, mover) in &source.movers {
-            let listed_on = self.movers.get(ino).and_then(|known| known.listed_on);
-            let listed_on = mover.listed_on.or(listed_on);
-            self.movers.insert(*ino, Mover { listed_on, ..mover.clone() });
-        }
+        self.movers.extend(source.movers.iter().map(|(ino, mover)| (*ino, mover.clone())));
         self.sources.push(source);
         Ok(())
     }

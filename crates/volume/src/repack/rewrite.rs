@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Ino, Roster, Slice, key};
-use store::{Found, Read};
+use store::Read;
 use tracing::warn;
 
 use super::batch::{Batch, Look, Owner, Placed, Source, Swap, look};
@@ -17,7 +17,7 @@ use crate::commit::Outcome;
 use crate::epoch::ReaderGuard;
 use crate::reaper::closing;
 use crate::scan::ino_of;
-use crate::session::{entries, value};
+use crate::session::{entries, tally, value};
 use crate::{Volume, VolumeError};
 
 /// Owners that one round moves at most, and so those of a pack; one with more is left alone.
@@ -114,10 +114,7 @@ impl Volume {
         let limit = OWNERS_MAX.min(self.store.limits().range_records);
         let shares = Read::Range { start, end, limit, follow: None };
         let found = self.store.read(&[shares, Read::Tally(key::roster(pack))]).await?;
-        let roster = match found.get(1) {
-            Some(Found::Tally(tally)) => Roster::from_tally(*tally),
-            _ => Roster::default(),
-        };
+        let roster = Roster::from_tally(tally(found.get(1)));
         let shares = entries(found.into_iter().next());
         if shares.len() >= limit as usize {
             return Ok(Look::Fixed);

@@ -6,7 +6,7 @@ use store::{Found, Read, TallyKey};
 use super::is_sparse;
 use crate::reaper::closing;
 use crate::scan::{ino_of, slices_of};
-use crate::session::value;
+use crate::session::{tally, value};
 use crate::{Volume, VolumeError};
 
 /// Tallies of one page of a walk.
@@ -57,12 +57,13 @@ impl Volume {
         let found = self.store.read(&reads).await?;
         let mut owned = Vec::with_capacity(suspects.len());
         for ((pack, live), found) in suspects.iter().zip(found.chunks(2)) {
-            let first = match found {
-                [Found::Range(shares), _] if !shares.is_empty() => {
-                    shares.first().map(|share| ino_of(&share.key)).transpose()?
-                }
-                [_, Found::Tally(roster)] => Roster::from_tally(*roster).get(0),
+            let share = match found.first() {
+                Some(Found::Range(shares)) => shares.first(),
                 _ => None,
+            };
+            let first = match share {
+                Some(share) => Some(ino_of(&share.key)?),
+                None => Roster::from_tally(tally(found.get(1))).get(0),
             };
             // Without an owner it is on its way out.
             owned.extend(first.map(|ino| (*pack, *live, ino)));
