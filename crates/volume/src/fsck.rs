@@ -22,6 +22,7 @@ pub use finding::Finding;
 pub(crate) use gather::Gathered;
 
 use crate::VolumeError;
+use crate::session::check_known;
 
 /// How often what was found is looked for again.
 const PASSES: u32 = 3;
@@ -79,13 +80,14 @@ pub struct Report {
 /// Checks the volume in a store and its blocks.
 ///
 /// # Errors
-/// If the store or the blocks cannot be read to the end. A record that does not decode is a
-/// finding.
+/// If the store or the blocks cannot be read to the end, or the volume has a format that this release
+/// does not know. A record that does not decode is a finding.
 pub async fn fsck(
     store: Arc<dyn MetaStore>,
     blocks: Arc<dyn BlockStore>,
     progress: &dyn Progress,
 ) -> Result<Report, VolumeError> {
+    check_known(&*store).await?;
     let (mut findings, mut counts) = one_pass(&*store, &*blocks, progress).await?;
     for _ in 1..PASSES {
         if findings.is_empty() {

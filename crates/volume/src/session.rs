@@ -20,7 +20,7 @@ use tracing::error;
 
 pub(crate) use beat::{Heart, end, others};
 pub(crate) use observe::{Seen, fence, nonce as named_session};
-pub(crate) use start::{Started, begin, start};
+pub(crate) use start::{Started, begin, check_known, start};
 
 /// How often a session shows that it lives.
 pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);

@@ -51,17 +51,31 @@ pub(crate) async fn start(
             make_volume(store, block_bytes, now).await?
         }
     };
-    let (format, ours) = (volume.format, VolumeRecord::CURRENT);
-    if format != ours {
-        let release = if format > ours { "a newer one" } else { "the one that made it" };
-        return Err(VolumeError::Unavailable(format!(
-            "the volume has format {format}, and this release knows format {ours}: use {release}"
-        )));
-    }
+    check_format(&volume)?;
     mark::claim(blocks, owner, &volume).await?;
     let (nonce, beat, epoch) = begin(store, place, now).await?;
     info!(session = %nonce, epoch, "session begun");
     Ok(Started { volume, nonce, beat, epoch })
+}
+
+/// That this release can read the volume in a store, if there is one whose record can be read at all.
+pub(crate) async fn check_known(store: &dyn MetaStore) -> Result<(), VolumeError> {
+    match read_volume(store).await {
+        Ok(Some(volume)) => check_format(&volume),
+        Ok(None) | Err(VolumeError::Corrupt(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_format(volume: &VolumeRecord) -> Result<(), VolumeError> {
+    let (format, ours) = (volume.format, VolumeRecord::CURRENT);
+    if format == ours {
+        return Ok(());
+    }
+    let release = if format > ours { "a newer one" } else { "the one that made it" };
+    Err(VolumeError::Unavailable(format!(
+        "the volume has format {format}, and this release knows format {ours}: use {release}"
+    )))
 }
 
 fn random<const N: usize>() -> Result<[u8; N], VolumeError> {

@@ -10,7 +10,7 @@ use store::{MemoryStore, MetaStore, Plan, Write};
 use super::faulty::{Fault, Faulty, get};
 use super::{lookup, make_bucket, open, publish};
 use crate::session::{Seen, Session, fence, others};
-use crate::{BEAT_INTERVAL, SESSION_SILENCE, Volume, VolumeError, VolumeOptions};
+use crate::{BEAT_INTERVAL, SESSION_SILENCE, Unwatched, Volume, VolumeError, VolumeOptions, fsck};
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_made_once_and_opened_after() {
@@ -35,8 +35,12 @@ async fn another_format_is_refused_with_a_sentence() {
         let writes = vec![Write::Put(at.clone(), other.encode(&at))];
         store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
         let opening = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
-        let error = opening.await.unwrap_err().to_string();
-        assert!(error.contains(&format!("format {format},")) && error.contains(advice), "{error}");
+        let opening = opening.await.unwrap_err().to_string();
+        let checking = fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap_err();
+        for error in [opening, checking.to_string()] {
+            let said = error.contains(&format!("format {format},")) && error.contains(advice);
+            assert!(said, "{error}");
+        }
     }
 }
 
