@@ -23,6 +23,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 /// Members of a pack.
 const PACK: u64 = 8;
 
+/// Batches under way at a time.
+const IN_FLIGHT: usize = 1;
+
 type Waiting = (Plan, oneshot::Sender<()>);
 
 fn big(number: u64) -> [u8; 8] {
@@ -80,7 +83,7 @@ impl Client {
         let counter = ((1 << 47) | (ino / PACK)).to_be_bytes();
         let pack = [&self.nonce[..], &counter[2..]].concat();
         let partition = u64::from_be_bytes(pack[8..].try_into().expect("eight bytes"));
-        let share = Key::new(Space(b'x'), partition, &[&pack[..SHARE], &big(ino)].concat());
+        let of_pack = |space: u8| TallyKey(Key::new(Space(space), partition, &pack));
         let tally = |ino: u64, count: u8| TallyKey(Key::new(Space(b'n'), ino, &[count]));
         let mut writes = vec![
             Write::Put(Key::new(Space(b'~'), ino, &[]), value.into()),
@@ -91,23 +94,20 @@ impl Client {
             Write::Add(tally(1_000_000, 3), 65_536),
         ];
         if self.value_bytes < 1_000 {
-            writes.push(Write::Put(share, Bytes::from_static(&[1, 5, 5, 5, 5])));
-            writes.push(Write::Add(TallyKey(Key::new(Space(b'l'), partition, &pack)), 65_536));
+            writes.push(Write::Max(of_pack(b'r'), 1 << 40 | 8));
+            writes.push(Write::Add(of_pack(b'l'), 65_536));
         }
         writes.push(Write::Put(lane, self.step()));
         Plan { guards, writes }
     }
 }
 
-/// Bytes of a pack's id in the key of an owner.
-const SHARE: usize = 16;
-
 async fn serve(
     store: Arc<PostgresStore>,
     mut queue: mpsc::Receiver<Waiting>,
     calls: Arc<AtomicU64>,
 ) {
-    let room = Arc::new(Semaphore::new(2));
+    let room = Arc::new(Semaphore::new(IN_FLIGHT));
     loop {
         let permit = Arc::clone(&room).acquire_owned().await.expect("open");
         let Some(first) = queue.recv().await else { return };

@@ -1,6 +1,6 @@
 //! What a PUT of a small object costs the server: `cargo run --release -p store-redis --example
 //! commit_cost redis://127.0.0.1:PORT/ [BYTES] [SECONDS]`. Sixteen writers send plans shaped like such
-//! a PUT, and whatever waits forms a batch, two under way at a time, as a volume does it. BYTES of 0
+//! a PUT, and whatever waits forms a batch, one under way at a time, as a volume does it. BYTES of 0
 //! are those of a larger object, whose record is short, and which shares a block with others. What is
 //! left over is a volume named `cost`; memory is that of an object if there was none before, and the
 //! file's bytes are those of an object if it was not rewritten meanwhile.
@@ -14,7 +14,7 @@ use store_redis::{RedisOptions, RedisStore};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 const WRITERS: u64 = 16;
-const IN_FLIGHT: usize = 2;
+const IN_FLIGHT: usize = 1;
 const BUCKET: u64 = 2;
 /// The first of the writers' own directories.
 const DIRECTORIES: u64 = 1_000;

@@ -80,8 +80,8 @@ pub struct Report {
 /// Checks the volume in a store and its blocks.
 ///
 /// # Errors
-/// If the store or the blocks cannot be read to the end, or the volume has a format that this release
-/// does not know. A record that does not decode is a finding.
+/// If the store or the blocks cannot be read to the end, or the volume has a format that this
+/// release does not know. A record that does not decode is a finding.
 pub async fn fsck(
     store: Arc<dyn MetaStore>,
     blocks: Arc<dyn BlockStore>,

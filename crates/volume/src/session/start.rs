@@ -58,7 +58,8 @@ pub(crate) async fn start(
     Ok(Started { volume, nonce, beat, epoch })
 }
 
-/// That this release can read the volume in a store, if there is one whose record can be read at all.
+/// That this release knows the format of the volume in a store. A store without a volume, or with a
+/// damaged record of one, passes: what is wrong there is for the caller to find.
 pub(crate) async fn check_known(store: &dyn MetaStore) -> Result<(), VolumeError> {
     match read_volume(store).await {
         Ok(Some(volume)) => check_format(&volume),
