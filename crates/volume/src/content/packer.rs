@@ -8,9 +8,10 @@
 //! gathers; when one has landed, what has gathered leaves, at once or together with those whose pack
 //! that was (see [`reunion`]). Otherwise a body waits only for company that was there a moment ago,
 //! and for it no longer than [`Packing::window`] and about as long as its own put would take: with one
-//! client there is none. A pack that is full, or a backend that
-//! takes [`SLOW_PUT_WINDOWS`] times as long, is not waited for: up to [`MORE_PACKS_FACTOR`] times as
-//! many packs are under way then.
+//! client there is none. Where as many have gathered as are under way, and those are not likely to be
+//! back soon, one more pack leaves beside theirs: it costs each of its bodies no more. A pack that is
+//! full, or a backend that takes [`SLOW_PUT_WINDOWS`] times as long, is not waited for: up to
+//! [`MORE_PACKS_FACTOR`] times as many packs are under way then.
 //!
 //! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
 //! shared by all of them: it deletes the block only if no plan that any of them sent may have been
@@ -58,6 +59,10 @@ pub struct Packing {
 /// How many times as many packs may be under way when they are full, which gain nothing by waiting,
 /// or when the backend is slow.
 const MORE_PACKS_FACTOR: usize = 4;
+
+/// Bodies that leave beside a pack under way, at the least: fewer are too dear by themselves while
+/// there is a pack to wait for.
+const BESIDE_BODIES_MIN: usize = 4;
 
 /// Bodies of at most so many bytes are in the reader's memory as soon as they are durable. Where
 /// that memory is new to the process, a copy costs a seventh of what the gateway does for a PUT of
@@ -171,9 +176,18 @@ impl Queue {
             return !self.waiting.is_empty() && self.packs < most;
         }
         let expected = self.company.div_ceil(packing.packs_in_flight);
-        !self.waiting.is_empty()
+        let usual = !self.waiting.is_empty()
             && self.packs < packing.packs_in_flight
-            && (self.patient || self.waiting.len() >= expected)
+            && (self.patient || self.waiting.len() >= expected);
+        usual || self.may_leave_beside(packing)
+    }
+
+    /// Whether what waits is worth a pack by itself. Where clients are back soon, those who wait and
+    /// those who are under way would rather become one.
+    fn may_leave_beside(&self, packing: &Packing) -> bool {
+        self.waiting.len() >= self.members.max(BESIDE_BODIES_MIN)
+            && self.packs <= packing.packs_in_flight
+            && self.reunions.are_in_vain()
     }
 
     /// The members of the next pack, in the order in which they came.

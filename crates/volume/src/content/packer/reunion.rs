@@ -33,6 +33,11 @@ impl Reunions {
         self.awaited
     }
 
+    /// Whether those who were waited for last have not come.
+    pub(super) fn are_in_vain(&self) -> bool {
+        self.skip > 0
+    }
+
     /// When a pack leaves: whether all who were waited for have come, if any were.
     pub(super) fn ended(&mut self, all_came: bool) {
         if !std::mem::take(&mut self.awaited) {

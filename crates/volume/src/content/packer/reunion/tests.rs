@@ -29,8 +29,10 @@ fn what_never_pays_is_hardly_ever_tried() {
 fn one_failure_is_soon_forgotten() {
     let mut reunions = Reunions::default();
     assert_eq!(tries(&mut reunions, 1, false), 1);
+    assert!(reunions.are_in_vain());
     assert_eq!(tries(&mut reunions, 100, true), 99);
     assert_eq!(reunions.penalty, 0);
+    assert!(!reunions.are_in_vain());
 }
 
 #[test]
