@@ -1,8 +1,9 @@
 //! Group commit, and what becomes of a plan whose outcome is not known.
 //!
-//! Plans wait in a bounded queue. Whatever waits when a batch may go forms the batch, so an idle
-//! volume adds no delay and a busy one shares its round trips. From there on nobody's disconnect
-//! stops anything: the batch, its resolution and its bookkeeping run in tasks of the volume.
+//! Plans wait in a bounded queue. Whatever waits when a batch may go, or comes from tasks that are
+//! ready by then, forms the batch, so an idle volume adds no delay and a busy one shares its round
+//! trips. From there on nobody's disconnect stops anything: the batch, its resolution and its
+//! bookkeeping run in tasks of the volume.
 //!
 //! Every plan guards its session and takes a step in a *lane* (see [`crate::lanes`]). When the
 //! store cannot say whether a plan happened, the same step is taken with the mark `aborted`: then

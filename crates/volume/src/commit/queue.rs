@@ -10,6 +10,11 @@ use super::{ADDED_BYTES, ADDED_ITEMS, Desk, Outcome, Sent, Waiting};
 use crate::VolumeError;
 use crate::lanes::TakenLane;
 
+/// How often all that is ready to run has its turn before a batch is closed. Who waited for the same
+/// as the first plan's caller, a pack or a commit, is about to bring a plan, too; and a request that
+/// has arrived is not far from it. More turns gather hardly more, and an idle runtime has none to give.
+const GATHERING_TURNS: usize = 4;
+
 /// What a batch holds so far.
 #[derive(Debug, Default)]
 struct Load {
@@ -48,6 +53,9 @@ pub(super) async fn serve(desk: Arc<Desk>, mut queue: mpsc::Receiver<Waiting>, i
                 None => return,
             },
         };
+        for _ in 0..GATHERING_TURNS {
+            tokio::task::yield_now().await;
+        }
         let mut load = Load::default();
         let mut batch = Vec::new();
         let Some(sent) = take_lane(&desk, first).await else { continue };

@@ -62,6 +62,33 @@ async fn plans_that_wait_share_a_round_trip() {
     assert_eq!(objects(&*store, bucket).await, 200);
 }
 
+/// On a runtime of threads, where whoever a task wakes goes before those who are ready already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn plans_that_are_about_to_come_share_a_round_trip() {
+    const WRITERS: usize = 8;
+    const TURNS: u64 = 20;
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    make_bucket(&volume).await;
+    let before = store.commits.load(Ordering::SeqCst);
+    for turn in 0..TURNS {
+        let gate = Arc::new(tokio::sync::Barrier::new(WRITERS));
+        let writers = (0..WRITERS).map(|writer| {
+            let (of, gate) = (Arc::clone(&volume), Arc::clone(&gate));
+            volume.tasks.spawn("writer", async move {
+                gate.wait().await;
+                let name = format!("{turn}-{writer}");
+                publish(&of, name.as_bytes(), 3).await.unwrap();
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+    }
+    let commits = store.commits.load(Ordering::SeqCst) - before;
+    assert!(commits < 2 * TURNS, "{commits} commits, though one is enough for each turn");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_counts_once() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
