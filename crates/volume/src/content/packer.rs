@@ -52,7 +52,8 @@ pub struct Packing {
     pub window: Duration,
     /// How much longer a body waits for each MiB that it has, which takes long to arrive, too.
     pub window_per_mib: Duration,
-    /// Packs under way at the same time.
+    /// Packs under way at the same time. One more may be when it is worth it, and up to four times as
+    /// many when they are full or the backend is slow.
     pub packs_in_flight: usize,
 }
 
@@ -182,8 +183,9 @@ impl Queue {
         usual || self.may_leave_beside(packing)
     }
 
-    /// Whether what waits is worth a pack by itself. Where clients are back soon, those who wait and
-    /// those who are under way would rather become one.
+    /// Whether what waits is worth a pack by itself, beside one under way or before its window has
+    /// passed. Where clients are back soon, those who wait and those under way would rather become
+    /// one.
     fn may_leave_beside(&self, packing: &Packing) -> bool {
         self.waiting.len() >= self.members.max(BESIDE_BODIES_MIN)
             && self.packs <= packing.packs_in_flight

@@ -86,7 +86,8 @@ async fn plans_that_are_about_to_come_share_a_round_trip() {
         }
     }
     let commits = store.commits.load(Ordering::SeqCst) - before;
-    assert!(commits < 2 * TURNS, "{commits} commits, though one is enough for each turn");
+    let most = TURNS + TURNS / 4;
+    assert!(commits <= most, "{commits} commits, though one is enough for each of {TURNS} turns");
 }
 
 #[tokio::test(start_paused = true)]
