@@ -144,6 +144,10 @@ impl Pool {
         let stream = timeout(self.connect_timeout, connecting).await.map_err(|_| {
             format!("no connection to {} within {:?}", self.place, self.connect_timeout)
         })??;
+        loopback::unpace(match &stream {
+            MaybeHttpsStream::Http(tcp) => tcp.inner(),
+            MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner().inner(),
+        });
         Ok(Wire::open(stream).await?)
     }
 

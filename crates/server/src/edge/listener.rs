@@ -159,6 +159,7 @@ impl<S: Service> Listener<S> {
         watcher: Watcher,
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
+        loopback::unpace(&stream);
         let stream = Stall::new(stream, self.patience);
         let Some(tls) = &self.tls else { return self.http1(stream, seat, watcher).await };
         let handshake = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream));
