@@ -1,9 +1,13 @@
-//! What a run shows while it runs: a moving line on a terminal, plain lines in a pipe.
+//! What a run shows while it runs: on a terminal a moving line for each step under way, in a pipe
+//! plain lines.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// How often a moving line moves.
+const TICK: Duration = Duration::from_millis(120);
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +31,17 @@ impl Mark {
     }
 }
 
-/// The line that shows what runs.
+/// The lines that show what runs; none in a pipe.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    lines: Option<MultiProgress>,
 }
 
 /// One step under way.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     progress: &'a Progress,
+    line: Option<ProgressBar>,
     name: String,
     since: Instant,
 }
@@ -44,43 +49,37 @@ pub(crate) struct Running<'a> {
 impl Progress {
     /// Draws only where somebody watches.
     pub(crate) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
-                .expect("the template is a constant that parses");
-            ProgressBar::new_spinner().with_style(style)
-        });
-        Self { bar }
+        Self { lines: std::io::stderr().is_terminal().then(MultiProgress::new) }
     }
 
-    /// Prints a line above the moving one.
+    /// Prints a line above the moving ones.
     pub(crate) fn say(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| println!("{line}")),
+        match &self.lines {
+            Some(lines) => lines.suspend(|| println!("{line}")),
             None => println!("{line}"),
         }
     }
 
     /// Announces a step.
     pub(crate) fn begin(&self, name: &str) -> Running<'_> {
-        match &self.bar {
-            Some(bar) => {
-                bar.reset();
-                bar.set_message(name.to_owned());
-                bar.enable_steady_tick(Duration::from_millis(120));
-            }
-            None => println!("run  {name}"),
+        let line = self.lines.as_ref().map(|lines| {
+            let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
+                .expect("the template is a constant that parses");
+            let line = lines.add(ProgressBar::new_spinner().with_style(style));
+            line.set_message(name.to_owned());
+            line.enable_steady_tick(TICK);
+            line
+        });
+        if line.is_none() {
+            println!("run  {name}");
         }
-        Running { progress: self, name: name.to_owned(), since: Instant::now() }
+        Running { progress: self, line, name: name.to_owned(), since: Instant::now() }
     }
 }
 
 impl Running<'_> {
     /// Says how it ended, and returns how long it took.
     pub(crate) fn end(self, mark: Mark, remark: &str) -> Duration {
-        if let Some(bar) = &self.progress.bar {
-            bar.disable_steady_tick();
-            bar.set_message(String::new());
-        }
         let took = self.since.elapsed();
         let line =
             format!("{} {:<28} {:>7.1} s  {remark}", mark.word(), self.name, took.as_secs_f64());
@@ -89,10 +88,10 @@ impl Running<'_> {
     }
 }
 
-impl Drop for Progress {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if let Some(line) = &self.line {
+            line.finish_and_clear();
         }
     }
 }

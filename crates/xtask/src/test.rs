@@ -58,14 +58,19 @@ pub(crate) struct Options {
     gateway: Option<PathBuf>,
 }
 
-/// One run: what it needs and what it has found so far.
+/// One run: what its steps need.
 struct Run<'a> {
     options: &'a Options,
     workspace: &'a Workspace,
     stop: &'a Stop,
     progress: Progress,
     folder: PathBuf,
-    steps: Vec<Step>,
+}
+
+/// Steps that follow each other, and what they have found so far.
+struct Steps<'a> {
+    run: &'a Run<'a>,
+    taken: Vec<Step>,
 }
 
 /// A finished step.
@@ -92,41 +97,36 @@ struct Finding {
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     let began = Instant::now();
     let folder = tempfile::Builder::new().prefix("ashlar-test-").tempdir()?;
-    let mut run = Run {
-        options,
-        workspace,
-        stop,
-        progress: Progress::new(),
-        folder: folder.path().to_owned(),
-        steps: Vec::new(),
-    };
-    let outcome = run.everything();
-    if outcome.is_ok() && run.steps.is_empty() {
+    let progress = Progress::new();
+    let run = Run { options, workspace, stop, progress, folder: folder.path().to_owned() };
+    let mut steps = Steps { run: &run, taken: Vec::new() };
+    let outcome = steps.everything();
+    if outcome.is_ok() && steps.taken.is_empty() {
         bail!("no step has a name with {}", options.only.join(" or "));
     }
-    let passed = outcome.is_ok() && run.report(began.elapsed());
+    let passed = outcome.is_ok() && steps.report(began.elapsed());
     if options.keep {
         eprintln!("kept {}", folder.keep().display());
     }
     outcome.map(|()| passed)
 }
 
-impl Run<'_> {
+impl Steps<'_> {
     fn everything(&mut self) -> Result<()> {
-        if !self.options.reference && self.options.gateway.is_none() {
+        if !self.run.options.reference && self.run.options.gateway.is_none() {
             self.checks()?;
         }
-        if self.steps.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
+        if self.taken.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
             // An older binary may lie around; what it passes would mean nothing.
             return Ok(());
         }
-        let wanted = clients::wanted(self);
-        let built = !self.options.reference && self.options.gateway.is_none();
-        let rust = built && self.wants("rust");
+        let wanted = clients::wanted(self.run);
+        let built = !self.run.options.reference && self.run.options.gateway.is_none();
+        let rust = built && self.run.wants("rust");
         if wanted.is_empty() && !rust {
             return Ok(());
         }
-        let engines = if rust { self.engines() } else { clients::engines(&wanted) };
+        let engines = if rust { self.run.engines() } else { clients::engines(&wanted) };
         let mut tools = None;
         self.step("install", |run| {
             let install = !run.options.skip_install;
@@ -140,13 +140,15 @@ impl Run<'_> {
                 databases.start(engine).map(|()| Finding::default())
             })?;
         }
-        let certificate = Certificate::make(&self.folder.join("certificates"))?;
-        let mut minio = Server::minio(&tools.minio, &self.folder, None, self.stop)?;
+        let certificate = Certificate::make(&self.run.folder.join("certificates"))?;
+        let mut minio = Server::minio(&tools.minio, &self.run.folder, None, self.run.stop)?;
         if rust {
             let endpoint = minio.endpoint.clone();
             self.step("rust", |run| run.rust_tests(&endpoint, &tools.minio, &databases))?;
         }
-        clients::run(self, &wanted, &tools, &certificate, &minio, &databases)?;
+        let (tools, certificate, databases) = (&tools, &certificate, &databases);
+        let services = clients::Services { tools, certificate, minio: &minio, databases };
+        clients::run(self, &wanted, &services)?;
         minio.child.check_alive()
     }
 
@@ -172,8 +174,9 @@ impl Run<'_> {
             })
         })?;
         self.deny()?;
-        let needs_build =
-            self.wants("build") || self.wants("rust") || !clients::wanted(self).is_empty();
+        let needs_build = self.run.wants("build")
+            || self.run.wants("rust")
+            || !clients::wanted(self.run).is_empty();
         if needs_build {
             self.step("build", cargo(&["build", "--workspace", "--all-targets"]))?;
         }
@@ -189,13 +192,13 @@ impl Run<'_> {
 
     /// Building cargo-deny takes longer than all else, so it is used only where it is installed.
     fn deny(&mut self) -> Result<()> {
-        if !self.wants("deny") {
+        if !self.run.wants("deny") {
             return Ok(());
         }
         if which("cargo-deny").is_none() {
             let remark = "cargo-deny is not installed".to_owned();
-            self.progress.begin("deny").end(Mark::Skipped, &remark);
-            self.steps.push(Step::new("deny", Mark::Skipped, Duration::ZERO, remark));
+            self.run.progress.begin("deny").end(Mark::Skipped, &remark);
+            self.taken.push(Step::new("deny", Mark::Skipped, Duration::ZERO, remark));
             return Ok(());
         }
         self.step("deny", |run| {
@@ -205,6 +208,61 @@ impl Run<'_> {
         })
     }
 
+    fn wanted_step(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&Run<'_>) -> Result<Finding>,
+    ) -> Result<()> {
+        if self.run.wants(name) { self.step(name, work) } else { Ok(()) }
+    }
+
+    /// Runs one step and records it. An error is a failed step, but a wish to stop ends the run.
+    fn step(&mut self, name: &str, work: impl FnOnce(&Run<'_>) -> Result<Finding>) -> Result<()> {
+        self.run.stop.check()?;
+        let running = self.run.progress.begin(name);
+        let finding = work(self.run).unwrap_or_else(|error| Finding {
+            remark: format!("{error:#}"),
+            failed: true,
+            ..Finding::default()
+        });
+        let mark = if finding.failed { Mark::Failed } else { Mark::Passed };
+        let took = running.end(mark, &finding.remark);
+        self.run.stop.check()?;
+        let remark = finding.remark.lines().next().unwrap_or_default().to_owned();
+        self.taken.push(Step {
+            summary: finding.summary,
+            counts: finding.counts,
+            ..Step::new(name, mark, took, remark)
+        });
+        Ok(())
+    }
+
+    /// Prints the table, then the runners' own last words, then one line for the client suites.
+    fn report(&self, took: Duration) -> bool {
+        let progress = &self.run.progress;
+        progress.say("\nstep                           result     time");
+        for step in &self.taken {
+            let line = format!(
+                "{:<30} {}   {:>7.1} s  {}",
+                step.name,
+                step.mark.word(),
+                step.took.as_secs_f64(),
+                step.remark
+            );
+            progress.say(line.trim_end());
+        }
+        progress.say(&format!("\n{:.0} s in all", took.as_secs_f64()));
+        for step in self.taken.iter().filter(|step| !step.summary.is_empty()) {
+            progress.say(&format!("\n{}:", step.name));
+            step.summary.iter().for_each(|line| progress.say(line));
+        }
+        let total: Counts = self.taken.iter().map(|step| step.counts).sum();
+        progress.say(&format!("\n{} passed, {} failed", total.passed, total.failed));
+        self.taken.iter().all(|step| step.mark != Mark::Failed)
+    }
+}
+
+impl Run<'_> {
     /// All of cargo's tests, with the services that they otherwise do without.
     ///
     /// `minio` is an endpoint, and `program` what those start who stop and kill one.
@@ -266,58 +324,6 @@ impl Run<'_> {
     /// Whether the user wants a step of this name.
     fn wants(&self, name: &str) -> bool {
         self.options.only.is_empty() || self.options.only.iter().any(|only| has_words(name, only))
-    }
-
-    fn wanted_step(
-        &mut self,
-        name: &str,
-        work: impl FnOnce(&Self) -> Result<Finding>,
-    ) -> Result<()> {
-        if self.wants(name) { self.step(name, work) } else { Ok(()) }
-    }
-
-    /// Runs one step and records it. An error is a failed step, but a wish to stop ends the run.
-    fn step(&mut self, name: &str, work: impl FnOnce(&Self) -> Result<Finding>) -> Result<()> {
-        self.stop.check()?;
-        let running = self.progress.begin(name);
-        let finding = work(self).unwrap_or_else(|error| Finding {
-            remark: format!("{error:#}"),
-            failed: true,
-            ..Finding::default()
-        });
-        let mark = if finding.failed { Mark::Failed } else { Mark::Passed };
-        let took = running.end(mark, &finding.remark);
-        self.stop.check()?;
-        let remark = finding.remark.lines().next().unwrap_or_default().to_owned();
-        self.steps.push(Step {
-            summary: finding.summary,
-            counts: finding.counts,
-            ..Step::new(name, mark, took, remark)
-        });
-        Ok(())
-    }
-
-    /// Prints the table, then the runners' own last words, then one line for the client suites.
-    fn report(&self, took: Duration) -> bool {
-        self.progress.say("\nstep                           result     time");
-        for step in &self.steps {
-            let line = format!(
-                "{:<30} {}   {:>7.1} s  {}",
-                step.name,
-                step.mark.word(),
-                step.took.as_secs_f64(),
-                step.remark
-            );
-            self.progress.say(line.trim_end());
-        }
-        self.progress.say(&format!("\n{:.0} s in all", took.as_secs_f64()));
-        for step in self.steps.iter().filter(|step| !step.summary.is_empty()) {
-            self.progress.say(&format!("\n{}:", step.name));
-            step.summary.iter().for_each(|line| self.progress.say(line));
-        }
-        let total: Counts = self.steps.iter().map(|step| step.counts).sum();
-        self.progress.say(&format!("\n{} passed, {} failed", total.passed, total.failed));
-        self.steps.iter().all(|step| step.mark != Mark::Failed)
     }
 }
 

@@ -3,15 +3,21 @@
 //!
 //! http and https are two protocols to an S3 client, so each suite runs over both. Engines and block
 //! stores do not know each other: every engine meets MinIO, one of them a folder as well.
+//!
+//! Cells share nothing but servers, in which each has a place of its own, so several run at a time:
+//! a client and its gateway mostly wait for each other.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
 use super::summary::{self, Counts};
-use super::{Finding, Run, TAIL_LINES};
+use super::{Finding, Run, Step, Steps, TAIL_LINES};
 use crate::certificate::Certificate;
 use crate::child::{Child, tail};
 use crate::engines::{Databases, Engine};
@@ -20,6 +26,9 @@ use crate::tools::Tools;
 
 /// How long one suite may take against a debug build on two busy cores.
 const SUITE_LIMIT: Duration = Duration::from_mins(8);
+
+/// Cells under way at the same time. Each keeps about one core busy.
+const CELLS_AT_ONCE: usize = 2;
 
 /// A suite is all files `test_NAME.py` and `test_NAME_*.py`, and an environment to run in.
 const SUITES: [(&str, Python); 8] = [
@@ -143,64 +152,79 @@ fn cells(subjects: &[Subject], plain: bool, wants: impl Fn(&str) -> bool) -> Vec
     cells
 }
 
-/// Runs each cell on a fresh server.
-pub(super) fn run(
-    run: &mut Run<'_>,
-    cells: &[Cell],
-    tools: &Tools,
-    certificate: &Certificate,
-    minio: &Server,
-    databases: &Databases,
-) -> Result<()> {
+/// What cells are started with.
+pub(super) struct Services<'a> {
+    pub(super) tools: &'a Tools,
+    pub(super) certificate: &'a Certificate,
+    pub(super) minio: &'a Server,
+    pub(super) databases: &'a Databases,
+}
+
+/// Runs each cell on a fresh server. Their steps are recorded cell by cell.
+pub(super) fn run(steps: &mut Steps<'_>, cells: &[Cell], services: &Services<'_>) -> Result<()> {
+    let run = steps.run;
     if cells.iter().any(|cell| matches!(cell.subject, Subject::Bucket(_))) {
-        minio.make_bucket(&tools.mc, &run.folder, BLOCK_BUCKET)?;
+        services.minio.make_bucket(&services.tools.mc, &run.folder, BLOCK_BUCKET)?;
     }
-    for cell in cells {
-        let name = cell.name();
-        let folder = run.folder.join(&name);
-        std::fs::create_dir_all(&folder)?;
-        let mut server = None;
-        run.step(&format!("start {name}"), |run| {
-            let certificate = cell.tls.then_some(certificate);
-            let services = Services { tools, certificate, minio, databases };
-            server = Some(start(run, cell, &folder, &services)?);
-            Ok(Finding::default())
-        })?;
-        let Some(mut server) = server else {
-            // Nothing of this cell can be said to pass.
-            for (suite, _) in &cell.suites {
-                run.step(&format!("{suite} {name}"), |_| Ok(lost("the server did not start")))?;
-            }
-            continue;
+    let left = Mutex::new(cells.iter().enumerate());
+    let work = || -> Result<Vec<(usize, Vec<Step>)>> {
+        let mut done = Vec::new();
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some((place, cell)) = next() {
+            let mut steps = Steps { run, taken: Vec::new() };
+            one_cell(&mut steps, cell, services)?;
+            done.push((place, steps.taken));
+        }
+        Ok(done)
+    };
+    let mut done = Vec::new();
+    thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = (0..CELLS_AT_ONCE).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            done.extend(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok(())
+    })?;
+    done.sort_by_key(|(place, _)| *place);
+    steps.taken.extend(done.into_iter().flat_map(|(_, taken)| taken));
+    Ok(())
+}
+
+fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'_>) -> Result<()> {
+    let name = cell.name();
+    let folder = steps.run.folder.join(&name);
+    std::fs::create_dir_all(&folder)?;
+    let mut server = None;
+    steps.step(&format!("start {name}"), |run| {
+        server = Some(start(run, cell, &folder, services)?);
+        Ok(Finding::default())
+    })?;
+    let Some(mut server) = server else {
+        // Nothing of this cell can be said to pass.
+        for (suite, _) in &cell.suites {
+            steps.step(&format!("{suite} {name}"), |_| Ok(lost("the server did not start")))?;
+        }
+        return Ok(());
+    };
+    for &(suite, python) in &cell.suites {
+        let tools = services.tools;
+        let python = match python {
+            Python::Aws => &tools.python_aws,
+            Python::Frames => &tools.python_frames,
         };
-        for &(suite, python) in &cell.suites {
-            let step = format!("{suite} {name}");
-            run.step(&step, |run| {
-                let python = match python {
-                    Python::Aws => &tools.python_aws,
-                    Python::Frames => &tools.python_frames,
-                };
-                one_suite(run, suite, python, tools, &mut server, &folder, cell.subject)
-            })?;
-        }
-        run.step(&format!("stop {name}"), |_| end(&mut server))?;
-        if !run.options.keep {
-            std::fs::remove_dir_all(&folder)?;
-        }
+        steps.step(&format!("{suite} {name}"), |run| {
+            one_suite(run, suite, python, tools, &mut server, &folder, cell.subject)
+        })?;
+    }
+    steps.step(&format!("stop {name}"), |_| end(&mut server))?;
+    if !steps.run.options.keep {
+        std::fs::remove_dir_all(&folder)?;
     }
     Ok(())
 }
 
-/// What a cell's server is started with.
-struct Services<'a> {
-    tools: &'a Tools,
-    certificate: Option<&'a Certificate>,
-    minio: &'a Server,
-    databases: &'a Databases,
-}
-
 fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> Result<Server> {
-    let certificate = services.certificate;
+    let certificate = cell.tls.then_some(services.certificate);
     let name = cell.name();
     let (engine, blocks) = match cell.subject {
         Subject::Reference => {
