@@ -55,6 +55,11 @@ const STOP_POLL: Duration = Duration::from_millis(100);
 /// How long a gateway that has just started is left alone before its memory is looked at.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// How large the gateway's cache in memory may be, which is what it takes by itself on a machine of
+/// 16 GiB and more.
+const CACHE_MIB: f64 = 1024.0;
+const CACHE_SETTING: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "1GiB");
+
 /// How to measure.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
@@ -115,11 +120,14 @@ impl RedisFsync {
 }
 
 impl Options {
-    /// What the gateway is told of the metadata store below it.
-    fn durability(&self, engine: Engine) -> &'static [(&'static str, &'static str)] {
+    /// What the gateway is told: how large its cache may be, and what the metadata store below it
+    /// may lose.
+    fn settings(&self, engine: Engine) -> &'static [(&'static str, &'static str)] {
         match (engine, self.redis_fsync) {
-            (Engine::Redis, RedisFsync::Everysec) => &[("ASHLAR_METADATA_DURABILITY", "relaxed")],
-            _ => &[],
+            (Engine::Redis, RedisFsync::Everysec) => {
+                &[CACHE_SETTING, ("ASHLAR_METADATA_DURABILITY", "relaxed")]
+            }
+            _ => &[CACHE_SETTING],
         }
     }
 
@@ -223,7 +231,7 @@ fn one_engine(
     minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
     let blocks = Blocks::Bucket(&minio.endpoint, BUCKET);
     let (program, place) = (&programs.gateway, &metadata.place);
-    let settings = options.durability(engine);
+    let settings = options.settings(engine);
     let gateway = Server::gateway(program, folder, place, blocks, None, settings, stop)?;
     stop.sleep(SETTLE)?;
     let idle_mib = meter::memory(gateway.child.pid())?;
@@ -306,7 +314,7 @@ impl Bench<'_> {
             .context("the gateway left no master key")?;
         let blocks = Blocks::Bucket(&self.minio.endpoint, BUCKET);
         let (program, place) = (&self.programs.gateway, &self.metadata.place);
-        let settings = self.options.durability(self.engine);
+        let settings = self.options.settings(self.engine);
         self.gateway = Server::gateway(program, &folder, place, blocks, None, settings, self.stop)?;
         self.admin = counters::admin(self.gateway.child.log())?;
         self.runners[1].move_to(&self.gateway.endpoint)?;

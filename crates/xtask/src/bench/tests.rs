@@ -25,12 +25,13 @@ fn sqlite_is_measured_unless_others_are_named() {
 
 #[test]
 fn the_gateway_is_told_when_redis_may_lose_a_second() {
-    let told = |words: &[&str], engine| options(words).durability(engine);
-    let relaxed = [("ASHLAR_METADATA_DURABILITY", "relaxed")];
+    let told = |words: &[&str], engine| options(words).settings(engine);
+    let strict = [("ASHLAR_CACHE_MEMORY", "1GiB")];
+    let relaxed = [("ASHLAR_CACHE_MEMORY", "1GiB"), ("ASHLAR_METADATA_DURABILITY", "relaxed")];
     assert_eq!(told(&[], Engine::Redis), relaxed);
     assert_eq!(told(&["--redis-fsync", "everysec"], Engine::Redis), relaxed);
-    assert!(told(&["--redis-fsync", "always"], Engine::Redis).is_empty());
-    assert!(told(&[], Engine::Postgres).is_empty(), "nothing else is relaxed");
+    assert_eq!(told(&["--redis-fsync", "always"], Engine::Redis), strict);
+    assert_eq!(told(&[], Engine::Postgres), strict, "nothing else is relaxed");
 }
 
 #[test]
