@@ -9,12 +9,18 @@ use volume::{
 
 use super::{bytes, get, md5, owner, put, volume};
 
-async fn begin(volume: &Volume, key: &str) -> UploadId {
+pub(super) async fn begin(volume: &Volume, key: &str) -> UploadId {
     let new = NewUpload { owner: owner(), headers: ObjectHeaders::default(), checksum: None };
     volume.create_upload("bkt", key.as_bytes(), new).await.unwrap()
 }
 
-async fn send(volume: &Volume, key: &str, id: UploadId, number: u16, content: &Bytes) -> PartStat {
+pub(super) async fn send(
+    volume: &Volume,
+    key: &str,
+    id: UploadId,
+    number: u16,
+    content: &Bytes,
+) -> PartStat {
     let mut writer = volume.block_writer(Some(content.len() as u64));
     writer.write(content.clone()).await.unwrap();
     let body = writer.finish().await.unwrap();
@@ -25,11 +31,11 @@ async fn send(volume: &Volume, key: &str, id: UploadId, number: u16, content: &B
         .unwrap()
 }
 
-fn listed(part: &PartStat) -> CompletePart {
+pub(super) fn listed(part: &PartStat) -> CompletePart {
     CompletePart { number: part.number, tag: part.part.tag.tag(), sums: Vec::new() }
 }
 
-async fn complete(
+pub(super) async fn complete(
     volume: &Volume,
     key: &str,
     id: UploadId,
