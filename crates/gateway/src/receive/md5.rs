@@ -32,7 +32,7 @@ const WHOLE_BYTES_MAX: usize = 1 << 20;
 const JOB_BYTES_MIN: usize = 128 * 1024;
 
 /// Bytes that are held while a job is out; with more, the client is not read from.
-const HELD_BYTES_MAX: usize = 256 * 1024;
+const HELD_BYTES_MAX: usize = 512 * 1024;
 
 /// Pieces that are held while a job is out: a client that sends a few bytes at a time must not
 /// make a long list of them.
@@ -47,8 +47,9 @@ const WHOLE_PATIENCE: Duration = Duration::from_millis(2);
 /// How much longer it waits for each MiB that it has: others like it take long to arrive, too.
 const WHOLE_PATIENCE_PER_MIB: Duration = Duration::from_millis(10);
 
-/// How long a piece of a long body waits for others, while more of it arrives.
-const PIECE_PATIENCE: Duration = Duration::from_millis(1);
+/// How long a piece of a long body waits for others, while more of it arrives: about as long as the
+/// next piece takes on its way here, so that no client is kept waiting by it.
+const PIECE_PATIENCE: Duration = Duration::from_millis(4);
 
 const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTES_MAX);
 
