@@ -48,7 +48,7 @@ const WHOLE_PATIENCE: Duration = Duration::from_millis(2);
 const WHOLE_PATIENCE_PER_MIB: Duration = Duration::from_millis(10);
 
 /// How long a piece of a long body waits for others, while more of it arrives: about as long as the
-/// next piece takes on its way here, so that no client is kept waiting by it.
+/// next piece takes on its way here, so that hardly any client is kept waiting by it.
 const PIECE_PATIENCE: Duration = Duration::from_millis(4);
 
 const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTES_MAX);
