@@ -7,8 +7,9 @@
 use bytes::{Buf as _, Bytes};
 use fearless_simd::Level;
 
+use crate::abreast::abreast;
 use crate::md5::Md5;
-use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, State, abreast};
+use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, State};
 
 /// Blocks of each column that are taken in one step: a chance for others to join follows.
 pub(crate) const STEP_BLOCKS: usize = 1_024;

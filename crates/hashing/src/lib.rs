@@ -2,7 +2,7 @@
 //!
 //! The ETag of an object is an MD5, and one message's MD5 cannot be computed in parallel. Different
 //! messages' can: up to sixteen stand side by side in the columns of vector registers, at hardly
-//! more cost than one.
+//! more cost than one, and a few in ordinary registers, where that is quicker.
 //!
 //! The CRC of a whole follows from those of its pieces: [`Behind`] costs far less than reading the
 //! whole once more.
@@ -10,6 +10,7 @@
 //! [`Md5`], [`Job`] and [`Behind`] compute and do nothing else. A [`Pool`] has threads, and knows no runtime:
 //! whoever waits for it is a future like any other. What is hashed, and why, is not known here.
 
+mod abreast;
 mod columns;
 mod compress;
 mod md5;
@@ -18,6 +19,7 @@ mod strung;
 #[cfg(test)]
 mod tests;
 mod vectors;
+mod woven;
 
 pub use columns::Job;
 pub use md5::Md5;

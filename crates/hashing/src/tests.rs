@@ -4,10 +4,12 @@ use md5::Digest as _;
 use proptest::prelude::*;
 
 use crate::Job;
+use crate::abreast::abreast;
 use crate::columns::{Column, step};
 use crate::compress::INITIAL;
 use crate::md5::Md5;
-use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, State, abreast};
+use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, State, in_vectors};
+use crate::woven::{WOVEN_MAX, woven};
 
 /// What the `md-5` crate says.
 pub(crate) fn reference(message: &[u8]) -> [u8; 16] {
@@ -69,23 +71,42 @@ fn every_length_is_padded_as_it_should() {
     }
 }
 
-#[test]
-fn every_number_of_columns_on_every_kind_of_vectors_hashes_each_message_alike() {
+/// Hashes several messages in one way, and each by itself with the reference.
+fn compare(columns: usize, name: &str, way: impl FnOnce(&mut [State], &[&[Block]])) {
     const BLOCKS: usize = 9;
     let messages: Vec<Vec<u8>> =
-        (0..COLUMNS_MAX).map(|number| message(number, BLOCKS * BLOCK_BYTES)).collect();
+        (0..columns).map(|number| message(number, BLOCKS * BLOCK_BYTES)).collect();
+    let runs: Vec<&[Block]> = messages.iter().map(|message| message.as_chunks().0).collect();
+    let mut states = vec![INITIAL; columns];
+    way(&mut states, &runs);
+    for (state, message) in states.into_iter().zip(&messages) {
+        let mut md5 = Md5::new();
+        md5.skip(BLOCKS, state);
+        assert_eq!(md5.finish(), reference(message), "{name}, {columns} columns");
+    }
+}
+
+#[test]
+fn every_number_of_columns_on_every_kind_of_vectors_hashes_each_message_alike() {
     for level in levels() {
         for columns in 1..=COLUMNS_MAX {
-            let runs: Vec<&[Block]> =
-                messages[..columns].iter().map(|message| message.as_chunks().0).collect();
-            let mut states = vec![INITIAL; columns];
-            abreast(level, &mut states, &runs);
-            for (state, message) in states.into_iter().zip(&messages) {
-                let mut md5 = Md5::new();
-                md5.skip(BLOCKS, state);
-                assert_eq!(md5.finish(), reference(message), "{level:?}, {columns} columns");
-            }
+            let name = format!("{level:?}");
+            compare(columns, &name, |states, runs| in_vectors(level, states, runs));
         }
+    }
+}
+
+#[test]
+fn ordinary_registers_hash_each_of_a_few_messages_alike() {
+    for columns in 1..=WOVEN_MAX {
+        compare(columns, "woven", woven);
+    }
+}
+
+#[test]
+fn whichever_way_is_quicker_hashes_each_message_alike() {
+    for columns in 1..=COLUMNS_MAX {
+        compare(columns, "abreast", |states, runs| abreast(Level::new(), states, runs));
     }
 }
 
@@ -93,12 +114,17 @@ fn every_number_of_columns_on_every_kind_of_vectors_hashes_each_message_alike() 
 fn columns_take_as_many_blocks_as_the_shortest_has() {
     let messages = [message(1, 5 * BLOCK_BYTES), message(2, 3 * BLOCK_BYTES)];
     let runs: Vec<&[Block]> = messages.iter().map(|message| message.as_chunks().0).collect();
-    let mut states: Vec<State> = vec![INITIAL; 2];
-    abreast(Level::new(), &mut states, &runs);
-    for (state, message) in states.into_iter().zip(&messages) {
-        let mut md5 = Md5::new();
-        md5.skip(3, state);
-        assert_eq!(md5.finish(), reference(&message[..3 * BLOCK_BYTES]));
+    for level in [None, Some(Level::new())] {
+        let mut states: Vec<State> = vec![INITIAL; 2];
+        match level {
+            None => woven(&mut states, &runs),
+            Some(level) => in_vectors(level, &mut states, &runs),
+        }
+        for (state, message) in states.into_iter().zip(&messages) {
+            let mut md5 = Md5::new();
+            md5.skip(3, state);
+            assert_eq!(md5.finish(), reference(&message[..3 * BLOCK_BYTES]));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
 
 use crate::compress::{Words, compress, constants};
+use crate::woven::{WOVEN_MAX, woven};
 
 /// Bytes that are compressed at once.
 pub(crate) const BLOCK_BYTES: usize = 64;
@@ -24,41 +25,24 @@ pub(crate) type Block = [u8; BLOCK_BYTES];
 /// The state of one message.
 pub(crate) type State = [u32; 4];
 
-/// Takes blocks of one message.
-pub(crate) fn alone(level: Level, state: &mut State, blocks: &[Block]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = level.as_avx512() {
-        // Three-input logic and a rotation in one instruction each make a shorter chain than a
-        // scalar one, although three columns of the four stay empty.
-        return simd.vectorize(
-            #[inline(always)]
-            || alone_in_vectors(simd, state, blocks),
-        );
-    }
-    let _ = level;
-    let constants = constants();
-    for block in blocks {
-        let (words, _) = block.as_chunks::<4>();
-        let words = std::array::from_fn(|index| u32::from_le_bytes(words[index]));
-        *state = compress(*state, &words, constants);
-    }
-}
-
 /// Takes as many blocks of each message as `runs` has of the shortest.
 ///
 /// There are as many states as runs, and at most [`COLUMNS_MAX`].
 ///
 /// Each kind of vectors has the two widths that pay: one vector wide, and a wider one that fills
 /// the time in which an addition waits for the one before. Every further one would take seconds to
-/// compile.
-pub(crate) fn abreast(level: Level, states: &mut [State], runs: &[&[Block]]) {
-    if let ([state], [run]) = (&mut *states, runs) {
-        return alone(level, state, run);
-    }
+/// compile. For a few messages [`abreast`](crate::abreast::abreast) knows a way that may be quicker.
+pub(crate) fn in_vectors(level: Level, states: &mut [State], runs: &[&[Block]]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = level.as_avx512() {
-        return match runs.len() {
-            0..=4 => call(states, runs, |states, runs| four(simd, states, runs)),
+        return match (&mut *states, runs) {
+            ([state], [run]) => simd.vectorize(
+                #[inline(always)]
+                || alone_in_vectors(simd, state, run),
+            ),
+            (_, [] | [_, _] | [_, _, _] | [_, _, _, _]) => {
+                call(states, runs, |states, runs| four(simd, states, runs));
+            }
             _ => call(states, runs, |states, runs| sixteen(simd, states, runs)),
         };
     } else if let Some(simd) = level.as_avx2() {
@@ -92,8 +76,8 @@ fn narrow(level: Level, states: &mut [State], runs: &[&[Block]], blocks: usize) 
         }
         Some(simd) => call(states, runs, |states, runs| eight(simd, states, runs)),
         None => {
-            for (state, run) in states.iter_mut().zip(runs) {
-                alone(level, state, run);
+            for (states, runs) in states.chunks_mut(WOVEN_MAX).zip(runs.chunks(WOVEN_MAX)) {
+                woven(states, runs);
             }
         }
     }

@@ -1,0 +1,148 @@
+//! A few messages at once in ordinary registers: each step is taken for one after the other.
+//!
+//! One message leaves most of a processor idle, because each instruction waits for the one before.
+//! Those of two others fill the time. For a fourth the registers do not suffice.
+#![expect(clippy::inline_always, reason = "a call for each of some hundred additions")]
+
+use std::array::from_fn;
+
+use crate::compress::{Words, compress, constants};
+use crate::vectors::{Block, State};
+
+/// Messages that are hashed in this way at most.
+pub(crate) const WOVEN_MAX: usize = 3;
+
+/// Takes as many blocks of each message as `runs` has of the shortest. There are as many states as
+/// runs, and at most [`WOVEN_MAX`].
+pub(crate) fn woven(states: &mut [State], runs: &[&[Block]]) {
+    match (states, runs) {
+        ([one], [run]) => weave([one], [run]),
+        // The compiler takes two in turn, block by block, which fills no time; three it weaves.
+        ([one, two], [first, second]) => {
+            let mut spare = *one;
+            weave([one, two, &mut spare], [first, second, first]);
+        }
+        ([one, two, three], [first, second, third]) => {
+            weave([one, two, three], [first, second, third]);
+        }
+        (_, runs) => debug_assert!(runs.is_empty(), "there are as many states, and not too many"),
+    }
+}
+
+#[expect(clippy::needless_range_loop, reason = "a block is a place in each of the runs")]
+fn weave<const MESSAGES: usize>(mut states: [&mut State; MESSAGES], runs: [&[Block]; MESSAGES]) {
+    let constants = constants();
+    let blocks = runs.iter().map(|run| run.len()).min().unwrap_or_default();
+    let runs = runs.map(|run| &run[..blocks]);
+    let mut words: [Each<MESSAGES>; 4] =
+        from_fn(|word| Each(from_fn(|message| states[message][word])));
+    for block in 0..blocks {
+        let input = from_fn(
+            #[inline(always)]
+            |word| {
+                Each(from_fn(
+                    #[inline(always)]
+                    |message| u32::from_le_bytes(runs[message][block].as_chunks().0[word]),
+                ))
+            },
+        );
+        words = compress(words, &input, constants);
+    }
+    for (place, word) in words.into_iter().enumerate() {
+        for (message, state) in states.iter_mut().enumerate() {
+            state[place] = word.0[message];
+        }
+    }
+}
+
+/// A word of each message.
+#[derive(Clone, Copy, Debug)]
+struct Each<const MESSAGES: usize>([u32; MESSAGES]);
+
+impl<const MESSAGES: usize> Each<MESSAGES> {
+    #[inline(always)]
+    fn map(self, change: impl Fn(u32) -> u32) -> Self {
+        Each(from_fn(
+            #[inline(always)]
+            |message| change(self.0[message]),
+        ))
+    }
+
+    #[inline(always)]
+    fn with(self, other: Self, join: impl Fn(u32, u32) -> u32) -> Self {
+        Each(from_fn(
+            #[inline(always)]
+            |message| join(self.0[message], other.0[message]),
+        ))
+    }
+}
+
+impl<const MESSAGES: usize> Words for Each<MESSAGES> {
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.with(other, u32::wrapping_add)
+    }
+
+    #[inline(always)]
+    fn plus_constant(self, constant: u32) -> Self {
+        self.map(
+            #[inline(always)]
+            |word| word.wrapping_add(constant),
+        )
+    }
+
+    #[inline(always)]
+    fn rotate_left<const BITS: u32>(self) -> Self {
+        self.map(
+            #[inline(always)]
+            |word| word.rotate_left(BITS),
+        )
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        self.with(
+            other,
+            #[inline(always)]
+            |one, other| one & other,
+        )
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        self.with(
+            other,
+            #[inline(always)]
+            |one, other| one | other,
+        )
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self.with(
+            other,
+            #[inline(always)]
+            |one, other| one ^ other,
+        )
+    }
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        self.map(
+            #[inline(always)]
+            |word| !word,
+        )
+    }
+
+    /// Of the two halves, the one that is known early is added early.
+    #[inline(always)]
+    fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self {
+        Each(from_fn(
+            #[inline(always)]
+            |message| {
+                let known = self.0[message].wrapping_add(other.0[message] & !mask.0[message]);
+                known.wrapping_add(one.0[message] & mask.0[message])
+            },
+        ))
+    }
+}
