@@ -4,7 +4,7 @@
 //! of it is handed on before its length, its signature, its trailer and every checksum sent with
 //! it have been verified.
 
-mod md5;
+mod sums;
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
 use volume::StagedContent;
 
-use self::md5::BodyMd5;
-pub(crate) use self::md5::Desk;
+pub(crate) use self::sums::Desk;
+use self::sums::{BodySums, Known};
 use crate::BODY_BYTES_PER_SECOND_MIN;
 use crate::call::Call;
 use crate::http::Body;
@@ -73,31 +73,48 @@ pub(crate) async fn content(
         }
     };
     let sent_md5 = expectation.wants_md5();
-    let mut md5 = (sent_md5 || tagging == Tagging::Md5)
-        .then(|| BodyMd5::new(call.hashing(), decoder.expected()));
     let mut hasher = RestHasher::new(&expectation, also);
+    let (chunked, whole) = (decoder.has_signed_chunks(), hasher.computes_sha256());
+    let mut sums = (sent_md5 || tagging == Tagging::Md5)
+        .then(|| BodySums::new(call.hashing(), decoder.expected(), chunked || whole));
+    let beside = sums.as_ref().is_some_and(BodySums::takes_sha256);
+    if beside {
+        // One SHA-256 is computed beside the MD5: that of the chunks, if there are any.
+        if chunked {
+            decoder.hash_elsewhere();
+        } else {
+            hasher = hasher.without_sha256();
+        }
+    }
     let mut frames = Frames::new(body, call.settings().body_patience);
-    let mut pieces = Vec::new();
+    let (mut pieces, mut taken) = (Vec::new(), 0);
     while let Some(frame) = frames.next().await? {
         decoder.push(frame, &mut pieces)?;
         for bytes in pieces.drain(..) {
+            taken += bytes.len() as u64;
             for step in bytes.chunks(HASH_STEP_BYTES) {
                 hasher.update(step);
                 tokio::task::consume_budget().await;
             }
-            if let Some(md5) = &mut md5 {
-                md5.take(&bytes).await?;
+            if let Some(sums) = &mut sums {
+                sums.take(&bytes, decoder.ends_chunk(taken)).await?;
+                check_chunks(sums, &mut decoder)?;
             }
             writer.write(bytes).await.map_err(translate::fault)?;
         }
     }
-    let trailers = decoder.finish()?;
-    let verified_md5 = if sent_md5 { sum(&mut md5).await? } else { None };
-    let digests = hasher.finish(verified_md5);
-    expectation.verify(&digests, &trailers)?;
     // Where nothing is compared with it, the MD5 is computed while the blocks are put.
-    let (md5, staged) = tokio::join!(sum(&mut md5), writer.finish());
-    let (md5, staged) = (md5?, staged.map_err(translate::fault)?);
+    let compared = sent_md5 || beside && (chunked || whole);
+    let known = if compared { settle(&mut sums).await? } else { None };
+    if let Some(sums) = &mut sums {
+        check_chunks(sums, &mut decoder)?;
+    }
+    let trailers = decoder.finish()?;
+    let md5 = known.filter(|_| sent_md5).map(|known| known.md5);
+    let digests = hasher.finish(md5, known.filter(|_| !chunked).and_then(|known| known.sha256));
+    expectation.verify(&digests, &trailers)?;
+    let (known, staged) = tokio::join!(settle(&mut sums), writer.finish());
+    let (md5, staged) = (known?.map(|known| known.md5), staged.map_err(translate::fault)?);
     call.count_in(staged.size());
     let asked = expectation.algorithm();
     let kept = |algorithm: ChecksumAlgorithm| {
@@ -114,12 +131,19 @@ pub(crate) async fn content(
     Ok(Received { staged, md5, sums: sums.collect() })
 }
 
-/// The MD5 of what was taken, if one is computed.
-async fn sum(md5: &mut Option<BodyMd5<'_>>) -> Result<Option<[u8; 16]>, Fault> {
-    match md5 {
-        Some(md5) => md5.sum().await.map(Some),
+/// The sums of what was taken, if any are computed.
+async fn settle(sums: &mut Option<BodySums<'_>>) -> Result<Option<Known>, Fault> {
+    match sums {
+        Some(sums) => sums.settle().await.map(Some),
         None => Ok(None),
     }
+}
+
+/// Checks the signatures of those chunks whose SHA-256s are known by now.
+///
+/// Fault: `SignatureDoesNotMatch`.
+fn check_chunks(sums: &mut BodySums<'_>, decoder: &mut BodyDecoder) -> Result<(), Fault> {
+    sums.known_chunks().iter().try_for_each(|sha256| decoder.hashed(sha256))
 }
 
 /// Receives a document of at most `bytes_max` bytes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use hashing::{Job, Md5, Patience, Pool};
+use hashing::{Job, Md5, Patience, Pool, Sums, Ways};
 use md5::Digest as _;
 
 const MIB: usize = 1 << 20;
@@ -40,12 +40,16 @@ fn alone() {
         md5.update(&message);
         black_box(md5.finish());
     });
-    for messages in [1, 2, 3, 4, 6, 8, 12, 16] {
-        let job = Job { md5: Md5::new(), pieces: vec![message.clone()] };
-        let jobs = vec![job; messages];
-        best(&format!("{messages} messages"), messages * message.len(), || {
-            black_box(Job::run_all(jobs.clone()));
-        });
+    let ways = Ways::timed();
+    println!("{ways:?}");
+    for (name, sums) in [("MD5", Sums::md5()), ("MD5, SHA-256", Sums::md5_and_sha256())] {
+        for messages in [1, 2, 3, 4, 6, 8, 12, 16] {
+            let job = Job { sums: sums.clone(), pieces: vec![message.clone().into()] };
+            let jobs = vec![job; messages];
+            best(&format!("{name}: {messages} messages"), messages * message.len(), || {
+                black_box(Job::run_all(ways, jobs.clone()));
+            });
+        }
     }
 }
 
@@ -56,7 +60,7 @@ fn best(name: &str, bytes: usize, mut work: impl FnMut()) {
         work();
         least = least.min(began.elapsed().as_secs_f64());
     }
-    println!("{name:<14} {:>8.0} MB/s", size(bytes) / least / 1e6);
+    println!("{name:<26} {:>8.0} MB/s", size(bytes) / least / 1e6);
 }
 
 /// Bodies that arrive in frames of 64 KiB, each followed by a turn for the other tasks.
@@ -117,18 +121,18 @@ async fn body(pool: &Pool, frame: &Bytes, bytes: usize, way: Way) {
             black_box(md5.finish());
         }
         Way::Pool(least) => {
-            let mut md5 = Md5::new();
+            let mut sums = Sums::md5();
             let mut pieces = Vec::new();
             for number in 0..frames {
-                pieces.push(frame.clone());
+                pieces.push(frame.clone().into());
                 tokio::task::yield_now().await;
                 if pieces.len() * frame.len() >= least || number + 1 == frames {
-                    let job = Job { md5, pieces: std::mem::take(&mut pieces) };
+                    let job = Job { sums, pieces: std::mem::take(&mut pieces) };
                     let pending = pool.submit(job, Patience::default()).expect("there is room");
-                    md5 = pending.await.expect("the worker works");
+                    sums = pending.await.expect("the worker works");
                 }
             }
-            black_box(md5.finish());
+            black_box(sums.finish());
         }
     }
 }

@@ -4,36 +4,50 @@
 //! all else is hashed together with the other columns. Whose turn it is to get a column, and who
 //! waits for the result, is not known here.
 
-use bytes::{Buf as _, Bytes};
-use fearless_simd::Level;
+use bytes::Bytes;
 
-use crate::abreast::abreast;
-use crate::md5::Md5;
-use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, State};
+use crate::abreast::Ways;
+use crate::sums::Sums;
+use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX};
+use crate::{md5, sha256};
 
 /// Blocks of each column that are taken in one step: a chance for others to join follows.
 pub(crate) const STEP_BLOCKS: usize = 1_024;
 
-/// Bytes to be taken by a running MD5, in the order of the pieces.
+/// Bytes to be taken by running sums, in the order of the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// What was taken so far.
-    pub md5: Md5,
+    pub sums: Sums,
     /// What is to be taken.
-    pub pieces: Vec<Bytes>,
+    pub pieces: Vec<Piece>,
+}
+
+/// Some bytes of a message.
+#[derive(Clone, Debug, Default)]
+pub struct Piece {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Whether a part of the message [ends](Sums::end_part) behind them.
+    pub ends_part: bool,
+}
+
+impl From<Bytes> for Piece {
+    fn from(bytes: Bytes) -> Piece {
+        Piece { bytes, ends_part: false }
+    }
 }
 
 impl Job {
     /// How many bytes are to be taken.
     pub fn bytes(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
+        self.pieces.iter().map(|piece| piece.bytes.len()).sum()
     }
 
     /// Takes the bytes of all jobs here and now, as many jobs at once as there are columns. The
     /// results come in the order of the jobs.
-    pub fn run_all(jobs: Vec<Job>) -> Vec<Md5> {
-        let level = Level::new();
-        let mut results = vec![Md5::new(); jobs.len()];
+    pub fn run_all(ways: Ways, jobs: Vec<Job>) -> Vec<Sums> {
+        let mut results = vec![Sums::default(); jobs.len()];
         let mut coming = jobs.into_iter().zip(&mut results);
         let mut columns = Vec::with_capacity(COLUMNS_MAX);
         loop {
@@ -44,19 +58,22 @@ impl Job {
                 drop(columns);
                 return results;
             }
-            for (md5, result) in columns.extract_if(.., |it| it.is_done()).map(Column::into_md5) {
-                *result = md5;
+            for (sums, result) in columns.extract_if(.., |it| it.is_done()).map(Column::into_sums) {
+                *result = sums;
             }
-            step(level, &mut columns);
+            step(ways, &mut columns);
         }
     }
 
     /// Takes them here and now.
-    pub fn run(mut self) -> Md5 {
+    pub fn run(mut self) -> Sums {
         for piece in &self.pieces {
-            self.md5.update(piece);
+            self.sums.update(&piece.bytes);
+            if piece.ends_part {
+                self.sums.end_part();
+            }
         }
-        self.md5
+        self.sums
     }
 }
 
@@ -65,16 +82,19 @@ impl Job {
 /// Unless it is done, its `run` begins with a whole block, and its MD5 is at the end of one.
 #[derive(Debug)]
 pub(crate) struct Column<T> {
-    md5: Md5,
+    sums: Sums,
     run: Bytes,
-    pieces: std::vec::IntoIter<Bytes>,
+    /// Whether a part ends with the run.
+    ends_part: bool,
+    pieces: std::vec::IntoIter<Piece>,
     pub(crate) whose: T,
 }
 
 impl<T> Column<T> {
     pub(crate) fn new(job: Job, whose: T) -> Column<T> {
         let pieces = job.pieces.into_iter();
-        let mut column = Column { md5: job.md5, run: Bytes::new(), pieces, whose };
+        let (sums, run) = (job.sums, Bytes::new());
+        let mut column = Column { sums, run, ends_part: false, pieces, whose };
         column.settle();
         column
     }
@@ -84,20 +104,24 @@ impl<T> Column<T> {
         self.blocks().is_empty()
     }
 
-    pub(crate) fn into_md5(self) -> (Md5, T) {
-        (self.md5, self.whose)
+    pub(crate) fn into_sums(self) -> (Sums, T) {
+        (self.sums, self.whose)
     }
 
     /// Takes what does not begin with a whole block.
     fn settle(&mut self) {
-        while self.md5.rest_bytes() > 0 || self.blocks().is_empty() {
+        while self.sums.rest_bytes() > 0 || self.blocks().is_empty() {
             if self.run.is_empty() {
+                if self.ends_part {
+                    self.sums.end_part();
+                    self.ends_part = false;
+                }
                 let Some(piece) = self.pieces.next() else { return };
-                self.run = piece;
+                (self.run, self.ends_part) = (piece.bytes, piece.ends_part);
             }
-            let wanted = BLOCK_BYTES - self.md5.rest_bytes();
+            let wanted = BLOCK_BYTES - self.sums.rest_bytes();
             let part = self.run.split_to(wanted.min(self.run.len()));
-            self.md5.update(&part);
+            self.sums.update(&part);
         }
     }
 
@@ -105,28 +129,29 @@ impl<T> Column<T> {
         self.run.as_chunks().0
     }
 
-    fn skip(&mut self, blocks: usize, state: State) {
-        self.md5.skip(blocks, state);
-        self.run.advance(blocks * BLOCK_BYTES);
+    fn skip(&mut self, blocks: usize, md5: md5::State, sha256: Option<sha256::State>) {
+        let taken = self.run.split_to(blocks * BLOCK_BYTES);
+        self.sums.skip(taken.as_chunks().0, md5, sha256);
         self.settle();
     }
 }
 
 /// Takes the next bytes of every column: as many as all of them have, at most
 /// [`STEP_BLOCKS`] blocks. None of them is done, and they are at most [`COLUMNS_MAX`].
-pub(crate) fn step<T>(level: Level, columns: &mut [Column<T>]) {
+pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
     debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
     let least = columns.iter().map(|column| column.blocks().len()).min().unwrap_or_default();
     let blocks = least.min(STEP_BLOCKS);
-    let mut states = [State::default(); COLUMNS_MAX];
+    let mut md5s = [md5::State::default(); COLUMNS_MAX];
+    let mut sha256s = [None; COLUMNS_MAX];
     let mut runs: [&[Block]; COLUMNS_MAX] = [&[]; COLUMNS_MAX];
-    for ((column, state), run) in columns.iter().zip(&mut states).zip(&mut runs) {
-        *state = column.md5.state();
-        *run = &column.blocks()[..blocks];
-    }
     let used = columns.len().min(COLUMNS_MAX);
-    abreast(level, &mut states[..used], &runs[..used]);
-    for (column, state) in columns.iter_mut().zip(states) {
-        column.skip(blocks, state);
+    for (place, column) in columns.iter().take(used).enumerate() {
+        (md5s[place], sha256s[place]) = column.sums.states();
+        runs[place] = &column.blocks()[..blocks];
+    }
+    ways.both(&mut md5s[..used], &mut sha256s[..used], &runs[..used]);
+    for (column, (md5, sha256)) in columns.iter_mut().zip(md5s.into_iter().zip(sha256s)) {
+        column.skip(blocks, md5, sha256);
     }
 }

@@ -60,18 +60,18 @@ const CONSTANTS: Constants = [
 ];
 
 /// One of the four functions by which rounds differ: what a step adds of the other three words.
-trait Mix {
+pub(crate) trait Mix {
     fn add<W: Words>(sum: W, b: W, c: W, d: W) -> W;
 }
 
 #[derive(Debug)]
-struct F;
+pub(crate) struct F;
 #[derive(Debug)]
-struct G;
+pub(crate) struct G;
 #[derive(Debug)]
-struct H;
+pub(crate) struct H;
 #[derive(Debug)]
-struct I;
+pub(crate) struct I;
 
 impl Mix for F {
     #[inline(always)]
@@ -109,7 +109,7 @@ fn step<M: Mix, W: Words, const BITS: u32>([a, b, c, d]: [W; 4], word: W, consta
 
 /// Four steps, after which each word of the state is where it was.
 #[inline(always)]
-fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32>(
+pub(crate) fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32>(
     [a, b, c, d]: [W; 4],
     words: [W; 4],
     constants: [u32; 4],

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use fearless_simd::Level;
-
 use crate::abreast::alone;
 use crate::compress::INITIAL;
-use crate::vectors::{BLOCK_BYTES, Block, State};
+use crate::vectors::{BLOCK_BYTES, Block};
+
+/// The state of one message.
+pub(crate) type State = [u32; 4];
 
 /// A running MD5 of one message.
 ///
@@ -29,7 +30,6 @@ impl Md5 {
 
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
-        let level = Level::new();
         let filled = self.rest_bytes();
         self.bytes = self.bytes.wrapping_add(bytes.len() as u64);
         let mut bytes = bytes;
@@ -39,11 +39,11 @@ impl Md5 {
             if filled + first.len() < BLOCK_BYTES {
                 return;
             }
-            alone(level, &mut self.state, &[self.rest]);
+            alone(&mut self.state, &[self.rest]);
             bytes = others;
         }
         let (blocks, rest) = bytes.as_chunks();
-        alone(level, &mut self.state, blocks);
+        alone(&mut self.state, blocks);
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 

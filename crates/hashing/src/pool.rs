@@ -20,11 +20,11 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fearless_simd::Level;
 use futures::channel::oneshot;
 
+use crate::abreast::Ways;
 use crate::columns::{Column, Job, step};
-use crate::md5::Md5;
+use crate::sums::Sums;
 use crate::vectors::COLUMNS_MAX;
 
 /// Processors for which there is one worker.
@@ -54,13 +54,13 @@ pub struct Pool {
     queue: Arc<Queue>,
 }
 
-/// The MD5 after a job, when a worker is done with it.
+/// The sums after a job, when a worker is done with it.
 ///
 /// Dropping it takes the job back.
 #[derive(Debug)]
-pub struct Pending(oneshot::Receiver<Md5>);
+pub struct Pending(oneshot::Receiver<Sums>);
 
-/// A worker ended before its job did, which is a fault in this program. The message's MD5 is lost.
+/// A worker ended before its job did, which is a fault in this program. The message's sums are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the thread that hashes has ended")]
 pub struct Gone;
@@ -74,9 +74,8 @@ impl Pool {
             queue.waiting().workers += 1;
             let worker = Worker(Arc::clone(&queue));
             // A thread that cannot be made drops its worker, which takes itself off the count.
-            let _ = thread::Builder::new()
-                .name(format!("md5-{number}"))
-                .spawn(move || worker.run(Level::new()));
+            let _ =
+                thread::Builder::new().name(format!("md5-{number}")).spawn(move || worker.run());
         }
         Pool { queue }
     }
@@ -122,9 +121,9 @@ impl Drop for Pool {
 }
 
 impl Future for Pending {
-    type Output = Result<Md5, Gone>;
+    type Output = Result<Sums, Gone>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Md5, Gone>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Sums, Gone>> {
         Pin::new(&mut self.0).poll(context).map_err(|oneshot::Canceled| Gone)
     }
 }
@@ -160,7 +159,7 @@ impl Line {
 struct Waiting {
     job: Job,
     bytes: usize,
-    answer: oneshot::Sender<Md5>,
+    answer: oneshot::Sender<Sums>,
 }
 
 impl Queue {
@@ -215,7 +214,8 @@ impl fmt::Debug for Queue {
 struct Worker(Arc<Queue>);
 
 impl Worker {
-    fn run(self, level: Level) {
+    fn run(self) {
+        let ways = Ways::timed();
         let mut columns = Vec::with_capacity(COLUMNS_MAX);
         loop {
             let taken = self.0.take(COLUMNS_MAX - columns.len(), columns.is_empty());
@@ -225,11 +225,11 @@ impl Worker {
                 return;
             }
             let done = columns.extract_if(.., |column| column.is_done());
-            for (md5, answer) in done.map(Column::into_md5) {
+            for (sums, answer) in done.map(Column::into_sums) {
                 // Whoever asked may be gone.
-                let _ = answer.send(md5);
+                let _ = answer.send(sums);
             }
-            step(level, &mut columns);
+            step(ways, &mut columns);
         }
     }
 }

@@ -11,6 +11,7 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
 
 use crate::compress::{Words, compress, constants};
+use crate::md5::State;
 use crate::woven::{WOVEN_MAX, woven};
 
 /// Bytes that are compressed at once.
@@ -22,16 +23,13 @@ pub const COLUMNS_MAX: usize = 16;
 /// One block of a message.
 pub(crate) type Block = [u8; BLOCK_BYTES];
 
-/// The state of one message.
-pub(crate) type State = [u32; 4];
-
 /// Takes as many blocks of each message as `runs` has of the shortest.
 ///
 /// There are as many states as runs, and at most [`COLUMNS_MAX`].
 ///
 /// Each kind of vectors has the two widths that pay: one vector wide, and a wider one that fills
 /// the time in which an addition waits for the one before. Every further one would take seconds to
-/// compile. For a few messages [`abreast`](crate::abreast::abreast) knows a way that may be quicker.
+/// compile. For a few messages [`Ways`](crate::abreast::Ways) know one that may be quicker.
 pub(crate) fn in_vectors(level: Level, states: &mut [State], runs: &[&[Block]]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = level.as_avx512() {

@@ -7,7 +7,8 @@
 use std::array::from_fn;
 
 use crate::compress::{Words, compress, constants};
-use crate::vectors::{Block, State};
+use crate::md5::State;
+use crate::vectors::Block;
 
 /// Messages that are hashed in this way at most.
 pub(crate) const WOVEN_MAX: usize = 3;

@@ -24,7 +24,8 @@ pub struct BodyHasher {
     sha256: Option<Sha256>,
 }
 
-/// Computes all digests of a body but its MD5, which somebody else computes meanwhile.
+/// Computes all digests of a body but its MD5, and maybe its SHA-256, which somebody else computes
+/// meanwhile.
 #[derive(Clone, Debug)]
 pub struct RestHasher(BodyHasher);
 
@@ -99,15 +100,29 @@ impl RestHasher {
         RestHasher(BodyHasher { md5: None, ..BodyHasher::new(expectation, false, also) })
     }
 
+    /// Whether a SHA-256 of the body is computed.
+    pub fn computes_sha256(&self) -> bool {
+        self.0.sha256.is_some()
+    }
+
+    /// Leaves the SHA-256 to somebody else, who tells it in the [end](Self::finish).
+    #[must_use]
+    pub fn without_sha256(self) -> RestHasher {
+        RestHasher(BodyHasher { sha256: None, ..self.0 })
+    }
+
     /// Takes the next bytes of content.
     pub fn update(&mut self, content: &[u8]) {
         self.0.update(content);
     }
 
-    /// The digests of all that was taken, and the MD5 of the same bytes if it is known and the
-    /// expectation [wants](Expectation::wants_md5) it.
-    pub fn finish(self, md5: Option<[u8; 16]>) -> Digests {
-        Digests { md5, ..self.0.finish() }
+    /// The digests of all that was taken, the MD5 of the same bytes if it is known and the
+    /// expectation [wants](Expectation::wants_md5) it, and their SHA-256 if somebody else computed it.
+    pub fn finish(self, md5: Option<[u8; 16]>, sha256: Option<[u8; 32]>) -> Digests {
+        let mut digests = self.0.finish();
+        let sha256 = sha256.map(|sum| (ChecksumAlgorithm::Sha256, sum.to_vec()));
+        digests.sums.extend(sha256);
+        Digests { md5, ..digests }
     }
 }
 

@@ -297,7 +297,7 @@ fn an_md5_that_was_computed_elsewhere_is_compared_like_any_other() {
         decoder.push(Bytes::from_static(b"Welcome"), &mut Vec::new()).unwrap();
         let mut hasher = RestHasher::new(&expectation, Some(ChecksumAlgorithm::Sha1));
         hasher.update(b"Welcome");
-        let digests = hasher.finish(md5);
+        let digests = hasher.finish(md5, None);
         assert_eq!(digests.md5(), md5);
         assert!(digests.sum(ChecksumAlgorithm::Sha1).is_some());
         let outcome = expectation.verify(&digests, &decoder.finish().unwrap());

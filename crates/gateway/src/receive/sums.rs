@@ -1,4 +1,8 @@
-//! The MD5 of a body on its way in.
+//! The MD5 of a body on its way in, and the SHA-256 that its signature needs.
+//!
+//! The two fill each other's pauses where there are several bodies, so the SHA-256 of a long one, or
+//! those of its chunks, are computed here, too. Shorter ones compute theirs as they arrive: nothing
+//! of them is put before it is known, and they would wait for it.
 //!
 //! A short body is hashed where it arrives. All others go to the pool's threads, which hash each
 //! beside those that are under way at the same time. One that will be kept in memory as a whole
@@ -19,7 +23,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use hashing::{Job, Md5, Patience, Pending, Pool};
+use hashing::{Job, Patience, Pending, Piece, Pool, Sums};
 use s3::{Code, Fault};
 
 /// What has no more bytes is hashed here: handing it over would cost more than it saves.
@@ -92,16 +96,18 @@ impl Desk {
     }
 }
 
-/// A running MD5 of a body.
+/// The running sums of a body.
 #[derive(Debug)]
-pub(super) struct BodyMd5<'a> {
+pub(super) struct BodySums<'a> {
     desk: &'a Desk,
     manner: Manner,
     running: Running,
-    held: Vec<Bytes>,
+    held: Vec<Piece>,
     held_bytes: usize,
     /// Bytes of the job that is out.
     away_bytes: usize,
+    /// The SHA-256s of the chunks that are done with.
+    chunks: Vec<[u8; 32]>,
 }
 
 /// How a body is hashed.
@@ -117,50 +123,55 @@ enum Manner {
 
 #[derive(Debug)]
 enum Running {
-    Here(Md5),
+    Here(Sums),
     Away(Pending),
 }
 
-impl<'a> BodyMd5<'a> {
-    /// Begins with a body of which so many bytes are expected.
-    pub(super) fn new(desk: &'a Desk, expected: Option<u64>) -> BodyMd5<'a> {
+impl<'a> BodySums<'a> {
+    /// Begins with a body of which so many bytes are expected, and whose SHA-256 is wanted or not.
+    /// It is computed of a long one only.
+    pub(super) fn new(desk: &'a Desk, expected: Option<u64>, sha256: bool) -> BodySums<'a> {
         let manner = match expected {
             Some(bytes) if bytes <= SHORT_BYTES as u64 => Manner::Short,
             Some(bytes) if bytes <= WHOLE_BYTES_MAX as u64 => Manner::Whole,
             _ => Manner::Long,
         };
         desk.bodies.fetch_add(usize::from(manner != Manner::Short), Ordering::Relaxed);
-        BodyMd5 {
+        let sha256 = sha256 && manner == Manner::Long;
+        BodySums {
             desk,
             manner,
-            running: Running::Here(Md5::new()),
+            running: Running::Here(if sha256 { Sums::md5_and_sha256() } else { Sums::md5() }),
             held: Vec::new(),
             held_bytes: 0,
             away_bytes: 0,
+            chunks: Vec::new(),
         }
     }
 
-    /// Takes the next bytes.
+    /// Whether it computes a SHA-256 that is wanted.
+    pub(super) fn takes_sha256(&self) -> bool {
+        self.manner == Manner::Long
+    }
+
+    /// Takes the next bytes, and whether a chunk whose SHA-256 is wanted ends behind them.
     ///
     /// Faults: `InternalError` if the pool failed.
-    pub(super) async fn take(&mut self, piece: &Bytes) -> Result<(), Fault> {
-        if let (Manner::Short, Running::Here(md5)) = (self.manner, &mut self.running) {
-            md5.update(piece);
-            return Ok(());
-        }
-        if let (Manner::Whole, Running::Here(md5)) = (self.manner, &mut self.running)
-            && self.held.is_empty()
-            && piece.len() <= JOB_BYTES_MIN
-            && self.desk.has_one()
+    pub(super) async fn take(&mut self, bytes: &Bytes, ends_chunk: bool) -> Result<(), Fault> {
+        let piece = Piece { bytes: bytes.clone(), ends_part: ends_chunk };
+        let alone = self.held.is_empty() && bytes.len() <= JOB_BYTES_MIN && self.desk.has_one();
+        if let Running::Here(sums) = &mut self.running
+            && (self.manner == Manner::Short || self.manner == Manner::Whole && alone)
         {
-            md5.update(piece);
+            take_here(sums, &piece);
+            self.chunks.append(&mut sums.ended_parts());
             return Ok(());
         }
-        if !self.desk.hold(piece.len()) {
-            return self.catch_up(piece).await;
+        if !self.desk.hold(bytes.len()) {
+            return self.catch_up(&piece).await;
         }
-        self.held_bytes += piece.len();
-        self.held.push(piece.clone());
+        self.held_bytes += bytes.len();
+        self.held.push(piece);
         if self.manner == Manner::Whole && self.held.len() < HELD_PIECES_MAX {
             return Ok(());
         }
@@ -176,10 +187,15 @@ impl<'a> BodyMd5<'a> {
         Ok(())
     }
 
-    /// The MD5 of all that was taken.
+    /// The SHA-256s of chunks that are known since this was asked last, in their order.
+    pub(super) fn known_chunks(&mut self) -> Vec<[u8; 32]> {
+        mem::take(&mut self.chunks)
+    }
+
+    /// Waits until the sums of all that was taken are known.
     ///
-    /// Faults: as [`take`](BodyMd5::take).
-    pub(super) async fn sum(&mut self) -> Result<[u8; 16], Fault> {
+    /// Faults: as [`take`](BodySums::take).
+    pub(super) async fn settle(&mut self) -> Result<Known, Fault> {
         loop {
             match &mut self.running {
                 Running::Away(pending) => {
@@ -196,44 +212,46 @@ impl<'a> BodyMd5<'a> {
                     self.hand_over(wait);
                 }
                 Running::Here(_) => {
-                    let md5 = self.hash_held();
-                    self.running = Running::Here(md5.clone());
-                    return Ok(md5.finish());
+                    let sums = self.hash_held();
+                    self.take_back(sums.clone());
+                    let (md5, sha256) = sums.finish();
+                    return Ok(Known { md5, sha256 });
                 }
             }
         }
     }
 
     /// Hashes all that was taken, and what comes next, here.
-    async fn catch_up(&mut self, piece: &Bytes) -> Result<(), Fault> {
+    async fn catch_up(&mut self, piece: &Piece) -> Result<(), Fault> {
         if let Running::Away(pending) = &mut self.running {
             let back = pending.await.map_err(|_gone| Code::InternalError)?;
             self.take_back(back);
         }
-        let mut md5 = self.hash_held();
-        md5.update(piece);
-        self.running = Running::Here(md5);
+        let mut sums = self.hash_held();
+        take_here(&mut sums, piece);
+        self.take_back(sums);
         Ok(())
     }
 
     /// Hashes what is held, here. No job is out.
-    fn hash_held(&mut self) -> Md5 {
-        let Running::Here(md5) = &mut self.running else { return Md5::new() };
-        let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
+    fn hash_held(&mut self) -> Sums {
+        let Running::Here(sums) = &mut self.running else { return Sums::default() };
+        let job = Job { sums: mem::take(sums), pieces: mem::take(&mut self.held) };
         self.desk.let_go(mem::take(&mut self.held_bytes));
         job.run()
     }
 
     /// Goes on from a job that is done.
-    fn take_back(&mut self, md5: Md5) {
+    fn take_back(&mut self, mut sums: Sums) {
         self.desk.let_go(mem::take(&mut self.away_bytes));
-        self.running = Running::Here(md5);
+        self.chunks.append(&mut sums.ended_parts());
+        self.running = Running::Here(sums);
     }
 
     /// Gives what is held to the pool, or hashes it here if the pool has too much already.
     fn hand_over(&mut self, wait: Duration) {
-        let Running::Here(md5) = &mut self.running else { return };
-        let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
+        let Running::Here(sums) = &mut self.running else { return };
+        let job = Job { sums: mem::take(sums), pieces: mem::take(&mut self.held) };
         let bytes = mem::take(&mut self.held_bytes);
         self.running = match self.desk.pool.submit(job, self.desk.patience(wait)) {
             Ok(pending) => {
@@ -242,13 +260,31 @@ impl<'a> BodyMd5<'a> {
             }
             Err(job) => {
                 self.desk.let_go(bytes);
-                Running::Here(job.run())
+                let mut sums = job.run();
+                self.chunks.append(&mut sums.ended_parts());
+                Running::Here(sums)
             }
         };
     }
 }
 
-impl Drop for BodyMd5<'_> {
+/// What is known of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The MD5 of all that was taken.
+    pub(super) md5: [u8; 16],
+    /// The SHA-256 of all that was taken and of no chunk, if it is wanted.
+    pub(super) sha256: Option<[u8; 32]>,
+}
+
+fn take_here(sums: &mut Sums, piece: &Piece) {
+    sums.update(&piece.bytes);
+    if piece.ends_part {
+        sums.end_part();
+    }
+}
+
+impl Drop for BodySums<'_> {
     fn drop(&mut self) {
         self.desk.let_go(self.held_bytes + self.away_bytes);
         let counted = usize::from(self.manner != Manner::Short);
