@@ -10,8 +10,9 @@
 //! The CRC of a whole follows from those of its pieces: [`Behind`] costs far less than reading the
 //! whole once more.
 //!
-//! [`Md5`], [`Sums`], [`Job`] and [`Behind`] compute and do nothing else. A [`Pool`] has threads, and knows no runtime:
-//! whoever waits for it is a future like any other. What is hashed, and why, is not known here.
+//! [`Md5`], [`Sums`], [`Job`] and [`Behind`] compute and do nothing else. A [`Pool`] has threads, and
+//! knows no runtime: whoever waits for it is a future like any other. What is hashed, and why, is not
+//! known here.
 
 mod abreast;
 mod columns;

@@ -27,8 +27,8 @@ use crate::columns::{Column, Job, step};
 use crate::sums::Sums;
 use crate::vectors::COLUMNS_MAX;
 
-/// Processors for which there is one worker.
-pub const PROCESSORS_PER_WORKER: usize = 8;
+/// Processors for which there is one worker: hashing is about a third of what large uploads cost.
+pub const PROCESSORS_PER_WORKER: usize = 3;
 
 /// Jobs that wait for a column at most.
 pub const WAITING_JOBS_MAX: usize = 1_024;

@@ -115,9 +115,9 @@ fn a_worker_that_panics_leaves_errors_and_nobody_waiting() {
 }
 
 #[test]
-fn a_machine_has_a_worker_for_every_eight_processors() {
+fn a_machine_has_a_worker_for_every_three_processors() {
     let workers = |processors| Pool::workers_for(NonZeroUsize::new(processors).unwrap()).get();
-    assert_eq!([1, 2, 8, 15, 16, 64].map(workers), [1, 1, 1, 1, 2, 8]);
+    assert_eq!([1, 2, 5, 6, 8, 16, 64].map(workers), [1, 1, 1, 2, 2, 5, 21]);
 }
 
 proptest! {
