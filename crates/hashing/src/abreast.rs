@@ -108,11 +108,6 @@ impl Ways {
     }
 }
 
-/// Takes blocks of one message, without a choice.
-pub(crate) fn alone(state: &mut md5::State, blocks: &[Block]) {
-    woven(std::slice::from_mut(state), &[blocks]);
-}
-
 fn is_best(is_quicker: &[bool], messages: usize) -> bool {
     messages.checked_sub(1).and_then(|others| is_quicker.get(others)).is_some_and(|is| *is)
 }

@@ -21,6 +21,7 @@ mod compress;
 mod fused;
 mod md5;
 mod pool;
+mod running;
 mod sha256;
 mod strung;
 mod sums;

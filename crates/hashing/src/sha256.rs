@@ -1,10 +1,9 @@
-//! A running SHA-256, whose state others can take further.
-
-use std::fmt;
+//! SHA-256 of one message, or of several in turn.
 
 use sha2::block_api::compress256;
 
-use crate::vectors::{BLOCK_BYTES, Block};
+use crate::running::{Digest, Running};
+use crate::vectors::Block;
 
 /// The state of one message.
 pub(crate) type State = [u32; 8];
@@ -26,52 +25,35 @@ pub(crate) const INITIAL: State = [
 const IN_TURN_MAX: usize = 4;
 
 /// A running SHA-256 of one message.
-#[derive(Clone)]
-pub(crate) struct Sha256 {
-    state: State,
-    /// Bytes that were taken.
-    bytes: u64,
-    /// The last bytes of them, as many as there are beyond whole blocks.
-    rest: Block,
+#[derive(Clone, Debug)]
+pub(crate) struct Sha256(pub(crate) Running<Function>);
+
+/// What SHA-256 is.
+pub(crate) struct Function;
+
+impl Digest for Function {
+    type State = State;
+    const INITIAL: State = INITIAL;
+
+    fn compress(state: &mut State, blocks: &[Block]) {
+        compress256(state, blocks);
+    }
+
+    fn length(bits: u64) -> [u8; 8] {
+        bits.to_be_bytes()
+    }
 }
 
 impl Sha256 {
     /// The SHA-256 of nothing yet.
     pub(crate) fn new() -> Sha256 {
-        Sha256 { state: INITIAL, bytes: 0, rest: [0; BLOCK_BYTES] }
-    }
-
-    /// Takes the next bytes.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        let filled = self.rest_bytes();
-        self.bytes = self.bytes.wrapping_add(bytes.len() as u64);
-        let mut bytes = bytes;
-        if filled > 0 {
-            let (first, others) = bytes.split_at(bytes.len().min(BLOCK_BYTES - filled));
-            self.rest[filled..filled + first.len()].copy_from_slice(first);
-            if filled + first.len() < BLOCK_BYTES {
-                return;
-            }
-            compress256(&mut self.state, &[self.rest]);
-            bytes = others;
-        }
-        let (blocks, rest) = bytes.as_chunks();
-        compress256(&mut self.state, blocks);
-        self.rest[..rest.len()].copy_from_slice(rest);
+        Sha256(Running::new())
     }
 
     /// The SHA-256 of all that was taken.
-    pub(crate) fn finish(mut self) -> [u8; 32] {
-        let bits = self.bytes.wrapping_mul(8);
-        let filled = self.rest_bytes();
-        // One bit, zeros, and the length in the last eight bytes of a block.
-        let mut padding = [0; 2 * BLOCK_BYTES];
-        padding[0] = 0x80;
-        let length_at = if filled < BLOCK_BYTES - 8 { BLOCK_BYTES } else { 2 * BLOCK_BYTES } - 8;
-        self.update(&padding[..length_at - filled]);
-        self.update(&bits.to_be_bytes());
+    pub(crate) fn finish(self) -> [u8; 32] {
         let mut sum = [0; 32];
-        for (bytes, word) in sum.as_chunks_mut().0.iter_mut().zip(self.state) {
+        for (bytes, word) in sum.as_chunks_mut().0.iter_mut().zip(self.0.finish()) {
             *bytes = word.to_be_bytes();
         }
         sum
@@ -79,26 +61,7 @@ impl Sha256 {
 
     /// The state, if what was taken ends with a whole block.
     pub(crate) fn state_between_blocks(&self) -> Option<State> {
-        (self.rest_bytes() == 0).then_some(self.state)
-    }
-
-    /// Goes on behind `blocks` blocks that were taken elsewhere, with the state after them.
-    pub(crate) fn skip(&mut self, blocks: usize, state: State) {
-        debug_assert_eq!(self.rest_bytes(), 0, "blocks begin where a block ended");
-        self.bytes = self.bytes.wrapping_add(blocks as u64 * BLOCK_BYTES as u64);
-        self.state = state;
-    }
-
-    /// How many bytes wait for their block to be full: fewer than a block has.
-    fn rest_bytes(&self) -> usize {
-        // What is left of a division by 64 is less than 64.
-        usize::try_from(self.bytes % BLOCK_BYTES as u64).unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Sha256 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sha256").field("bytes", &self.bytes).finish_non_exhaustive()
+        (self.0.rest_bytes() == 0).then(|| self.0.state())
     }
 }
 

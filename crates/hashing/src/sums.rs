@@ -37,7 +37,7 @@ impl Sums {
     pub fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
         if let Some(sha256s) = &mut self.sha256s {
-            sha256s.running.update(bytes);
+            sha256s.running.0.update(bytes);
         }
     }
 
@@ -61,24 +61,24 @@ impl Sums {
 
     /// How many bytes wait for the MD5's block to be full.
     pub(crate) fn rest_bytes(&self) -> usize {
-        self.md5.rest_bytes()
+        self.md5.0.rest_bytes()
     }
 
     /// The states of both at the end of an MD5's block; the SHA-256's if one of its blocks ends there
     /// too. It does unless a part ended within a block.
     pub(crate) fn states(&self) -> (md5::State, Option<sha256::State>) {
         let sha256 = self.sha256s.as_ref().map(|sha256s| &sha256s.running);
-        (self.md5.state(), sha256.and_then(Sha256::state_between_blocks))
+        (self.md5.0.state(), sha256.and_then(Sha256::state_between_blocks))
     }
 
     /// Goes on behind blocks that were taken elsewhere, with the states after them; the SHA-256 takes
     /// them here if it had no state to give.
     pub(crate) fn skip(&mut self, taken: &[Block], md5: md5::State, sha256: Option<sha256::State>) {
-        self.md5.skip(taken.len(), md5);
+        self.md5.0.skip(taken.len(), md5);
         let Some(sha256s) = &mut self.sha256s else { return };
         match sha256 {
-            Some(state) => sha256s.running.skip(taken.len(), state),
-            None => sha256s.running.update(taken.as_flattened()),
+            Some(state) => sha256s.running.0.skip(taken.len(), state),
+            None => sha256s.running.0.update(taken.as_flattened()),
         }
     }
 }
