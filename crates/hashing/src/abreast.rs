@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use fearless_simd::Level;
 use sha2::block_api::compress256;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use crate::beside::together;
 use crate::sha256::in_turn;
-use crate::vectors::{BLOCK_BYTES, Block, in_vectors};
+use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, in_vectors};
 use crate::woven::{WOVEN_MAX, woven};
 use crate::{compress, md5, sha256};
 
@@ -21,8 +23,9 @@ const TIMED_BLOCKS: usize = 64;
 /// How often each way is timed. The shortest time counts: others share the processor.
 const TIMED_TRIES: usize = 12;
 
-/// Messages up to whose number MD5 and SHA-256 may be computed in one stream.
-const FUSED_MAX: usize = 4;
+/// Numbers of messages for which the best way to both digests is found out: each further number goes
+/// with the next of these.
+const TIMED_BOTH: [usize; 6] = [1, 2, 3, 4, 8, COLUMNS_MAX];
 
 /// Which of several ways to hash a few messages are the quicker ones on this processor.
 #[derive(Clone, Copy, Debug)]
@@ -30,25 +33,39 @@ pub struct Ways {
     level: Level,
     /// Whether ordinary registers are quicker, for one message, for two, and so on.
     woven_is_quicker: [bool; WOVEN_MAX],
-    /// Whether both digests in one stream are quicker than one after the other.
-    fused_is_quicker: [bool; FUSED_MAX],
+    /// Where MD5 is computed if both digests in one stream are quicker than one after the other, for
+    /// each of [`TIMED_BOTH`].
+    both: [Option<Place>; TIMED_BOTH.len()],
+}
+
+/// Where MD5's steps are taken, when SHA-256's stand between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In ordinary registers.
+    Registers,
+    /// In vectors.
+    Vectors,
 }
 
 impl Ways {
     /// Times them all, in some milliseconds.
     pub fn timed() -> Ways {
-        let never = (Level::new(), [false; WOVEN_MAX], [false; FUSED_MAX]);
-        let mut ways =
-            Ways { level: never.0, woven_is_quicker: never.1, fused_is_quicker: never.2 };
+        let mut ways = Ways {
+            level: Level::new(),
+            woven_is_quicker: [false; WOVEN_MAX],
+            both: [None; TIMED_BOTH.len()],
+        };
         ways.woven_is_quicker = std::array::from_fn(|others| ways.is_woven_quicker(others + 1));
-        ways.fused_is_quicker = std::array::from_fn(|others| ways.is_fused_quicker(others + 1));
+        for (number, messages) in TIMED_BOTH.into_iter().enumerate() {
+            ways.both[number] = ways.best_for_both(messages);
+        }
         ways
     }
 
-    /// The best vectors of the processor, or lesser ones, and `quick` for whatever else is there.
+    /// The best vectors of the processor, or lesser ones, and given ways for all else.
     #[cfg(test)]
-    pub(crate) fn given(level: Level, quick: bool) -> Ways {
-        Ways { level, woven_is_quicker: [quick; WOVEN_MAX], fused_is_quicker: [quick; FUSED_MAX] }
+    pub(crate) fn given(level: Level, woven: bool, both: Option<Place>) -> Ways {
+        Ways { level, woven_is_quicker: [woven; WOVEN_MAX], both: [both; TIMED_BOTH.len()] }
     }
 
     /// Takes as many blocks of each message as `runs` has of the shortest.
@@ -69,10 +86,10 @@ impl Ways {
         sha256s: &mut [Option<sha256::State>],
         runs: &[&[Block]],
     ) {
-        let all = sha256s.iter().all(Option::is_some);
-        if all
-            && is_best(&self.fused_is_quicker, runs.len())
-            && in_one_stream(self.level, md5s, sha256s, runs)
+        let timed = TIMED_BOTH.iter().position(|messages| runs.len() <= *messages);
+        let place = timed.and_then(|number| self.both[number]);
+        if let Some(place) = place.filter(|_| sha256s.iter().all(Option::is_some))
+            && together(self.level, place, md5s, sha256s, runs)
         {
             return;
         }
@@ -97,14 +114,25 @@ impl Ways {
         })
     }
 
-    fn is_fused_quicker(self, messages: usize) -> bool {
-        let mut md5s = [compress::INITIAL; FUSED_MAX];
-        let mut sha256s = [Some(sha256::INITIAL); FUSED_MAX];
+    fn with_both(self, place: Option<Place>) -> Ways {
+        Ways { both: [place; TIMED_BOTH.len()], ..self }
+    }
+
+    fn best_for_both(self, messages: usize) -> Option<Place> {
+        let mut md5s = [compress::INITIAL; COLUMNS_MAX];
+        let mut sha256s = [Some(sha256::INITIAL); COLUMNS_MAX];
         let (md5s, sha256s) = (&mut md5s[..messages], &mut sha256s[..messages]);
-        is_quicker(messages, |runs, way| match way {
-            Way::New => drop(in_one_stream(self.level, md5s, sha256s, runs)),
-            Way::Usual => self.both(md5s, sha256s, runs),
-        })
+        let mut best = None;
+        for place in [Place::Registers, Place::Vectors] {
+            let is_better = is_quicker(messages, |runs, which| match which {
+                Way::New => self.with_both(Some(place)).both(md5s, sha256s, runs),
+                Way::Usual => self.with_both(best).both(md5s, sha256s, runs),
+            });
+            if is_better {
+                best = Some(place);
+            }
+        }
+        best
     }
 }
 
@@ -112,38 +140,11 @@ fn is_best(is_quicker: &[bool], messages: usize) -> bool {
     messages.checked_sub(1).and_then(|others| is_quicker.get(others)).is_some_and(|is| *is)
 }
 
-/// Computes both digests of a few messages, if the processor has what it takes; false if not, and
-/// then nothing was taken.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn in_one_stream(
-    level: Level,
-    md5s: &mut [md5::State],
-    sha256s: &mut [Option<sha256::State>],
-    runs: &[&[Block]],
-) -> bool {
-    use crate::fused::{FUSED, fused};
-
-    const _: () = assert!(FUSED == FUSED_MAX, "each number of messages is timed");
-    let Some(avx512) = level.as_avx512() else { return false };
-    let (Some(first), true) = (runs.first(), runs.len() <= FUSED) else { return false };
-    // Columns that nobody needs are filled with some message once more.
-    let mut all_md5s = std::array::from_fn(|column| md5s.get(column).copied().unwrap_or_default());
-    let mut all_sha256s =
-        std::array::from_fn(|column| sha256s.get(column).copied().flatten().unwrap_or_default());
-    let all_runs = std::array::from_fn(|column| runs.get(column).copied().unwrap_or(first));
-    fused(avx512, &mut all_md5s, &mut all_sha256s, &all_runs);
-    for (state, after) in md5s.iter_mut().zip(all_md5s) {
-        *state = after;
-    }
-    for (state, after) in sha256s.iter_mut().zip(all_sha256s) {
-        *state = Some(after);
-    }
-    true
-}
-
+/// On other processors there is no such way.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn in_one_stream(
+pub(crate) fn together(
     _: Level,
+    _: Place,
     _: &mut [md5::State],
     _: &mut [Option<sha256::State>],
     _: &[&[Block]],

@@ -15,14 +15,16 @@
 //! known here.
 
 mod abreast;
+#[cfg(target_arch = "x86_64")]
+mod beside;
 mod columns;
 mod compress;
-#[cfg(target_arch = "x86_64")]
-mod fused;
 mod md5;
 mod pool;
 mod running;
 mod sha256;
+#[cfg(target_arch = "x86_64")]
+mod sha_ni;
 mod strung;
 mod sums;
 #[cfg(test)]

@@ -3,7 +3,7 @@ use fearless_simd::Level;
 use md5::Digest as _;
 use proptest::prelude::*;
 
-use crate::abreast::{Ways, in_one_stream};
+use crate::abreast::{Place, Ways, together};
 use crate::columns::{Column, step};
 use crate::compress::INITIAL;
 use crate::md5::{Md5, State};
@@ -43,7 +43,10 @@ fn levels() -> Vec<Level> {
 
 /// All kinds of vectors, with and without what may be quicker for a few messages.
 fn all_ways() -> Vec<Ways> {
-    let ways = |level| [false, true].map(|quick| Ways::given(level, quick));
+    let ways = |level| {
+        let both = [None, Some(Place::Registers), Some(Place::Vectors)];
+        both.map(|place| Ways::given(level, place.is_some(), place))
+    };
     levels().into_iter().flat_map(ways).collect()
 }
 
@@ -147,11 +150,17 @@ fn compare_both(
 #[test]
 fn both_digests_in_one_stream_are_those_of_each_message() {
     for level in levels() {
-        for columns in 1..=4 {
-            compare_both(columns, &format!("{level:?}"), |md5s, sha256s, runs| {
-                if !in_one_stream(level, md5s, sha256s, runs) {
+        for (place, columns) in [Place::Registers, Place::Vectors]
+            .into_iter()
+            .flat_map(|place| (1..=COLUMNS_MAX).map(move |columns| (place, columns)))
+        {
+            compare_both(columns, &format!("{level:?}, {place:?}"), |md5s, sha256s, runs| {
+                if !together(level, place, md5s, sha256s, runs) {
                     #[cfg(target_arch = "x86_64")]
-                    assert!(level.as_avx512().is_none(), "it can where there is AVX-512");
+                    assert!(
+                        level.as_avx2().is_none() || !is_x86_feature_detected!("sha"),
+                        "it can where there are AVX2 and instructions for SHA-256"
+                    );
                     in_vectors(level, md5s, runs);
                     in_turn(sha256s, runs);
                 }

@@ -30,7 +30,6 @@ pub(crate) fn woven(states: &mut [State], runs: &[&[Block]]) {
     }
 }
 
-#[expect(clippy::needless_range_loop, reason = "a block is a place in each of the runs")]
 fn weave<const MESSAGES: usize>(mut states: [&mut State; MESSAGES], runs: [&[Block]; MESSAGES]) {
     let constants = constants();
     let blocks = runs.iter().map(|run| run.len()).min().unwrap_or_default();
@@ -40,12 +39,7 @@ fn weave<const MESSAGES: usize>(mut states: [&mut State; MESSAGES], runs: [&[Blo
     for block in 0..blocks {
         let input = from_fn(
             #[inline(always)]
-            |word| {
-                Each(from_fn(
-                    #[inline(always)]
-                    |message| u32::from_le_bytes(runs[message][block].as_chunks().0[word]),
-                ))
-            },
+            |word| Each::of(runs.map(|run| &run[block]), word),
         );
         words = compress(words, &input, constants);
     }
@@ -58,9 +52,18 @@ fn weave<const MESSAGES: usize>(mut states: [&mut State; MESSAGES], runs: [&[Blo
 
 /// A word of each message.
 #[derive(Clone, Copy, Debug)]
-struct Each<const MESSAGES: usize>([u32; MESSAGES]);
+pub(crate) struct Each<const MESSAGES: usize>(pub(crate) [u32; MESSAGES]);
 
 impl<const MESSAGES: usize> Each<MESSAGES> {
+    /// A word of each block.
+    #[inline(always)]
+    pub(crate) fn of(blocks: [&Block; MESSAGES], word: usize) -> Self {
+        Each(blocks.map(
+            #[inline(always)]
+            |block| u32::from_le_bytes(block.as_chunks().0[word]),
+        ))
+    }
+
     #[inline(always)]
     fn map(self, change: impl Fn(u32) -> u32) -> Self {
         Each(from_fn(
