@@ -70,7 +70,7 @@ impl Ways {
 
     /// Takes as many blocks of each message as `runs` has of the shortest.
     ///
-    /// There are as many states as runs, and at most [`COLUMNS_MAX`](crate::COLUMNS_MAX).
+    /// There are as many states as runs, and at most [`COLUMNS_MAX`].
     pub(crate) fn md5(self, states: &mut [md5::State], runs: &[&[Block]]) {
         if is_best(&self.woven_is_quicker, runs.len()) {
             woven(states, runs);
