@@ -91,8 +91,8 @@ pub(crate) struct Options {
     binary: Option<PathBuf>,
     #[command(flatten)]
     build: dist::Build,
-    /// Where to keep data meanwhile, instead of the folder for temporary files; a full run takes
-    /// about 25 GB.
+    /// Where to keep data meanwhile, instead of the folder for temporary files; a full run takes up
+    /// to 50 GB.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Write all figures to a file, as JSON.

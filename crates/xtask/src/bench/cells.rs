@@ -15,6 +15,13 @@ use crate::progress::Mark;
 /// Objects from which on the growth of a store tells the bytes of one: files grow by some MiB.
 const COUNTABLE_OBJECTS: u64 = 10_000;
 
+/// Objects that a cold round reads at the least. They take a second or two: what a gateway that has
+/// just started does but once, as touching memory for the first time, is a small part of it.
+const COLD_ROUND_OBJECTS: usize = 150;
+
+/// Rounds that write such objects without being timed, at most.
+const COLD_PUT_ROUNDS_MAX: u32 = 4;
+
 /// One round on one side, and what it cost around it.
 struct Cell {
     round: Round,
@@ -29,8 +36,8 @@ impl Bench<'_> {
     pub(super) fn row(&mut self, row: &Row) -> Result<Figure> {
         let mut workload = row.workload(self.options.time());
         if row.cold {
+            self.share_unread(&mut workload).context(row.name)?;
             self.begin_cold()?;
-            self.share_unread(&mut workload)?;
         }
         let mut cells: [Vec<Cell>; 2] = [Vec::new(), Vec::new()];
         let progress = Rc::clone(&self.progress);
@@ -73,19 +80,28 @@ impl Bench<'_> {
         Ok(([gateway, self.metadata.cpu(), minio], Counters::read(&self.admin)?))
     }
 
-    /// Gives each round its share of the objects that nobody has read yet.
+    /// Gives each round its share of the objects that nobody has read yet, of which there are
+    /// [`COLD_ROUND_OBJECTS`] for each if some more rounds can write as many.
     fn share_unread(&mut self, workload: &mut Workload) -> Result<()> {
         let bytes = workload.object_bytes;
+        let rounds = usize::try_from(self.options.rounds)?;
+        let enough = if self.options.quick { rounds } else { rounds * COLD_ROUND_OBJECTS };
+        let put = Workload { verb: Verb::Put, ..*workload };
         for runner in &mut self.runners {
-            if runner.unread(bytes) == 0 {
-                let put = Workload { verb: Verb::Put, ..*workload };
-                runner.round(&put, &self.gauge)?;
+            for _ in 0..COLD_PUT_ROUNDS_MAX {
+                if runner.unread(bytes) >= enough {
+                    break;
+                }
+                let round = runner.round(&put, &self.gauge)?;
+                if round.errors > 0 {
+                    bail!("{} objects could not be written", round.errors);
+                }
             }
         }
         let fewest = self.runners.iter().map(|runner| runner.unread(bytes)).min().unwrap_or(0);
-        let share = fewest / usize::try_from(self.options.rounds)?;
+        let share = fewest / rounds;
         if share == 0 {
-            bail!("too few objects were written for {} cold rounds", self.options.rounds);
+            bail!("too few objects were written for {rounds} cold rounds");
         }
         workload.once = Some(share);
         Ok(())

@@ -38,6 +38,10 @@ print(*times)
 /// Overwrites in a round.
 const OVERWRITES: usize = 30;
 
+/// Rounds for each one of other rows. A round is a process of an interpreter, some of which are a
+/// quarter slower than others for all of their life, and takes a second or two.
+const ROUNDS_FACTOR: u32 = 3;
+
 impl Bench<'_> {
     /// Rounds of overwrites, alternating; nothing where there is no pandas.
     pub(super) fn frames(&mut self) -> Result<Option<Figure>> {
@@ -47,7 +51,7 @@ impl Bench<'_> {
             return Ok(None);
         };
         let mut times: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-        for number in 0..self.options.rounds {
+        for number in 0..self.options.rounds * ROUNDS_FACTOR {
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
             for side in order {
                 self.stop.check()?;
