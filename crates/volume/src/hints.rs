@@ -16,7 +16,7 @@ use store::{Entry, Found, Key, Plan, Read, Space, Target, Value, Write};
 use crate::mirror::Mirror;
 
 /// Bytes of the records that are remembered, keys and overhead included.
-pub const HINT_BYTES_DEFAULT: u64 = 96 << 20;
+pub const HINT_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// The largest value that is remembered, in bytes. Larger ones hold inline content.
 pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
