@@ -25,6 +25,9 @@ pub enum DecodeError {
 
 const CRC_BYTES: usize = 4;
 
+/// The most bytes of a varint of 64 bits.
+const VARINT_BYTES_MAX: usize = 10;
+
 fn crc(key: &Key, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), bytes)
 }
@@ -68,6 +71,8 @@ impl Writer {
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
+        // A long one comes last, and should not be moved for what is still to follow it.
+        self.0.reserve(VARINT_BYTES_MAX + bytes.len() + CRC_BYTES);
         self.varint(bytes.len() as u64).fixed(bytes)
     }
 
@@ -94,6 +99,8 @@ impl Writer {
     pub(crate) fn finish(mut self, key: &Key) -> Value {
         let crc = crc(key, &self.0);
         self.0.extend_from_slice(&crc.to_be_bytes());
+        // Records are remembered, and room that they do not need would be, too.
+        self.0.shrink_to_fit();
         self.0.into()
     }
 }

@@ -117,6 +117,17 @@ fn largest(sums: usize) -> Inode {
 }
 
 #[test]
+fn a_record_takes_no_more_memory_than_it_has_bytes() {
+    let at = key::inode(Ino(7));
+    for sums in [0, 1, 10] {
+        let value = largest(sums).encode(&at);
+        let bytes = value.len();
+        let room = value.try_into_mut().expect("nobody else has it").capacity();
+        assert_eq!(room, bytes, "{sums} checksums");
+    }
+}
+
+#[test]
 fn the_longest_head_fits_its_bound() {
     let at = key::inode(Ino(u64::MAX));
     for sums in [0, 1, 10, 11, 40] {
