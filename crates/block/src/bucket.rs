@@ -10,6 +10,7 @@
 
 mod address;
 mod arriving;
+mod bare;
 mod fault;
 mod objects;
 mod options;
@@ -42,15 +43,17 @@ use futures::future::BoxFuture;
 use record::{BlockId, Nonce};
 
 use self::arriving::Body;
+use self::bare::{Zipped, Zipper};
 use self::fault::{Answer, Doing, Failure};
-use self::objects::{Found, Objects};
+use self::objects::{Found, Objects, Sent};
 pub use self::options::{BucketOptions, Secret};
 use self::pieces::Pieces;
 use self::span::Span;
 use crate::arrival::AtOnce;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
 use crate::{
-    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_BYTES_MAX, SealedBlock, place,
+    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_BYTES_MAX, SealedBlock,
+    Stored, place,
 };
 
 /// How long an unused connection is kept: less than MinIO and AWS keep theirs, so that no request
@@ -80,6 +83,8 @@ pub struct BucketBlocks {
     block_timeout: Duration,
     /// Whether a PUT with `If-None-Match: *` was seen to be refused.
     conditional: AtomicBool,
+    /// Whether a PUT was answered with the MD5 of its body.
+    tells_md5: AtomicBool,
 }
 
 impl BucketBlocks {
@@ -123,6 +128,7 @@ impl BucketBlocks {
             answer_timeout: options.answer_timeout,
             block_timeout: options.block_timeout,
             conditional: AtomicBool::new(false),
+            tells_md5: AtomicBool::new(false),
         })
     }
 
@@ -131,15 +137,15 @@ impl BucketBlocks {
         self.conditional.load(Ordering::Relaxed)
     }
 
-    /// PUT, plain or only if the name is free.
+    /// PUT, plain or only if the name is free; the MD5 of the body, if the answer tells it.
     async fn put_object(
         &self,
         name: &str,
-        body: Pieces,
+        body: impl Into<Sent>,
         only_if_absent: bool,
         doing: Doing,
-    ) -> Result<Answer<()>, BlockError> {
-        let sending = pin!(self.objects.put(name, body, only_if_absent));
+    ) -> Result<Answer<Option<[u8; 16]>>, BlockError> {
+        let sending = pin!(self.objects.put(name, body.into(), only_if_absent));
         self.ask(self.block_timeout, doing, sending).await
     }
 
@@ -163,6 +169,16 @@ impl BucketBlocks {
             Answer::Absent => Ok(None),
             answer @ Answer::Taken => Err(self.unexpected(doing, &answer)),
         }
+    }
+
+    /// All that arrives of the sealed bytes of a block.
+    async fn collect(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        let mut source = self.open(id, bytes).await?;
+        let mut found = Vec::new();
+        while let Some(piece) = source.next().await? {
+            found.push(piece);
+        }
+        Ok(found.concat().into())
     }
 
     /// Sends a GET of a range, and waits for the head of the answer.
@@ -278,6 +294,11 @@ impl fmt::Debug for BucketBlocks {
     }
 }
 
+/// The sealed size of a block whose object has so many bytes; `None` if there is no such block.
+fn kept(id: BlockId, bytes: u64) -> Option<u64> {
+    if id.is_bare() { bare::sealed_size(bytes) } else { Some(bytes) }
+}
+
 fn http_client(plain: bool) -> SharedHttpClient {
     let builder = HttpBuilder::new()
         .pool_idle_timeout(IDLE_CONNECTION_MAX)
@@ -292,18 +313,31 @@ fn http_client(plain: bool) -> SharedHttpClient {
 
 #[async_trait]
 impl BlockStore for BucketBlocks {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         let doing = Doing::Block("writing", block.id());
         let name = place::name(block.id());
-        let body = block.pieces().iter().cloned().collect();
-        match self.put_object(&name, body, self.honours_conditions(), doing).await? {
-            Answer::Done(()) => Ok(()),
-            Answer::Taken => self.compare(block, doing).await,
+        let bare = block.id().is_bare();
+        let sent = if bare {
+            Sent { body: bare::content(block).collect(), sums: Some(bare::sums(block)) }
+        } else {
+            Sent { body: block.pieces().iter().cloned().collect(), sums: None }
+        };
+        match self.put_object(&name, sent, self.honours_conditions(), doing).await? {
+            Answer::Done(told) => Ok(Stored { content_md5: told.filter(|_| bare) }),
+            Answer::Taken => self.compare(block, doing).await.map(|()| Stored::default()),
             answer => Err(self.unexpected(doing, &answer)),
         }
     }
 
+    fn tells_md5(&self) -> bool {
+        self.tells_md5.load(Ordering::Relaxed)
+    }
+
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
+        if id.is_bare() {
+            let (doing, reading) = (Doing::Block("reading", id), pin!(self.collect(id, bytes)));
+            return self.within(self.block_timeout, doing, reading).await?;
+        }
         let doing = Doing::Block("reading", id);
         let found = self.get_object(&place::name(id), bytes, doing).await?;
         found.ok_or_else(|| BlockError::new(BlockErrorKind::NotFound, doing))
@@ -315,8 +349,16 @@ impl BlockStore for BucketBlocks {
 
     async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
         let doing = Doing::Block("reading", id);
-        let most = bytes.end.saturating_sub(bytes.start);
-        match self.ask_for(&place::name(id), bytes, doing).await? {
+        let asked = if id.is_bare() { bare::span(&bytes) } else { bytes.clone() };
+        let most = asked.end.saturating_sub(asked.start);
+        match self.ask_for(&place::name(id), asked, doing).await? {
+            Answer::Done(found) if id.is_bare() => {
+                let whole = found.whole().unwrap_or_default();
+                let zipper = Zipper::new(id, whole, found.headers(), bytes)
+                    .map_err(|why| BlockError::because(BlockErrorKind::Corrupt, doing, why))?;
+                let body = Body::new(found, most, self.answer_timeout, doing)?;
+                Ok(Box::new(Zipped::new(body, zipper)))
+            }
             Answer::Done(found) => {
                 Ok(Box::new(Body::new(found, most, self.answer_timeout, doing)?))
             }
@@ -331,7 +373,14 @@ impl BlockStore for BucketBlocks {
         let name = place::name(id);
         let asking = pin!(self.objects.head(&name));
         match self.ask(self.answer_timeout, doing, asking).await? {
-            Answer::Done(Some(size)) => Ok(Some(size)),
+            Answer::Done(Some(size)) => match kept(id, size) {
+                Some(size) => Ok(Some(size)),
+                None => Err(BlockError::because(
+                    BlockErrorKind::Corrupt,
+                    doing,
+                    format!("its object has {size} bytes"),
+                )),
+            },
             Answer::Absent => {
                 // The answer to a HEAD has no text: without its bucket a block looks the same.
                 let sending = self.client.head_bucket().bucket(&self.bucket).send();
@@ -385,6 +434,7 @@ impl BlockStore for BucketBlocks {
             let place = key.strip_prefix(&prefix).and_then(|name| name.split_once('/'));
             let id = place.and_then(|(group, id)| place::parse(session, group, id));
             let size = found.size().and_then(|size| u64::try_from(size).ok());
+            let size = id.zip(size).and_then(|(id, size)| kept(id, size));
             let (Some(id), Some(size)) = (id, size) else {
                 let error = format!("{key:?} in bucket {} is not a block: remove it", self.bucket);
                 return Err(BlockError::because(BlockErrorKind::Corrupt, doing, error));
@@ -418,7 +468,7 @@ impl BlockStore for BucketBlocks {
             )
             .await?
         {
-            Answer::Done(()) => Ok(()),
+            Answer::Done(_) => Ok(()),
             Answer::Taken => match self.mark().await? {
                 Some(standing) => compare_marks(&standing, &mark),
                 None => {
@@ -435,7 +485,9 @@ impl BlockStore for BucketBlocks {
         let doing = Doing::Other("probing the block bucket");
         let body = Bytes::from_static(b"probe");
         match self.put_object(PROBE, Pieces::from_iter([body.clone()]), false, doing).await? {
-            Answer::Done(()) => {}
+            Answer::Done(told) => {
+                self.tells_md5.store(bare::is_md5_of(told, &body), Ordering::Relaxed);
+            }
             answer => return Err(self.unexpected(doing, &answer)),
         }
         if !self.honours_conditions() {

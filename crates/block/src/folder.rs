@@ -21,7 +21,7 @@ use record::{BlockId, Nonce};
 
 use self::files::Files;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark};
-use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
+use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
 /// Blocks as files of a local folder, on a file system with hard links.
 #[derive(Clone)]
@@ -81,9 +81,10 @@ async fn blocking<T: Send + 'static>(
 
 #[async_trait]
 impl BlockStore for FolderBlocks {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         let (id, bytes) = (block.id(), block.to_bytes());
-        self.call("writing a block", move |files| files.put(id, &bytes)).await
+        self.call("writing a block", move |files| files.put(id, &bytes)).await?;
+        Ok(Stored::default())
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

@@ -39,7 +39,7 @@ pub use reader::{BlockReader, Direct};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
 pub use sealed::{BlockRef, SealedBlock, Sealer, Span, SubBlock};
-pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX};
+pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored};
 
 /// Content bytes of a sub-block, the unit of verification; the last one of a block may be shorter.
 pub const SUB_BLOCK_BYTES: u32 = 65_536;
@@ -48,7 +48,7 @@ pub const SUB_BLOCK_BYTES: u32 = 65_536;
 pub const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
 /// Content bytes at which writers cut blocks unless told otherwise.
-pub const BLOCK_BYTES_DEFAULT: u32 = 8 << 20;
+pub const BLOCK_BYTES_DEFAULT: u32 = 16 << 20;
 
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(SUB_BLOCK_BYTES), "sub-blocks fill a block");
 const _: () = assert!(BLOCK_BYTES_DEFAULT <= BLOCK_BYTES_MAX, "the default is within the limit");

@@ -8,10 +8,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hashing::Md5;
 use record::{BlockId, Nonce};
 
 use crate::store::{check_mark, compare_marks};
-use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
+use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
 /// Blocks on a page of a listing.
 const PAGE_BLOCKS: usize = 1_000;
@@ -21,6 +22,7 @@ const PAGE_BLOCKS: usize = 1_000;
 pub struct MemoryBlocks {
     blocks: Mutex<BTreeMap<BlockId, Bytes>>,
     mark: OnceLock<Bytes>,
+    tells_md5: bool,
 }
 
 impl MemoryBlocks {
@@ -29,24 +31,40 @@ impl MemoryBlocks {
         MemoryBlocks::default()
     }
 
+    /// A store that tells the MD5s of bare blocks, as buckets do.
+    pub fn telling_md5() -> MemoryBlocks {
+        MemoryBlocks { tells_md5: true, ..MemoryBlocks::default() }
+    }
+
     /// The map is whole between any two statements, so a panic elsewhere leaves it usable.
     fn blocks(&self) -> MutexGuard<'_, BTreeMap<BlockId, Bytes>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+fn md5(block: &SealedBlock) -> [u8; 16] {
+    let mut md5 = Md5::new();
+    block.sub_blocks().flat_map(|it| it.pieces).for_each(|piece| md5.update(&piece));
+    md5.finish()
+}
+
 #[async_trait]
 impl BlockStore for MemoryBlocks {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         let bytes = block.to_bytes();
         let mut blocks = self.blocks();
         let kept = blocks.entry(block.id()).or_insert_with(|| bytes.clone());
         if *kept == bytes {
-            Ok(())
+            let tells = self.tells_md5 && block.id().is_bare();
+            Ok(Stored { content_md5: tells.then(|| md5(block)) })
         } else {
             let doing = format!("writing block {}", block.id());
             Err(BlockError::new(BlockErrorKind::Conflict, doing))
         }
+    }
+
+    fn tells_md5(&self) -> bool {
+        self.tells_md5
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::{Arriving, BlockError, BlockPage, BlockStore, SealedBlock};
+use crate::{Arriving, BlockError, BlockPage, BlockStore, SealedBlock, Stored};
 
 /// What was asked of a store by one verb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,14 +148,16 @@ impl Arriving for Counted {
 
 #[async_trait]
 impl<B: BlockStore> BlockStore for Observed<B> {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
-        self.put
-            .count(self.inner.put(block), |()| block.pieces().iter().map(Bytes::len).sum())
-            .await
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
+        self.put.count(self.inner.put(block), |_| block.pieces().iter().map(Bytes::len).sum()).await
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         self.get.count(self.inner.get(id, bytes), Bytes::len).await
+    }
+
+    fn tells_md5(&self) -> bool {
+        self.inner.tells_md5()
     }
 
     fn streams(&self) -> bool {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use crate::store::{READING_MARK, SETTING_MARK};
-use crate::{Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock};
+use crate::{Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
 /// Calls that pay for one repetition: repetitions add at most a tenth.
 const CALLS_PER_RETRY: u64 = 10;
@@ -162,7 +162,7 @@ impl<B: BlockStore> Retrying<B> {
 
 #[async_trait]
 impl<B: BlockStore> BlockStore for Retrying<B> {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         let doing = format!("writing block {}", block.id());
         self.call(doing, self.limits.deadline, || self.inner.put(block)).await
     }
@@ -170,6 +170,10 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         let doing = format!("reading block {id}");
         self.call(doing, self.limits.deadline, || self.inner.get(id, bytes.clone())).await
+    }
+
+    fn tells_md5(&self) -> bool {
+        self.inner.tells_md5()
     }
 
     fn streams(&self) -> bool {

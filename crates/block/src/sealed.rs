@@ -217,6 +217,17 @@ impl Sealer {
         self.push(Bytes::copy_from_slice(content));
     }
 
+    /// The content so far, in order, without a copy but for what came last in short pieces.
+    pub fn content(&self) -> Vec<Bytes> {
+        // What is empty holds the place of a checksum.
+        let mut content: Vec<Bytes> =
+            self.pieces.iter().filter(|it| !it.is_empty()).cloned().collect();
+        if !self.tail.is_empty() {
+            content.push(Bytes::copy_from_slice(&self.tail));
+        }
+        content
+    }
+
     /// Ends the block.
     ///
     /// # Panics

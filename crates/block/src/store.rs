@@ -35,7 +35,14 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// # Errors
     /// `Conflict` if the id names other bytes already: those stay. After any other error the block
     /// may or may not be there.
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError>;
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError>;
+
+    /// Whether [`put`](BlockStore::put) usually tells the MD5 of the content of a block that is
+    /// [bare](BlockId::is_bare), because the place computes it anyway. The last
+    /// [`probe`](BlockStore::probe) found it out.
+    fn tells_md5(&self) -> bool {
+        false
+    }
 
     /// The given range of a block's sealed bytes, cut where the block ends; empty if it ends
     /// before the range begins. Callers ask for at least one byte.
@@ -110,6 +117,13 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     async fn probe(&self) -> Result<(), BlockError>;
 }
 
+/// What became known of a block while it was stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// The MD5 of its content, as the place that keeps it computed it of what arrived there.
+    pub content_md5: Option<[u8; 16]>,
+}
+
 /// Some blocks of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockPage {
@@ -122,8 +136,12 @@ pub struct BlockPage {
 /// A shared store is a store, so that layers can lie over one that is chosen at run time.
 #[async_trait]
 impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         (**self).put(block).await
+    }
+
+    fn tells_md5(&self) -> bool {
+        (**self).tells_md5()
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

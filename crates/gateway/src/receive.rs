@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use record::{Sum, SumAlgorithm, SumKind};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
-use s3::checksum::{BodyHasher, Expectation, RestHasher};
+use s3::checksum::{BodyHasher, Digests, Expectation, RestHasher};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
@@ -75,7 +75,9 @@ pub(crate) async fn content(
     let sent_md5 = expectation.wants_md5();
     let mut hasher = RestHasher::new(&expectation, also);
     let (chunked, whole) = (decoder.has_signed_chunks(), hasher.computes_sha256());
-    let mut sums = (sent_md5 || tagging == Tagging::Md5)
+    // Where the block store tells the MD5, nobody computes it here.
+    let told = tagging == Tagging::Md5 && !sent_md5 && writer.ask_md5();
+    let mut sums = (sent_md5 || tagging == Tagging::Md5 && !told)
         .then(|| BodySums::new(call.hashing(), decoder.expected(), chunked || whole));
     let beside = sums.as_ref().is_some_and(BodySums::takes_sha256);
     if beside {
@@ -100,7 +102,10 @@ pub(crate) async fn content(
                 sums.take(&bytes, decoder.ends_chunk(taken)).await?;
                 check_chunks(sums, &mut decoder)?;
             }
-            writer.write(bytes).await.map_err(translate::fault)?;
+            writer.write(bytes.clone()).await.map_err(translate::fault)?;
+            if let Some(arrived) = writer.cut_short() {
+                sums = Some(begin_late(call, arrived, &bytes, taken).await?);
+            }
         }
     }
     // Where nothing is compared with it, the MD5 is computed while the blocks are put.
@@ -114,21 +119,43 @@ pub(crate) async fn content(
     let digests = hasher.finish(md5, known.filter(|_| !chunked).and_then(|known| known.sha256));
     expectation.verify(&digests, &trailers)?;
     let (known, staged) = tokio::join!(settle(&mut sums), writer.finish());
-    let (md5, staged) = (known?.map(|known| known.md5), staged.map_err(translate::fault)?);
+    let staged = staged.map_err(translate::fault)?;
+    let md5 = known?.map(|known| known.md5).or(staged.md5());
+    if told && md5.is_none() {
+        return Err(Code::InternalError.into());
+    }
     call.count_in(staged.size());
-    let asked = expectation.algorithm();
-    let kept = |algorithm: ChecksumAlgorithm| {
-        algorithm == ChecksumAlgorithm::Crc64Nvme
-            || Some(algorithm) == asked
-            || Some(algorithm) == also
-    };
-    let sums = digests.sums().filter(|(algorithm, _)| kept(*algorithm));
+    let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), also];
+    Ok(Received { staged, md5, sums: kept(&digests, &wanted) })
+}
+
+/// The sums that are kept with the bytes.
+fn kept(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
+    let sums = digests.sums().filter(|(algorithm, _)| wanted.contains(&Some(*algorithm)));
     let sums = sums.map(|(algorithm, bytes)| Sum {
         algorithm: sum_algorithm(algorithm),
         kind: SumKind::FullObject,
         bytes: bytes.to_vec(),
     });
-    Ok(Received { staged, md5, sums: sums.collect() })
+    sums.collect()
+}
+
+/// Begins with the MD5 of a body when it has been cut short: of what had arrived then, and of what
+/// has since. `taken` bytes are that together, and they end with `last`.
+async fn begin_late<'a>(
+    call: &'a Call<'_>,
+    arrived: Vec<Bytes>,
+    last: &Bytes,
+    taken: u64,
+) -> Result<BodySums<'a>, Fault> {
+    let mut sums = BodySums::new(call.hashing(), None, false);
+    let before: usize = arrived.iter().map(Bytes::len).sum();
+    let since = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(before);
+    let rest = last.slice(last.len().saturating_sub(since)..);
+    for piece in arrived.iter().chain([&rest]) {
+        sums.take(piece, false).await?;
+    }
+    Ok(sums)
 }
 
 /// The sums of what was taken, if any are computed.

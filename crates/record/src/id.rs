@@ -31,7 +31,8 @@ impl Nonce {
 /// Ids are not secrets; no permission rests on knowing one.
 ///
 /// The counter's highest bit says whether the block is a *pack*: one whose bytes belong to several
-/// files from the start. So whoever meets an id knows what rules its owners follow.
+/// files from the start. So whoever meets an id knows what rules its owners follow. The next one says
+/// whether the block is *bare*: a bucket keeps its content as an object without anything else in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub [u8; BlockId::BYTES]);
 
@@ -44,7 +45,10 @@ impl BlockId {
     /// The counter's bit that marks a pack.
     pub const PACK_BIT: u64 = 1 << 47;
 
-    /// The block of a session with this counter, mark of packs included.
+    /// The counter's bit that marks a bare block.
+    pub const BARE_BIT: u64 = 1 << 46;
+
+    /// The block of a session with this counter, marks included.
     ///
     /// # Panics
     /// If the counter has more than 48 bits.
@@ -59,16 +63,33 @@ impl BlockId {
     /// The `counter`th block of a session, as a pack.
     ///
     /// # Panics
-    /// If the counter has more than 47 bits.
+    /// If the counter has more than 46 bits.
     pub fn pack(session: Nonce, counter: u64) -> BlockId {
-        assert!(counter < BlockId::PACK_BIT, "a session writes fewer than 2^47 blocks");
-        BlockId::new(session, counter | BlockId::PACK_BIT)
+        BlockId::marked(session, counter, BlockId::PACK_BIT)
+    }
+
+    /// The `counter`th block of a session, bare.
+    ///
+    /// # Panics
+    /// If the counter has more than 46 bits.
+    pub fn bare(session: Nonce, counter: u64) -> BlockId {
+        BlockId::marked(session, counter, BlockId::BARE_BIT)
+    }
+
+    fn marked(session: Nonce, counter: u64, bit: u64) -> BlockId {
+        assert!(counter < BlockId::BARE_BIT, "a session writes fewer than 2^46 blocks");
+        BlockId::new(session, counter | bit)
     }
 
     /// Whether the block is a pack: every owner of bytes in it has a share record, or is a file on
     /// its roster.
     pub fn is_pack(self) -> bool {
         self.counter() & BlockId::PACK_BIT != 0
+    }
+
+    /// Whether a bucket keeps nothing but content in the block's object.
+    pub fn is_bare(self) -> bool {
+        self.counter() & BlockId::BARE_BIT != 0
     }
 
     /// The session that wrote the block.

@@ -14,5 +14,7 @@ mod faulty;
 mod packing;
 #[path = "content/reading.rs"]
 mod reading;
+#[path = "content/telling.rs"]
+mod telling;
 #[path = "content/writing.rs"]
 mod writing;

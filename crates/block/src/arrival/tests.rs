@@ -6,7 +6,7 @@ use record::Nonce;
 
 use super::*;
 use crate::BlockReader;
-use crate::{BlockPage, Direct, MemoryBlocks, SealedBlock, Sealer, sealed};
+use crate::{BlockPage, Direct, MemoryBlocks, SealedBlock, Sealer, Stored, sealed};
 
 /// What happens to one source.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl Arriving for Source {
 
 #[async_trait]
 impl BlockStore for Scripted {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         self.inner.put(block).await
     }
 

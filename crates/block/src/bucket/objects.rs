@@ -12,25 +12,27 @@ use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, IF_NONE_MATCH, RANGE, USER_AGENT,
 };
+use http::response::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
 
 use super::address::Address;
+use super::bare;
 use super::fault::{self, Failure};
 use super::options::{BucketOptions, Secret};
 use super::pieces::Pieces;
 use super::pool::Pool;
 use super::sign::{EMPTY, Signable, Signer, UNSIGNED};
-use super::span::Span;
+use super::span::{self, Span};
 use super::wire::{Rest, Wire};
 
 /// Bytes that are read of an answer which is not what was asked for.
 const ERROR_BYTES_MAX: u64 = 16 << 10;
 
 /// Headers of a request.
-const HEADERS: usize = 8;
+const HEADERS: usize = 9;
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const CONTENT_HASH: HeaderName = HeaderName::from_static("x-amz-content-sha256");
@@ -48,7 +50,22 @@ pub(super) struct Objects {
 pub(super) struct Found {
     pool: Arc<Pool>,
     wire: Wire,
+    head: Parts,
     body: Incoming,
+}
+
+/// What is sent with a request.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    pub(super) body: Pieces,
+    /// The checksums that stand beside a bare block.
+    pub(super) sums: Option<String>,
+}
+
+impl From<Pieces> for Sent {
+    fn from(body: Pieces) -> Sent {
+        Sent { body, sums: None }
+    }
 }
 
 impl Objects {
@@ -67,33 +84,36 @@ impl Objects {
         Ok(Objects { address, signer, pool: Arc::new(pool) })
     }
 
-    /// PUT, plain or only if the name is free.
+    /// PUT, plain or only if the name is free. The MD5 of the body, if the answer tells it.
     pub(super) async fn put(
         &self,
         name: &str,
-        body: Pieces,
+        body: Sent,
         only_if_absent: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<[u8; 16]>, Failure> {
         let condition = only_if_absent.then_some((IF_NONE_MATCH, "*"));
         let (wire, answer) = self.ask(Method::PUT, name, condition, body).await?;
-        self.end(wire, answer).await
+        let told = bare::told_md5(answer.headers());
+        self.end(wire, answer).await?;
+        Ok(told)
     }
 
     /// GET of a range.
     pub(super) async fn get(&self, name: &str, span: Span) -> Result<Found, Failure> {
         let range = span.to_string();
         let condition = Some((RANGE, range.as_str()));
-        let (wire, answer) = self.ask(Method::GET, name, condition, Pieces::default()).await?;
+        let (wire, answer) = self.ask(Method::GET, name, condition, Sent::default()).await?;
         if !matches!(answer.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
             return Err(Box::pin(self.refusal(wire, answer)).await);
         }
         span.check(&answer).map_err(|why| Failure::answered(answer.status(), "", &why))?;
-        Ok(Found { pool: Arc::clone(&self.pool), wire, body: answer.into_body() })
+        let (head, body) = answer.into_parts();
+        Ok(Found { pool: Arc::clone(&self.pool), wire, head, body })
     }
 
     /// HEAD: the object's size in bytes, if the answer has one.
     pub(super) async fn head(&self, name: &str) -> Result<Option<u64>, Failure> {
-        let (wire, answer) = self.ask(Method::HEAD, name, None, Pieces::default()).await?;
+        let (wire, answer) = self.ask(Method::HEAD, name, None, Sent::default()).await?;
         let status = answer.status();
         let size = number(answer.headers(), CONTENT_LENGTH);
         match self.end(wire, answer).await {
@@ -108,7 +128,7 @@ impl Objects {
 
     /// DELETE.
     pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
-        let (wire, answer) = self.ask(Method::DELETE, name, None, Pieces::default()).await?;
+        let (wire, answer) = self.ask(Method::DELETE, name, None, Sent::default()).await?;
         self.end(wire, answer).await
     }
 
@@ -118,7 +138,7 @@ impl Objects {
         method: Method,
         name: &str,
         condition: Option<(HeaderName, &str)>,
-        body: Pieces,
+        body: Sent,
     ) -> Result<(Wire, Response<Incoming>), Failure> {
         let request = self.request(method, name, condition, body);
         let request = request.map_err(|error| Failure::impossible(error.to_string()))?;
@@ -130,7 +150,7 @@ impl Objects {
         method: Method,
         name: &str,
         condition: Option<(HeaderName, &str)>,
-        body: Pieces,
+        Sent { body, sums }: Sent,
     ) -> Result<Request<Pieces>, http::Error> {
         let Address { host, .. } = &self.address;
         let path = self.address.path(name);
@@ -142,6 +162,7 @@ impl Objects {
             path: &path,
             host: host.to_str().unwrap_or_default(),
             condition: condition.as_ref().map(|(name, value)| (name.as_str(), *value)),
+            metadata: sums.as_deref().map(|sums| (bare::SUMS_NAME, sums)),
             payload,
         };
         let signature = self.signer.sign(signable, now())?;
@@ -156,6 +177,9 @@ impl Objects {
         }
         if let Some((name, value)) = condition {
             headers.insert(name, HeaderValue::from_str(value)?);
+        }
+        if let Some(sums) = sums {
+            headers.insert(bare::SUMS, HeaderValue::try_from(sums)?);
         }
         let mut request = Request::new(body);
         *request.method_mut() = method;
@@ -209,6 +233,20 @@ impl Found {
     /// The next piece of what was asked for; `None` at the end.
     pub(super) async fn piece(&mut self) -> hyper::Result<Option<Bytes>> {
         self.wire.piece(&mut self.body).await
+    }
+
+    /// The headers of the answer.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
+    /// Bytes of the whole object, if the answer says.
+    pub(super) fn whole(&self) -> Option<u64> {
+        if self.head.status == StatusCode::PARTIAL_CONTENT {
+            span::whole(&self.head.headers)
+        } else {
+            self.announced()
+        }
     }
 
     /// Bytes that the answer says it brings, if it does.

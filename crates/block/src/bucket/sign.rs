@@ -1,6 +1,6 @@
 //! The signatures of the requests for blocks.
 //!
-//! These requests are of one kind, without a query and with at most one header that is not in all
+//! These requests are of one kind, without a query and with at most two headers that are not in all
 //! of them, so what is signed can be written down in one go. The key of a day is derived once; both
 //! the derivation and the signature are the SDK's own. The clock is the caller's.
 
@@ -32,6 +32,8 @@ pub(super) struct Signable<'a> {
     pub(super) host: &'a str,
     /// A header that sorts behind `host` and before `x-amz-…`, with its value.
     pub(super) condition: Option<(&'a str, &'a str)>,
+    /// A header that sorts behind `x-amz-date`, with its value.
+    pub(super) metadata: Option<(&'a str, &'a str)>,
     /// The payload hash.
     pub(super) payload: &'static str,
 }
@@ -93,22 +95,30 @@ impl Signer {
         let now = OffsetDateTime::from(at);
         let date =
             format!("{}T{:02}{:02}{:02}Z", day.digits, now.hour(), now.minute(), now.second());
-        let Signable { method, path, host, condition, payload } = request;
-        let (name, separator, value) = match condition {
-            Some((name, value)) => (name, ";", value),
-            None => ("", "", ""),
-        };
-        let signed = format!("host;{name}{separator}x-amz-content-sha256;x-amz-date");
+        let Signable { method, path, host, condition, metadata, payload } = request;
+        let mut signed = String::with_capacity(96);
+        let names = [
+            Some("host"),
+            condition.map(|(name, _)| name),
+            Some("x-amz-content-sha256"),
+            Some("x-amz-date"),
+            metadata.map(|(name, _)| name),
+        ];
+        for name in names.into_iter().flatten() {
+            signed.push_str(if signed.is_empty() { "" } else { ";" });
+            signed.push_str(name);
+        }
         let mut canonical = String::with_capacity(512);
         // Writing to a string cannot fail.
         let _ = write!(canonical, "{method}\n{path}\n\nhost:{host}\n");
-        if condition.is_some() {
+        if let Some((name, value)) = condition {
             let _ = writeln!(canonical, "{name}:{value}");
         }
-        let _ = write!(
-            canonical,
-            "x-amz-content-sha256:{payload}\nx-amz-date:{date}\n\n{signed}\n{payload}"
-        );
+        let _ = write!(canonical, "x-amz-content-sha256:{payload}\nx-amz-date:{date}\n");
+        if let Some((name, value)) = metadata {
+            let _ = writeln!(canonical, "{name}:{value}");
+        }
+        let _ = write!(canonical, "\n{signed}\n{payload}");
         let hash = hex::encode(Sha256::digest(canonical.as_bytes()));
         let scope = &day.scope;
         let stated = [ALGORITHM, &date, scope, &hash].join("\n");

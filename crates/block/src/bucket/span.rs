@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::header::CONTENT_RANGE;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
 
 /// Bytes of an object, from the first to the last.
@@ -61,6 +61,11 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bytes={}-{}", self.first, self.last)
     }
+}
+
+/// Bytes of the object of which an answer brings a part, if it tells.
+pub(super) fn whole(headers: &HeaderMap) -> Option<u64> {
+    parse(headers.get(CONTENT_RANGE)?.to_str().ok()?)?.whole
 }
 
 fn parse(text: &str) -> Option<Brought> {

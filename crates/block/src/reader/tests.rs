@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::{BlockId, BlockPage, MemoryBlocks, Nonce, SUB_BLOCK_BYTES, SealedBlock, Sealer};
+use crate::{
+    BlockId, BlockPage, MemoryBlocks, Nonce, SUB_BLOCK_BYTES, SealedBlock, Sealer, Stored,
+};
 
 /// Memory blocks whose first answers are damaged.
 #[derive(Debug, Default)]
@@ -15,7 +17,7 @@ struct Damaging {
 
 #[async_trait]
 impl BlockStore for Damaging {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         self.inner.put(block).await
     }
 

@@ -27,7 +27,7 @@ impl Failing {
 
 #[async_trait]
 impl BlockStore for Failing {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         self.fail().await?;
         self.blocks.put(block).await
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use block::{
     BlockError, BlockErrorKind, BlockId, BlockPage, BlockRef, BlockStore, MemoryBlocks, Nonce,
-    SealedBlock, Sealer,
+    SealedBlock, Sealer, Stored,
 };
 use bytes::Bytes;
 use rand::rngs::SmallRng;
@@ -76,7 +76,7 @@ impl Drop for Answer {
 
 #[async_trait]
 impl BlockStore for Odd {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         self.inner.put(block).await
     }
 

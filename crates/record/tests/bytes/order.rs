@@ -123,14 +123,19 @@ proptest! {
     }
 
     #[test]
-    fn a_pack_is_known_by_its_id(
-        nonce in any::<[u8; 10]>(), counter in 0..BlockId::PACK_BIT,
+    fn packs_and_bare_blocks_are_known_by_their_ids(
+        nonce in any::<[u8; 10]>(), counter in 0..BlockId::BARE_BIT,
     ) {
         let session = Nonce(nonce);
         let (pack, block) = (BlockId::pack(session, counter), BlockId::new(session, counter));
-        prop_assert!(pack.is_pack() && !block.is_pack() && pack != block);
+        let bare = BlockId::bare(session, counter);
+        prop_assert!(pack.is_pack() && !block.is_pack() && !bare.is_pack());
+        prop_assert!(bare.is_bare() && !block.is_bare() && !pack.is_bare());
+        prop_assert!(pack != block && bare != block && pack != bare);
         prop_assert_eq!(pack.session(), block.session());
+        prop_assert_eq!(bare.session(), block.session());
         prop_assert!(pack.to_string().parse::<BlockId>().is_ok_and(BlockId::is_pack));
+        prop_assert!(bare.to_string().parse::<BlockId>().is_ok_and(BlockId::is_bare));
     }
 
     #[test]

@@ -115,7 +115,7 @@ options! {
         /// Whether URLs presigned with signature version 2 are accepted [default: true]
         #[arg(value_name = "BOOL")]
         sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
-        /// The size of a block; fixed when a volume is made [default: 8MiB]
+        /// The size of a block; fixed when a volume is made [default: 16MiB]
         #[arg(value_name = "SIZE")]
         block_bytes: Size = "ASHLAR_BLOCK_BYTES",
         /// The most that bodies in flight may hold in memory [default: 128MiB]

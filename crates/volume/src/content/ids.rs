@@ -21,7 +21,7 @@ impl BlockIds {
     /// An id that nobody else has.
     ///
     /// # Panics
-    /// When a session has drawn 2^47 of them, a million per second for four years.
+    /// When a session has drawn 2^48 of them, a million per second for nine years.
     pub fn draw(&self) -> BlockId {
         BlockId::new(self.session, self.next.fetch_add(1, Ordering::Relaxed))
     }
@@ -29,9 +29,17 @@ impl BlockIds {
     /// An id that nobody else has, for a block that several contents share.
     ///
     /// # Panics
-    /// When a session has drawn 2^47 ids.
+    /// When a session has drawn 2^46 ids.
     pub fn draw_pack(&self) -> BlockId {
         BlockId::pack(self.session, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id that nobody else has, for a block that a bucket keeps bare.
+    ///
+    /// # Panics
+    /// When a session has drawn 2^46 ids.
+    pub fn draw_bare(&self) -> BlockId {
+        BlockId::bare(self.session, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The session that the ids belong to.

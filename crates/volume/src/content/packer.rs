@@ -31,7 +31,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use block::{BLOCK_BYTES_MAX, BlockRef, SUB_BLOCK_BYTES, SealedBlock, Sealer};
+use block::{BLOCK_BYTES_MAX, BlockRef, SUB_BLOCK_BYTES, Sealer};
 use bytes::Bytes;
 use record::{Roster, Slice};
 use tokio::sync::oneshot;
@@ -335,7 +335,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     }
     drop(under_way);
     for (place, (offset, length, landed)) in waiting.into_iter().enumerate() {
-        let answer = match put.as_ref().map(SealedBlock::reference) {
+        let answer = match put.as_ref().map(|(block, _)| block.reference()) {
             Ok(BlockRef { id: block, length: block_length, crc32c: block_crc32c }) => {
                 let slice =
                     Slice { position: 0, block, block_length, block_crc32c, offset, length };
@@ -350,7 +350,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     }
     drop(claim);
     // What is small and new is likely to be read soon.
-    if let Ok(block) = &put {
+    if let Ok((block, _)) = &put {
         let is_small = |index: u32| {
             let (start, end) = (index * SUB_BLOCK_BYTES, (index + 1) * SUB_BLOCK_BYTES);
             small.iter().any(|body| body.start < end && body.end > start)

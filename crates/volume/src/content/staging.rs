@@ -213,6 +213,7 @@ pub struct StagedContent {
     place: Option<Place>,
     /// Of a body in a pack with a roster.
     listed: Option<Listed>,
+    md5: Option<[u8; 16]>,
 }
 
 /// The place of a body on the roster of its pack.
@@ -232,7 +233,17 @@ impl StagedContent {
         place: Option<Place>,
         listed: Option<Listed>,
     ) -> StagedContent {
-        StagedContent { content, size, blocks, place, listed }
+        StagedContent { content, size, blocks, place, listed, md5: None }
+    }
+
+    pub(super) fn with_md5(self, md5: Option<[u8; 16]>) -> StagedContent {
+        StagedContent { md5, ..self }
+    }
+
+    /// The body's MD5, if the writer was [asked](super::ContentWriter::ask_md5) for it and had it to
+    /// tell.
+    pub fn md5(&self) -> Option<[u8; 16]> {
+        self.md5
     }
 
     /// The body's place on its pack's roster. Whoever makes a file of it gives the file this number;

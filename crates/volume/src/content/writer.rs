@@ -11,16 +11,21 @@
 //! block, and writers cannot lock each other out; short memory makes short blocks. The permit is
 //! given back when the put has returned. Nothing more is taken from the client meanwhile.
 //!
+//! **MD5.** A bucket computes the MD5 of what it is given. Whoever wants that of a body which fits
+//! into one block need not compute it, too: the block is *bare*, its object is the body's bytes and
+//! nothing else (see [`BlockId::is_bare`](record::BlockId::is_bare)).
+//!
 //! **Failure.** The first failed put fails the upload. What it has put is deleted when the last
 //! put under way has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockError, BlockErrorKind, BlockRef, SealedBlock, Sealer, sealed};
+use block::{BlockError, BlockErrorKind, BlockRef, SealedBlock, Sealer, Stored, sealed};
 use bytes::{Bytes, BytesMut};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use hashing::Md5;
 use namespace::INLINE_STAYS_MAX;
 use record::{Content, Slice};
 use tokio::task::{JoinError, JoinHandle};
@@ -39,6 +44,9 @@ pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
 /// How long an unfinished block waits to grow before it is cut as it is.
 pub const GROWTH_PATIENCE: Duration = Duration::from_millis(100);
 
+/// The shortest body whose MD5 the block store is asked for: of less it is computed in no time.
+const BARE_BYTES_MIN: u64 = 1 << 20;
+
 /// Frames that are shorter are copied together, so that none pins a buffer that is much larger.
 const FRAME_BYTES_MIN: usize = 16 << 10;
 
@@ -53,11 +61,24 @@ pub struct ContentWriter {
     /// What has arrived, as long as the body may stand in its record or share a block.
     whole: Option<Whole>,
     block: Option<OpenBlock>,
-    puts: FuturesUnordered<JoinHandle<Result<Slice, VolumeError>>>,
+    puts: FuturesUnordered<JoinHandle<Result<Laid, VolumeError>>>,
     slices: Vec<Slice>,
+    /// Whether the body is to be one bare block, so that its MD5 is told.
+    bare: bool,
+    /// The MD5 of the last bare block that landed.
+    told: Option<[u8; 16]>,
+    /// What had arrived when it turned out that there will be more than one block.
+    cut_short: Option<Vec<Bytes>>,
     /// Whether the body may rest in its record.
     may_rest: bool,
     failed: bool,
+}
+
+/// A block that was put.
+struct Laid {
+    slice: Slice,
+    /// Its content's MD5, if it is bare.
+    md5: Option<[u8; 16]>,
 }
 
 /// A body that has not been cut into blocks.
@@ -125,6 +146,9 @@ impl ContentWriter {
             block: None,
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
+            bare: false,
+            told: None,
+            cut_short: None,
             may_rest: false,
             failed: false,
         }
@@ -139,6 +163,24 @@ impl ContentWriter {
     /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
     pub fn in_blocks(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
         ContentWriter { whole: None, ..ContentWriter::new(staging, size_hint) }
+    }
+
+    /// Asks for the MD5 of the body, before any of it is written. True if
+    /// [`StagedContent::md5`] is going to tell it, without anybody here having computed it: the
+    /// body, whose announced size must be right, fits into one block, and the block store computes
+    /// the MD5 of what it keeps. That ends when the body is [cut short](ContentWriter::cut_short).
+    pub fn ask_md5(&mut self) -> bool {
+        let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
+        let fits = self.size_hint.is_some_and(|size| one.contains(&size));
+        self.bare = fits && self.whole.is_none() && self.staging.blocks.tells_md5();
+        self.bare
+    }
+
+    /// What had arrived of a body when memory was short, and it was cut into more blocks than the one
+    /// whose MD5 would have been told: who [asked](ContentWriter::ask_md5) for that has to compute it
+    /// from here on. Told once.
+    pub fn cut_short(&mut self) -> Option<Vec<Bytes>> {
+        self.cut_short.take()
     }
 
     /// Bytes that have arrived.
@@ -173,8 +215,9 @@ impl ContentWriter {
         }
         self.put_block();
         while let Some(put) = self.puts.next().await {
-            self.slices.push(landed(put)?);
+            self.land(put)?;
         }
+        let md5 = self.told.filter(|_| self.slices.len() == 1 && self.bare);
         let (mut place, mut listed) = (None, None);
         let content = match self.whole.take() {
             Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
@@ -198,7 +241,7 @@ impl ContentWriter {
             }
         };
         let blocks = StagedBlocks(Arc::clone(&self.claim));
-        Ok(StagedContent::new(content, self.size, blocks, place, listed))
+        Ok(StagedContent::new(content, self.size, blocks, place, listed).with_md5(md5))
     }
 
     /// A place to rest for a whole body that came alone.
@@ -219,7 +262,7 @@ impl ContentWriter {
 
     async fn accept(&mut self, bytes: Bytes) -> Result<(), VolumeError> {
         while let Some(Some(put)) = self.puts.next().now_or_never() {
-            self.slices.push(landed(put)?);
+            self.land(put)?;
         }
         let Some(mut whole) = self.whole.take() else { return self.cut(bytes).await };
         let size = self.size + bytes.len() as u64;
@@ -311,6 +354,9 @@ impl ContentWriter {
                     block.granted += step;
                 }
                 Err(_) => {
+                    if std::mem::take(&mut self.bare) {
+                        self.cut_short = Some(block.sealer.content());
+                    }
                     self.block = Some(block);
                     self.put_block();
                     block = self.open_block().await?;
@@ -323,7 +369,7 @@ impl ContentWriter {
     async fn open_block(&mut self) -> Result<OpenBlock, VolumeError> {
         while self.puts.len() >= UPLOAD_BLOCKS_IN_FLIGHT {
             if let Some(put) = self.puts.next().await {
-                self.slices.push(landed(put)?);
+                self.land(put)?;
             }
         }
         let full = self.staging.block_bytes();
@@ -337,7 +383,9 @@ impl ContentWriter {
         let permit = self.staging.budget.acquire(u64::from(granted), patience).await?;
         // An announced block is allocated once; another one grows with its permit, by copies.
         let capacity = if rest.is_some() { target } else { granted };
-        let sealer = Sealer::new(self.staging.ids.draw(), capacity);
+        let ids = &self.staging.ids;
+        let id = if self.bare { ids.draw_bare() } else { ids.draw() };
+        let sealer = Sealer::new(id, capacity);
         Ok(OpenBlock { sealer, position: self.size, target, granted, permit })
     }
 
@@ -348,17 +396,34 @@ impl ContentWriter {
         let (staging, claim) = (Arc::clone(&self.staging), Arc::clone(&self.claim));
         self.puts.push(self.staging.tasks.spawn("put block", async move {
             let put = put(&staging, &claim, block).await;
+            let put = match put {
+                Ok((block, stored)) => Ok((block.reference(), md5(&block, stored).await)),
+                Err(error) => Err(error),
+            };
             drop(permit);
-            let BlockRef { id, length, crc32c } = put?.reference();
-            Ok(Slice {
+            let (BlockRef { id, length, crc32c }, md5) = put?;
+            let slice = Slice {
                 position,
                 block: id,
                 block_length: length,
                 block_crc32c: crc32c,
                 offset: 0,
                 length,
-            })
+            };
+            Ok(Laid { slice, md5 })
         }));
+    }
+
+    /// When a put has ended.
+    fn land(
+        &mut self,
+        put: Result<Result<Laid, VolumeError>, JoinError>,
+    ) -> Result<(), VolumeError> {
+        let lost = |error| VolumeError::Unavailable(format!("a block was not put: {error}"));
+        let Laid { slice, md5 } = put.map_err(lost)??;
+        self.slices.push(slice);
+        self.told = md5;
+        Ok(())
     }
 }
 
@@ -368,32 +433,40 @@ fn whole_bytes_max(staging: &Staging) -> u32 {
     packed.max(staging.inline_bytes_max)
 }
 
-/// What became of a put's task.
-fn landed(put: Result<Result<Slice, VolumeError>, JoinError>) -> Result<Slice, VolumeError> {
-    put.map_err(|error| VolumeError::Unavailable(format!("a block was not put: {error}")))?
+/// The MD5 of a bare block's content: as it was told, or computed here if for once it was not.
+async fn md5(block: &SealedBlock, stored: Stored) -> Option<[u8; 16]> {
+    if !block.id().is_bare() || stored.content_md5.is_some() {
+        return stored.content_md5;
+    }
+    let mut md5 = Md5::new();
+    for sub_block in block.sub_blocks() {
+        sub_block.pieces.iter().for_each(|piece| md5.update(piece));
+        tokio::task::consume_budget().await;
+    }
+    Some(md5.finish())
 }
 
 /// Puts a block; once more under another id if the first is taken by other bytes. Returns it as it
-/// was put.
+/// was put, and what became known of it.
 pub(super) async fn put(
     staging: &Staging,
     claim: &Claim,
     block: SealedBlock,
-) -> Result<SealedBlock, VolumeError> {
-    let block = match try_put(staging, claim, &block).await {
+) -> Result<(SealedBlock, Stored), VolumeError> {
+    let put = match try_put(staging, claim, &block).await {
         Err(error) if error.kind() == BlockErrorKind::Conflict => {
             staging.traffic.conflicts.add(1);
             let renamed = rename(staging, &block)?;
             drop(block);
-            try_put(staging, claim, &renamed).await.map(|()| renamed)
+            try_put(staging, claim, &renamed).await.map(|stored| (renamed, stored))
         }
-        other => other.map(|()| block),
+        other => other.map(|stored| (block, stored)),
     };
-    match block {
-        Ok(block) => {
+    match put {
+        Ok((block, stored)) => {
             staging.traffic.puts.add(1);
             staging.traffic.put_bytes.add(u64::from(block.length()));
-            Ok(block)
+            Ok((block, stored))
         }
         Err(error) => {
             staging.traffic.failed_puts.add(1);
@@ -402,7 +475,11 @@ pub(super) async fn put(
     }
 }
 
-async fn try_put(staging: &Staging, claim: &Claim, block: &SealedBlock) -> Result<(), BlockError> {
+async fn try_put(
+    staging: &Staging,
+    claim: &Claim,
+    block: &SealedBlock,
+) -> Result<Stored, BlockError> {
     claim.add(block.id());
     match tokio::time::timeout(staging.deadlines.block, staging.blocks.put(block)).await {
         Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
@@ -421,8 +498,12 @@ async fn try_put(staging: &Staging, claim: &Claim, block: &SealedBlock) -> Resul
 /// The same content under a new id. The checksums cover the id, so it is sealed anew.
 fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
     let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
-    let pack = block.id().is_pack();
-    let id = if pack { staging.ids.draw_pack() } else { staging.ids.draw() };
+    let ids = &staging.ids;
+    let id = match block.id() {
+        taken if taken.is_pack() => ids.draw_pack(),
+        taken if taken.is_bare() => ids.draw_bare(),
+        _ => ids.draw(),
+    };
     let mut sealer = Sealer::new(id, block.length());
     pieces.into_iter().for_each(|piece| sealer.push(piece));
     Ok(sealer.finish())

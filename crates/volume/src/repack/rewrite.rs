@@ -246,7 +246,7 @@ impl Volume {
     /// Returns when the pack is durable.
     pub(crate) async fn put_pack(&self, block: &SealedBlock) -> Result<(), VolumeError> {
         match tokio::time::timeout(self.deadlines.block, self.blocks.put(block)).await {
-            Ok(Ok(())) => {
+            Ok(Ok(_)) => {
                 self.traffic.puts.add(1);
                 self.traffic.put_bytes.add(u64::from(block.length()));
                 return Ok(());

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use block::{BlockError, BlockId, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Sealer};
+use block::{
+    BlockError, BlockId, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Sealer, Stored,
+};
 use bytes::Bytes;
 use record::{Nonce, key};
 use store::{MemoryStore, MetaStore};
@@ -144,7 +146,7 @@ struct Contended(MemoryBlocks);
 
 #[async_trait::async_trait]
 impl BlockStore for Contended {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         self.0.put(block).await
     }
     async fn get(&self, id: BlockId, bytes: std::ops::Range<u64>) -> Result<Bytes, BlockError> {

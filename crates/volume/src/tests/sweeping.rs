@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use block::{BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock};
+use block::{BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Stored};
 use bytes::Bytes;
 use record::key::{self, space};
 use record::{BlockId, Nonce};
@@ -132,7 +132,7 @@ struct Unlistable {
 
 #[async_trait]
 impl BlockStore for Unlistable {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         self.inner.put(block).await
     }
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

@@ -152,7 +152,7 @@ pub fn body(seed: u64, bytes: u64) -> Bytes {
     body.into()
 }
 
-fn frames(body: &Bytes, frame_bytes: usize) -> impl Iterator<Item = Bytes> {
+pub fn frames(body: &Bytes, frame_bytes: usize) -> impl Iterator<Item = Bytes> {
     (0..body.len())
         .step_by(frame_bytes)
         .map(move |at| body.slice(at..body.len().min(at + frame_bytes)))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use block::{
-    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock,
+    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Stored,
 };
 use bytes::Bytes;
 use record::{BlockId, Nonce};
@@ -33,6 +33,8 @@ pub enum Fault {
     Short,
     /// The block is not there.
     Missing,
+    /// It happens, and its MD5 is not told.
+    Untold,
 }
 
 /// Memory blocks that fail as told.
@@ -84,6 +86,11 @@ impl Faulty {
     pub fn slow(self, put: Duration, get: Duration) -> Faulty {
         *self.delay.lock().unwrap() = (put, get);
         self
+    }
+
+    /// Blocks whose MD5s are told.
+    pub fn telling_md5() -> Faulty {
+        Faulty { inner: MemoryBlocks::telling_md5(), ..Faulty::default() }
     }
 
     /// Blocks that arrive in frames of so many bytes.
@@ -163,7 +170,7 @@ impl Arriving for Frames {
 
 #[async_trait]
 impl BlockStore for Faulty {
-    async fn put(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         let fault = self.fault(&self.puts_fail, &self.puts);
         let now = self.putting.fetch_add(1, Ordering::SeqCst) + 1;
         let _under = Under(&self.putting);
@@ -181,11 +188,19 @@ impl BlockStore for Faulty {
                 self.inner.put(&other.finish()).await?;
                 self.inner.put(block).await
             }
+            Some(Fault::Untold) => {
+                self.inner.put(block).await?;
+                Ok(Stored::default())
+            }
             Some(_) => {
                 self.inner.put(block).await?;
                 Err(failed(BlockErrorKind::Unavailable, block.id()))
             }
         }
+    }
+
+    fn tells_md5(&self) -> bool {
+        self.inner.tells_md5()
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

@@ -9,6 +9,7 @@
 
 mod alone;
 mod bad_input;
+mod bare;
 mod client;
 mod conditions;
 mod content;

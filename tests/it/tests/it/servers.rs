@@ -337,7 +337,8 @@ impl Minio {
         keys
     }
 
-    fn client(&self) -> Client {
+    /// A client of MinIO itself.
+    pub(crate) fn client(&self) -> Client {
         let address = self.address.clone();
         Client { address, key: USER.to_owned(), secret: PASSWORD.to_owned() }
     }

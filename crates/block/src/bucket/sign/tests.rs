@@ -38,8 +38,8 @@ fn theirs(request: Signable<'_>, at: SystemTime) -> (String, String) {
         _ => SignableBody::Bytes(&[]),
     };
     let url = format!("http://{}{}", request.host, request.path);
-    let theirs = SignableRequest::new(request.method, url, request.condition.into_iter(), body)
-        .expect("good");
+    let headers = request.condition.into_iter().chain(request.metadata);
+    let theirs = SignableRequest::new(request.method, url, headers, body).expect("good");
     let (signed, _) = sign(theirs, &parameters.into()).expect("signed").into_parts();
     let header = |name: &str| {
         let found = signed.headers().find(|header| header.0 == name);
@@ -52,15 +52,22 @@ fn theirs(request: Signable<'_>, at: SystemTime) -> (String, String) {
 fn a_signature_is_the_one_that_the_sdk_makes() {
     let signer = signer();
     let requests = [
-        ("PUT", None, UNSIGNED),
-        ("PUT", Some(("if-none-match", "*")), UNSIGNED),
-        ("GET", Some(("range", "bytes=32-4194335")), EMPTY),
-        ("HEAD", None, EMPTY),
-        ("DELETE", None, EMPTY),
+        ("PUT", None, None, UNSIGNED),
+        ("PUT", Some(("if-none-match", "*")), None, UNSIGNED),
+        ("PUT", None, Some(("x-amz-meta-ashlar-sums", "q+/A7w==")), UNSIGNED),
+        (
+            "PUT",
+            Some(("if-none-match", "*")),
+            Some(("x-amz-meta-ashlar-sums", "q+/A7w==")),
+            UNSIGNED,
+        ),
+        ("GET", Some(("range", "bytes=32-4194335")), None, EMPTY),
+        ("HEAD", None, None, EMPTY),
+        ("DELETE", None, None, EMPTY),
     ];
     let (path, host) = ("/stones/a%20b/%C3%A4~/0101", "[::1]:9000");
-    for (method, condition, payload) in requests {
-        let request = Signable { method, path, host, condition, payload };
+    for (method, condition, metadata, payload) in requests {
+        let request = Signable { method, path, host, condition, metadata, payload };
         // The last second of a day, the first of the next, and back again.
         for second in [EVENING, EVENING + 1, EVENING] {
             let at = UNIX_EPOCH + Duration::from_secs(second);
