@@ -201,6 +201,10 @@ impl BucketBlocks {
         match found {
             Ok(found) if found == block.to_bytes() => Ok(()),
             Ok(_) => Err(BlockError::new(BlockErrorKind::Conflict, doing)),
+            // What is no block is not this one.
+            Err(error) if error.kind() == BlockErrorKind::Corrupt => {
+                Err(BlockError::because(BlockErrorKind::Conflict, doing, error))
+            }
             Err(error) if error.kind() == BlockErrorKind::NotFound => {
                 let error = "it was deleted meanwhile";
                 Err(BlockError::because(BlockErrorKind::Unavailable, doing, error))

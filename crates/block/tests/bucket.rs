@@ -5,6 +5,7 @@
 //! `ASHLAR_TEST_REQUIRE_SERVICES=1`. Each run makes a bucket of its own.
 
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -103,6 +104,75 @@ fn block(byte: u8) -> block::SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 100);
     sealer.push_copy(&[byte; 100]);
     sealer.finish()
+}
+
+fn bare(counter: u64, content: &[u8]) -> block::SealedBlock {
+    let id = BlockId::bare(Nonce([1; Nonce::BYTES]), counter);
+    let mut sealer = Sealer::new(id, 0);
+    sealer.push_copy(content);
+    sealer.finish()
+}
+
+/// All that arrives of a range.
+async fn arrived(store: &BucketBlocks, id: BlockId, bytes: Range<u64>) -> Vec<u8> {
+    let mut source = store.open(id, bytes).await.expect("the block is there");
+    let mut found = Vec::new();
+    while let Some(frame) = source.next().await.expect("it arrives") {
+        found.extend_from_slice(&frame);
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_bare_block_is_read_as_any_other_and_its_md5_is_told() {
+    let Some(((), store)) = fresh().await else { return };
+    assert!(store.tells_md5(), "the probe found that the service computes MD5s");
+    let content: Vec<u8> = (0..300_000_u32).map(|at| (at ^ (at >> 9)).to_le_bytes()[0]).collect();
+    let block = bare(1, &content);
+    let mut md5 = hashing::Md5::new();
+    md5.update(&content);
+    let told = store.put(&block).await.expect("put").content_md5;
+    assert_eq!(told, Some(md5.finish()));
+    let again = store.put(&block).await.expect("the same bytes again");
+    assert_eq!(again.content_md5, None, "it was there, and nothing was computed");
+    let sealed = block.to_bytes();
+    let size = sealed.len();
+    for range in [0..size, 0..1, 31..33, 65_000..66_000, 65_568..131_100, size - 5..size + 100] {
+        let asked = range.start as u64..range.end as u64;
+        let expected = sealed.slice(range.start..range.end.min(size));
+        let found = store.get(block.id(), asked.clone()).await.expect("get");
+        assert!(found == expected, "{range:?} differs");
+        assert!(arrived(&store, block.id(), asked).await == expected, "{range:?} arrives");
+    }
+    let behind = size as u64..size as u64 + 1;
+    assert!(store.get(block.id(), behind).await.expect("get").is_empty(), "nothing lies behind");
+    let size = block.sealed_bytes();
+    assert_eq!(store.size(block.id()).await.expect("size"), Some(size));
+    let page = store.list(block.id().session(), None).await.expect("list");
+    assert_eq!(page.blocks, [(block.id(), size)]);
+    let other = store.put(&bare(1, &vec![9; 70_000])).await.expect_err("another content");
+    assert_eq!(other.kind(), BlockErrorKind::Conflict);
+    store.delete(block.id()).await.expect("delete");
+    let gone = store.get(block.id(), 0..9).await.expect_err("it is gone");
+    assert_eq!(gone.kind(), BlockErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_stands_under_the_id_of_a_bare_block_and_is_none_is_another_content() {
+    let Some(service) = service().await else { return };
+    let options = options(service);
+    let (block, prefix) = (bare(7, &[3; 1_000]), options.prefix.clone());
+    let store = BucketBlocks::connect(options).expect("good options");
+    store.probe().await.expect("the service answers");
+    let (id, session) = (block.id(), block.id().session());
+    let key = format!("{prefix}/{session}/{:09x}/{id}", id.counter() / 4_096);
+    let foreign = ByteStream::from_static(&[3; 1_000]);
+    let put = client(service).put_object().bucket(&service.bucket).key(key).body(foreign);
+    put.send().await.expect("the service takes it");
+    let found = store.get(id, 0..9).await.expect_err("it has no checksums");
+    check(&found, BlockErrorKind::Corrupt, "its object has lost its checksums");
+    let refused = store.put(&block).await.expect_err("the name is taken");
+    assert_eq!(refused.kind(), BlockErrorKind::Conflict);
 }
 
 #[track_caller]
