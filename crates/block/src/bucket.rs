@@ -322,7 +322,7 @@ impl BlockStore for BucketBlocks {
         let name = place::name(block.id());
         let bare = block.id().is_bare();
         let sent = if bare {
-            Sent { body: bare::content(block).collect(), sums: Some(bare::sums(block)) }
+            Sent { body: block.content().collect(), sums: Some(bare::sums(block)) }
         } else {
             Sent { body: block.pieces().iter().cloned().collect(), sums: None }
         };

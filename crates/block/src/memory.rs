@@ -44,7 +44,7 @@ impl MemoryBlocks {
 
 fn md5(block: &SealedBlock) -> [u8; 16] {
     let mut md5 = Md5::new();
-    block.sub_blocks().flat_map(|it| it.pieces).for_each(|piece| md5.update(&piece));
+    block.content().for_each(|piece| md5.update(&piece));
     md5.finish()
 }
 

@@ -44,7 +44,7 @@ const CODEC_NONE: u8 = 0;
 /// The part of the header that its checksum covers.
 const HEADER_BODY_BYTES: usize = 28;
 /// A whole sub-block, sealed.
-const SEALED_SUB_BLOCK_BYTES: u64 = SUB_BLOCK_BYTES as u64 + CHECKSUM_BYTES as u64;
+pub(crate) const SEALED_SUB_BLOCK_BYTES: u64 = SUB_BLOCK_BYTES as u64 + CHECKSUM_BYTES as u64;
 
 /// What a record knows of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +112,11 @@ impl SealedBlock {
             let checksum = u32::from_be_bytes(rest.next()?.as_ref().try_into().ok()?);
             Some(Opened { index, checksum, pieces })
         })
+    }
+
+    /// The content, in order, without a copy.
+    pub fn content(&self) -> impl Iterator<Item = Bytes> + '_ {
+        self.sub_blocks().flat_map(|sub_block| sub_block.pieces)
     }
 
     /// How many sealed bytes there are.

@@ -121,6 +121,7 @@ pub(crate) async fn content(
     let (known, staged) = tokio::join!(settle(&mut sums), writer.finish());
     let staged = staged.map_err(translate::fault)?;
     let md5 = known?.map(|known| known.md5).or(staged.md5());
+    // It was promised, and whoever was cut short has computed it.
     if told && md5.is_none() {
         return Err(Code::InternalError.into());
     }

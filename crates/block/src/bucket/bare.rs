@@ -21,7 +21,7 @@ use hashing::Md5;
 use http::{HeaderMap, HeaderName};
 
 use super::arriving::Body;
-use crate::sealed::{CHECKSUM_BYTES, HEADER_BYTES, header, sealed_bytes};
+use crate::sealed::{CHECKSUM_BYTES, HEADER_BYTES, SEALED_SUB_BLOCK_BYTES, header, sealed_bytes};
 use crate::{Arriving, BLOCK_BYTES_MAX, BlockError, BlockId, SUB_BLOCK_BYTES, SealedBlock};
 
 /// The header that carries the checksums: the CRC-32C of each sub-block in order, as sealed, four
@@ -38,20 +38,12 @@ const ENCRYPTED_FOR_CLIENT: HeaderName =
 /// The encryption under which an entity tag is still the MD5 of what was put.
 const ENCRYPTED_BY_BUCKET: &str = "AES256";
 
-/// A whole sub-block, sealed.
-const SEALED_SUB_BLOCK_BYTES: u64 = SUB_BLOCK_BYTES as u64 + CHECKSUM_BYTES as u64;
-
 const _: () = assert!(
     (BLOCK_BYTES_MAX / SUB_BLOCK_BYTES * CHECKSUM_BYTES).div_ceil(3) * 4 + 32 <= 2_048,
     "S3 allows 2 KiB of metadata"
 );
 
-/// What a block's object consists of.
-pub(super) fn content(block: &SealedBlock) -> impl Iterator<Item = Bytes> + '_ {
-    block.sub_blocks().flat_map(|sub_block| sub_block.pieces)
-}
-
-/// What stands in [`SUMS`] beside it.
+/// What stands in [`SUMS`] beside a block's content.
 pub(super) fn sums(block: &SealedBlock) -> String {
     let sums: Vec<u8> = block.sub_blocks().flat_map(|it| it.checksum.to_be_bytes()).collect();
     STANDARD.encode(sums)

@@ -439,8 +439,8 @@ async fn md5(block: &SealedBlock, stored: Stored) -> Option<[u8; 16]> {
         return stored.content_md5;
     }
     let mut md5 = Md5::new();
-    for sub_block in block.sub_blocks() {
-        sub_block.pieces.iter().for_each(|piece| md5.update(piece));
+    for piece in block.content() {
+        md5.update(&piece);
         tokio::task::consume_budget().await;
     }
     Some(md5.finish())

@@ -23,7 +23,7 @@ fn headers(block: &SealedBlock) -> HeaderMap {
 
 /// The sealed bytes of a range, from an object that is given in frames.
 fn zip(block: &SealedBlock, wanted: Range<u64>, frame_bytes: usize) -> Vec<u8> {
-    let object: Bytes = content(block).collect::<Vec<_>>().concat().into();
+    let object: Bytes = block.content().collect::<Vec<_>>().concat().into();
     let span = span(&wanted);
     let brought = object.slice(place(span.start)..place(span.end).min(object.len()));
     let mut zipper = Zipper::new(block.id(), object.len() as u64, &headers(block), wanted).unwrap();
@@ -40,7 +40,7 @@ fn zip(block: &SealedBlock, wanted: Range<u64>, frame_bytes: usize) -> Vec<u8> {
 #[test]
 fn an_object_is_the_content_alone() {
     let block = block(2 * SUB_BLOCK + 5);
-    let object: Vec<Bytes> = content(&block).collect();
+    let object: Vec<Bytes> = block.content().collect();
     let length = object.iter().map(Bytes::len).sum::<usize>();
     assert_eq!(length, block.length() as usize);
     let known = crate::sealed::content_checksum(&object);
