@@ -1,5 +1,6 @@
-//! Commits: a batch of plans becomes one script's arguments, and its answer the verdicts.
+//! Commits: a batch of plans becomes a script's arguments, and its answer the verdicts.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +10,8 @@ use store::{Guard, Plan, StoreError, Value, Verdict, Write};
 
 use crate::connect::{Call, Links};
 use crate::error;
-use crate::joined::{Joined, Places};
+use crate::joined::Joined;
+use crate::laid::Laid;
 use crate::program::{Keys, Known, Program};
 use crate::reply;
 
@@ -30,21 +32,38 @@ pub(crate) mod code {
     pub(crate) const SET: u8 = 26;
 }
 
-/// Decides plans. The call goes on whether or not anybody waits for it.
+/// Decides plans. A call goes on whether or not anybody waits for it. There is a second one if the first
+/// has found a guard that does not hold, and has changed nothing.
 pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+    let joined = Joined::of(plans).map(|joined| {
+        let laid = Laid::out(&joined, &brief::told(plans), &links.prefix);
+        let (script, arguments) = (&links.scripts.joined, laid.arguments());
+        Call::script_with_rests(links, script, arguments, &laid.staged, DOING).commits()
+    });
+    if let Some(call) = joined {
+        match links.call(call).await? {
+            Answer::Int(1) => return Ok(vec![Verdict::Committed; plans.len()]),
+            Answer::Nil => {}
+            _ => return Err(garbled()),
+        }
+    }
     let call = {
         let pieces = brief::pieces(plans);
         let program = program(plans, &pieces);
         let (script, arguments) = (&links.scripts.commit, program.arguments());
         Call::script_with_rests(links, script, arguments, &program.staged, DOING).commits()
     };
-    let answer = links.call(call).await?;
-    verdicts(plans, answer)
+    verdicts(plans, links.call(call).await?)
+}
+
+/// A script has run. What cannot be read is no reason to say that it did not.
+fn garbled() -> StoreError {
+    StoreError::because(store::StoreErrorKind::Unknown, DOING, error::garbled(DOING))
 }
 
 fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
     let mut program = Program::over(keys(plans));
-    let mut places = Places::default();
+    let mut expected: HashMap<&[u8], u16> = HashMap::new();
     for (number, plan) in plans.iter().enumerate() {
         let piece = pieces.get(number).filter(|piece| !piece.is_empty());
         let count = |items: usize| u16::try_from(items).expect("limits keep plans short");
@@ -55,8 +74,7 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
                 Guard::Equals(key, value) => {
                     let key = program.record(key);
                     // Plans of one batch guard the same records, mostly.
-                    let value =
-                        *places.expected.entry(value).or_insert_with(|| program.value(value));
+                    let value = *expected.entry(value).or_insert_with(|| program.value(value));
                     program.step(code::EQUALS, key, value);
                 }
                 Guard::Absent(key) => program.step(code::ABSENT, program.record(key), 0),
@@ -68,27 +86,20 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
             }
         }
         for write in &plan.writes {
-            put_write(&mut program, &mut places, write);
+            put_write(&mut program, write);
         }
         if let Some(piece) = piece {
             let piece = program.argument(&piece[..]);
             program.step(code::TELL, piece, 0);
         }
     }
-    let joined = Joined::of(plans).and_then(|joined| {
-        let told = brief::told(plans);
-        places.told = if told.is_empty() { 0 } else { program.argument(told.to_vec()) };
-        joined.form(&mut program, &places)
-    });
-    program.argument(joined.unwrap_or_default());
     program
 }
 
-fn put_write<'a>(program: &mut Program<'a>, places: &mut Places<'a>, write: &'a Write) {
+fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
     let (code, tally, number) = match write {
         Write::Put(key, value) => {
             let value = program.new_value(value);
-            places.put.insert(key, value);
             return program.step(code::PUT, program.record(key), value);
         }
         Write::Delete(key) => return program.step(code::DELETE, program.record(key), 0),
@@ -126,11 +137,6 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
 
 /// Reads plan, guard and record met of each refusal.
 fn verdicts(plans: &[Plan], answer: Answer) -> Result<Vec<Verdict>, StoreError> {
-    // The script has run. What cannot be read is no reason to say that it did not.
-    let garbled = || {
-        let kind = store::StoreErrorKind::Unknown;
-        StoreError::because(kind, DOING, error::garbled(DOING))
-    };
     let mut verdicts = vec![Verdict::Committed; plans.len()];
     let mut refusals = reply::list(answer).ok_or_else(garbled)?.into_iter();
     while let Some(plan) = refusals.next() {

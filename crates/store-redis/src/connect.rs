@@ -39,6 +39,7 @@ const LARGE_BYTES: usize = 256 << 10;
 pub(crate) struct Scripts {
     pub(crate) open: Arc<Script>,
     pub(crate) read: Arc<Script>,
+    pub(crate) joined: Arc<Script>,
     pub(crate) commit: Arc<Script>,
     pub(crate) changes: Arc<Script>,
     pub(crate) snapshot: Arc<Script>,
@@ -47,9 +48,9 @@ pub(crate) struct Scripts {
 
 macro_rules! script {
     ($file:literal) => {
-        script!("prelude.lua", $file)
+        script!(with "prelude.lua", $file)
     };
-    ($($file:literal),+) => {
+    (with $($file:literal),+) => {
         Arc::new(Script::new(concat!($(include_str!($file)),+)))
     };
 }
@@ -59,10 +60,12 @@ impl Scripts {
         Scripts {
             open: script!("open.lua"),
             read: script!("read.lua"),
-            commit: script!("joined.lua", "prelude.lua", "commit.lua"),
+            // It needs nothing of the prelude.
+            joined: script!(with "joined.lua"),
+            commit: script!("commit.lua"),
             changes: script!("changes.lua"),
-            snapshot: script!("prelude.lua", "pages.lua", "snapshot.lua"),
-            walk: script!("prelude.lua", "pages.lua", "walk.lua"),
+            snapshot: script!(with "prelude.lua", "pages.lua", "snapshot.lua"),
+            walk: script!(with "prelude.lua", "pages.lua", "walk.lua"),
         }
     }
 }

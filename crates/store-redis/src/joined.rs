@@ -1,22 +1,20 @@
 //! What the plans of a batch come to if all are committed.
 //!
 //! Most batches are committed whole, and then it matters little to the server which plan a guard or a
-//! write came from: it checks each record once, and writes each once. `joined.lua` does that, and
-//! leaves everything else to `commit.lua`. A batch for which it is not plain has no such form.
+//! write came from: it checks each record once, and writes each once. `joined.lua` does that, by what
+//! [`crate::laid`] lays out for it. A batch for which it is not plain goes to `commit.lua`, and so does
+//! one of which a guard does not hold.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use store::{Guard, Key, Plan, Value, Write};
 
 use crate::commit::code;
-use crate::program::{Group, Known, Program, is_long, place};
-
-/// Bytes of the form, at most: Lua unpacks them all at once, and has a limit on that.
-const JOINED_BYTES_MAX: usize = 4_000;
+use crate::program::is_long;
 
 /// What a guard of a record expects of it, before the first plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expected<'a> {
+pub(crate) enum Expected<'a> {
     Absent,
     Present,
     Equal(&'a Value),
@@ -24,7 +22,7 @@ enum Expected<'a> {
 
 /// What becomes of a tally.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+pub(crate) enum Change {
     Add(i64),
     Max(i64),
     Set(i64),
@@ -33,20 +31,9 @@ enum Change {
 /// All guards and all writes of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Joined<'a> {
-    guards: HashMap<&'a Key, Expected<'a>>,
-    writes: BTreeMap<&'a Key, Option<&'a Value>>,
-    tallies: HashMap<&'a Key, Change>,
-}
-
-/// Where the arguments of a program are that the form refers to.
-#[derive(Debug, Default)]
-pub(crate) struct Places<'a> {
-    /// What guards expect.
-    pub(crate) expected: HashMap<&'a [u8], u16>,
-    /// What was last put under a key.
-    pub(crate) put: HashMap<&'a Key, u16>,
-    /// What the feed is told if all plans are committed; 0 if that is nothing.
-    pub(crate) told: u16,
+    pub(crate) guards: BTreeMap<&'a Key, Expected<'a>>,
+    pub(crate) writes: BTreeMap<&'a Key, Option<&'a Value>>,
+    pub(crate) tallies: BTreeMap<&'a Key, Change>,
 }
 
 impl<'a> Joined<'a> {
@@ -117,88 +104,17 @@ impl<'a> Joined<'a> {
         };
         Some(())
     }
-
-    /// The form that `joined.lua` reads, over the arguments of a program that has all keys and values;
-    /// `None` if it is too long, or expects too little of what a program fetches.
-    pub(crate) fn form(&self, program: &mut Program<'a>, places: &Places<'a>) -> Option<Vec<u8>> {
-        let groups = std::mem::take(&mut program.grouped);
-        let mut form = self.guards_form(&groups, places)?;
-        form.extend(self.tallies_form(&groups, program)?);
-        form.extend(self.writes_form(program, places)?);
-        form.extend(places.told.to_be_bytes());
-        (form.len() <= JOINED_BYTES_MAX).then_some(form)
-    }
-
-    fn guards_form(&self, groups: &[Group<'a>], places: &Places<'a>) -> Option<Vec<u8>> {
-        let guarded = |group: &&Group<'_>| matches!(group.known, Known::Presence | Known::Record);
-        let mut form = count(groups.iter().filter(guarded).count())?;
-        for group in groups.iter().filter(guarded) {
-            group.head(Some(group.known), &mut form)?;
-            for key in &group.keys {
-                let index = match (group.known, *self.guards.get(key)?) {
-                    (Known::Presence, Expected::Present) => continue,
-                    (Known::Record, Expected::Absent) => 0,
-                    (Known::Record, Expected::Equal(value)) => *places.expected.get(&value[..])?,
-                    _ => return None,
-                };
-                form.extend(index.to_be_bytes());
-            }
-        }
-        Some(form)
-    }
-
-    fn tallies_form(&self, groups: &[Group<'a>], program: &mut Program<'a>) -> Option<Vec<u8>> {
-        let told = |group: &&Group<'_>| group.known == Known::Tally;
-        let mut form = count(groups.iter().filter(told).count())?;
-        for group in groups.iter().filter(told) {
-            group.head(None, &mut form)?;
-            for key in &group.keys {
-                let (code, number) = match *self.tallies.get(key)? {
-                    Change::Add(by) => (code::ADD, by),
-                    Change::Max(least) => (code::MAX, least),
-                    Change::Set(number) => (code::SET, number),
-                };
-                form.push(code);
-                form.extend(program.number(number).to_be_bytes());
-            }
-        }
-        Some(form)
-    }
-
-    fn writes_form(&self, program: &mut Program<'a>, places: &Places<'a>) -> Option<Vec<u8>> {
-        const NONE: u16 = 0;
-        const UNKNOWN: u16 = u16::MAX;
-        let (mut groups, mut form) = (0, Vec::new());
-        let writes: Vec<(&'a Key, Option<&Value>)> =
-            self.writes.iter().map(|(key, value)| (*key, *value)).collect();
-        for some in writes.chunk_by(|one, other| place(one.0) == place(other.0)) {
-            let (mut puts, mut deletes) = ((0, Vec::new()), (0, Vec::new()));
-            for (key, value) in some {
-                let was = match self.guards.get(key) {
-                    Some(Expected::Equal(was)) => *places.expected.get(&was[..])?,
-                    Some(Expected::Absent) if value.is_none() => continue,
-                    Some(Expected::Absent) => NONE,
-                    Some(Expected::Present) | None => UNKNOWN,
-                };
-                let (count, list) = if value.is_some() { &mut puts } else { &mut deletes };
-                *count += 1;
-                list.extend(program.record(key).to_be_bytes());
-                if value.is_some() {
-                    list.extend(places.put.get(key)?.to_be_bytes());
-                }
-                list.extend(was.to_be_bytes());
-            }
-            groups += 1;
-            form.extend(program.place(place(some.first()?.0)).to_be_bytes());
-            form.extend([count(puts.0)?, count(deletes.0)?].concat());
-            form.extend([puts.1, deletes.1].concat());
-        }
-        Some([count(groups)?, form].concat())
-    }
 }
 
-fn count(many: usize) -> Option<Vec<u8>> {
-    Some(u16::try_from(many).ok()?.to_be_bytes().to_vec())
+impl Change {
+    /// What a script calls it, and its number.
+    pub(crate) fn parts(self) -> (u8, i64) {
+        match self {
+            Change::Add(by) => (code::ADD, by),
+            Change::Max(least) => (code::MAX, least),
+            Change::Set(number) => (code::SET, number),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The metadata store in Redis or Valkey.
 //!
 //! A call is one script: Redis runs scripts one after the other and none beside another, so that a
-//! read is one snapshot and a batch is decided without neighbours. Scripts are not undone when they
+//! read is one snapshot and a batch is decided without neighbours. Only a batch of which some guard
+//! does not hold takes a second script: the first, which has changed nothing then, does not ask which. Scripts are not undone when they
 //! fail. Hence they look first and change afterwards, with commands that cannot fail, and the one
 //! thing that Redis may still refuse, memory, it refuses before a script's first change.
 //!
@@ -19,6 +20,7 @@ mod connect;
 mod error;
 mod feed;
 mod joined;
+mod laid;
 mod member;
 mod open;
 mod program;

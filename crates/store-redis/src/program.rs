@@ -30,12 +30,12 @@ const _: () = assert!(HEAD_BYTES < LONG_BYTES);
 
 /// Bytes of a new record's rest from which on a script is told its name only. Below, going around
 /// the script costs the server as much as going through it.
-const STAGED_BYTES: usize = 1_024;
+pub(crate) const STAGED_BYTES: usize = 1_024;
 // Scripts know names from rests by their length.
 const _: () = assert!(LONG_BYTES - HEAD_BYTES > HEAD_BYTES && STAGED_BYTES > 0);
 
 /// A record as the server keeps it: its bytes, or the head and the rest of a long one.
-fn parts(value: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(crate) fn parts(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     match value.split_at_checked(HEAD_BYTES) {
         Some((head, rest)) if rest.is_empty() || value.len() >= LONG_BYTES => (head, Some(rest)),
         _ => (value, None),
@@ -108,34 +108,11 @@ fn tally_place(key: &Key) -> &[u8] {
     key.as_bytes().get(..1).unwrap_or_default()
 }
 
-/// Keys of one place that stand side by side among the arguments, for the same to be known of.
-#[derive(Debug)]
-pub(crate) struct Group<'a> {
-    pub(crate) known: Known,
-    pub(crate) keys: Vec<&'a Key>,
-    place: u16,
-    first: u16,
-}
-
-impl Group<'_> {
-    /// Says which arguments these are: what is to be known if that is told, the place, the first
-    /// index, and how many.
-    pub(crate) fn head(&self, known: Option<Known>, form: &mut Vec<u8>) -> Option<()> {
-        form.extend(known.map(Known::code));
-        form.extend(self.place.to_be_bytes());
-        form.extend(self.first.to_be_bytes());
-        form.extend(u16::try_from(self.keys.len()).ok()?.to_be_bytes());
-        Some(())
-    }
-}
-
 /// A script's arguments, as far as they are known.
 #[derive(Debug)]
 pub(crate) struct Program<'a> {
     steps: Vec<u8>,
     groups: Vec<u8>,
-    /// The same groups with their keys.
-    pub(crate) grouped: Vec<Group<'a>>,
     arguments: Vec<Cow<'a, [u8]>>,
     /// The rests of long records that arguments name, at the positions that they are named by.
     pub(crate) staged: Vec<&'a [u8]>,
@@ -151,7 +128,6 @@ impl<'a> Program<'a> {
         let mut program = Program {
             steps: Vec::new(),
             groups: Vec::new(),
-            grouped: Vec::new(),
             arguments: Vec::new(),
             staged: Vec::new(),
             places: HashMap::new(),
@@ -192,12 +168,10 @@ impl<'a> Program<'a> {
         for index in [place, first, self.next_index() - 1] {
             self.groups.extend(index.to_be_bytes());
         }
-        let keys = group.iter().map(|(.., key)| *key).collect();
-        self.grouped.push(Group { known: *known, keys, place, first });
     }
 
     /// The index of a place, which is added if it is not there yet.
-    pub(crate) fn place(&mut self, place: &'a [u8]) -> u16 {
+    fn place(&mut self, place: &'a [u8]) -> u16 {
         if let Some(index) = self.places.get(place) {
             return *index;
         }
@@ -299,7 +273,7 @@ impl<'a> Program<'a> {
 }
 
 fn index_of(position: usize) -> u16 {
-    // Every guard, write and question adds at most five arguments, the joined form of a batch with it.
+    // Every guard, write and question adds at most five arguments.
     const ITEMS: usize =
         if LIMITS.batch_items > LIMITS.reads { LIMITS.batch_items } else { LIMITS.reads };
     const _: () = assert!(5 * ITEMS + LIMITS.batch_plans + FIRST < u16::MAX as usize);

@@ -133,7 +133,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError>;
 
     /// Decides each plan in order, atomically: all its writes if every guard holds, else none.
-    /// A plan sees the writes of the plans before it. One round trip for the batch.
+    /// A plan sees the writes of the plans before it. One round trip for the batch, if all of it is
+    /// committed.
     ///
     /// An error of kind [`StoreErrorKind::Unknown`] leaves every plan of the batch in doubt, each
     /// by itself; of any other kind, no plan was committed.

@@ -150,21 +150,27 @@ async fn a_server_that_forgot_the_script_keeps_nothing_and_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_of_long_records_is_one_round_trip() {
+async fn a_commit_of_long_records_is_one_round_trip_and_a_refusal_two() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let (proxy, url) = through_proxy(&server, &volume.url);
     let store = one_connection(&url).await;
     for round in 0..5_u64 {
+        let bring = |number: u64| {
+            let place = point(2 * round + number);
+            plan([Guard::Absent(place.clone())], [Write::Put(place, long(0))])
+        };
         let before = proxy.trips();
-        let bring = plan([Guard::Absent(point(round))], [Write::Put(point(round), long(0))]);
+        let verdicts = store.commit(&[bring(0)]).await.expect("decided");
+        assert_eq!(verdicts, [Verdict::Committed]);
+        let between = proxy.trips();
         let refused = plan([Guard::Absent(point(0))], [Write::Put(point(99), long(1))]);
-        let verdicts = store.commit(&[bring, refused]).await.expect("decided");
+        let verdicts = store.commit(&[bring(1), refused]).await.expect("decided");
         assert_eq!(verdicts[0], Verdict::Committed);
         assert!(matches!(verdicts[1], Verdict::Refused { .. }));
-        // The server learns the script at the first call.
+        // The server learns the scripts at the first calls.
         if round > 0 {
-            assert_eq!(proxy.trips() - before, 1);
+            assert_eq!((between - before, proxy.trips() - between), (1, 2));
         }
     }
 }
