@@ -14,6 +14,7 @@ use crate::joined::Joined;
 use crate::laid::Laid;
 use crate::program::{Keys, Known, Program};
 use crate::reply;
+use crate::staged::COMMITTED;
 
 const DOING: &str = "committing plans";
 
@@ -37,12 +38,12 @@ pub(crate) mod code {
 pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
     let joined = Joined::of(plans).map(|joined| {
         let laid = Laid::out(&joined, &brief::told(plans), &links.prefix);
-        let (script, arguments) = (&links.scripts.joined, laid.arguments());
-        Call::script_with_rests(links, script, arguments, &laid.staged, DOING).commits()
+        let call = Call::script(links, &links.scripts.joined, laid.arguments(), DOING);
+        call.before_rests(links, &laid.rests).commits()
     });
     if let Some(call) = joined {
         match links.call(call).await? {
-            Answer::Int(1) => return Ok(vec![Verdict::Committed; plans.len()]),
+            COMMITTED => return Ok(vec![Verdict::Committed; plans.len()]),
             Answer::Nil => {}
             _ => return Err(garbled()),
         }
@@ -50,8 +51,8 @@ pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Ver
     let call = {
         let pieces = brief::pieces(plans);
         let program = program(plans, &pieces);
-        let (script, arguments) = (&links.scripts.commit, program.arguments());
-        Call::script_with_rests(links, script, arguments, &program.staged, DOING).commits()
+        let call = Call::script(links, &links.scripts.commit, program.arguments(), DOING);
+        call.with_rests(links, &program.staged).commits()
     };
     verdicts(plans, links.call(call).await?)
 }

@@ -112,31 +112,39 @@ impl Call {
         arguments: impl IntoIterator<Item = &'a [u8]>,
         doing: &'static str,
     ) -> Call {
-        Call::script_with_rests(links, script, arguments, &[], doing)
-    }
-
-    /// A script with its arguments, and with rests of records that some of these name.
-    pub(crate) fn script_with_rests<'a>(
-        links: &Links,
-        script: &Arc<Script>,
-        arguments: impl IntoIterator<Item = &'a [u8]>,
-        rests: &[&[u8]],
-        doing: &'static str,
-    ) -> Call {
         let mut command = redis::cmd("EVALSHA");
         command.arg(script.get_hash()).arg("1").arg(&links.prefix);
-        let mut bytes = rests.iter().map(|rest| rest.len()).sum();
+        let mut bytes = 0;
         for argument in arguments {
             bytes += argument.len();
             command.arg(argument);
         }
-        let request = if rests.is_empty() {
-            Request::Command(command)
-        } else {
-            Request::Transaction(Transaction::around(command, &links.prefix, rests))
-        };
-        let script = Some(Arc::clone(script));
+        let (request, script) = (Request::Command(command), Some(Arc::clone(script)));
         Call { request, script, bytes, doing, effect: Effect::None, run: None }
+    }
+
+    /// The same with rests of records, which the arguments name.
+    pub(crate) fn with_rests(self, links: &Links, rests: &[&[u8]]) -> Call {
+        let bytes = rests.iter().map(|rest| rest.len()).sum();
+        self.in_transaction(bytes, |script| Transaction::around(script, &links.prefix, rests))
+    }
+
+    /// The same with rests of records, which are set under their names if the script commits.
+    pub(crate) fn before_rests(self, links: &Links, rests: &[(Vec<u8>, &[u8])]) -> Call {
+        let bytes = rests.iter().map(|(_, rest)| rest.len()).sum();
+        self.in_transaction(bytes, |script| Transaction::before(script, &links.prefix, rests))
+    }
+
+    /// The same with so many bytes more, if there are any.
+    fn in_transaction(mut self, bytes: usize, around: impl FnOnce(Cmd) -> Transaction) -> Call {
+        match self.request {
+            Request::Command(script) if bytes > 0 => {
+                self.request = Request::Transaction(around(script));
+            }
+            request => self.request = request,
+        }
+        self.bytes += bytes;
+        self
     }
 
     /// The same, as one that changes the volume.

@@ -13,7 +13,9 @@
 --   NONE      name of a sorted set, pairs of bounds in order, between which nothing may be
 --   SOME      name of a sorted set, pairs of bounds, between which something must be
 --   UNSAVED   key of the open snapshots: there may be none
---   TALLIES   name of a hash, fields, as many numbers, and what these are for: a byte ADD, MAX or SET each
+--   TALLIES   name of a hash, fields, as many numbers, and what these are for: a byte ADD, MAX or SET each;
+--             nothing is written yet
+--   COUNTED   what becomes of tallies is written
 --   BEGUN     names of places that records are about to be put into
 --   COMMAND   a command
 --   OVER      name of a sorted set, two bounds, the member that is to stand between them: what else does
@@ -22,17 +24,18 @@
 --             are fewer, short records may have been put over long ones
 --   GONE      a command that may remove the last record of a place, whose name is its first argument
 --
--- No guard here expects a long record: none equals the beginning of one.
+-- No guard here expects a long record: none equals the beginning of one. The longer rests of those that
+-- are put come behind this, as `staged.rs` says: the last command has their names free.
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, sub, unpack = string.byte, string.sub, unpack
 local RECORDS, ABSENT, PRESENT, MEMBERS, NONE, SOME, UNSAVED, TALLIES = 1, 2, 3, 4, 5, 6, 7, 8
-local BEGUN, COMMAND, OVER, FIELDS, GONE = 9, 10, 11, 12, 13
+local COUNTED, BEGUN, COMMAND, OVER, FIELDS, GONE = 9, 10, 11, 12, 13, 14
 local ADD, MAX = 24, 25
 local HEAD = 252
 -- Beyond this a tally is not defined; it must only stay readable.
 local FAR = 2 ^ 60
 local steps = A[#A]
--- What becomes of tallies, which comes last.
+-- Commands that write what becomes of tallies.
 local tallied
 
 -- Adds a place to those of its space, or takes it away.
@@ -124,6 +127,8 @@ for at = 1, #steps, 5 do
   elseif kind == UNSAVED then
     if call('EXISTS', A[from]) == 1 then return false end
   elseif kind == TALLIES then count(from, to)
+  elseif kind == COUNTED then
+    for n = 1, tallied and #tallied or 0 do call(unpack(tallied[n])) end
   elseif kind == BEGUN then
     if call('EXISTS', unpack(A, from, to)) < to - from + 1 then
       for n = from, to do
@@ -138,5 +143,4 @@ for at = 1, #steps, 5 do
     if call('EXISTS', A[from + 1]) == 0 then tell('ZREM', A[from + 1]) end
   end
 end
-for n = 1, tallied and #tallied or 0 do call(unpack(tallied[n])) end
 return 1

@@ -12,7 +12,8 @@ use store::feed::FEED_BATCHES;
 
 use crate::joined::{Change, Expected, Joined};
 use crate::program::{STAGED_BYTES, parts, place};
-use crate::{LIMITS, member, staged};
+use crate::staged::taken;
+use crate::{LIMITS, member};
 
 /// Keys that one command names, at most. Lua has a limit on arguments.
 const COMMAND_KEYS_MAX: usize = 1_000;
@@ -35,11 +36,12 @@ mod kind {
     pub(super) const SOME: u8 = 6;
     pub(super) const UNSAVED: u8 = 7;
     pub(super) const TALLIES: u8 = 8;
-    pub(super) const BEGUN: u8 = 9;
-    pub(super) const COMMAND: u8 = 10;
-    pub(super) const OVER: u8 = 11;
-    pub(super) const FIELDS: u8 = 12;
-    pub(super) const GONE: u8 = 13;
+    pub(super) const COUNTED: u8 = 9;
+    pub(super) const BEGUN: u8 = 10;
+    pub(super) const COMMAND: u8 = 11;
+    pub(super) const OVER: u8 = 12;
+    pub(super) const FIELDS: u8 = 13;
+    pub(super) const GONE: u8 = 14;
 }
 
 /// What is known of the record that stands where one is put or deleted.
@@ -79,8 +81,8 @@ pub(crate) struct Laid<'a> {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     steps: Vec<u8>,
-    /// The rests of long records that arguments name, at the positions that they are named by.
-    pub(crate) staged: Vec<&'a [u8]>,
+    /// Rests of long records that go beside the script, and their names.
+    pub(crate) rests: Vec<(Vec<u8>, &'a [u8])>,
 }
 
 impl<'a> Laid<'a> {
@@ -92,11 +94,12 @@ impl<'a> Laid<'a> {
             bytes: Vec::new(),
             ends: Vec::new(),
             steps: Vec::new(),
-            staged: Vec::new(),
+            rests: Vec::new(),
         };
         laid.guards(joined);
         // Commands that change the volume come after all that may fail.
         laid.tallies(joined);
+        laid.step(kind::COUNTED, laid.next());
         let written = written(joined);
         let groups: Vec<&[Written<'_>]> = written
             .chunk_by(|one, other| place(one.key) == place(other.key))
@@ -117,6 +120,7 @@ impl<'a> Laid<'a> {
             let entry: [&[u8]; 6] = [b"MAXLEN", b"~", entries.as_bytes(), b"*", b"k", told];
             laid.command(b"XADD", &[prefix, b"f"], entry);
         }
+        laid.let_go();
         laid
     }
 
@@ -245,25 +249,18 @@ impl<'a> Laid<'a> {
         }
     }
 
-    /// Writes the rests of long records, and drops those of which it is known that they go. What a
-    /// server may refuse comes first of all: a name that was not brought.
+    /// Writes the rests of long records, but for the longer ones, and drops those of which it is known
+    /// that they go.
     fn rests(&mut self, written: &[Written<'a>]) {
         let (mut small, mut stale) = (Vec::new(), Vec::new());
         for record in written {
-            let name = [self.prefix, b"l", place(record.key), &record.name];
+            let name = || [self.prefix, b"l", place(record.key), &record.name].concat();
             match record.rest {
-                Some(rest) if rest.len() >= STAGED_BYTES => {
-                    let first = self.next();
-                    self.argument(&[b"RENAME"]);
-                    self.argument(&[self.prefix, b"w", &staged::name(self.staged.len())]);
-                    self.argument(&name);
-                    self.step(kind::COMMAND, first);
-                    self.staged.push(rest);
-                }
-                Some(rest) => small.push((name.concat(), rest)),
+                Some(rest) if rest.len() >= STAGED_BYTES => self.rests.push((name(), rest)),
+                Some(rest) => small.push((name(), rest)),
                 None if record.head.is_some() || record.was != Was::Unknown => {}
                 None if record.key.space().is_ordered() => {}
-                None => stale.push(name.concat()),
+                None => stale.push(name()),
             }
         }
         for rests in small.chunks(COMMAND_KEYS_MAX) {
@@ -281,6 +278,17 @@ impl<'a> Laid<'a> {
             names.iter().for_each(|name| self.argument(&[name]));
             self.step(kind::COMMAND, first);
         }
+    }
+
+    /// Has the names of those rests free that are set behind the script. This comes last: what is done
+    /// is done by then.
+    fn let_go(&mut self) {
+        let rests = std::mem::take(&mut self.rests);
+        for names in rests.chunks(COMMAND_KEYS_MAX) {
+            let taken = taken(self.prefix);
+            self.command(b"UNLINK", &[&taken], names.iter().map(|(name, _)| &name[..]));
+        }
+        self.rests = rests;
     }
 
     /// Tells spaces of the places that come into being. Those that guards have seen a record in are

@@ -7,7 +7,8 @@
 --   yS           sorted set, all scores 0: the partitions of the ordered space S that have records, or
 --                the chunks of the point space S
 --   lPLACEFIELD  string: the rest of a long record
---   wN           string: such a rest while the commit that brings it is under way; nobody else sees it
+--   w, wN        strings: a sign, and such a rest, while the commit that brings them is under way; nobody
+--                else sees them
 --   tS           hash: the tallies of space S that are not 0
 --   f            stream: the change feed
 --   s            sorted set: the open snapshots by id; a score is when one ends, in ms

@@ -11,14 +11,14 @@ fn answers(lines: &[&str]) -> Vec<Value> {
 const QUEUED: &str = "+QUEUED\r\n";
 
 fn code(lines: &[&str]) -> Option<String> {
-    let error = answer(answers(lines), 1).expect_err("refused");
+    let error = answer(answers(lines), 1, None).expect_err("refused");
     error.code().map(str::to_owned)
 }
 
 #[test]
 fn the_scripts_answer_is_taken_out() {
     let all = answers(&["+OK\r\n", QUEUED, QUEUED, QUEUED, "*3\r\n+OK\r\n:7\r\n:0\r\n"]);
-    assert_eq!(answer(all, 1).expect("done"), Value::Int(7));
+    assert_eq!(answer(all, 1, None).expect("done"), Value::Int(7));
 }
 
 #[test]
@@ -43,4 +43,15 @@ fn what_is_no_answer_has_no_code() {
     for last in ["*-1\r\n", "*1\r\n+OK\r\n", "+OK\r\n"] {
         assert_eq!(code(&["+OK\r\n", QUEUED, QUEUED, QUEUED, last]), None, "{last}");
     }
+}
+
+#[test]
+fn a_commit_without_its_rests_is_none() {
+    let with = |set: &str, script: &str| {
+        let done = format!("*4\r\n+OK\r\n{script}\r\n{set}\r\n:0\r\n");
+        answer(answers(&["+OK\r\n", QUEUED, QUEUED, QUEUED, QUEUED, &done]), 1, Some(2))
+    };
+    assert_eq!(with(":1", ":1").expect("done"), Value::Int(1));
+    assert_eq!(with(":0", "$-1").expect("not done"), Value::Nil);
+    assert_eq!(with(":0", ":1").expect_err("nobody knows").code(), None);
 }

@@ -1,6 +1,8 @@
 //! Long records whose rests go to the server beside the script: nothing of them is left over there,
 //! whatever becomes of the plans that bring them.
 
+use std::collections::BTreeSet;
+
 use databases::Database;
 use proxy::{Cut, Proxy};
 use store::{Guard, MemoryStore, MetaStore, Plan, StoreErrorKind, Value, Verdict, Write};
@@ -14,16 +16,21 @@ fn long(salt: u8) -> Value {
     (0..5_000_u32).map(|at| u8::try_from(at % 241).expect("a byte") ^ salt).collect()
 }
 
-/// Keys of a volume that are there for the time of a commit only, on a server whose URL is `server`.
-fn left_over(server: &str, prefix: &str) -> Vec<Vec<u8>> {
+/// The names that match a pattern on a server whose URL is `server`.
+fn names(server: &str, pattern: &str) -> BTreeSet<Vec<u8>> {
     let mut keys = redis::cmd("KEYS");
-    keys.arg(format!("{prefix}w*"));
+    keys.arg(pattern);
     keys.query(&mut server::connection(server)).expect("keys")
+}
+
+/// Names of a volume that are there for the time of a commit only.
+fn left_over(server: &str, prefix: &str) -> BTreeSet<Vec<u8>> {
+    names(server, &format!("{prefix}w*"))
 }
 
 #[track_caller]
 fn check_nothing_is_left(server: &str, volume: &Volume) {
-    assert_eq!(left_over(server, &volume.prefix()), Vec::<Vec<u8>>::new());
+    assert_eq!(left_over(server, &volume.prefix()), BTreeSet::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,14 +145,17 @@ async fn a_server_that_forgot_the_script_keeps_nothing_and_is_asked_again() {
         write(&store, [Write::Put(point(round), long(salt)), Write::Add(tally(1), 1)]).await;
         assert!(record(&store, point(round)).await == Some(long(salt)));
         assert_eq!(crate::number(&store, tally(1)).await, i64::from(salt));
-        assert_eq!(left_over(&server, "{ashlar}:"), Vec::<Vec<u8>>::new());
+        assert_eq!(left_over(&server, "{ashlar}:"), BTreeSet::new());
     }
     // Nor does it keep anything of somebody who never hears that it has forgotten.
+    let rests = names(&server, "{ashlar}:l*");
+    assert_eq!(rests.len(), 3);
     forget();
     proxy.cut(Cut::AfterReply, b"EVALSHA", 1);
     let lost = store.commit(&[plan([], [Write::Put(point(9), long(9))])]).await;
     assert_eq!(lost.expect_err("the connection was cut").kind(), StoreErrorKind::Unknown);
-    assert_eq!(left_over(&server, "{ashlar}:"), Vec::<Vec<u8>>::new());
+    assert_eq!(left_over(&server, "{ashlar}:"), BTreeSet::new());
+    assert_eq!(names(&server, "{ashlar}:l*"), rests);
     assert_eq!(record(&store, point(9)).await, None);
 }
 
@@ -173,4 +183,27 @@ async fn a_commit_of_long_records_is_one_round_trip_and_a_refusal_two() {
             assert_eq!((between - before, proxy.trips() - between), (1, 2));
         }
     }
+}
+
+/// A server without memory refuses the whole of it, and keeps nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_keeps_nothing_of_a_commit() {
+    let Some(server) = server::own() else { return };
+    let server = server.url();
+    let store = one_connection(&server).await;
+    write(&store, [Write::Put(point(1), long(1)), Write::Add(tally(1), 1)]).await;
+    let (before, mut connection) = (names(&server, "*"), server::connection(&server));
+    let mut memory = |bytes: &str| {
+        let mut set = redis::cmd("CONFIG");
+        set.arg("SET").arg("maxmemory").arg(bytes).query::<()>(&mut connection).expect("set");
+    };
+    let bring = plan([], [Write::Put(point(2), long(2)), Write::Add(tally(1), 1)]);
+    memory("1");
+    let full = store.commit(std::slice::from_ref(&bring)).await.expect_err("there is no room");
+    assert_eq!(full.kind(), StoreErrorKind::Unavailable);
+    assert_eq!(names(&server, "*"), before);
+    memory("0");
+    assert!(crate::commit(&store, bring).await.expect("decided"));
+    assert!(record(&store, point(2)).await == Some(long(2)));
+    assert_eq!(crate::number(&store, tally(1)).await, 2);
 }
