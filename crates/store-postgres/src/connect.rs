@@ -171,13 +171,20 @@ impl Connector {
     }
 }
 
-/// What is asked of each server.
+/// What is asked of each server, and at last what makes it keep memory for the next statement.
+///
+/// The C library of most servers takes whatever is longer than 128 KiB from the system and gives it
+/// back at once, so each copy of such a value costs page faults, more than the copying itself. The
+/// library raises that limit to the length of what it gives back, and keeps twice as much. So a
+/// session that has given back 2 MiB has memory for values, of which the longest has 1 MiB, and
+/// keeps 4 MiB at most.
 const QUESTIONS: &str = "select current_setting('server_version_num') version, \
      pg_is_in_recovery()::text recovery, current_setting('fsync') fsync, \
      current_setting('full_page_writes') full_page_writes, \
      current_setting('synchronous_commit') synchronous_commit, \
      current_setting('lock_timeout') lock_timeout, \
-     current_setting('transaction_isolation') isolation";
+     current_setting('transaction_isolation') isolation, \
+     octet_length(repeat(repeat('x', 2048), 1024)) kept";
 
 /// What a server says about itself.
 #[derive(Debug)]
