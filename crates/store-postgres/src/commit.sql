@@ -13,7 +13,7 @@
 -- No guard names a tally, so these come last, in the order of their keys, each row once. Kinds:
 -- 0 add and 1 raise, if a key has no other in this batch; 2 set and 3 clear, if a key has nothing
 -- else; 10 to 13 the same for all other keys, one after the other.
-create function ashlar_commit_1(
+create function ashlar_commit_2(
     lock_hash int[], lock_exclusive boolean[], ends int[],
     c_kind int[], c_key bytea[], c_arg bytea[],
     m_plan int[], m_condition int[],

@@ -1,8 +1,9 @@
 //! Making the store: its tables, and the functions that commit.
 //!
-//! Processes that open at once take turns under a lock. The functions' names carry a number that
-//! rises with their text, so that processes of two versions work beside each other; the locks and
-//! the tables that both use are the format, which has a number of its own.
+//! Processes that open at once take turns under a lock. The functions' names carry one number, which
+//! rises when the text of either changes: a process finds both of its version or makes both, and
+//! processes of two versions work beside each other. The locks and the tables that they share are
+//! the format, which has a number of its own.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row};
@@ -34,8 +35,8 @@ struct There {
 
 const LOOK: &str = "select current_schema()::text, \
      to_regclass(quote_ident(current_schema()) || '.ashlar_store') is not null, \
-     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null \
-     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_1') is not null, \
+     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_2') is not null \
+     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_2') is not null, \
      current_setting('data_checksums')";
 
 async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, StoreError> {

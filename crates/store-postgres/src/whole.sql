@@ -11,8 +11,9 @@
 -- least `floor`; they stand in the order in which `commit.sql` changes them.
 --
 -- Lists are looked up in by index, and values found by their keys' places, so that there is one way
--- to carry out each statement, whatever the planner believes of the tables.
-create function ashlar_commit_whole_1(
+-- to carry out each statement, whatever the planner believes of the tables. Where rows are made of
+-- lists, `unnest` stands in the select list: in `from` it would copy each value into a row first.
+create function ashlar_commit_whole_2(
     lock_hash int[], lock_exclusive boolean[],
     e_key bytea[], e_value bytea[], h_key bytea[], a_key bytea[],
     u_key bytea[], u_value bytea[], n_key bytea[], n_value bytea[], d_key bytea[],
@@ -29,14 +30,12 @@ begin
     perform case when l.exclusive
             then pg_advisory_xact_lock('ashlar_record'::regclass::oid::int, l.hash)
             else pg_advisory_xact_lock_shared('ashlar_record'::regclass::oid::int, l.hash) end
-        from unnest(lock_hash, lock_exclusive) as l(hash, exclusive);
+        from (select unnest(lock_hash) as hash, unnest(lock_exclusive) as exclusive) l;
 
-    if not (coalesce((select array_agg(s.value) from (
-                select r.value from ashlar_record r where r.key = any (e_key) order by r.key) s),
-                '{}') = e_value
-            and (select count(*) from ashlar_record r where r.key = any (h_key))
-                = cardinality(h_key)
-            and not exists (select from ashlar_record r where r.key = any (a_key))) then
+    if array(select r.value from ashlar_record r where r.key = any (e_key)
+                order by r.key) <> e_value
+            or array(select r.key from ashlar_record r where r.key = any (h_key || a_key)
+                order by r.key) <> h_key then
         return false;
     end if;
 
@@ -46,7 +45,7 @@ begin
     end if;
     if cardinality(n_key) > 0 then
         insert into ashlar_record (key, value)
-            select n.key, n.value from unnest(n_key, n_value) as n(key, value);
+            select unnest(n_key), unnest(n_value);
     end if;
     if cardinality(d_key) > 0 then
         delete from ashlar_record r where r.key = any (d_key);
@@ -58,7 +57,8 @@ begin
     if cardinality(t_key) > 0 then
         insert into ashlar_tally as t (key, value)
             select n.key, greatest(n.number, n.floor)
-                from unnest(t_key, t_add, t_floor) as n(key, number, floor)
+                from (select unnest(t_key) as key, unnest(t_add) as number,
+                             unnest(t_floor) as floor) n
             on conflict (key) do update set value = greatest(
                 least(t.value + t_add[array_position(t_key, t.key)], 1::bigint << 61),
                 -(1::bigint << 61), t_floor[array_position(t_key, t.key)]);

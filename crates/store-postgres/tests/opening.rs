@@ -52,6 +52,18 @@ fn processes_may_open_a_new_store_at_the_same_moment() {
 }
 
 #[test]
+fn functions_of_another_version_stay_beside_ours() {
+    run(async {
+        let Some(place) = Place::fresh().await else { return };
+        place.run("create function ashlar_commit_1() returns int language sql as 'select 1'").await;
+        let store = open(&place.url(), true).await;
+        write(&store, [put("a", "x")]).await;
+        assert_eq!(held(&store, "a").await, Some(Value::from_static(b"x")));
+        assert_eq!(functions(&place).await, 3);
+    });
+}
+
+#[test]
 fn what_was_committed_is_there_when_the_store_is_opened_again() {
     run(async {
         let Some(place) = Place::fresh().await else { return };
@@ -155,9 +167,9 @@ fn the_functions_refuse_other_isolation() {
         open(&place.url(), true).await.close().await;
         let mut connection = place.connect().await;
         let calls = [
-            "ashlar_commit_whole_1('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+            "ashlar_commit_whole_2('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
              '{}', '{}', '{}', '{}', '')",
-            "ashlar_commit_1('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+            "ashlar_commit_2('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
              '{}', '{}', '{}', '{}', '{}', '{}', 0, '{}')",
         ];
         let levels = ["repeatable read", "serializable"];
