@@ -16,30 +16,37 @@ use crate::workspace::stdout;
 /// The row's name.
 pub(super) const NAME: &str = "pandas CSV overwrite";
 
-/// Writes a file of some 150 KB, then overwrites it; prints the seconds of each overwrite.
+/// Writes a file of some 150 KB to each of two endpoints, then overwrites both in turns; prints the
+/// seconds of each overwrite, those of the first endpoint before those of the second.
 const PROGRAM: &str = r#"
 import sys, time
 import numpy, pandas
-endpoint, key, secret, path, count = sys.argv[1:]
-options = {"key": key, "secret": secret, "client_kwargs": {"endpoint_url": endpoint}}
+key, secret, path, count, *endpoints = sys.argv[1:]
+sides = [
+    {"key": key, "secret": secret, "client_kwargs": {"endpoint_url": endpoint}}
+    for endpoint in endpoints
+]
 random = numpy.random.default_rng(7)
-pandas.DataFrame(random.random((1000, 8))).to_csv(path, index=False, storage_options=options)
-times = []
-for _ in range(int(count)):
+for options in sides:
+    pandas.DataFrame(random.random((1000, 8))).to_csv(path, index=False, storage_options=options)
+times = [[] for _ in sides]
+for number in range(int(count)):
     frame = pandas.DataFrame(random.random((1000, 8)), columns=list("abcdefgh"))
-    since = time.perf_counter()
-    frame.to_csv(path, index=False, storage_options=options)
-    times.append(time.perf_counter() - since)
-back = pandas.read_csv(path, storage_options=options)
-pandas.testing.assert_frame_equal(back, frame)
-print(*times)
+    for side in sorted(range(len(sides)), reverse=number % 2):
+        since = time.perf_counter()
+        frame.to_csv(path, index=False, storage_options=sides[side])
+        times[side].append(time.perf_counter() - since)
+for options in sides:
+    back = pandas.read_csv(path, storage_options=options)
+    pandas.testing.assert_frame_equal(back, frame)
+print(*sum(times, []))
 "#;
 
-/// Overwrites in a round.
+/// Overwrites of each side in a round.
 const OVERWRITES: usize = 30;
 
 /// Rounds for each one of other rows. A round is a process of an interpreter, some of which are a
-/// quarter slower than others for all of their life, and takes a second or two.
+/// quarter slower than others for all of their life; so both sides are measured by the same ones.
 const ROUNDS_FACTOR: u32 = 3;
 
 impl Bench<'_> {
@@ -52,11 +59,11 @@ impl Bench<'_> {
         };
         let mut times: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
         for number in 0..self.options.rounds * ROUNDS_FACTOR {
+            self.stop.check()?;
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
-            for side in order {
-                self.stop.check()?;
-                let server = [&self.minio, &self.gateway][side];
-                times[side].push(overwrite(python, server).context(NAME)?);
+            let servers = order.map(|side: usize| [&self.minio, &self.gateway][side]);
+            for (side, seconds) in order.into_iter().zip(overwrites(python, servers)?) {
+                times[side].push(seconds);
             }
         }
         let [direct, ours] = times;
@@ -74,12 +81,15 @@ impl Bench<'_> {
     }
 }
 
-/// The seconds of an overwrite, in the middle of a round.
-fn overwrite(python: &Path, server: &Server) -> Result<f64> {
+/// The seconds of an overwrite at each of two servers, in the middle of a round.
+fn overwrites(python: &Path, servers: [&Server; 2]) -> Result<[f64; 2]> {
     let mut command = Command::new(python);
-    command.args(["-c", PROGRAM, &server.endpoint, ACCESS_KEY, SECRET_KEY]);
+    command.args(["-c", PROGRAM, ACCESS_KEY, SECRET_KEY]);
     command.arg(format!("s3://{BUCKET}/frame.csv")).arg(OVERWRITES.to_string());
-    let text = stdout(command)?;
+    command.args(servers.map(|server| &server.endpoint));
+    let text = stdout(command).context(NAME)?;
     let times: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
-    Ok(median(times.context("the program prints seconds")?))
+    let times = times.context("the program prints seconds")?;
+    let (one, other) = times.split_at_checked(OVERWRITES).context("it prints two rounds")?;
+    Ok([one, other].map(|round| median(round.to_vec())))
 }
