@@ -95,7 +95,9 @@ fn is_as_told(written: &Written, then: &BTreeSet<String>) -> (usize, usize) {
         assert!(!lost, "{path} was acknowledged, and is not there");
     }
     let acknowledged = written.iter().filter(|(_, status)| *status == Some(200)).count();
-    assert!(acknowledged < written.len(), "nothing was under way when it was stopped");
+    // All that was under way may have been committed just before, and is acknowledged then. That
+    // something was cut short, the upload that stalled shows each time.
+    assert!(acknowledged > 0, "nothing was written before it was stopped");
     (acknowledged, written.len())
 }
 
