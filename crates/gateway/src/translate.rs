@@ -220,13 +220,18 @@ fn fs_fault(error: FsError) -> Fault {
         FsError::OverlapsDirectory => Code::ExistingObjectIsDirectory.into(),
         FsError::NoSuchUpload => Code::NoSuchUpload.into(),
         FsError::InvalidPart => Code::InvalidPart.into(),
+        FsError::TooManyTransmissions => Fault::because(
+            Code::InvalidRequest,
+            "The part was sent too often: begin another upload.",
+        ),
         FsError::InvalidPartOrder => Code::InvalidPartOrder.into(),
         FsError::PartTooSmall => Code::EntityTooSmall.into(),
         FsError::WrongSize => Fault::because(
             Code::InvalidRequest,
             "The parts are together not as long as the request said, or longer than 5 TiB.",
         ),
-        FsError::SourceChanged | FsError::Contended => Code::ConditionalRequestConflict.into(),
+        FsError::Contended => Code::ConditionalRequestConflict.into(),
+        FsError::SourceChanged => Code::SlowDown.into(),
         _ => Code::InternalError.into(),
     }
 }

@@ -6,6 +6,7 @@ use store::{Guard, Key, Plan, Write};
 use crate::object::DIRECTORY_MODE;
 use crate::path;
 use crate::run::{Env, Operation, Step};
+use crate::stage::guard_absent;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
@@ -55,7 +56,7 @@ impl Operation for CreateBucket<'_> {
             body: Body::Directory { parent: Ino::ROOT },
         };
         let dentry = Dentry::directory(self.ino, Origin::Made);
-        let plan = Plan {
+        let mut plan = Plan {
             guards: vec![Guard::Absent(slot.clone())],
             writes: vec![
                 Write::Put(slot.clone(), dentry.encode(&slot)),
@@ -65,6 +66,7 @@ impl Operation for CreateBucket<'_> {
                 Write::Max(key::tally(Ino::ROOT, key::Count::Modified), env.now.0),
             ],
         };
+        guard_absent(&inode_key, view, &mut plan)?;
         Ok(Step::Commit(plan, ()))
     }
 }

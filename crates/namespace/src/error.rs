@@ -34,6 +34,9 @@ pub enum FsError {
     /// A part of the list was never uploaded, or under another entity tag.
     #[error("a listed part does not exist as listed")]
     InvalidPart,
+    /// A part was sent more often than [`crate::TRANSMISSIONS_MAX`].
+    #[error("the part was sent too often")]
+    TooManyTransmissions,
     /// The list of parts is not in ascending order.
     #[error("the parts are not in ascending order")]
     InvalidPartOrder,
@@ -46,6 +49,9 @@ pub enum FsError {
     /// The object that is copied changed, or went, meanwhile.
     #[error("the source changed meanwhile")]
     SourceChanged,
+    /// A number that was leased is in use already: the store has forgotten who leased it.
+    #[error("a leased number is in use already")]
+    NumberTaken,
     /// What the plan rests on changed under it more often than a try is worth.
     #[error("too much contention")]
     Contended,

@@ -35,6 +35,6 @@ pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step, recall};
 pub use stage::{Assumption, Stage, Unstage};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListParts, ListUploads,
-    ListedUpload, PartsFound, PutPart, UploadName, UploadsAfter, end_upload,
+    ListedUpload, PartsFound, PutPart, TRANSMISSIONS_MAX, UploadName, UploadsAfter, end_upload,
 };
 pub use view::{Followed, Hints, NoHints, View};

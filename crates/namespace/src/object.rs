@@ -9,6 +9,7 @@ use store::{Guard, Key, Plan, Value, Write};
 
 use crate::path::{self, Chain, Path, Unknown, is_implied};
 use crate::run::{Env, Operation, Step};
+use crate::stage::{guard_absent, guard_unused};
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
 
@@ -63,6 +64,9 @@ pub struct Found {
     pub inode: Inode,
     /// The inode's record, for guards.
     pub record: Value,
+    /// The dentries that led to it, from the bucket's down, for guards: where each of them stands as
+    /// it is, the key leads to this inode.
+    pub way: Vec<(Key, Value)>,
 }
 
 /// Looks an object up: one round trip when the directories above it are remembered.
@@ -82,20 +86,35 @@ impl Operation for Lookup<'_> {
         }
         let bucket = chain.bucket.dentry.ino;
         let slot = key::dentry(chain.deepest(), self.path.skey().as_bytes());
-        let found = match find(view, &slot)? {
-            Some(file) => file,
+        let mut way: Vec<(Key, Value)> =
+            chain.names().map(|bound| (bound.key.clone(), bound.value.clone())).collect();
+        let (ino, inode, record) = match find(view, &slot)? {
+            Some(File { name, ino, inode, record }) => {
+                way.push((slot, name));
+                (ino, inode, record)
+            }
             None if self.path.name.is_empty() => empty_directory(view, &chain)?,
             None => return Err(FsError::NoSuchKey.into()),
         };
-        Ok(Step::Done(Found { bucket, ino: found.0, inode: found.1, record: found.2 }))
+        Ok(Step::Done(Found { bucket, ino, inode, record, way }))
     }
 }
 
+/// A file as found by name.
+struct File {
+    /// Its dentry's bytes.
+    name: Value,
+    ino: Ino,
+    inode: Inode,
+    /// Its inode's bytes.
+    record: Value,
+}
+
 /// A file by its dentry's key, with its inode.
-fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<(Ino, Inode, Value)>, Halt> {
+fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt> {
     let found = view.followed(std::slice::from_ref(slot), &key::dentry_to_inode())?;
-    let Some(Some((dentry, target))) = found.into_iter().next() else { return Ok(None) };
-    let dentry = decode(slot, &dentry, Dentry::decode)?;
+    let Some(Some((name, target))) = found.into_iter().next() else { return Ok(None) };
+    let dentry = decode(slot, &name, Dentry::decode)?;
     if dentry.kind != Kind::File {
         return Ok(None);
     }
@@ -103,7 +122,7 @@ fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<(Ino, Inode, Value)>, 
     // was pieced together from hints may not, and then it must be read anew.
     let Some(record) = target else { return Ok(None) };
     let inode = decode(&key::inode(dentry.ino), &record, Inode::decode)?;
-    Ok(Some((dentry.ino, inode, record)))
+    Ok(Some(File { name, ino: dentry.ino, inode, record }))
 }
 
 /// The object `a/` that stands for directory `a` when somebody made it and nothing is in it.
@@ -164,20 +183,16 @@ impl Operation for Publish<'_> {
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Published>, Halt> {
         let (bucket, directories) = (&self.path.bucket, &self.path.directories);
-        let chain = path::chain(view, bucket, directories, Unknown::GuessAbsent)?;
         let mut plan = Plan::default();
-        for assumed in self.assumptions {
-            if view.guess(&assumed.key, Some(&assumed.value)).as_ref() != Some(&assumed.value) {
-                return Err(assumed.otherwise.into());
-            }
-            plan.guards.push(Guard::Equals(assumed.key.clone(), assumed.value.clone()));
-        }
-        plan.guards.extend(chain.guards());
+        // First of all, because what is copied may lie on the way to the target.
+        Assumption::guard_all(self.assumptions, view, &mut plan)?;
+        let chain = path::chain(view, bucket, directories, Unknown::GuessAbsent)?;
+        chain.guards().for_each(|guard| self.guard(&mut plan, guard));
         if self.overlap == Overlap::Refuse {
             self.refuse_overlap(view, &chain, &mut plan)?;
         }
 
-        let parent = self.make_directories(&chain, env, &mut plan);
+        let parent = self.make_directories(view, &chain, env, &mut plan)?;
         let slot = key::dentry(parent, self.path.skey().as_bytes());
         let replaced = self.replaced(view, &chain, &slot, &mut plan)?;
 
@@ -185,6 +200,8 @@ impl Operation for Publish<'_> {
         (inode.attributes.changed, inode.attributes.modified) = (env.now, env.now);
         let size = inode.file().map_or(0, |file| file.size);
         let inode_key = key::inode(self.ino);
+        guard_absent(&inode_key, view, &mut plan)?;
+        guard_unused(self.ino, self.writes, view, &mut plan)?;
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
         let dentry = Dentry { self_contained: self_contained(&inode), ..Dentry::file(self.ino) };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
@@ -214,8 +231,22 @@ impl Operation for Publish<'_> {
 }
 
 impl Publish<'_> {
+    /// Adds a guard, unless an assumption is the same one: the source of a copy may be its target.
+    fn guard(&self, plan: &mut Plan, guard: Guard) {
+        let assumed = plan.guards.iter().take(self.assumptions.len());
+        if !assumed.into_iter().any(|assumed| *assumed == guard) {
+            plan.guards.push(guard);
+        }
+    }
+
     /// Makes the directories that do not exist; answers the one the file goes into.
-    fn make_directories(&self, chain: &Chain, env: &Env, plan: &mut Plan) -> Ino {
+    fn make_directories(
+        &self,
+        view: &mut View<'_>,
+        chain: &Chain,
+        env: &Env,
+        plan: &mut Plan,
+    ) -> Result<Ino, Halt> {
         let mut parent = chain.deepest();
         let mut existed = true;
         let depth = chain.directories.len();
@@ -232,6 +263,7 @@ impl Publish<'_> {
                 body: Body::Directory { parent },
             };
             let inode_key = key::inode(*ino);
+            guard_absent(&inode_key, view, plan)?;
             plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
             plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
             if existed {
@@ -241,7 +273,7 @@ impl Publish<'_> {
             plan.writes.push(Write::Add(key::tally(*ino, key::Count::Entries), 1));
             (parent, existed) = (*ino, false);
         }
-        parent
+        Ok(parent)
     }
 
     /// The file that the name is bound to now, guarded, if the condition lets it be replaced.
@@ -260,11 +292,11 @@ impl Publish<'_> {
             };
         }
         if let WriteCondition::IfMatch(tags) = self.condition {
-            let (ino, inode, record) = find(view, slot)?.ok_or(FsError::NoSuchKey)?;
+            let File { ino, inode, record, .. } = find(view, slot)?.ok_or(FsError::NoSuchKey)?;
             if !inode.file().is_some_and(|file| tags.accepts(&file.tag)) {
                 return Err(FsError::PreconditionFailed.into());
             }
-            plan.guards.push(Guard::Equals(key::inode(ino), record));
+            self.guard(plan, Guard::Equals(key::inode(ino), record));
         }
         let Some(value) = view.guess(slot, None) else {
             plan.guards.push(Guard::Absent(slot.clone()));
@@ -274,7 +306,7 @@ impl Publish<'_> {
             return Err(FsError::PreconditionFailed.into());
         }
         let old = path::bound(slot, value)?;
-        plan.guards.push(old.guard());
+        self.guard(plan, old.guard());
         Ok(Some(old.dentry))
     }
 
@@ -375,14 +407,13 @@ impl Operation for SetTags<'_> {
             return Err(FsError::NoSuchKey.into());
         }
         let slot = key::dentry(chain.deepest(), self.path.skey().as_bytes());
-        let (ino, mut inode, record) = find(view, &slot)?.ok_or(FsError::NoSuchKey)?;
-        let dentry = view.record(&slot)?.ok_or(FsError::NoSuchKey)?;
+        let File { name, ino, mut inode, record } = find(view, &slot)?.ok_or(FsError::NoSuchKey)?;
         if let Body::File(file) = &mut inode.body {
             file.object = ObjectHeaders { tags: self.tags.to_vec(), ..file.object.clone() };
         }
         let inode_key = key::inode(ino);
         let mut plan = Plan { guards: chain.guards().collect(), writes: Vec::new() };
-        plan.guards.push(Guard::Equals(slot, dentry));
+        plan.guards.push(Guard::Equals(slot, name));
         plan.guards.push(Guard::Equals(inode_key.clone(), record));
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
         Ok(Step::Commit(plan, ()))

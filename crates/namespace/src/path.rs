@@ -63,10 +63,14 @@ impl Chain {
         self.directories.last().unwrap_or(&self.bucket).dentry.ino
     }
 
+    /// The bucket and the directories that exist, from the bucket down.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Bound> {
+        std::iter::once(&self.bucket).chain(&self.directories)
+    }
+
     /// The guards that the chain still stands, the absence of what is missing included.
     pub(crate) fn guards(&self) -> impl Iterator<Item = Guard> {
-        let bound = std::iter::once(&self.bucket).chain(&self.directories).map(Bound::guard);
-        bound.chain(self.missing.clone().map(Guard::Absent))
+        self.names().map(Bound::guard).chain(self.missing.clone().map(Guard::Absent))
     }
 }
 

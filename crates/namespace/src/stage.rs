@@ -18,13 +18,70 @@ pub struct Assumption {
     pub otherwise: FsError,
 }
 
+impl Assumption {
+    /// Guards what `assumed` says. Fails at once if something else is known.
+    pub(crate) fn guard_all(
+        assumed: &[Assumption],
+        view: &mut View<'_>,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        for Assumption { key, value, otherwise } in assumed {
+            if view.guess(key, Some(value)).as_ref() != Some(value) {
+                return Err((*otherwise).into());
+            }
+            plan.guards.push(Guard::Equals(key.clone(), value.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a record belongs to the file of this number alone: pages of its content map, checksums of
+/// its parts, its shares of blocks.
+fn is_own(key: &Key, ino: Ino) -> bool {
+    match key.space() {
+        key::space::SHARE => key.suffix().ends_with(&ino.0.to_be_bytes()),
+        key::space::MAP | key::space::PART_SUMS => key.partition() == ino.0,
+        _ => false,
+    }
+}
+
+/// Guards that nothing of what `writes` lay down for this number is there already.
+///
+/// Numbers are leased, and a metadata store that was put back to an earlier state leases some of
+/// them again. What was made under such a number must not be overwritten.
+pub(crate) fn guard_unused(
+    ino: Ino,
+    writes: &[Write],
+    view: &mut View<'_>,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    for write in writes {
+        if let Write::Put(key, _) = write
+            && is_own(key, ino)
+        {
+            guard_absent(key, view, plan)?;
+        }
+    }
+    Ok(())
+}
+
+/// Guards that a record of a leased number is not there.
+pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> Result<(), Halt> {
+    // Nobody has asked for it: something is known only if the store refused this very plan.
+    if view.contradicted(key) {
+        return Err(FsError::NumberTaken.into());
+    }
+    plan.guards.push(Guard::Absent(key.clone()));
+    Ok(())
+}
+
 /// Writes ahead of a [`crate::Publish`] what does not fit its plan, under a number that nothing names yet.
 #[derive(Clone, Debug)]
 pub struct Stage<'a> {
     /// The number.
     pub ino: Ino,
-    /// A record that must be as it is.
-    pub assumption: Option<&'a Assumption>,
+    /// Records that must be as they are.
+    pub assumptions: &'a [Assumption],
     /// What is written.
     pub writes: &'a [Write],
 }
@@ -34,12 +91,8 @@ impl Operation for Stage<'_> {
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let mut plan = Plan::default();
-        if let Some(Assumption { key, value, otherwise }) = self.assumption {
-            if view.guess(key, Some(value)).as_ref() != Some(value) {
-                return Err((*otherwise).into());
-            }
-            plan.guards.push(Guard::Equals(key.clone(), value.clone()));
-        }
+        Assumption::guard_all(self.assumptions, view, &mut plan)?;
+        guard_unused(self.ino, self.writes, view, &mut plan)?;
         let mark = key::staged(env.session, self.ino);
         plan.writes.push(Write::Put(mark.clone(), Mark.encode(&mark)));
         plan.writes.extend_from_slice(self.writes);
@@ -63,22 +116,12 @@ pub struct Unstage<'a> {
     pub last: bool,
 }
 
-impl Unstage<'_> {
-    fn is_own(&self, key: &Key) -> bool {
-        match key.space() {
-            key::space::SHARE => key.suffix().ends_with(&self.ino.0.to_be_bytes()),
-            key::space::MAP | key::space::PART_SUMS => key.partition() == self.ino.0,
-            _ => false,
-        }
-    }
-}
-
 impl Operation for Unstage<'_> {
     type Output = ();
 
     fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let undo = |write: &Write| match write {
-            Write::Put(key, _) if self.is_own(key) => Some(Write::Delete(key.clone())),
+            Write::Put(key, _) if is_own(key, self.ino) => Some(Write::Delete(key.clone())),
             Write::Add(tally, number) => Some(Write::Add(tally.clone(), -number)),
             _ => None,
         };

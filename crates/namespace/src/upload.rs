@@ -1,7 +1,8 @@
 //! Multipart uploads: beginning one, laying down parts, ending it.
 //!
 //! Parts are records below the upload, appended and never replaced: a part sent twice is two
-//! records, of which the later counts. Completing is a [`crate::Publish`] that takes the upload's
+//! records. Transmissions of one part are numbered by the order of their commits, so no clock says
+//! which came last. Completing is a [`crate::Publish`] that takes the upload's
 //! record for granted and ends it in the same plan.
 
 use record::{Ino, Orphan, Part, Upload, UploadState, key};
@@ -10,8 +11,13 @@ use store::{Guard, Key, Plan, Value, Write};
 use crate::object::after;
 use crate::path::{self, Bound};
 use crate::run::{Env, Operation, Step};
+use crate::stage::guard_unused;
 use crate::view::{View, decode};
-use crate::{FsError, Halt};
+use crate::{Assumption, FsError, Halt};
+
+/// How often one part of an upload may be sent: more than any client does. Without a limit, one that
+/// never stops would make each of its transmissions dearer than the one before.
+pub const TRANSMISSIONS_MAX: u32 = 1_024;
 
 /// An upload as found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,19 +107,18 @@ fn find_open(
     }
 }
 
-/// Lays down a part whose blocks are durable. One round trip when the upload is remembered.
+/// Lays down a part whose blocks are durable. One round trip when the upload is remembered and the
+/// part is sent for the first time.
 #[derive(Clone, Debug)]
 pub struct PutPart<'a> {
     /// The upload's name.
     pub name: UploadName<'a>,
     /// The part's number, from 1 to 10,000.
     pub number: u16,
-    /// The number that names this transmission of the part.
-    pub ino: Ino,
     /// The part; the time is set to the operation's.
     pub part: &'a Part,
-    /// A record that must be as it is: the source of a copy.
-    pub assumption: Option<(Key, Value)>,
+    /// Records that must be as they are: the source of a copy.
+    pub assumptions: &'a [Assumption],
     /// What else happens: owners of shared blocks.
     pub writes: &'a [Write],
 }
@@ -122,18 +127,38 @@ impl Operation for PutPart<'_> {
     type Output = Part;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Part>, Halt> {
-        let (mut guards, found) = find_open(view, &self.name)?;
-        let key = key::part(found.upload.ino, self.number, self.ino);
+        let (guards, found) = find_open(view, &self.name)?;
+        let mut plan = Plan { guards, writes: Vec::new() };
+        Assumption::guard_all(self.assumptions, view, &mut plan)?;
+        let upload = found.upload.ino;
+        let transmission = self.next_transmission(view, upload)?;
+        let key = key::part(upload, self.number, transmission);
+        plan.guards.push(Guard::Absent(key.clone()));
+        guard_unused(self.part.owner, self.writes, view, &mut plan)?;
         let part = Part { arrived: env.now, ..self.part.clone() };
-        if let Some((key, value)) = &self.assumption {
-            if view.guess(key, Some(value)).as_ref() != Some(value) {
-                return Err(FsError::SourceChanged.into());
-            }
-            guards.push(Guard::Equals(key.clone(), value.clone()));
+        plan.writes.push(Write::Put(key.clone(), part.encode(&key)));
+        plan.writes.extend_from_slice(self.writes);
+        Ok(Step::Commit(plan, part))
+    }
+}
+
+impl PutPart<'_> {
+    /// The number of the next transmission of this part. Most parts are sent once, so 0 is guessed;
+    /// if that is refused, the others are asked for.
+    fn next_transmission(&self, view: &mut View<'_>, upload: Ino) -> Result<u32, Halt> {
+        let first = key::part(upload, self.number, 0);
+        if view.guess(&first, None).is_none() {
+            return Ok(0);
         }
-        let mut writes = vec![Write::Put(key.clone(), part.encode(&key))];
-        writes.extend_from_slice(self.writes);
-        Ok(Step::Commit(Plan { guards, writes }, part))
+        let end = key::part(upload, self.number.saturating_add(1), 0);
+        let sent = view.range(first, end, TRANSMISSIONS_MAX)?;
+        match sent.last() {
+            Some(_) if sent.len() >= TRANSMISSIONS_MAX as usize => {
+                Err(FsError::TooManyTransmissions.into())
+            }
+            Some(last) => Ok(part_name(&last.key)?.1.saturating_add(1)),
+            None => Ok(0),
+        }
     }
 }
 
@@ -142,8 +167,8 @@ impl Operation for PutPart<'_> {
 pub struct FoundPart {
     /// Its number.
     pub number: u16,
-    /// The number that names this transmission of the part.
-    pub ino: Ino,
+    /// How many times it was sent before.
+    pub transmission: u32,
     /// The part.
     pub part: Part,
 }
@@ -156,7 +181,7 @@ pub struct ListParts<'a> {
     /// Parts up to this number are left out.
     pub after: u16,
     /// The last transmission of the page before; it and those before it are left out.
-    pub resume: Option<(u16, Ino)>,
+    pub resume: Option<(u16, u32)>,
     /// The most transmissions to answer.
     pub limit: u32,
 }
@@ -166,7 +191,7 @@ pub struct ListParts<'a> {
 pub struct PartsFound {
     /// The upload.
     pub upload: FoundUpload,
-    /// Transmissions, in the order of part numbers, then of arrival.
+    /// Transmissions, in the order of part numbers, then of their commits.
     pub parts: Vec<FoundPart>,
     /// Whether there is more.
     pub truncated: bool,
@@ -180,27 +205,27 @@ impl Operation for ListParts<'_> {
         let ino = upload.upload.ino;
         let (_, end) = key::parts(ino);
         let start = match self.resume {
-            Some((number, part)) => after(&key::part(ino, number, part)),
-            None => key::part(ino, self.after.saturating_add(1), Ino(0)),
+            Some((number, transmission)) => after(&key::part(ino, number, transmission)),
+            None => key::part(ino, self.after.saturating_add(1), 0),
         };
         let entries = view.range(start, end, self.limit)?;
         let truncated = entries.len() >= self.limit as usize;
         let part = |entry: store::Entry| {
             let part = decode(&entry.key, &entry.value, Part::decode)?;
-            let (number, ino) = part_name(&entry.key)?;
-            Ok::<_, Halt>(FoundPart { number, ino, part })
+            let (number, transmission) = part_name(&entry.key)?;
+            Ok::<_, Halt>(FoundPart { number, transmission, part })
         };
         let parts = entries.into_iter().map(part).collect::<Result<_, _>>()?;
         Ok(Step::Done(PartsFound { upload, parts, truncated }))
     }
 }
 
-/// A part's number and the number that names its transmission, from its record's key.
-fn part_name(key: &Key) -> Result<(u16, Ino), Halt> {
+/// A part's number and that of its transmission, from its record's key.
+fn part_name(key: &Key) -> Result<(u16, u32), Halt> {
     let corrupt = || Halt::Corrupt(key.clone(), record::DecodeError::Field("key"));
-    let suffix: [u8; 10] = key.suffix().try_into().map_err(|_| corrupt())?;
-    let [a, b, ino @ ..] = suffix;
-    Ok((u16::from_be_bytes([a, b]), Ino(u64::from_be_bytes(ino))))
+    let suffix: [u8; 6] = key.suffix().try_into().map_err(|_| corrupt())?;
+    let [a, b, transmission @ ..] = suffix;
+    Ok((u16::from_be_bytes([a, b]), u32::from_be_bytes(transmission)))
 }
 
 /// Gives an upload up. Its parts go to the reaper.

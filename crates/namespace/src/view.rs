@@ -154,13 +154,23 @@ impl<'h> View<'h> {
     }
 
     /// The record as known, and `guess` when nothing is known. Never stops the pass: a wrong guess
-    /// is refused by a guard, which then also tells what is there.
+    /// is refused by a guard, which then also tells what is there. The pass goes on believing that
+    /// the record is there if it guessed so.
     pub fn guess(&mut self, key: &Key, guess: Option<&Value>) -> Option<Value> {
         self.ask(Read::Record { key: key.clone(), follow: None });
-        self.known(key).unwrap_or_else(|| {
-            self.hearsay = true;
-            guess.cloned()
-        })
+        if let Some(known) = self.known(key) {
+            return known;
+        }
+        self.hearsay = true;
+        if let Some(guess) = guess {
+            self.recalled.insert(key.clone(), Some(Some(guess.clone())));
+        }
+        guess.cloned()
+    }
+
+    /// Whether the store has refused a plan of this operation because the record is there.
+    pub(crate) fn contradicted(&self, key: &Key) -> bool {
+        matches!(self.stale.get(key), Some(Some(_)))
     }
 
     /// The first `limit` records of a range.

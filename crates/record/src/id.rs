@@ -14,6 +14,8 @@ impl Ino {
     pub const ROOT: Ino = Ino(1);
     /// The first number that leases hand out; those below are the volume's own.
     pub const FIRST_LEASED: Ino = Ino(1024);
+    /// Leases end here; the numbers behind are those of uploads, which are drawn at random.
+    pub const LEASED_END: Ino = Ino(1 << 63);
 }
 
 /// The random name of a session: one run of one gateway or mount.

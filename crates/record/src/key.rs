@@ -183,9 +183,10 @@ pub fn uploads(bucket: Ino) -> (Key, Key) {
     partition(space::UPLOAD, bucket.0)
 }
 
-/// One transmission of a part: a part sent twice is two records.
-pub fn part(upload: Ino, number: u16, part: Ino) -> Key {
-    Key::new(space::PART, upload.0, &[&number.to_be_bytes()[..], &part.0.to_be_bytes()].concat())
+/// One transmission of a part: a part sent twice is two records, in the order of their commits.
+pub fn part(upload: Ino, number: u16, transmission: u32) -> Key {
+    let suffix = [&number.to_be_bytes()[..], &transmission.to_be_bytes()].concat();
+    Key::new(space::PART, upload.0, &suffix)
 }
 
 /// All parts of an upload.

@@ -34,7 +34,8 @@ pub enum UploadState {
 /// A multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Names its parts' partition.
+    /// Names its parts' partition. It is drawn at random beyond all numbers that are leased, so that
+    /// no two uploads have the same, whatever a store has forgotten; see [`Upload::number`].
     pub ino: Ino,
     /// When it began.
     pub begun: Timestamp,
@@ -55,6 +56,8 @@ pub struct Upload {
 /// One transmission of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// The number under which it owns blocks: no other file or part has it.
+    pub owner: Ino,
     /// Bytes.
     pub size: u64,
     /// When it arrived.
@@ -117,6 +120,12 @@ const ABORTED: u8 = 2;
 
 impl Upload {
     const FORMAT: u8 = 1;
+
+    /// The number of an upload, from random bits.
+    pub fn number(random: u64) -> Ino {
+        // The last number of all has no partition behind it.
+        Ino((random | Ino::LEASED_END.0).min(u64::MAX - 1))
+    }
 
     /// The record's bytes.
     pub fn encode(&self, key: &Key) -> Value {
@@ -215,7 +224,11 @@ impl Part {
         let mut to = Writer::new(Part::FORMAT);
         let opaque = matches!(self.tag, PartTag::Opaque(_));
         let flags = u8::from(self.shared) | u8::from(opaque) << 1;
-        to.varint(self.size).signed(self.arrived.0).fixed(&self.tag.bytes()).u8(flags);
+        to.varint(self.owner.0)
+            .varint(self.size)
+            .signed(self.arrived.0)
+            .fixed(&self.tag.bytes())
+            .u8(flags);
         write_slices(&mut to, &self.slices);
         write_sums(&mut to, &self.sums);
         to.finish(key)
@@ -224,6 +237,7 @@ impl Part {
     /// The record, if the bytes are one.
     pub fn decode(key: &Key, value: &Value) -> Result<Part, DecodeError> {
         let mut from = Reader::new(key, value, Part::FORMAT)?;
+        let owner = Ino(from.varint("owner")?);
         let size = from.varint("size")?;
         let arrived = Timestamp(from.signed("arrived")?);
         let tag = from.fixed("entity tag")?;
@@ -232,6 +246,7 @@ impl Part {
             return Err(DecodeError::Field("flags"));
         }
         Ok(Part {
+            owner,
             size,
             arrived,
             tag: if flags & 2 == 0 { PartTag::Md5(tag) } else { PartTag::Opaque(tag) },

@@ -49,6 +49,19 @@ const LANE_GUARD: usize = 0;
 const SESSION_GUARD: usize = 1;
 const OWN_GUARDS: usize = 2;
 
+/// Why a session ends whose store has forgotten what was committed.
+const FOREIGN_TOKEN: &str = "the store holds a token that this session did not write";
+
+/// Whether a verdict shows that the store does not hold what this session committed before.
+fn is_foreign(sent: &Sent, verdict: &Verdict, lane_guard: usize) -> bool {
+    match verdict {
+        Verdict::Refused { guard, found } if *guard == lane_guard => {
+            matches!(sent.lane.read(found.as_ref()), Step::Foreign | Step::Untouched)
+        }
+        Verdict::Refused { .. } | Verdict::Committed => false,
+    }
+}
+
 /// What a caller may rely on.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -120,6 +133,11 @@ impl Committer {
     /// What was sent and has not come back by the feed.
     pub(crate) fn own_writes(&self) -> Arc<OwnWrites> {
         Arc::clone(&self.desk.own)
+    }
+
+    /// Ends the session: the store does not hold what this session wrote.
+    pub(crate) fn fence(&self, how: &str) {
+        self.desk.session.fence(how);
     }
 
     /// The lanes, to be removed with the session.
@@ -233,6 +251,10 @@ impl Desk {
         match result {
             Ok(verdicts) => {
                 debug_assert_eq!(verdicts.len(), batch.len(), "one verdict for each plan");
+                let mut decided = batch.iter().zip(&verdicts);
+                if decided.any(|(sent, verdict)| is_foreign(sent, verdict, LANE_GUARD)) {
+                    self.session.fence(FOREIGN_TOKEN);
+                }
                 for (sent, verdict) in batch.into_iter().zip(verdicts) {
                     self.settle(sent, verdict);
                 }
@@ -258,6 +280,8 @@ impl Desk {
     /// Settles a plan by its verdict.
     fn settle(&self, sent: Sent, verdict: Verdict) {
         match verdict {
+            // A store that has forgotten something may forget this, too.
+            Verdict::Committed if self.session.is_fenced() => self.lose(sent),
             Verdict::Committed => self.finish(sent, Step::Taken, Outcome::Committed),
             Verdict::Refused { guard: LANE_GUARD, found } => {
                 // The plan was decided before, by a delivery that nobody told us of.
@@ -286,7 +310,7 @@ impl Desk {
                 self.finish(sent, step, Outcome::Aborted(why.to_owned()));
             }
             Step::Untouched | Step::Foreign => {
-                self.session.fence("the store holds a token that this session did not write");
+                self.session.fence(FOREIGN_TOKEN);
                 self.lose(sent);
             }
         }

@@ -2,10 +2,15 @@
 //!
 //! A chunk is taken from the volume's record in one commit and handed out from memory; the next
 //! one is taken before it runs dry. What a session does not use is lost: there are enough numbers.
+//!
+//! A metadata store that was put back to an earlier state has forgotten the last leases, and would
+//! give them again. What was made under these numbers is never overwritten, because plans guard
+//! that a new number is unused. That this happens seldom, the gap before a session's first chunk
+//! sees to; and a session that is given a chunk which it had before ends itself.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use record::{Counter, Ino, key};
+use record::{Counter, Ino, Nonce, key};
 use store::{Guard, Plan, Read, Write};
 use tracing::debug;
 
@@ -28,6 +33,10 @@ pub const INOS_PER_OPERATION_MAX: usize = 16_384;
 
 const _: () = assert!(INOS_PER_OPERATION_MAX as u64 <= LEASE_INOS, "one chunk is enough");
 
+/// A session's first chunk begins up to so many numbers behind the last one that was leased. How
+/// many, the session's random name says.
+pub(crate) const LEASE_GAP_MAX: u64 = 1 << 20;
+
 /// How often a chunk is tried for while others take chunks too.
 const TRIES: u32 = 32;
 
@@ -38,6 +47,8 @@ pub(crate) struct Inos {
     epochs: Arc<Epochs>,
     store: Arc<dyn store::MetaStore>,
     tasks: Tasks,
+    /// How many numbers the first chunk leaves out.
+    gap: u64,
     left: Mutex<Left>,
     /// Held while a chunk is being taken.
     taking: tokio::sync::Mutex<()>,
@@ -49,6 +60,8 @@ struct Left {
     end: u64,
     /// The chunk behind this one, if it was taken already.
     spare: Option<(u64, u64)>,
+    /// Where the last chunk ended that was taken; 0 before the first.
+    taken_to: u64,
 }
 
 impl Left {
@@ -60,7 +73,7 @@ impl Left {
     fn take(&mut self, n: u64) -> Option<std::ops::Range<u64>> {
         if self.count() < n {
             let (next, end) = self.spare.take()?;
-            *self = Left { next, end, spare: None };
+            *self = Left { next, end, spare: None, ..*self };
         }
         if self.count() < n {
             return None;
@@ -74,17 +87,26 @@ impl Left {
 impl Inos {
     /// No numbers yet.
     pub(crate) fn new(
+        session: Nonce,
         committer: Arc<Committer>,
         epochs: Arc<Epochs>,
         store: Arc<dyn store::MetaStore>,
         tasks: Tasks,
     ) -> Arc<Inos> {
-        let taking = tokio::sync::Mutex::new(());
-        Arc::new(Inos { committer, epochs, store, tasks, left: Mutex::default(), taking })
+        let [a, b, c, d, ..] = session.0;
+        let gap = u64::from(u32::from_be_bytes([a, b, c, d])) % LEASE_GAP_MAX;
+        let (left, taking) = (Mutex::default(), tokio::sync::Mutex::new(()));
+        Arc::new(Inos { committer, epochs, store, tasks, gap, left, taking })
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many numbers the first chunk leaves out.
+    #[cfg(test)]
+    pub(crate) fn gap(&self) -> u64 {
+        self.gap
     }
 
     /// `n` numbers that nobody had before.
@@ -136,12 +158,19 @@ impl Inos {
                 return Ok(());
             }
         }
-        let chunk = self.lease().await?;
-        self.left().spare = Some(chunk);
+        let taken_to = self.left().taken_to;
+        let (first, end) = self.lease(if taken_to == 0 { self.gap } else { 0 }).await?;
+        if first < taken_to {
+            self.committer.fence("the metadata store has forgotten a lease of this session");
+            return Err(VolumeError::Fenced);
+        }
+        let mut left = self.left();
+        (left.spare, left.taken_to) = (Some((first, end)), end);
         Ok(())
     }
 
-    async fn lease(&self) -> Result<(u64, u64), VolumeError> {
+    /// A chunk, which begins `gap` numbers behind what was leased before.
+    async fn lease(&self, gap: u64) -> Result<(u64, u64), VolumeError> {
         let at = key::lease();
         let mut known = None;
         for _ in 0..TRIES {
@@ -155,9 +184,10 @@ impl Inos {
                     value(found.first()).ok_or_else(missing)?
                 }
             };
-            let Counter(first) = Counter::decode(&at, &record)
+            let Counter(leased) = Counter::decode(&at, &record)
                 .map_err(|error| VolumeError::Corrupt(format!("the lease record: {error}")))?;
-            let end = first.checked_add(LEASE_INOS);
+            let first = leased.saturating_add(gap);
+            let end = first.checked_add(LEASE_INOS).filter(|end| *end <= Ino::LEASED_END.0);
             let end = end.ok_or_else(|| VolumeError::Corrupt("no inode numbers left".into()))?;
             let plan = Plan {
                 guards: vec![Guard::Equals(at.clone(), record)],

@@ -105,6 +105,10 @@ impl Volume {
             }
             let hints: &dyn Hints = if trusting { &*self.hints } else { &NoHints };
             match advance(operation, env, &lessons, hints) {
+                Next::Done(Err(FsError::NumberTaken)) => {
+                    self.session.fence("a number that this session leased is taken");
+                    return Err(VolumeError::Fenced);
+                }
                 Next::Done(answer) => return answer.map_err(VolumeError::from),
                 Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
                 Next::Read(reads) => {

@@ -11,6 +11,7 @@ mod pace;
 pub(crate) mod packs;
 pub(crate) mod reaping;
 mod repacking;
+mod rollback;
 mod rosters;
 mod sessions;
 mod settling;

@@ -274,7 +274,7 @@ impl Volume {
         let committer = Arc::new(Committer::new(desk, options.commits_in_flight));
         let gatherer = Gatherer::new(&store, &meters, &tasks, options.reads_in_flight);
         let (pinned, leased) = (Arc::clone(&epochs), Arc::clone(&store));
-        let inos = Inos::new(Arc::clone(&committer), pinned, leased, tasks.clone());
+        let inos = Inos::new(started.nonce, Arc::clone(&committer), pinned, leased, tasks.clone());
         let (traffic, reader) = (Arc::<Traffic>::default(), options.reader_over(&blocks));
         let staging = Arc::new(Staging {
             blocks: Arc::clone(&blocks),

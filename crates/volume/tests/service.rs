@@ -28,7 +28,11 @@ use volume::{
 const BLOCK_BYTES: u32 = 256 << 10;
 
 async fn volume() -> Arc<Volume> {
-    let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
+    volume_of(VolumeOptions::default()).await
+}
+
+async fn volume_of(options: VolumeOptions) -> Arc<Volume> {
+    let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..options };
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = Volume::open(options, store, blocks).await.unwrap();
     volume.create_bucket("bkt", &owner()).await.unwrap();

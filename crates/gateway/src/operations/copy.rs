@@ -10,8 +10,9 @@ use super::multipart::upload_id;
 use crate::call::{Answer, Call, only_current};
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time, write_condition};
 
-/// How often a copy is begun again because its source changed under it.
-const SOURCE_TRIES: u32 = 4;
+/// How often a copy is begun again because its source changed under it. Each time somebody else's
+/// change was made, so only a key that is written without a pause comes near.
+const SOURCE_TRIES: u32 = 64;
 
 /// The most bytes of one `CopyObject`, and of a part (S3's limits: 5 GiB).
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;

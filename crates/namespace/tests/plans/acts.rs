@@ -15,15 +15,25 @@ use record::{
 use store::{Found, MemoryStore, MetaStore, Plan, Value, Verdict, Write};
 
 use crate::audit;
-use crate::world::{NONCE, State, file, tag};
+use crate::world::{NONCE, State, World, file, tag};
 
 /// What somebody does to bucket `b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    Put { object: &'static [u8], n: u8, condition: WriteCondition, overlap: Overlap },
-    Remove { directory: &'static [u8], names: Vec<(&'static [u8], Option<TagMatch>)> },
+    Put {
+        object: &'static [u8],
+        n: u8,
+        condition: WriteCondition,
+        overlap: Overlap,
+    },
+    Remove {
+        directory: &'static [u8],
+        names: Vec<(&'static [u8], Option<TagMatch>)>,
+    },
     Look(&'static [u8]),
     Tags(&'static [u8]),
+    /// From one key to another, or onto itself.
+    Copy(&'static [u8], &'static [u8]),
     MakeBucket,
     DropBucket,
     Begin(&'static [u8]),
@@ -85,6 +95,7 @@ impl Prepared {
         let (object, n) = match act {
             Act::Put { object, n, .. } => (*object, *n),
             Act::Look(object) | Act::Tags(object) | Act::Begin(object) => (*object, 1),
+            Act::Copy(_, object) => (*object, 1),
             Act::Part(object) | Act::Complete(object) | Act::Abort(object) => (*object, 77),
             Act::Remove { directory, .. } => (*directory, 1),
             Act::MakeBucket | Act::DropBucket => (&b""[..], 1),
@@ -113,10 +124,25 @@ impl Prepared {
             assumptions: Vec::new(),
             writes: Vec::new(),
         };
-        if let Act::Complete(object) = act {
-            prepared.complete(object, state);
+        match act {
+            Act::Complete(object) => prepared.complete(object, state),
+            Act::Copy(from, _) => prepared.copy(from, state),
+            _ => {}
         }
         prepared
+    }
+
+    /// What a copy rests on: that its source is still what was found.
+    fn copy(&mut self, from: &[u8], state: &State) {
+        let lookup = Lookup { path: &Path::new(b"b", from) };
+        let found = World::of(state).cold(&lookup).0.ok().filter(|f| f.inode.file().is_some());
+        let none = || vec![(key::inode(Ino(u64::MAX)), Value::from_static(b"none"))];
+        let records = found.map_or_else(none, |found| {
+            self.inode = found.inode;
+            [found.way, vec![(key::inode(found.ino), found.record)]].concat()
+        });
+        let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };
+        self.assumptions = records.into_iter().map(assume).collect();
     }
 
     /// What the completion of an upload rests on: its record, as found beforehand.
@@ -156,7 +182,7 @@ impl Prepared {
                 let publish = self.publish(condition, *overlap);
                 body(&mut Steps::new(&publish, env, hints))
             }
-            Act::Complete(_) => {
+            Act::Complete(_) | Act::Copy(..) => {
                 let publish = self.publish(&WriteCondition::None, Overlap::Allow);
                 body(&mut Steps::new(&publish, env, hints))
             }
@@ -181,9 +207,8 @@ impl Prepared {
                 body(&mut Steps::new(&create, env, hints))
             }
             Act::Part(_) => {
-                let (ino, part) = (self.ino, &self.part);
-                let (assumption, writes) = (None, &[][..]);
-                let put = PutPart { name, number: 1, ino, part, assumption, writes };
+                let part = Part { owner: self.ino, ..self.part.clone() };
+                let put = PutPart { name, number: 1, part: &part, assumptions: &[], writes: &[] };
                 body(&mut Steps::new(&put, env, hints))
             }
             Act::Abort(_) => body(&mut Steps::new(&AbortUpload { name }, env, hints)),
@@ -237,6 +262,7 @@ pub(crate) fn upload(ino: Ino) -> Upload {
 
 pub(crate) fn part() -> Part {
     Part {
+        owner: Ino(0),
         size: 0,
         arrived: Timestamp(0),
         tag: PartTag::Md5([3; 16]),

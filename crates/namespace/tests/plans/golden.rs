@@ -25,7 +25,9 @@ fn words(key: &Key) -> String {
             format!("upload/{number}/{}", suffix[..suffix.len() - 17].escape_ascii())
         }
         space::PART => {
-            format!("part/{number}/{}/{}", u16::from_be_bytes([suffix[0], suffix[1]]), last())
+            let [a, b, sent @ ..]: [u8; 6] = suffix.try_into().unwrap();
+            let (part, sent) = (u16::from_be_bytes([a, b]), u32::from_be_bytes(sent));
+            format!("part/{number}/{part}/{sent}")
         }
         _ => format!("{key:?}"),
     }

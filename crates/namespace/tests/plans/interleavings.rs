@@ -135,6 +135,8 @@ fn acts() -> Vec<Act> {
         remove(b"a/", &[b"c", b"b"]),
         Act::Look(b"a/b/x"),
         Act::Tags(b"a/b/x"),
+        Act::Copy(b"a/b/x", b"a/b/x"),
+        Act::Copy(b"a/b/x", b"a/c"),
         Act::MakeBucket,
         Act::DropBucket,
         Act::Begin(b"a/b/x"),

@@ -58,6 +58,7 @@ fn act() -> impl Strategy<Value = Act> {
         }),
         3 => object().prop_map(Act::Look),
         1 => object().prop_map(Act::Tags),
+        3 => (object(), object()).prop_map(|(from, to)| Act::Copy(from, to)),
         1 => Just(Act::MakeBucket),
         1 => Just(Act::DropBucket),
         1 => uploaded().prop_map(Act::Begin),

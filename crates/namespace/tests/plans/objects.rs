@@ -3,10 +3,11 @@
 use std::cell::Cell;
 
 use namespace::{
-    FsError, Hints, Lookup, NoHints, Overlap, Publish, Published, SetTags, TagMatch, WriteCondition,
+    Assumption, FsError, Hints, Lookup, NoHints, Overlap, Publish, Published, SetTags, TagMatch,
+    WriteCondition,
 };
-use record::{Ino, Tag};
-use store::{Key, Value};
+use record::{Ino, Tag, key};
+use store::{Key, Value, Write};
 
 use crate::acts::{self, Act, Prepared, if_match};
 use crate::memory::Memory;
@@ -249,4 +250,100 @@ fn tags_change_nothing_else() {
     assert_eq!(world.warm(&Lookup { path: &at }).0.unwrap().inode, before.inode);
     let absent = path(b"a/y");
     assert_eq!(world.warm(&SetTags { path: &absent, tags: &tags }).0, Err(FsError::NoSuchKey));
+}
+
+#[test]
+fn a_copy_rests_on_the_name_of_its_source_and_on_its_inode() {
+    for (from, to) in [(&b"a/x"[..], &b"a/x"[..]), (b"a/x", b"a/y"), (b"a/x", b"c/z")] {
+        let changes = [
+            acts::put(b"a/x", 2),
+            acts::remove(b"a/", &[b"x"]),
+            Act::Tags(b"a/x"),
+            // Removed and put again, with the same bytes.
+            acts::put(b"a/x", 1),
+        ];
+        for change in changes {
+            let world = World::new();
+            put(&world, true, b"a/x", 1);
+            put(&world, true, b"a/w", 3);
+            let copy = Prepared::new(&Act::Copy(from, to), &world.state(), 10_000);
+            let copied = World::of(&world.state());
+            assert!(copy.run(&copied.store, &NoHints).starts_with("Ok(Published"));
+            copied.audit();
+            Prepared::new(&change, &world.state(), 20_000).run(&world.store, &NoHints);
+            let before = world.state();
+            let answer = copy.run(&world.store, &NoHints);
+            assert_eq!(answer, "Err(SourceChanged)", "{change:?}, then {from:?} to {to:?}");
+            assert_eq!(world.state(), before);
+        }
+    }
+}
+
+#[test]
+fn a_copy_onto_itself_is_one_commit() {
+    let world = World::new();
+    put(&world, true, b"a/x", 1);
+    let at = path(b"a/x");
+    let found = world.warm(&Lookup { path: &at }).0.unwrap();
+    let records = [found.way, vec![(key::inode(found.ino), found.record)]].concat();
+    let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };
+    let assumptions: Vec<Assumption> = records.into_iter().map(assume).collect();
+    let publish = Publish {
+        path: &at,
+        ino: world.ino(),
+        fresh: &[world.ino()],
+        inode: &found.inode,
+        condition: &WriteCondition::None,
+        overlap: Overlap::Allow,
+        assumptions: &assumptions,
+        writes: &[],
+    };
+    let (answer, spent) = world.warm(&publish);
+    assert_eq!((answer.unwrap().replaced, spent), (Some(found.ino), cost(0, 1)));
+    world.audit();
+}
+
+#[test]
+fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
+    let world = World::new();
+    put(&world, true, b"a/x", 1);
+    let taken = world.warm(&Lookup { path: &path(b"a/x") }).0.unwrap();
+    let page = key::map_page(Ino(77_000), 0);
+    let page = Write::Put(page.clone(), record::MapPage(vec![]).encode(&page));
+    let share = key::share(record::BlockId([5; 16]), Ino(78_000));
+    let share = Write::Put(share.clone(), record::Mark.encode(&share));
+    world.force(vec![page.clone(), share.clone()]);
+    let before = world.state();
+    let publish = |ino, fresh: &[Ino], writes: &[Write]| {
+        let at = path(b"b/c/z");
+        let publish = Publish {
+            path: &at,
+            ino,
+            fresh,
+            inode: &file(9),
+            condition: &WriteCondition::None,
+            overlap: Overlap::Allow,
+            assumptions: &[],
+            writes,
+        };
+        world.cold(&publish).0.map(|_| ())
+    };
+    let free = [Ino(90_001), Ino(90_002)];
+    let refused = Err(FsError::NumberTaken);
+    assert_eq!(publish(taken.ino, &free, &[]), refused, "an inode");
+    assert_eq!(publish(Ino(90_000), &[free[0], taken.ino], &[]), refused, "a directory");
+    assert_eq!(publish(Ino(77_000), &free, std::slice::from_ref(&page)), refused, "a page");
+    assert_eq!(publish(Ino(78_000), &free, std::slice::from_ref(&share)), refused, "a share");
+    let stage = namespace::Stage { ino: Ino(77_000), assumptions: &[], writes: &[page] };
+    assert_eq!(world.cold(&stage).0, refused, "a page that is staged");
+    let settings = record::Bucket::default();
+    let bucket = namespace::CreateBucket {
+        name: b"another",
+        ino: taken.ino,
+        settings: &settings,
+        owner: (0, 0),
+    };
+    assert_eq!(world.cold(&bucket).0, refused, "a bucket");
+    assert_eq!(world.state(), before);
+    assert_eq!(publish(Ino(90_000), &free, &[]), Ok(()));
 }

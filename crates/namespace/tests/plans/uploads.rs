@@ -2,7 +2,8 @@
 
 use namespace::{
     AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListParts, ListUploads, Overlap,
-    Publish, PutPart, Stage, Unstage, UploadName, UploadsAfter, WriteCondition, end_upload,
+    Publish, PutPart, Stage, TRANSMISSIONS_MAX, Unstage, UploadName, UploadsAfter, WriteCondition,
+    end_upload,
 };
 use record::{Ino, Part, Timestamp, Upload, UploadState, key};
 use store::Write;
@@ -24,11 +25,11 @@ pub(crate) fn begin(world: &World, object: &[u8], id: [u8; 16]) -> Ino {
 }
 
 fn put_part(world: &World, object: &[u8], number: u16, size: u64) -> (Result<Ino, FsError>, Cost) {
-    let (ino, part) = (world.ino(), Part { size, ..part() });
-    let name = name(object);
-    let put = PutPart { name, number, ino, part: &part, assumption: None, writes: &[] };
+    let (owner, name) = (world.ino(), name(object));
+    let part = Part { owner, size, ..part() };
+    let put = PutPart { name, number, part: &part, assumptions: &[], writes: &[] };
     let (answer, spent) = world.warm(&put);
-    (answer.map(|_| ino), spent)
+    (answer.map(|_| owner), spent)
 }
 
 /// Completes an upload as found when `seen` was read.
@@ -101,13 +102,44 @@ fn a_part_of_a_copy_rests_on_its_source() {
     let source = key::inode(Ino(1_024));
     let value = world.state().records[&source].clone();
     let (name, part) = (name(b"x"), part());
-    let put = |assumption| {
-        let (ino, writes) = (world.ino(), &[][..]);
-        world.cold(&PutPart { name, number: 1, ino, part: &part, assumption, writes }).0
+    let put = |key, value| {
+        let assumptions = [Assumption { key, value, otherwise: FsError::SourceChanged }];
+        let put = PutPart { name, number: 1, part: &part, assumptions: &assumptions, writes: &[] };
+        world.cold(&put).0
     };
-    assert!(put(Some((source.clone(), value))).is_ok());
-    let changed = Some((source, store::Value::from_static(b"changed")));
-    assert_eq!(put(changed), Err(FsError::SourceChanged));
+    assert!(put(source.clone(), value).is_ok());
+    let changed = store::Value::from_static(b"changed");
+    assert_eq!(put(source, changed), Err(FsError::SourceChanged));
+}
+
+#[test]
+fn transmissions_of_a_part_are_numbered_as_they_are_committed() {
+    let world = World::new();
+    let upload = begin(&world, b"x", ID);
+    let owners: Vec<Ino> = (0..3)
+        .map(|before| {
+            let (owner, spent) = put_part(&world, b"x", 7, 10 + before);
+            // That it was sent before is remembered here, and how often is asked then.
+            assert_eq!(spent, if before == 0 { cost(0, 1) } else { cost(1, 1) });
+            owner.unwrap()
+        })
+        .collect();
+    for (before, owner) in (0..).zip(owners) {
+        let key = key::part(upload, 7, before);
+        let part = Part::decode(&key, &world.state().records[&key]).unwrap();
+        assert_eq!((part.owner, part.size), (owner, 10 + u64::from(before)));
+    }
+}
+
+#[test]
+fn a_part_is_not_sent_without_end() {
+    let world = World::new();
+    begin(&world, b"x", ID);
+    for _ in 0..TRANSMISSIONS_MAX {
+        put_part(&world, b"x", 7, 10).0.unwrap();
+    }
+    assert_eq!(put_part(&world, b"x", 7, 10).0, Err(FsError::TooManyTransmissions));
+    assert!(put_part(&world, b"x", 8, 10).0.is_ok());
 }
 
 #[test]
@@ -136,7 +168,7 @@ fn parts_are_listed_by_number_each_with_its_transmissions() {
     assert_eq!(shown(3, 2), (vec![(10_000, 4)], false));
     assert_eq!(shown(10_000, 2), (vec![], false));
     let first = list(2, None, 1);
-    let resume = first.parts.last().map(|part| (part.number, part.ino));
+    let resume = first.parts.last().map(|part| (part.number, part.transmission));
     let next = list(0, resume, 1).parts.remove(0);
     assert_eq!((next.number, next.part.size), (3, 30), "between two transmissions of one part");
 }
@@ -191,7 +223,7 @@ fn what_is_staged_is_marked_until_it_is_taken_back() {
     });
     for page in &pages {
         let writes = std::slice::from_ref(page);
-        let stage = Stage { ino, assumption: None, writes };
+        let stage = Stage { ino, assumptions: &[], writes };
         assert_eq!(world.cold(&stage), (Ok(()), cost(0, 1)));
     }
     let mark = key::staged(crate::world::NONCE, ino);
@@ -203,8 +235,8 @@ fn what_is_staged_is_marked_until_it_is_taken_back() {
     assert_eq!(world.state(), before);
 
     let (key, value) = (key::inode(Ino(1_024)), store::Value::from_static(b"another"));
-    let assumption = Assumption { key, value, otherwise: FsError::SourceChanged };
-    let stage = Stage { ino, assumption: Some(&assumption), writes: &pages };
+    let assumptions = [Assumption { key, value, otherwise: FsError::SourceChanged }];
+    let stage = Stage { ino, assumptions: &assumptions, writes: &pages };
     assert_eq!(world.cold(&stage).0, Err(FsError::SourceChanged));
     assert_eq!(world.state(), before);
 }

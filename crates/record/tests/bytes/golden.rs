@@ -86,7 +86,7 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("upload", key::upload(BUCKET, b"a/b", [0x44; 16])),
         ("uploads from", uploads),
         ("uploads to", uploads_end),
-        ("part", key::part(INO, 2, Ino(9))),
+        ("part", key::part(INO, 2, 9)),
         ("parts from", parts),
         ("parts to", parts_end),
         ("staged", key::staged(NONCE, INO)),

@@ -198,14 +198,14 @@ proptest! {
 
     #[test]
     fn parts_and_pages_return(
-        key in any_key(), numbers in any::<(u64, [u8; 16], bool, bool)>(), arrived in instant(),
+        key in any_key(), numbers in any::<(u64, u64, [u8; 16], bool, bool)>(), arrived in instant(),
         sums in sums(), slices in slices(),
     ) {
-        let (size, tag, shared, opaque) = numbers;
+        let (owner, size, tag, shared, opaque) = numbers;
         let tag = if opaque { PartTag::Opaque(tag) } else { PartTag::Md5(tag) };
         returns(&key, &MapPage(slices.clone()));
         returns(&key, &PartSums { sums: sums.clone() });
-        returns(&key, &Part { size, arrived, tag, sums, shared, slices });
+        returns(&key, &Part { owner: Ino(owner), size, arrived, tag, sums, shared, slices });
     }
 
     #[test]

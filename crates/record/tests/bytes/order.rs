@@ -58,7 +58,7 @@ proptest! {
     #[test]
     fn ranges_hold_their_own_and_nothing_else(
         mine in any::<[u8; 16]>(), other in any::<[u8; 16]>(), owner in 0..u64::MAX,
-        ino in 1..u64::MAX - 1, number in any::<u16>(),
+        ino in 1..u64::MAX - 1, number in any::<u16>(), sent in any::<u32>(),
         object in object_key(),
     ) {
         let within = |(start, end): (Key, Key), key: &Key| start <= *key && *key < end;
@@ -84,20 +84,22 @@ proptest! {
             prop_assert!(!within(range, &of(Ino(ino - 1), &object)));
         }
         prop_assert!(within(key::dentries(here), &key::dentry(here, b"")));
-        prop_assert!(within(key::parts(here), &key::part(here, number, owner)));
-        prop_assert!(!within(key::parts(here), &key::part(next, number, owner)));
-        prop_assert!(!within(key::parts(here), &key::part(Ino(ino - 1), number, owner)));
+        prop_assert!(within(key::parts(here), &key::part(here, number, sent)));
+        prop_assert!(!within(key::parts(here), &key::part(next, number, sent)));
+        prop_assert!(!within(key::parts(here), &key::part(Ino(ino - 1), number, sent)));
     }
 
     #[test]
     fn keys_sort_as_what_they_name(
         a in (any::<u16>(), any::<u64>()), b in (any::<u16>(), any::<u64>()),
+        sent in any::<(u32, u32)>(),
         pages in any::<(u32, u32)>(), blocks in any::<([u8; 16], [u8; 16])>(),
         uploads in ((object_key(), any::<[u8; 16]>()), (object_key(), any::<[u8; 16]>())),
     ) {
         let ino = Ino(5);
-        let part = |(number, part)| key::part(ino, number, Ino(part));
-        prop_assert_eq!(part(a).cmp(&part(b)), a.cmp(&b));
+        let (first, second) = ((a.0, sent.0), (b.0, sent.1));
+        let part = |(number, sent)| key::part(ino, number, sent);
+        prop_assert_eq!(part(first).cmp(&part(second)), first.cmp(&second));
         let (one, two) = pages;
         prop_assert_eq!(key::map_page(ino, one).cmp(&key::map_page(ino, two)), one.cmp(&two));
         prop_assert_eq!(key::part_sums(ino, one).cmp(&key::part_sums(ino, two)), one.cmp(&two));

@@ -154,6 +154,7 @@ fn uploads() -> Vec<Sample> {
         at: Timestamp(NOW.0 + 1),
     };
     let part = Part {
+        owner: Ino(70_000),
         size: 131_072,
         arrived: NOW,
         tag: PartTag::Md5([0x66; 16]),
@@ -166,8 +167,8 @@ fn uploads() -> Vec<Sample> {
         sample("upload-open", at.clone(), &upload(UploadState::Open)),
         sample("upload-done", at.clone(), &upload(done)),
         sample("upload-aborted", at, &upload(UploadState::Aborted)),
-        sample("part", key::part(INO, 10_000, Ino(9)), &part),
-        sample("part-opaque", key::part(INO, 10_000, Ino(9)), &opaque),
+        sample("part", key::part(INO, 10_000, 9), &part),
+        sample("part-opaque", key::part(INO, 10_000, 9), &opaque),
         sample("part-sums", key::part_sums(INO, 2), &PartSums { sums: sums() }),
         sample("map-page", key::map_page(INO, 1), &MapPage(vec![slice(1 << 31, 3)])),
     ]

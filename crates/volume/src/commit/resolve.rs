@@ -7,7 +7,7 @@ use store::{Guard, Plan, Read, StoreError, Verdict};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Desk, Outcome, Sent};
+use super::{Desk, FOREIGN_TOKEN, Outcome, Sent, is_foreign};
 use crate::VolumeError;
 use crate::lanes::Step;
 use crate::session::value;
@@ -79,6 +79,10 @@ async fn abort(
         }
     };
     let mut ended = Vec::new();
+    let mut decided = batch.iter().zip(&verdicts);
+    if decided.any(|(sent, verdict)| is_foreign(sent, verdict, LANE_GUARD)) {
+        desk.session.fence(FOREIGN_TOKEN);
+    }
     for (sent, verdict) in batch.into_iter().zip(verdicts) {
         match verdict {
             Verdict::Committed => desk.settle_by_lane(sent, Step::Aborted),

@@ -43,7 +43,7 @@ impl Volume {
     pub(super) async fn stage(
         &self,
         ino: Ino,
-        assumption: Option<&Assumption>,
+        assumptions: &[Assumption],
         writes: Vec<Write>,
     ) -> Result<Staged, VolumeError> {
         let chunks = chunks(&writes);
@@ -53,7 +53,7 @@ impl Volume {
         let mark = Write::Delete(key::staged(self.env().session, ino));
         let mut staged = Staged { ino, ahead: Vec::new(), with: vec![mark] };
         for writes in chunks {
-            if let Err(error) = self.run(&Stage { ino, assumption, writes }).await {
+            if let Err(error) = self.run(&Stage { ino, assumptions, writes }).await {
                 self.unstage(staged, &error).await;
                 return Err(error);
             }
@@ -100,26 +100,24 @@ impl Volume {
         let listed = body.as_ref().and_then(StagedContent::listed);
         let inos = self.numbers_for(listed, path.directories.len()).await?;
         let ino = inos[0];
-        let (content, writes, assumption) = match (&body, &source.file.content) {
-            (Some(body), _) => {
-                let (content, besides) = content_of(body, ino);
-                (content, besides, None)
-            }
-            (None, inline @ Content::Inline(_)) => (inline.clone(), Vec::new(), None),
+        let (content, writes) = match (&body, &source.file.content) {
+            (Some(body), _) => content_of(body, ino),
+            (None, inline @ Content::Inline(_)) => (inline.clone(), Vec::new()),
             (None, Content::Slices(_) | Content::Pages(_)) => {
                 let slices = self.slices(source).await?;
                 let shares = share(&slices, Some(source.ino), ino);
                 let (content, mut writes) = lay_out(ino, slices);
                 writes.extend(shares);
-                (content, writes, Some(unchanged(source)))
+                (content, writes)
             }
         };
+        let assumptions = unchanged(source);
         let kept = &source.file.object;
         let mut object = replace.unwrap_or_else(|| kept.clone());
         object.tags = tags.unwrap_or_else(|| kept.tags.clone());
         let file = File { object, content, data_version: 1, links: 1, ..(*source.file).clone() };
         let inode = new_file(owner, file);
-        let staged = self.stage(ino, assumption.as_ref(), writes).await?;
+        let staged = self.stage(ino, &assumptions, writes).await?;
         let operation = Publish {
             path: &path,
             ino,
@@ -127,7 +125,7 @@ impl Volume {
             inode: &inode,
             condition: &condition,
             overlap: self.overlap(bucket),
-            assumptions: assumption.as_slice(),
+            assumptions: &assumptions,
             writes: staged.writes(),
         };
         let mut place = body.as_mut().and_then(StagedContent::take_place);
@@ -171,13 +169,14 @@ pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>
     }
 }
 
-/// That the source of a copy is still the file it was.
-pub(super) fn unchanged(source: &Object) -> Assumption {
-    Assumption {
-        key: key::inode(source.ino),
-        value: source.record.clone(),
-        otherwise: FsError::SourceChanged,
-    }
+/// That the source of a copy is still what its key leads to, and the file it was. Both are needed: who
+/// replaces or removes an object changes its name and leaves the inode to the reaper, and who
+/// changes its tags or moves its bytes changes the inode alone.
+pub(super) fn unchanged(source: &Object) -> Vec<Assumption> {
+    let inode = (key::inode(source.ino), source.record.clone());
+    let records = source.way.iter().cloned().chain([inode]);
+    let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };
+    records.map(assume).collect()
 }
 
 /// Records that `owner` owns the blocks of these slices from now on, together with `source`, which

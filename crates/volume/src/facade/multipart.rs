@@ -184,12 +184,12 @@ impl Volume {
         key: &[u8],
         new: NewUpload,
     ) -> Result<UploadId, VolumeError> {
-        let [ino] = self.fresh().await?;
+        let random: [u8; 8] = random()?;
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.now().0.to_be_bytes());
-        id[8..].copy_from_slice(&random::<8>()?);
+        id[8..].copy_from_slice(&random);
         let upload = Upload {
-            ino,
+            ino: Upload::number(u64::from_be_bytes(random)),
             begun: Timestamp::default(),
             uid: new.owner.uid,
             gid: new.owner.gid,
@@ -222,7 +222,7 @@ impl Volume {
         }
     }
 
-    /// Lays a part down. A part sent twice counts as it was sent last.
+    /// Lays a part down. Of a part sent twice the upload's end chooses by entity tag.
     #[expect(clippy::too_many_arguments, reason = "each is a part of what UploadPart says")]
     pub async fn put_part(
         &self,
@@ -234,6 +234,21 @@ impl Volume {
         tag: PartTag,
         sums: Vec<Sum>,
     ) -> Result<PartStat, VolumeError> {
+        self.put_part_if(bucket, key, id, number, body, tag, sums, &[]).await
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as `put_part`, and what must hold")]
+    async fn put_part_if(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+        number: u16,
+        body: StagedContent,
+        tag: PartTag,
+        sums: Vec<Sum>,
+        assumptions: &[Assumption],
+    ) -> Result<PartStat, VolumeError> {
         let slices = match body.content() {
             Content::Slices(slices) => slices.clone(),
             Content::Inline(bytes) if bytes.is_empty() => Vec::new(),
@@ -241,16 +256,15 @@ impl Volume {
                 unreachable!("the bytes of a part lie in blocks")
             }
         };
-        let [ino] = self.fresh().await?;
+        let [owner] = self.fresh().await?;
         let arrived = Timestamp::default();
-        let joined = join_packs(&slices, ino);
-        let part = Part { size: body.size(), arrived, tag, sums, shared: false, slices };
+        let joined = join_packs(&slices, owner);
+        let part = Part { owner, size: body.size(), arrived, tag, sums, shared: false, slices };
         let operation = PutPart {
             name: name(bucket, key, id),
             number,
-            ino,
             part: &part,
-            assumption: None,
+            assumptions,
             writes: &joined,
         };
         let part = self.run_publishing(&operation, body).await?;
@@ -274,26 +288,27 @@ impl Volume {
         let tag = PartTag::Md5(part_md5(source.tag(), &range, whole));
         let full = |sum: &Sum| whole && sum.kind == SumKind::FullObject;
         let sums: Vec<Sum> = source.file().sums.iter().filter(|sum| full(sum)).cloned().collect();
+        let assumptions = unchanged(source);
         if matches!(source.file().content, Content::Inline(_)) {
             let mut writer = self.block_writer(Some(range.end - range.start));
             let mut bytes = self.read(source, range);
             while let Some(bytes) = bytes.next().await {
                 writer.write(bytes?).await?;
             }
-            return self.put_part(bucket, key, id, number, writer.finish().await?, tag, sums).await;
+            let body = writer.finish().await?;
+            let put = self.put_part_if(bucket, key, id, number, body, tag, sums, &assumptions);
+            return put.await;
         }
         let slices = cut(&self.slices(source).await?, range.start, range.end);
-        let [ino] = self.fresh().await?;
+        let [owner] = self.fresh().await?;
         let (size, arrived) = (range.end - range.start, Timestamp::default());
-        let shares = share(&slices, Some(source.ino), ino);
-        let part = Part { size, arrived, tag, sums, shared: true, slices };
-        let assumption = unchanged(source);
+        let shares = share(&slices, Some(source.ino), owner);
+        let part = Part { owner, size, arrived, tag, sums, shared: true, slices };
         let operation = PutPart {
             name: name(bucket, key, id),
             number,
-            ino,
             part: &part,
-            assumption: Some((assumption.key, assumption.value)),
+            assumptions: &assumptions,
             writes: &shares,
         };
         let part = self.run(&operation).await?;
@@ -314,12 +329,15 @@ impl Volume {
             return Err(FsError::NoSuchUpload.into());
         }
         let truncated = parts.len() > limit;
-        let stat = |(number, found): (u16, FoundPart)| PartStat { number, part: found.part };
-        let parts = parts.into_iter().take(limit).map(stat).collect();
+        let stat = |(number, mut sent): (u16, Vec<FoundPart>)| {
+            sent.pop().map(|last| PartStat { number, part: last.part })
+        };
+        let parts = parts.into_iter().take(limit).filter_map(stat).collect();
         Ok(PartsPage { upload: found.upload, parts, truncated })
     }
 
-    /// The last transmission of each part behind `after`; more than `limit` of them if there are.
+    /// Every transmission of each part behind `after`, in the order of their commits; of more than
+    /// `limit` parts if there are.
     async fn all_parts(
         &self,
         bucket: &str,
@@ -327,20 +345,16 @@ impl Volume {
         id: UploadId,
         after: u16,
         limit: usize,
-    ) -> Result<(FoundUpload, BTreeMap<u16, FoundPart>), VolumeError> {
-        let mut parts: BTreeMap<u16, FoundPart> = BTreeMap::new();
+    ) -> Result<(FoundUpload, SentParts), VolumeError> {
+        let mut parts = SentParts::new();
         let mut resume = None;
         loop {
             let name = name(bucket, key, id);
             let operation = ListParts { name, after, resume, limit: RECORDS_AT_ONCE };
             let page = self.run(&operation).await?;
-            resume = page.parts.last().map(|part| (part.number, part.ino));
+            resume = page.parts.last().map(|part| (part.number, part.transmission));
             for found in page.parts {
-                let last = parts.get(&found.number);
-                let order = |found: &FoundPart| (found.part.arrived, found.ino);
-                if last.is_none_or(|last| order(last) < order(&found)) {
-                    parts.insert(found.number, found);
-                }
+                parts.entry(found.number).or_default().push(found);
             }
             // The last number of a page may have more transmissions on the next.
             if !page.truncated || parts.len() > limit.saturating_add(1) {
@@ -410,8 +424,8 @@ impl Volume {
             value: found.record.clone(),
             otherwise: FsError::NoSuchUpload,
         };
-        let staged = self.stage(ino, Some(&assumption), writes).await?;
-        let taken: BTreeSet<Ino> = used.iter().map(|found| found.ino).collect();
+        let staged = self.stage(ino, std::slice::from_ref(&assumption), writes).await?;
+        let taken: BTreeSet<Ino> = used.iter().map(|found| found.part.owner).collect();
         let state = UploadState::Done {
             ino,
             tag: finished.tag,
@@ -523,11 +537,21 @@ fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
     }
 }
 
-/// The parts that the client listed, if all are there as listed and may form an object.
-fn choose(
-    listed: &[CompletePart],
-    parts: &BTreeMap<u16, FoundPart>,
-) -> Result<Vec<FoundPart>, VolumeError> {
+/// Transmissions by the number of their part, in the order of their commits.
+type SentParts = BTreeMap<u16, Vec<FoundPart>>;
+
+/// Whether a part is the one that the client listed.
+fn is_listed(listed: &CompletePart, part: &Part) -> bool {
+    let agrees = |(algorithm, bytes): &(SumAlgorithm, Vec<u8>)| {
+        let kept = part.sums.iter().find(|sum| sum.algorithm == *algorithm);
+        kept.is_none_or(|sum| sum.bytes == *bytes)
+    };
+    listed.tag == part.tag.tag() && listed.sums.iter().all(agrees)
+}
+
+/// The parts that the client listed, if all are there as listed and may form an object. Of a part
+/// that was sent several times it is the last one with the entity tag that the client knows.
+fn choose(listed: &[CompletePart], parts: &SentParts) -> Result<Vec<FoundPart>, VolumeError> {
     if listed.is_empty() {
         return Err(FsError::InvalidPart.into());
     }
@@ -536,16 +560,9 @@ fn choose(
     }
     let mut used = Vec::with_capacity(listed.len());
     for (index, listed_part) in listed.iter().enumerate() {
-        let found = parts.get(&listed_part.number).ok_or(FsError::InvalidPart)?;
-        if listed_part.tag != found.part.tag.tag() {
-            return Err(FsError::InvalidPart.into());
-        }
-        for (algorithm, bytes) in &listed_part.sums {
-            let kept = found.part.sums.iter().find(|sum| sum.algorithm == *algorithm);
-            if kept.is_some_and(|sum| sum.bytes != *bytes) {
-                return Err(FsError::InvalidPart.into());
-            }
-        }
+        let sent = parts.get(&listed_part.number).ok_or(FsError::InvalidPart)?;
+        let found = sent.iter().rev().find(|found| is_listed(listed_part, &found.part));
+        let found = found.ok_or(FsError::InvalidPart)?;
         if index + 1 < listed.len() && found.part.size < PART_BYTES_MIN {
             return Err(FsError::PartTooSmall.into());
         }

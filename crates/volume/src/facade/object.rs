@@ -33,6 +33,8 @@ pub struct Object {
     /// Its inode. A directory's for the object that stands for an empty directory somebody made.
     pub inode: Inode,
     pub(super) record: Value,
+    /// The dentries that led to it.
+    pub(super) way: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
     /// Keeps what the object names from being reaped.
     reading: Arc<crate::ReaderGuard>,
@@ -133,9 +135,9 @@ impl Volume {
     pub async fn stat(&self, bucket: &str, key: &[u8]) -> Result<Object, VolumeError> {
         let reading = Arc::new(self.reading());
         let path = Path::new(bucket.as_bytes(), key);
-        let Found { bucket, ino, inode, record } = self.run(&Lookup { path: &path }).await?;
+        let Found { bucket, ino, inode, record, way } = self.run(&Lookup { path: &path }).await?;
         let file = Arc::new(file_of(&inode));
-        Ok(Object { bucket, ino, inode, record, file, reading })
+        Ok(Object { bucket, ino, inode, record, way, file, reading })
     }
 
     /// The bytes of an object in `range`, verified, in order.
@@ -191,7 +193,7 @@ impl Volume {
             content,
         };
         let inode = new_file(&new.owner, file);
-        let staged = self.stage(inos[0], None, besides).await?;
+        let staged = self.stage(inos[0], &[], besides).await?;
         let operation = Publish {
             path: &path,
             ino: inos[0],

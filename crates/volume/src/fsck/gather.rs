@@ -226,8 +226,8 @@ impl Gathered {
                 self.take_orphan(ino, orphan).map_err(failed)?;
             }
             space::PART => {
-                let Part { shared, slices, .. } = Part::decode(key, value).map_err(failed)?;
-                let ino = ino_of(key).map_err(shape)?;
+                let part = Part::decode(key, value).map_err(failed)?;
+                let Part { owner: ino, shared, slices, .. } = part;
                 self.count_in_packs(ino, &slices);
                 self.parts.push(PartSummary { key: key.clone(), ino, shared, slices });
             }

@@ -117,7 +117,7 @@ impl Volume {
                 }
                 let part = Part::decode(&entry.key, &entry.value)
                     .map_err(|error| corrupt(&entry.key, &error))?;
-                let ino = part_ino(&entry)?;
+                let ino = part.owner;
                 removed += 1;
                 // The blocks of a part that was sent are the file's now; those of a part that was
                 // copied, and packs, have a record for each owner, and the part's own is one.
@@ -158,12 +158,4 @@ impl Volume {
         }
         Ok(aborted)
     }
-}
-
-/// The number that names a part's transmission, from its record's key.
-fn part_ino(entry: &Entry) -> Result<Ino, VolumeError> {
-    let suffix = entry.key.suffix();
-    let ino = suffix.get(2..).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
-    let ino = ino.ok_or_else(|| VolumeError::Corrupt(format!("no part's key: {:?}", entry.key)))?;
-    Ok(Ino(u64::from_be_bytes(ino)))
 }

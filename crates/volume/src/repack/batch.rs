@@ -223,8 +223,10 @@ impl Swap {
         let at = key::inode(self.ino);
         let mut writes = vec![Write::Put(at.clone(), self.inode.encode(&at))];
         writes.extend(join_packs(&self.joined, self.ino));
+        let mut guards = vec![Guard::Equals(at, self.record.clone())];
         for ((pack, length), ino) in self.left.iter().zip(orphans) {
             let orphan = key::orphan(*ino);
+            guards.push(Guard::Absent(orphan.clone()));
             let moved = Orphan::Moved { pack: *pack, owner: self.ino, length: *length };
             writes.push(Write::Put(orphan.clone(), moved.encode(&orphan)));
             if self.listed_on == Some(*pack) {
@@ -233,6 +235,6 @@ impl Swap {
                 writes.push(Write::Put(share.clone(), Mark.encode(&share)));
             }
         }
-        Plan { guards: vec![Guard::Equals(at, self.record.clone())], writes }
+        Plan { guards, writes }
     }
 }

@@ -1,10 +1,14 @@
 //! Multipart uploads: no data moves when one is completed, and it ends once.
 
+use std::sync::Arc;
+
+use block::MemoryBlocks;
 use bytes::Bytes;
-use record::{ObjectHeaders, PartTag, Sum, Tag};
+use record::{ObjectHeaders, PartTag, Sum, Tag, Timestamp};
+use store::MemoryStore;
 use volume::{
     Complete, CompletePart, Completed, Finished, FsError, NewUpload, PART_BYTES_MIN, PartStat,
-    UploadId, Volume, VolumeError, WriteCondition,
+    SetClock, Unwatched, UploadId, Volume, VolumeError, VolumeOptions, WriteCondition, fsck,
 };
 
 use super::{bytes, get, md5, owner, put, volume};
@@ -159,4 +163,37 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
     volume.create_bucket("bkt", &owner()).await.unwrap();
     let late = volume.upload("bkt", b"k", id).await;
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
+}
+
+#[tokio::test]
+async fn the_client_says_which_transmission_counts_whatever_clocks_say() {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let gateway = |behind: i64| {
+        let clock = SetClock::new(Timestamp(1_800_000_000_000_000 - behind * 1_000_000));
+        let options =
+            VolumeOptions { clock: Arc::new(clock), collect: false, ..VolumeOptions::default() };
+        Volume::open(options, store.clone(), blocks.clone())
+    };
+    let (fast, slow) = (gateway(0).await.unwrap(), gateway(20).await.unwrap());
+    fast.create_bucket("bkt", &owner()).await.unwrap();
+    for (key, which) in [("older", 0), ("newer", 1), ("newest", 2)] {
+        let id = begin(&fast, key).await;
+        let contents = [part_bytes(1), part_bytes(2), part_bytes(3)];
+        let sent = [
+            send(&fast, key, id, 1, &contents[0]).await,
+            send(&slow, key, id, 1, &contents[1]).await,
+            send(&fast, key, id, 1, &contents[2]).await,
+        ];
+        let listed_now = slow.parts("bkt", key.as_bytes(), id, 0, 10).await.unwrap().parts;
+        assert_eq!(listed_now, [sent[2].clone()], "a listing shows the last one");
+        let gateway = if which == 1 { &fast } else { &slow };
+        complete(gateway, key, id, &[listed(&sent[which])]).await.unwrap();
+        assert_eq!(get(&fast, key).await, contents[which], "{key}");
+    }
+    // What was not chosen goes, and nothing else.
+    fast.reap_now().await.unwrap();
+    for (key, seed) in [("older", 1), ("newer", 2), ("newest", 3)] {
+        assert_eq!(get(&slow, key).await, part_bytes(seed), "{key}");
+    }
+    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
 }

@@ -1,9 +1,10 @@
 //! Objects: what is put is what is read, and nothing in between is seen.
 
 use record::{ObjectHeaders, Tag};
-use volume::{FsError, ListEntry, ListQuery, TagMatch, VolumeError, WriteCondition};
+use volume::{FsError, ListEntry, ListQuery, TagMatch, VolumeError, VolumeOptions, WriteCondition};
 
-use super::{BLOCK_BYTES, bytes, get, md5, owner, put, put_if, read, volume};
+use super::multipart::begin;
+use super::{BLOCK_BYTES, bytes, get, md5, owner, put, put_if, read, volume, volume_of};
 
 #[tokio::test]
 async fn what_is_put_is_read() {
@@ -132,13 +133,77 @@ async fn a_copy_moves_no_data_and_outlives_its_source() {
 
 #[tokio::test]
 async fn an_overwritten_source_is_noticed() {
-    let volume = volume().await;
-    put(&volume, "from", &bytes(5 * BLOCK_BYTES as usize, 4)).await.unwrap();
-    let source = volume.stat("bkt", b"from").await.unwrap();
-    volume.set_tags("bkt", b"from", vec![("t".to_owned(), "v".to_owned())]).await.unwrap();
-    let owner = owner();
-    let copy = volume.copy(&source, "bkt", b"to", None, None, WriteCondition::None, &owner);
-    assert!(matches!(copy.await, Err(VolumeError::Fs(FsError::SourceChanged))));
+    // In its record, resting in its record, in blocks.
+    for length in [100, 64 << 10, 5 * BLOCK_BYTES as usize] {
+        for change in ["put", "put the same", "delete", "tag"] {
+            for to in ["from", "to", "beside/it"] {
+                let what = format!("{length} bytes, {change}, to {to}");
+                let volume = volume_of(VolumeOptions {
+                    resting_bytes_max: 1 << 20,
+                    collect: false,
+                    ..VolumeOptions::default()
+                });
+                let volume = volume.await;
+                let old = bytes(length, 4);
+                put(&volume, "from", &old).await.unwrap();
+                put(&volume, "beside/another", &bytes(10, 1)).await.unwrap();
+                let source = volume.stat("bkt", b"from").await.unwrap();
+                let upload = begin(&volume, "upload").await;
+                let new = bytes(length, 5);
+                let left = match change {
+                    "put" => put(&volume, "from", &new).await.map(|_| Some(new.clone())),
+                    "put the same" => put(&volume, "from", &old).await.map(|_| Some(old.clone())),
+                    "delete" => {
+                        volume.delete("bkt", vec![(b"from".to_vec(), None)]).await.map(|_| None)
+                    }
+                    _ => {
+                        let tags = vec![("t".to_owned(), "v".to_owned())];
+                        volume.set_tags("bkt", b"from", tags).await.map(|()| Some(old.clone()))
+                    }
+                };
+                let (left, owner) = (left.unwrap(), owner());
+                let none = WriteCondition::None;
+                let copied = volume.copy(&source, "bkt", to.as_bytes(), None, None, none, &owner);
+                let copied = copied.await.map(|_| ());
+                assert!(is_source_changed(&copied), "{what}: {copied:?}");
+                let range = 0..length as u64;
+                let part = volume.copy_part("bkt", b"upload", upload, 1, &source, range);
+                let part = part.await.map(|_| ());
+                assert!(is_source_changed(&part), "{what}: {part:?}");
+                let found = volume.stat("bkt", b"from").await;
+                match (left, found) {
+                    (Some(bytes), Ok(found)) => assert_eq!(read(&volume, &found).await, bytes),
+                    (None, Err(VolumeError::Fs(FsError::NoSuchKey))) => {}
+                    (_, found) => panic!("{what}: {found:?}"),
+                }
+                if to != "from" {
+                    let copy = volume.stat("bkt", to.as_bytes()).await;
+                    assert!(matches!(copy, Err(VolumeError::Fs(FsError::NoSuchKey))), "{what}");
+                }
+            }
+        }
+    }
+}
+
+fn is_source_changed(copied: &Result<(), VolumeError>) -> bool {
+    matches!(copied, Err(VolumeError::Fs(FsError::SourceChanged)))
+}
+
+#[tokio::test]
+async fn a_source_that_stays_is_copied_onto_itself_and_elsewhere() {
+    for length in [100, 64 << 10, 5 * BLOCK_BYTES as usize] {
+        let options = VolumeOptions { resting_bytes_max: 1 << 20, ..VolumeOptions::default() };
+        let volume = volume_of(options).await;
+        let content = bytes(length, 4);
+        put(&volume, "a/from", &content).await.unwrap();
+        for to in ["a/from", "a/to", "b/to", "a/from"] {
+            let source = volume.stat("bkt", b"a/from").await.unwrap();
+            let (none, owner) = (WriteCondition::None, owner());
+            let copy = volume.copy(&source, "bkt", to.as_bytes(), None, None, none, &owner);
+            copy.await.unwrap();
+            assert_eq!(get(&volume, to).await, content, "{length} bytes to {to}");
+        }
+    }
 }
 
 #[tokio::test]
