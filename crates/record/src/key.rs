@@ -42,6 +42,8 @@ pub mod space {
     pub const STAGED: Space = Space(b'z');
     /// Files whose bytes rest in their records until they are put into a block.
     pub const RESTING: Space = Space(b'w');
+    /// Who keeps which file's content from being deleted.
+    pub const HOLD: Space = Space(b'k');
     /// Live sessions.
     pub const SESSION: Space = Space(b's');
     /// Their heartbeats.
@@ -65,9 +67,9 @@ pub mod space {
     pub const NAMING_BLOCKS: [Space; 5] = [INODE, MAP, PART, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 21] = [
+    pub const ALL: [Space; 22] = [
         VOLUME, LEASE, EPOCH, INODE, MAP, PART_SUMS, BUCKET, DENTRY, UPLOAD, PART, STAGED, SHARE,
-        SESSION, BEAT, FENCED, TOKEN, USER, POLICY, RESTING, ORPHAN, PENDING,
+        SESSION, BEAT, FENCED, TOKEN, USER, POLICY, RESTING, HOLD, ORPHAN, PENDING,
     ];
 }
 
@@ -202,6 +204,11 @@ pub fn staged(session: Nonce, ino: Ino) -> Key {
 /// A file whose bytes rest in its record until they are put into a block.
 pub fn resting(ino: Ino) -> Key {
     Key::new(space::RESTING, 0, &ino.0.to_be_bytes())
+}
+
+/// That a session keeps a file's content from being deleted; see [`crate::Hold`].
+pub fn hold(ino: Ino, session: Nonce) -> Key {
+    Key::new(space::HOLD, ino.0, &session.0)
 }
 
 /// A live session.

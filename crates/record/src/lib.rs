@@ -23,7 +23,7 @@ pub use inode::{
 pub use name::{Dentry, Kind, Origin, Skey};
 pub use roster::Roster;
 pub use small::{
-    Beat, Bucket, Counter, Mark, Orphan, PolicyRecord, Session, Token, User, VolumeRecord,
+    Beat, Bucket, Counter, Hold, Mark, Orphan, PolicyRecord, Session, Token, User, VolumeRecord,
 };
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};
 

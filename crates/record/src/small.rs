@@ -157,6 +157,24 @@ record!(
     |from| { Beat { count: from.varint("count")?, passed: from.varint("passed")? } }
 );
 
+/// A session keeps a file's content from being deleted although it may have lost its name: somebody
+/// reads it for long, or has it open. The key says which file and which session; it counts only as
+/// long as that session lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Since when.
+    pub since: Timestamp,
+}
+
+record!(
+    Hold,
+    1,
+    |this, to| {
+        to.signed(this.since.0);
+    },
+    |from| { Hold { since: Timestamp(from.signed("since")?) } }
+);
+
 /// The proof that a plan was committed, or never will be.
 ///
 /// A session keeps one record a *lane*. A plan in a lane guards the record's value and writes the

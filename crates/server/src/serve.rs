@@ -159,6 +159,7 @@ async fn open(
         read_budget_bytes: budget / 2,
         resting_bytes_max: serve.resting_bytes.0,
         mirror_bytes: serve.mirror_bytes.0,
+        deletion_grace: settings.deletion_grace.said(),
         sole: engines::serves_one(&settings.meta),
         commits_in_flight: engines::commits_in_flight(&settings.meta),
         reads_in_flight: engines::reads_in_flight(&settings.meta),

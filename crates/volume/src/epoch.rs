@@ -4,11 +4,16 @@
 //! The reaper moves the volume's epoch on and deletes only when every session has *passed* it: when
 //! nobody there holds an older one. The epoch that counts here is the last one that this process
 //! has seen, which may lag; that delays a deletion and never permits one.
+//!
+//! What is pinned holds back every deletion of the volume, so it is pinned for moments. A reader that
+//! lasts holds the one file that it reads instead: see [`crate::holds`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The readers of this process, by epoch.
 #[derive(Debug)]
@@ -21,7 +26,15 @@ pub struct Epochs {
 #[derive(Debug)]
 struct Readers {
     current: u64,
-    alive: BTreeMap<u64, u64>,
+    alive: BTreeMap<u64, Pins>,
+}
+
+/// Those who pin one epoch.
+#[derive(Debug, Default)]
+struct Pins {
+    count: u64,
+    /// When the volume moved on to the next epoch.
+    left: Option<Instant>,
 }
 
 impl Readers {
@@ -53,7 +66,7 @@ impl Epochs {
     pub fn pin(self: &Arc<Self>) -> ReaderGuard {
         let mut readers = self.readers();
         let epoch = readers.current;
-        *readers.alive.entry(epoch).or_default() += 1;
+        readers.alive.entry(epoch).or_default().count += 1;
         ReaderGuard { epochs: Arc::clone(self), epoch }
     }
 
@@ -61,10 +74,24 @@ impl Epochs {
     pub fn observe(&self, epoch: u64) {
         let mut readers = self.readers();
         let before = readers.passed();
-        readers.current = readers.current.max(epoch);
+        if epoch > readers.current {
+            readers.current = epoch;
+            let now = Instant::now();
+            readers.alive.values_mut().for_each(|pins| {
+                pins.left.get_or_insert(now);
+            });
+        }
         if readers.passed() > before {
             self.moved.notify_one();
         }
+    }
+
+    /// For how long an epoch that the volume has left has been pinned here: what holds back
+    /// deletions.
+    pub fn oldest_pin(&self) -> Option<Duration> {
+        let readers = self.readers();
+        let (_, oldest) = readers.alive.first_key_value()?;
+        oldest.left.map(|left| left.elapsed())
     }
 
     /// Whether anybody here reads.
@@ -78,11 +105,18 @@ impl Epochs {
     }
 }
 
+impl ReaderGuard {
+    /// Whether the volume has left the epoch that this pins.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.epoch < self.epochs.readers().current
+    }
+}
+
 impl Clone for ReaderGuard {
     /// Pins the same epoch once more: for what goes on where the reader left off.
     fn clone(&self) -> ReaderGuard {
         let mut readers = self.epochs.readers();
-        *readers.alive.entry(self.epoch).or_default() += 1;
+        readers.alive.entry(self.epoch).or_default().count += 1;
         ReaderGuard { epochs: Arc::clone(&self.epochs), epoch: self.epoch }
     }
 }
@@ -91,9 +125,9 @@ impl Drop for ReaderGuard {
     fn drop(&mut self) {
         let mut readers = self.epochs.readers();
         let before = readers.passed();
-        if let Some(count) = readers.alive.get_mut(&self.epoch) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(pins) = readers.alive.get_mut(&self.epoch) {
+            pins.count -= 1;
+            if pins.count == 0 {
                 readers.alive.remove(&self.epoch);
             }
         }

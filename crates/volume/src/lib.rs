@@ -17,6 +17,7 @@ mod feed;
 mod fsck;
 mod gather;
 mod hints;
+mod holds;
 mod inos;
 mod lanes;
 mod meters;
@@ -50,13 +51,14 @@ pub use facade::{
 pub use feed::FEED_INTERVAL;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};
 pub use hints::{HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX};
+pub use holds::HOLD_AFTER;
 pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
 pub use lanes::LANES_MAX;
 pub use meters::{Counters, Trips, measured};
 pub use mirror::{MIRROR_BYTES_DEFAULT, MIRROR_VALUE_BYTES_MAX};
 pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
 pub use pace::{REST_FACTOR, REST_MAX};
-pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
+pub use reaper::{DELETION_GRACE_RELAXED, REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use repack::{
     LIVE_SHARE_PERCENT, REPACK_BYTES_PER_SECOND, REPACK_DELAY, Repacked, SURVEY_DELAY,
     SURVEY_INTERVAL,

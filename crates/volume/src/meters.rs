@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::content::Count;
 
@@ -30,7 +31,7 @@ pub(crate) struct Meters {
     pub(crate) bytes_settled: Count,
 }
 
-/// What a volume did since it was opened.
+/// What a volume did since it was opened, and what it waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Round trips that read metadata.
@@ -82,6 +83,10 @@ pub struct Counters {
     pub bytes_settled: u64,
     /// Tasks that ended in a panic.
     pub panics: u64,
+    /// Files that are held for readers that last; of now.
+    pub holds: u64,
+    /// For how long an epoch that the volume has left has been pinned; 0 if none is.
+    pub oldest_pin: Duration,
 }
 
 /// What an operation cost in round trips to the metadata store.

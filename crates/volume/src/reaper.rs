@@ -9,9 +9,12 @@
 //! How an owner lets go of a block, and why that is right for blocks of several owners, stands in
 //! `release`.
 //!
+//! Freed blocks are kept for a while where the store may forget what freed them: see `grace`.
+//!
 //! It knows nothing of blocks that no record names; those are the sweeper's.
 
 mod files;
+mod grace;
 mod moved;
 mod owners;
 mod release;
@@ -25,7 +28,10 @@ use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Counter, Ino, Orphan, Timestamp, key, key::space};
 use store::{Entry, Guard, Key, Plan, Read, Value, Write};
+use tokio::time::Instant;
 use tracing::{debug, warn};
+
+pub use grace::DELETION_GRACE_RELAXED;
 
 use crate::commit::Outcome;
 use crate::pace::Pace;
@@ -68,6 +74,10 @@ const VAIN_PASSES_MAX: u32 = 8;
 pub(crate) struct ReaperMemory {
     /// Completed uploads, and until when they answer: there is no need to look earlier.
     kept: HashMap<Ino, Timestamp>,
+    /// Blocks that await deletion.
+    waiting: grace::Waiting,
+    /// When one of them has waited long enough.
+    due: Option<Instant>,
 }
 
 /// An orphan as collected.
@@ -87,6 +97,16 @@ impl Dead {
             .map_err(|_| VolumeError::Corrupt(format!("no orphan's key: {:?}", entry.key)))?;
         let ino = Ino(u64::from_be_bytes(suffix));
         Ok(Dead { ino, key: entry.key.clone(), value: entry.value.clone(), orphan })
+    }
+
+    /// Whether somebody reads on what would be let go of.
+    fn is_held(&self, held: &HashSet<Ino>) -> bool {
+        match &self.orphan {
+            Orphan::File { .. } => held.contains(&self.ino),
+            Orphan::Moved { owner, .. } => held.contains(owner),
+            // Nobody was left who could read it when it was doomed.
+            Orphan::Doomed { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
+        }
     }
 
     /// Guards that nobody took the orphan meanwhile.
@@ -110,12 +130,16 @@ pub struct Reaped {
 
 impl Volume {
     /// Deletes what is dead, until nothing is. Waits for readers that hold on to it, on every
-    /// gateway; completed uploads that still answer stay.
+    /// gateway, but for those that last and hold their files, and for as long as freed blocks are
+    /// kept; completed uploads that still answer stay.
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
         let (mut all, mut vain) = (Reaped::default(), 0);
         for _ in 0..PASSES_MAX {
             match self.reap_once(Pace::Hurried).await? {
-                None => return Ok(all),
+                None => match self.reaping.lock().await.due {
+                    None => return Ok(all),
+                    Some(due) => self.wait_until(due).await?,
+                },
                 Some(pass) if pass == Reaped::default() => vain += 1,
                 Some(pass) => {
                     all.orphans += pass.orphans;
@@ -144,22 +168,33 @@ impl Volume {
             !memory.kept.contains_key(&dead.ino)
                 || uploads::bucket_of(&dead.orphan).is_some_and(|ino| buckets.contains(&ino))
         });
-        let fresh = |dead: &Dead| !matches!(dead.orphan, Orphan::Doomed { .. });
-        if dead.iter().any(fresh) {
+        let mut held = if dead.is_empty() { HashSet::new() } else { self.held_files().await? };
+        let doomed = |dead: &Dead| matches!(dead.orphan, Orphan::Doomed { .. });
+        if dead.iter().any(|dead| !doomed(dead) && !dead.is_held(&held)) {
             let passed = self.advance_epoch(epoch).await?;
             self.wait_for_readers(passed).await?;
+            // Whoever reads on since then holds the one file.
+            held = self.held_files().await?;
         }
+        let free: Vec<Dead> = dead.iter().filter(|dead| !dead.is_held(&held)).cloned().collect();
         // What dies faster than this is reaped would pile up.
         let pace = if dead.len() >= ORPHANS_PER_PASS { Pace::Hurried } else { pace };
         let idle = dead.is_empty();
         let mut reaped = Reaped::default();
-        reaped.orphans += self.reap_files(&dead, pace).await?;
-        reaped.orphans += self.reap_moved(&dead, pace).await?;
+        reaped.orphans += self.reap_files(&free, pace).await?;
+        reaped.orphans += self.reap_moved(&free, pace).await?;
         reaped.orphans += self.reap_uploads(&dead, &buckets, &mut memory.kept, pace).await?;
         reaped.orphans += self.reap_buckets(&dead).await?;
-        reaped.blocks = self.delete_pending(pace).await?;
+        reaped.blocks = self.delete_pending(&mut memory, pace).await?;
         self.meters.files_reaped.add(reaped.orphans);
         Ok(if idle && reaped.blocks == 0 { None } else { Some(reaped) })
+    }
+
+    async fn wait_until(&self, due: Instant) -> Result<(), VolumeError> {
+        tokio::select! {
+            () = self.closing.cancelled() => Err(closing()),
+            () = tokio::time::sleep_until(due) => Ok(()),
+        }
     }
 
     /// The orphans, as many as one pass takes.
@@ -280,9 +315,28 @@ impl Volume {
         Ok(reaped)
     }
 
-    /// Deletes pending blocks, then the records that name them. A block that cannot be deleted now
-    /// stays pending.
-    pub(crate) async fn delete_pending(&self, pace: Pace) -> Result<u64, VolumeError> {
+    /// Deletes pending blocks that have waited for the grace, then the records that name them. A
+    /// block that cannot be deleted now stays pending.
+    async fn delete_pending(
+        &self,
+        memory: &mut ReaperMemory,
+        pace: Pace,
+    ) -> Result<u64, VolumeError> {
+        let grace = grace::in_force(self.deletion_grace, self.store.durability());
+        let deleted = self.delete_those_due(&mut memory.waiting, grace, pace).await;
+        match deleted {
+            Ok(_) => memory.due = memory.waiting.end_pass(grace),
+            Err(_) => memory.waiting.break_off(),
+        }
+        deleted
+    }
+
+    async fn delete_those_due(
+        &self,
+        waiting: &mut grace::Waiting,
+        grace: Duration,
+        pace: Pace,
+    ) -> Result<u64, VolumeError> {
         let (mut start, end) = key::partition(space::PENDING, 0);
         let mut deleted = 0;
         loop {
@@ -290,8 +344,12 @@ impl Volume {
             let found = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
             let Some(last) = found.last() else { return Ok(deleted) };
             start = after(&last.key);
-            let gone: Vec<Key> = stream::iter(found)
-                .map(|entry| self.delete_block_of(entry.key))
+            let due = found.into_iter().filter_map(|entry| {
+                let block = BlockId(entry.key.suffix().try_into().ok()?);
+                waiting.has_waited(block, grace).then_some((entry.key, block))
+            });
+            let gone: Vec<Key> = stream::iter(due.collect::<Vec<_>>())
+                .map(|(key, block)| self.delete_block_of(key, block))
                 .buffer_unordered(DELETES_AT_ONCE)
                 .filter_map(std::future::ready)
                 .collect()
@@ -308,8 +366,7 @@ impl Volume {
     }
 
     /// Deletes the block of a pending record; answers the record's key if it is gone.
-    async fn delete_block_of(&self, key: Key) -> Option<Key> {
-        let id = BlockId(key.suffix().try_into().ok()?);
+    async fn delete_block_of(&self, key: Key, id: BlockId) -> Option<Key> {
         let deleting = tokio::time::timeout(self.deadlines.block, self.blocks.delete(id));
         match deleting.await {
             Ok(Ok(())) => Some(key),
@@ -349,10 +406,12 @@ pub(crate) async fn reap_always(volume: std::sync::Weak<Volume>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };
         let (closing, orphaned) = (alive.closing.clone(), Arc::clone(&alive.orphaned));
+        let due = alive.reaping.lock().await.due;
         drop(alive);
+        let look = Instant::now() + REAP_INTERVAL;
         tokio::select! {
             () = closing.cancelled() => return,
-            () = tokio::time::sleep(REAP_INTERVAL) => {}
+            () = tokio::time::sleep_until(due.map_or(look, |due| due.min(look))) => {}
             () = orphaned.notified() => tokio::time::sleep(REAP_DELAY).await,
         }
         let Some(alive) = volume.upgrade() else { return };

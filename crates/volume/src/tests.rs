@@ -6,6 +6,7 @@ mod commit;
 pub(crate) mod faulty;
 mod feeding;
 mod gathering;
+mod holds;
 mod marks;
 mod pace;
 pub(crate) mod packs;

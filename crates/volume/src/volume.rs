@@ -20,6 +20,7 @@ use crate::epoch::{Epochs, ReaderGuard};
 use crate::feed::{Listener, OwnWrites};
 use crate::gather::Gatherer;
 use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
+use crate::holds::{self, Holds};
 use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::meters::{Counters, Meters};
@@ -84,6 +85,9 @@ pub struct VolumeOptions {
     pub beat_interval: Duration,
     /// How long another session may be silent before it is ended.
     pub session_silence: Duration,
+    /// How long a block is kept after a commit has freed it: longer than the metadata store may
+    /// forget. `None`: [`crate::DELETION_GRACE_RELAXED`] while the store is relaxed, else 0.
+    pub deletion_grace: Option<Duration>,
     /// How long the byte path waits.
     pub deadlines: Deadlines,
     /// Where the content of blocks comes from: a cache over the same blocks, say. `None` reads
@@ -114,6 +118,7 @@ impl Default for VolumeOptions {
             reads_in_flight: 1,
             beat_interval: BEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
+            deletion_grace: None,
             deadlines: Deadlines::default(),
             reader: None,
             collect: true,
@@ -163,9 +168,11 @@ pub struct Volume {
     pub(crate) mirror: Arc<Mirror>,
     pub(crate) inos: Arc<Inos>,
     pub(crate) epochs: Arc<Epochs>,
+    pub(crate) holds: Arc<Holds>,
     pub(crate) staging: Arc<Staging>,
     pub(crate) streams: Arc<Reading>,
     pub(crate) deadlines: Deadlines,
+    pub(crate) deletion_grace: Option<Duration>,
     pub(crate) tasks: Tasks,
     pub(crate) meters: Arc<Meters>,
     pub(crate) traffic: Arc<Traffic>,
@@ -232,6 +239,8 @@ impl Volume {
         let listening = volume.listener(position).run(volume.closing.clone());
         drop(volume.tasks.spawn("listener", listening));
         let volume = Arc::new(volume);
+        let holding = holds::hold_always(Arc::downgrade(&volume));
+        drop(volume.tasks.spawn("holds", holding));
         if options.collect {
             let reaping = reaper::reap_always(Arc::downgrade(&volume));
             drop(volume.tasks.spawn("reaper", reaping));
@@ -305,9 +314,11 @@ impl Volume {
             mirror,
             inos,
             epochs,
+            holds: Arc::default(),
             staging,
             streams,
             deadlines: options.deadlines,
+            deletion_grace: options.deletion_grace,
             tasks,
             meters,
             traffic,
@@ -457,6 +468,8 @@ impl Volume {
             bodies_settled: meters.bodies_settled.get(),
             bytes_settled: meters.bytes_settled.get(),
             panics: self.tasks.panics(),
+            holds: u64::try_from(self.holds.count()).unwrap_or(u64::MAX),
+            oldest_pin: self.epochs.oldest_pin().unwrap_or_default(),
         }
     }
 }

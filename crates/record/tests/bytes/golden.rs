@@ -91,6 +91,7 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("parts to", parts_end),
         ("staged", key::staged(NONCE, INO)),
         ("resting", key::resting(INO)),
+        ("hold", key::hold(INO, NONCE)),
         ("session", key::session(NONCE)),
         ("beat", key::beat(NONCE)),
         ("fenced", key::fenced(NONCE)),

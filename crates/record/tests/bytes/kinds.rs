@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use record::{
-    Beat, Bucket, Counter, DecodeError, Dentry, Inode, MapPage, Mark, Orphan, Part, PartSums,
+    Beat, Bucket, Counter, DecodeError, Dentry, Hold, Inode, MapPage, Mark, Orphan, Part, PartSums,
     PolicyRecord, Session, Token, Upload, User, VolumeRecord,
 };
 use store::{Key, Value};
@@ -36,7 +36,7 @@ macro_rules! records {
 }
 
 records!(
-    Beat Bucket Counter Dentry Inode MapPage Mark Orphan Part PartSums PolicyRecord Session Token
+    Beat Bucket Counter Dentry Hold Inode MapPage Mark Orphan Part PartSums PolicyRecord Session Token
     Upload User VolumeRecord
 );
 

@@ -228,6 +228,7 @@ proptest! {
         returns(&key, &Bucket { owner: one.clone(), refuse_overlap, opaque_tags, tags });
         returns(&key, &Session { began: at, place: one.clone() });
         returns(&key, &Beat { count: a, passed: b });
+        returns(&key, &record::Hold { since: at });
         returns(&key, &Token { count: a, aborted: refuse_overlap });
         returns(&key, &record::Mark);
         returns(&key, &User { sealed_secret, enabled: opaque_tags, uid, gid, policies });

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, Dentry, File, Header, Ino, Inode,
-    Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums, PartTag,
-    PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token, Upload,
-    UploadState, User, VolumeRecord, key,
+    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, Dentry, File, Header, Hold, Ino,
+    Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
+    PartTag, PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token,
+    Upload, UploadState, User, VolumeRecord, key,
 };
 use store::{Key, Value};
 
@@ -210,6 +210,7 @@ fn sessions() -> Vec<Sample> {
     let block = BlockId::new(NONCE, 7);
     vec![
         sample("session", key::session(NONCE), &session),
+        sample("hold", key::hold(INO, NONCE), &Hold { since: NOW }),
         sample("beat", key::beat(NONCE), &Beat { count: 300, passed: 5 }),
         sample("token", key::token(NONCE, 3), &Token { count: 300, aborted: false }),
         sample("token-aborted", key::token(NONCE, 3), &Token { count: 300, aborted: true }),

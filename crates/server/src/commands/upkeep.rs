@@ -76,8 +76,13 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     let doing = "collect garbage";
     let (meta, sole) = existing(&settings, doing).await?;
     let blocks = engines::blocks(&settings.blocks, seed()?).await?;
-    let options =
-        VolumeOptions { sole, collect: false, place: serve::place(), ..VolumeOptions::default() };
+    let options = VolumeOptions {
+        sole,
+        collect: false,
+        place: serve::place(),
+        deletion_grace: settings.deletion_grace.said(),
+        ..VolumeOptions::default()
+    };
     let problem = |error| Problem::new(doing, error);
     let volume = Volume::open(options, Arc::clone(&meta), blocks.store).await.map_err(problem)?;
     let options = SweepOptions { dry_run: command.dry_run, share_percent: command.share_max };

@@ -4,6 +4,7 @@
 //! three sources name the same options, declared once in `options`; what they say is checked
 //! once, here, and the rest of the program sees settled values alone. Secrets are not options.
 
+mod grace;
 mod memory;
 mod options;
 mod place;
@@ -18,6 +19,7 @@ use block::BLOCK_BYTES_DEFAULT;
 use serde::Serialize;
 use volume::{MIRROR_BYTES_DEFAULT, RESTING_BYTES_DEFAULT};
 
+pub(crate) use grace::Grace;
 pub(crate) use options::{Common, File, Serving};
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
 pub(crate) use size::Size;
@@ -71,6 +73,7 @@ pub(crate) struct VolumeSettings {
     pub(crate) data_dir: PathBuf,
     pub(crate) meta: MetaPlace,
     pub(crate) metadata_durability: DurabilityClass,
+    pub(crate) deletion_grace: Grace,
     pub(crate) blocks: BlocksPlace,
     pub(crate) master_key_file: PathBuf,
     pub(crate) log: String,
@@ -147,6 +150,7 @@ impl Common {
         Ok(VolumeSettings {
             meta,
             metadata_durability: common.metadata_durability.unwrap_or_default(),
+            deletion_grace: common.deletion_grace.unwrap_or_default(),
             blocks,
             master_key_file: master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
             log: text(common.log).unwrap_or_else(|| "info".to_owned()),
@@ -234,6 +238,7 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
     File {
         meta: Some(volume.meta.to_string()),
         metadata_durability: Some(volume.metadata_durability),
+        deletion_grace: Some(volume.deletion_grace),
         blocks: Some(volume.blocks.to_string()),
         data_dir: Some(volume.data_dir.clone()),
         master_key_file: Some(volume.master_key_file.clone()),

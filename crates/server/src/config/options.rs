@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{DurabilityClass, LogFormat, Size};
+use super::{DurabilityClass, Grace, LogFormat, Size};
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -71,6 +71,12 @@ options! {
         /// relaxed, what the database's own settings promise [default: strict]
         #[arg(value_name = "CLASS", global = true)]
         metadata_durability: DurabilityClass = "ASHLAR_METADATA_DURABILITY",
+        /// How long a block is kept after the commit that freed it, longer than the metadata store
+        /// may forget: a time such as 10s, or auto for 10s where the store's durability is relaxed
+        /// and 0s elsewhere. Set it where a replica may take over before it has heard of every
+        /// commit [default: auto]
+        #[arg(value_name = "TIME", global = true)]
+        deletion_grace: Grace = "ASHLAR_DELETION_GRACE",
         /// Where blocks live: file:PATH, memory:, or
         /// s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION [default: file:DATA_DIR/blocks]
         #[arg(value_name = "URL", global = true)]

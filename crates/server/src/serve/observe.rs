@@ -106,6 +106,16 @@ impl Collector for Behind {
         ];
         let what = "What was deleted or moved behind the scenes";
         family(&mut encoder, "ashlar_volume_reclaimed", what, "what", &reclaimed)?;
+        let level = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let what = "Files kept from being deleted for readers that last";
+        gauge(&mut encoder, "ashlar_volume_holds", what, level(seen.holds))?;
+        let what = "For how long readers have held back every deletion of the volume";
+        gauge(
+            &mut encoder,
+            "ashlar_volume_oldest_pin_seconds",
+            what,
+            level(seen.oldest_pin.as_secs()),
+        )?;
         let panics = [("task", seen.panics)];
         family(&mut encoder, "ashlar_volume_panics", "Tasks that panicked", "what", &panics)?;
 

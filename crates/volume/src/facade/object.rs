@@ -21,6 +21,7 @@ use super::copy::{Staged, content_of};
 use crate::content::{
     ContentStream, ContentWriter, Listed, RecordSlices, SliceSource, StagedContent,
 };
+use crate::holds::ReadPin;
 use crate::{Volume, VolumeError};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
@@ -37,7 +38,7 @@ pub struct Object {
     pub(super) way: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
     /// Keeps what the object names from being reaped.
-    reading: Arc<crate::ReaderGuard>,
+    pin: Arc<ReadPin>,
 }
 
 impl Object {
@@ -133,29 +134,28 @@ const DIRECTORIES_AT_ONCE: usize = 8;
 impl Volume {
     /// Finds an object, as it stands now.
     pub async fn stat(&self, bucket: &str, key: &[u8]) -> Result<Object, VolumeError> {
-        let reading = Arc::new(self.reading());
+        let reading = self.reading();
         let path = Path::new(bucket.as_bytes(), key);
         let Found { bucket, ino, inode, record, way } = self.run(&Lookup { path: &path }).await?;
         let file = Arc::new(file_of(&inode));
-        Ok(Object { bucket, ino, inode, record, way, file, reading })
+        let pin = ReadPin::new(ino, reading);
+        Ok(Object { bucket, ino, inode, record, way, file, pin })
     }
 
     /// The bytes of an object in `range`, verified, in order.
     pub fn read(&self, object: &Object, range: Range<u64>) -> ContentStream {
         let range = range.start.min(object.size())..range.end.min(object.size());
-        let guard = Box::new(Arc::clone(&object.reading));
-        match &object.file.content {
-            Content::Inline(bytes) => ContentStream::inline(bytes, range, guard),
-            Content::Slices(slices) => {
-                let slices = Arc::new(RecordSlices(slices.clone()));
-                ContentStream::new(&self.streams, slices, range, guard)
-            }
+        let slices: Arc<dyn SliceSource> = match &object.file.content {
+            // All of it is here, whatever becomes of the file.
+            Content::Inline(bytes) => return ContentStream::inline(bytes, range),
+            Content::Slices(slices) => Arc::new(RecordSlices(slices.clone())),
             Content::Pages(_) => {
                 let (ino, file) = (object.ino, Arc::clone(&object.file));
-                let pages = MapPages { store: Arc::clone(&self.store), ino, file };
-                ContentStream::new(&self.streams, Arc::new(pages), range, guard)
+                Arc::new(MapPages { store: Arc::clone(&self.store), ino, file })
             }
-        }
+        };
+        self.holds.watch(&object.pin);
+        ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
     }
 
     /// Begins the bytes of a new file or part. `size_hint` is how many are expected.

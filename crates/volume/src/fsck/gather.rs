@@ -7,9 +7,9 @@ use bytes::Bytes;
 use namespace::{rests, self_contained};
 use record::key::{self, space};
 use record::{
-    Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Ino, Inode, Kind, MapPage,
-    Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Roster, Session, Slice, Token, Upload,
-    UploadState, User, VolumeRecord,
+    Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Hold, Ino, Inode, Kind,
+    MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Roster, Session, Slice, Token,
+    Upload, UploadState, User, VolumeRecord,
 };
 use store::{Key, MetaStore, Space, TallyKey, Value};
 
@@ -266,6 +266,10 @@ impl Gathered {
             space::RESTING => {
                 Mark::decode(key, value).map_err(failed)?;
                 self.resting.insert(ino_of(key).map_err(named)?);
+            }
+            space::HOLD => {
+                Hold::decode(key, value).map_err(failed)?;
+                nonce_of(key).map_err(named)?;
             }
             space::SESSION => {
                 Session::decode(key, value).map_err(failed)?;

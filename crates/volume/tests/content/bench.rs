@@ -103,7 +103,7 @@ impl Bench {
 
     pub fn open(&self, content: &Content, range: Range<u64>) -> ContentStream {
         match content {
-            Content::Inline(bytes) => ContentStream::inline(bytes, range, Box::new(())),
+            Content::Inline(bytes) => ContentStream::inline(bytes, range),
             Content::Slices(slices) => {
                 let source = Arc::new(RecordSlices(slices.clone()));
                 ContentStream::new(&self.reading, source, range, Box::new(()))

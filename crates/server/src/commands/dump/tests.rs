@@ -6,7 +6,7 @@ use store::{Key, Plan, TallyKey, Verdict, Write as Change};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::{BlocksPlace, DurabilityClass, LogFormat};
+use crate::config::{BlocksPlace, DurabilityClass, Grace, LogFormat};
 
 /// The settings of a command over a database in a folder.
 fn settings(folder: &TempDir, name: &str) -> VolumeSettings {
@@ -14,6 +14,7 @@ fn settings(folder: &TempDir, name: &str) -> VolumeSettings {
         data_dir: folder.path().join("data"),
         meta: MetaPlace::Sqlite(folder.path().join(name)),
         metadata_durability: DurabilityClass::Strict,
+        deletion_grace: Grace::Auto,
         blocks: BlocksPlace::Memory,
         master_key_file: folder.path().join("master.key"),
         log: "off".to_owned(),

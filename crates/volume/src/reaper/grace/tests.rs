@@ -1,0 +1,58 @@
+//! Whose time has come, by this process's own clock.
+
+use std::time::Duration;
+
+use record::BlockId;
+use store::Durability;
+use tokio::time::{Instant, advance};
+
+use super::{DELETION_GRACE_RELAXED, Waiting, in_force};
+
+const GRACE: Duration = Duration::from_secs(10);
+const BLOCK: BlockId = BlockId([1; 16]);
+
+#[test]
+fn the_operator_has_the_last_word() {
+    let relaxed = DELETION_GRACE_RELAXED;
+    assert_eq!(in_force(None, Durability::Strict), Duration::ZERO);
+    assert_eq!(in_force(None, Durability::Relaxed), relaxed);
+    assert_eq!(in_force(Some(GRACE * 2), Durability::Strict), GRACE * 2);
+    assert_eq!(in_force(Some(Duration::ZERO), Durability::Relaxed), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_waits_from_when_it_was_seen_first() {
+    let (mut waiting, began) = (Waiting::default(), Instant::now());
+    assert!(Waiting::default().has_waited(BLOCK, Duration::ZERO));
+    for _ in 0..5 {
+        assert!(!waiting.has_waited(BLOCK, GRACE));
+        assert_eq!(waiting.end_pass(GRACE), Some(began + GRACE));
+        advance(GRACE / 5).await;
+    }
+    assert!(waiting.has_waited(BLOCK, GRACE));
+    assert_eq!(waiting.end_pass(GRACE), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_was_gone_in_between_begins_anew() {
+    let mut waiting = Waiting::default();
+    assert!(!waiting.has_waited(BLOCK, GRACE));
+    waiting.end_pass(GRACE);
+    // The store was put back to before the block was freed, and then it was freed once more.
+    advance(GRACE / 2).await;
+    assert_eq!(waiting.end_pass(GRACE), None);
+    assert!(!waiting.has_waited(BLOCK, GRACE));
+    waiting.end_pass(GRACE);
+    advance(GRACE / 2 + Duration::from_secs(1)).await;
+    assert!(!waiting.has_waited(BLOCK, GRACE), "ten seconds since it was seen first of all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_breaks_off_forgets_nothing() {
+    let mut waiting = Waiting::default();
+    assert!(!waiting.has_waited(BLOCK, GRACE));
+    waiting.end_pass(GRACE);
+    waiting.break_off();
+    advance(GRACE).await;
+    assert!(waiting.has_waited(BLOCK, GRACE));
+}

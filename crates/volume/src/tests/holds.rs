@@ -1,0 +1,255 @@
+//! Readers that last, and blocks that are kept for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockStore, MemoryBlocks};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use record::key::{self, space};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::faulty::{Fault, Faulty, get};
+use super::packs::{THREE, bytes_of, exists, pack};
+use super::reaping::{delete, read, records};
+use super::rollback::{Restorable, content, put};
+use super::{count_blocks, make_bucket, open, publish};
+use crate::content::ContentStream;
+use crate::{
+    BEAT_INTERVAL, DELETION_GRACE_RELAXED, HOLD_AFTER, SESSION_SILENCE, Unwatched, Volume,
+    VolumeOptions, fsck,
+};
+
+/// Long enough for a reader to be seen to last, by its own session and then by the reaper's.
+const NOTICED: Duration = Duration::from_secs(2 * HOLD_AFTER.as_secs());
+
+/// Begins to read an object, of which a part comes and the rest is not taken.
+async fn begin(volume: &Volume, name: &[u8]) -> (ContentStream, Vec<u8>) {
+    let object = volume.stat("b", name).await.unwrap();
+    let mut stream = volume.read(&object, 0..object.size());
+    let first = stream.next().await.unwrap().unwrap();
+    (stream, first.to_vec())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_lasts_holds_its_file_and_no_other() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let deleting = open(store.clone(), blocks.clone()).await;
+    make_bucket(&deleting).await;
+    let reading = open(store.clone(), blocks.clone()).await;
+    for name in [&b"slow"[..], b"other", b"third"] {
+        publish(&deleting, name, 2_000_000).await.unwrap();
+    }
+    let each = count_blocks(&blocks).await / 3;
+    let (stream, mut found) = begin(&reading, b"slow").await;
+    let (beside, _) = begin(&reading, b"slow").await;
+    delete(&deleting, b"slow").await;
+    delete(&deleting, b"other").await;
+    let reaped = timeout(NOTICED, deleting.reap_now()).await.expect("held back by one reader");
+    assert_eq!(reaped.unwrap().blocks, each as u64);
+    assert_eq!((records(&*store, space::HOLD).await, reading.counters().holds), (1, 1));
+    assert_eq!(count_blocks(&blocks).await, 2 * each);
+    // It holds back what is deleted later as little, and reads on for as long as it likes.
+    sleep(SESSION_SILENCE * 3).await;
+    delete(&deleting, b"third").await;
+    let reaped = timeout(BEAT_INTERVAL * 2, deleting.reap_now()).await.expect("held back");
+    assert_eq!(reaped.unwrap().blocks, each as u64);
+    assert_eq!(deleting.counters().oldest_pin, Duration::ZERO);
+    assert_eq!(fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap().findings, []);
+    let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
+    found.extend(rest.concat());
+    assert!(found == vec![5; 2_000_000], "what was deleted while it was read");
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(records(&*store, space::HOLD).await, 1, "the other one reads on");
+    drop(beside);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!((records(&*store, space::HOLD).await, reading.counters().holds), (0, 0));
+    deleting.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_writes_nothing_where_nothing_dies() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"slow", 2_000_000).await.unwrap();
+    let (_stream, _) = begin(&volume, b"slow").await;
+    sleep(SESSION_SILENCE).await;
+    assert_eq!(records(&*store, space::HOLD).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_came_with_the_record_hold_nothing_back() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"inline", 5).await.unwrap();
+    publish(&volume, b"large", 70_000).await.unwrap();
+    let object = volume.stat("b", b"inline").await.unwrap();
+    let stream = volume.read(&object, 0..5);
+    drop(object);
+    delete(&volume, b"inline").await;
+    delete(&volume, b"large").await;
+    let reaped = timeout(HOLD_AFTER / 2, volume.reap_now()).await.expect("held back");
+    assert_eq!((reaped.unwrap().blocks, count_blocks(&blocks).await), (2, 0));
+    let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert_eq!(pieces.concat(), vec![5; 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_ends_with_its_session() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let deleting = open(store.clone(), blocks.clone()).await;
+    make_bucket(&deleting).await;
+    publish(&deleting, b"slow", 2_000_000).await.unwrap();
+    let reading = open(store.clone(), blocks.clone()).await;
+    let (stream, _) = begin(&reading, b"slow").await;
+    delete(&deleting, b"slow").await;
+    timeout(NOTICED, deleting.reap_now()).await.expect("held back").unwrap();
+    assert_eq!(records(&*store, space::HOLD).await, 1);
+    assert!(count_blocks(&blocks).await > 0);
+    // As if it had been killed.
+    drop((stream, reading));
+    sleep(SESSION_SILENCE * 2).await;
+    deleting.reap_now().await.unwrap();
+    assert_eq!((count_blocks(&blocks).await, records(&*store, space::HOLD).await), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_whose_hold_is_not_sure_pins_on() {
+    for fault in [Fault::Unavailable, Fault::LostRequest, Fault::LostAnswer] {
+        let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+        let volume = open(store.clone(), blocks.clone()).await;
+        make_bucket(&volume).await;
+        publish(&volume, b"slow", 2_000_000).await.unwrap();
+        let (stream, mut found) = begin(&volume, b"slow").await;
+        delete(&volume, b"slow").await;
+        for _ in 0..3 {
+            store.inject(Some(space::HOLD), fault);
+        }
+        timeout(NOTICED * 3, volume.reap_now()).await.expect("held back").unwrap();
+        // An answer that was lost is found out, and then the hold stands.
+        let fired = if fault == Fault::LostAnswer { 1 } else { 3 };
+        assert_eq!(store.fired(), fired, "{fault:?}");
+        let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
+        found.extend(rest.concat());
+        assert!(found == vec![5; 2_000_000], "{fault:?}");
+        sleep(NOTICED).await;
+        volume.reap_now().await.unwrap();
+        assert_eq!(records(&*store, space::HOLD).await, 0, "{fault:?}");
+        assert_eq!(count_blocks(&blocks).await, 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pack_stays_for_whoever_reads_on_what_was_moved_out_of_it() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    let old = pack(&volume, &THREE).await;
+    let (name, length) = THREE[1];
+    let object = volume.stat("b", name.as_bytes()).await.unwrap();
+    let stream = volume.read(&object, 0..object.size());
+    delete(&volume, b"c").await;
+    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
+    assert_eq!(volume.repack_now().await.unwrap().packs, 1);
+    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
+    assert!(exists(&blocks, old).await, "somebody reads in it");
+    let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert!(pieces.concat() == bytes_of(name, length));
+    drop(object);
+    sleep(Duration::from_secs(2)).await;
+    volume.reap_now().await.unwrap();
+    assert!(!exists(&blocks, old).await);
+    assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, length));
+    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn freed_blocks_are_kept_for_longer_than_the_store_may_forget() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let grace = DELETION_GRACE_RELAXED;
+    let options = VolumeOptions {
+        block_bytes: 65_536,
+        inline_bytes_max: 16,
+        deletion_grace: Some(grace),
+        ..VolumeOptions::default()
+    };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    publish(&volume, b"a", 200_000).await.unwrap();
+    delete(&volume, b"a").await;
+    let began = Instant::now();
+    while records(&*store, space::PENDING).await == 0 {
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(records(&*store, space::ORPHAN).await, 0);
+    sleep((began + grace - Duration::from_millis(100)) - Instant::now()).await;
+    assert_eq!(count_blocks(&blocks).await, 4, "all of them wait");
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(count_blocks(&blocks).await, 0, "and then go by themselves");
+    assert_eq!(records(&*store, space::PENDING).await, 0);
+    // Whoever asks for it waits as long.
+    publish(&volume, b"b", 200_000).await.unwrap();
+    delete(&volume, b"b").await;
+    let began = Instant::now();
+    volume.reap_now().await.unwrap();
+    assert!(began.elapsed() >= grace && count_blocks(&blocks).await == 0);
+}
+
+/// Overwrites, deletes and rewrites packs, puts the store back by two seconds, and answers which of
+/// the objects that nobody had touched since, or that are back, can be read.
+async fn put_back(grace: Duration) -> (usize, usize) {
+    let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
+    let options = || VolumeOptions { deletion_grace: Some(grace), ..VolumeOptions::default() };
+    let volume = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    let old = pack(&volume, &THREE).await;
+    for n in 0..8_u8 {
+        put(&volume, &format!("x/{n}"), &Bytes::from(vec![n; 2 << 20])).await.unwrap();
+    }
+    let saved = store.save().await;
+    for n in 0..8_u8 {
+        put(&volume, &format!("x/{n}"), &Bytes::from(vec![100; 2 << 20])).await.unwrap();
+    }
+    delete(&volume, b"c").await;
+    volume.delete("b", vec![(b"x/0".to_vec(), None)]).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    volume.repack_now().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let was_there = blocks.sessions().await.unwrap().len();
+    assert!(was_there > 0);
+    store.restore(saved);
+    drop(volume);
+    let fresh = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    let (mut whole, mut lost) = (0, 0);
+    for n in 0..8_u8 {
+        match content(&fresh, &format!("x/{n}")).await {
+            Ok(bytes) => {
+                assert!(bytes == vec![n; 2 << 20], "other bytes");
+                whole += 1;
+            }
+            Err(_) => lost += 1,
+        }
+    }
+    for (name, length) in THREE {
+        match content(&fresh, name).await {
+            Ok(bytes) => {
+                assert!(bytes == bytes_of(name, length), "other bytes");
+                whole += 1;
+            }
+            Err(_) => lost += 1,
+        }
+    }
+    assert!(get(&*store, &key::pending(old)).await.is_none(), "the store was put back");
+    (whole, lost)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_forgot_two_seconds_loses_nothing_that_was_there_before() {
+    assert_eq!(put_back(DELETION_GRACE_RELAXED).await, (11, 0));
+    let (_, lost) = put_back(Duration::ZERO).await;
+    assert!(lost > 0, "without the grace nothing was lost either: this proves nothing");
+}
