@@ -3,6 +3,8 @@
 //! Only headers on this list are ever stored, so that no request can reach an attribute that we
 //! keep for ourselves.
 
+use http::HeaderName;
+
 use crate::request::Fields;
 use crate::{Code, Fault};
 
@@ -33,7 +35,8 @@ impl Metadata {
 
     /// Takes what a request says about the object it makes.
     ///
-    /// Faults: `MetadataTooLarge`; `InvalidArgument` for values that are not text.
+    /// Faults: `MetadataTooLarge`; `InvalidArgument` for values that are not text, and for names
+    /// that no header can have, which no answer could tell.
     pub fn parse(fields: Fields<'_>) -> Result<Metadata, Fault> {
         let mut user = Vec::new();
         let mut user_bytes = 0;
@@ -41,6 +44,9 @@ impl Metadata {
             let name = header.strip_prefix(USER_PREFIX).unwrap_or_default();
             if name.is_empty() {
                 return Err(crate::request::invalid(header, "A metadata name is empty."));
+            }
+            if HeaderName::from_bytes(header.as_bytes()).is_err() {
+                return Err(crate::request::invalid(header, "No header can have this name."));
             }
             let value = fields.joined(header)?.unwrap_or_default();
             user_bytes += name.len() + value.len();
@@ -94,3 +100,6 @@ fn stored_encoding(value: &str) -> Option<String> {
     let kept: Vec<&str> = codings.into_iter().filter(|coding| !is_framing(coding)).collect();
     (!kept.is_empty()).then(|| kept.join(","))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::PRESIGN_SECONDS_MAX;
 use super::header::{Claim, parse_credential, parse_signed_headers, parse_timestamp};
-use super::uri::{Parameters, decoded};
+use super::uri::{Parameters, decoded, header_name};
 use crate::{Code, Fault};
 
 /// A parsed SigV4 presigned URL. Its claims are not yet checked.
@@ -99,6 +99,8 @@ fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
     for (name, value) in parameters.iter() {
         let name = decoded(name)?.to_ascii_lowercase();
         if name.starts_with("x-amz-") && !OWN.contains(&name.as_str()) {
+            let name = header_name(&name)
+                .ok_or_else(|| refuse("A parameter has a name that no header can have."))?;
             hoisted.push((name, decoded(value)?.into_owned()));
         }
     }

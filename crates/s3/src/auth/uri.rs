@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use http::HeaderName;
 use percent_encoding::percent_decode_str;
 
 use crate::{Code, Fault};
@@ -83,6 +84,12 @@ pub(super) fn decoded(escaped: &str) -> Result<Cow<'_, str>, Fault> {
     percent_decode_str(escaped)
         .decode_utf8()
         .map_err(|_| Fault::because(Code::InvalidURI, "The query does not decode to UTF-8 text."))
+}
+
+/// A decoded parameter's name as that of the header that it stands for, in lower case; `None` if no
+/// header can have it. A name with a colon or a line feed could be read as another header's line.
+pub(super) fn header_name(name: &str) -> Option<String> {
+    HeaderName::from_bytes(name.as_bytes()).ok().map(|name| name.as_str().to_owned())
 }
 
 /// A `+` is a space in a query, and a plus in a path.

@@ -2,6 +2,11 @@
 //!
 //! boto3 and the AWS CLI still presign like this for their best-known regions. The scheme leaves
 //! most of the query unsigned, so a parameter that it does not sign is not accepted at all.
+//!
+//! What it signs is decoded text without any escape, so one signature fits every request whose
+//! lines read alike. Here one request alone fits: names of headers are tokens, which hold neither a
+//! colon nor a line feed, no value holds control characters, and a value that is signed is, byte
+//! for byte, the value that is used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +15,7 @@ use subtle::ConstantTimeEq;
 use time::OffsetDateTime;
 
 use super::key::{DUMMY_SECRET, hmac_sha1};
-use super::uri::{Parameters, decoded};
+use super::uri::{Parameters, decoded, header_name};
 use super::verify::{check_expiry, unknown_key};
 use super::{AuthKind, PayloadMode, RequestHead, Terms, Verified, single};
 use crate::{Code, Fault};
@@ -25,7 +30,8 @@ pub struct PresignedV2 {
     expires_at: OffsetDateTime,
     /// What is signed of the query beside the headers: sorted by name, values decoded.
     resources: Vec<(String, Option<String>)>,
-    /// Headers that stand in the query: names in lower case, values decoded.
+    /// Headers that stand in the query: names in lower case, values decoded, without the blanks
+    /// around them that HTTP does not count.
     fields: Vec<(String, String)>,
 }
 
@@ -81,7 +87,9 @@ impl PresignedV2 {
                 _ if lower.starts_with("x-amz-")
                     || matches!(lower.as_str(), "content-type" | "content-md5") =>
                 {
-                    fields.push((lower, value));
+                    let name = header_name(&lower)
+                        .ok_or_else(|| refuse("A parameter has a name that no header can have."))?;
+                    fields.push((name, value.trim_matches([' ', '\t']).to_owned()));
                     continue;
                 }
                 _ => return Err(refuse("The URL has a parameter that its signature omits.")),
@@ -104,6 +112,12 @@ impl PresignedV2 {
             .ok_or_else(|| refuse("Invalid date (should be seconds since epoch)"))?;
         resources.sort_unstable();
         Ok(PresignedV2 { access_key, signature, expires, expires_at, resources, fields })
+    }
+
+    /// What the URL says of the body's hash: a header like any other, and signed like one.
+    pub(super) fn content_sha256(&self) -> Option<&str> {
+        let mut values = self.fields.iter().filter(|(name, _)| name == "x-amz-content-sha256");
+        values.next().map(|(_, value)| value.as_str())
     }
 
     pub(super) fn verify(
@@ -217,7 +231,7 @@ impl PresignedV2 {
         };
         let header = (!values.is_empty()).then(|| values.join(&b','));
         let mut hoisted = self.fields.iter().filter(|(other, _)| other == name);
-        let query = hoisted.next().map(|(_, value)| value.trim().as_bytes().to_vec());
+        let query = hoisted.next().map(|(_, value)| value.as_bytes().to_vec());
         if hoisted.next().is_some() {
             return Err(refuse("A header in the URL is given more than once."));
         }

@@ -92,19 +92,12 @@ impl Credentials {
                 signature.verify(secret, request, terms, choose(header)?, header)
             }
             Credentials::Query(signature) => {
-                let query = signature.content_sha256.as_deref();
-                // Two claims about one body: neither may overrule what the other promised.
-                if let (Some(query), Some(header)) = (query, header)
-                    && query != header
-                {
-                    let why = "x-amz-content-sha256 differs between the query and the headers.";
-                    return Err(Fault::because(Code::InvalidRequest, why));
-                }
-                let value = query.or(header);
+                let value = one_claim(signature.content_sha256.as_deref(), header)?;
                 signature.verify(secret, request, terms, choose(value)?, value)
             }
             Credentials::QueryV2(signature) => {
-                signature.verify(secret, request, terms, choose(header)?)
+                let value = one_claim(signature.content_sha256(), header)?;
+                signature.verify(secret, request, terms, choose(value)?)
             }
         }
     }
@@ -281,6 +274,20 @@ fn content_sha256(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
         .map(std::str::from_utf8)
         .transpose()
         .map_err(|_| Fault::because(Code::InvalidRequest, "x-amz-content-sha256 is not text."))
+}
+
+/// What query and headers say of one body: neither may overrule what the other promised.
+fn one_claim<'a>(
+    query: Option<&'a str>,
+    header: Option<&'a str>,
+) -> Result<Option<&'a str>, Fault> {
+    match (query, header) {
+        (Some(query), Some(header)) if query != header => {
+            let why = "x-amz-content-sha256 differs between the query and the headers.";
+            Err(Fault::because(Code::InvalidRequest, why))
+        }
+        _ => Ok(query.or(header)),
+    }
 }
 
 fn iso(time: OffsetDateTime) -> String {

@@ -447,6 +447,63 @@ fn s3_a12_one_signed_value_cannot_pass_for_two() {
 }
 
 #[test]
+fn s3_a12_the_names_of_a_sigv2_url_are_tokens() {
+    // One text, cut into names and values in the way that was meant, and in others.
+    let text = format!("PUT\n\n\n{DAY}\nx-amz-copy-source:/b/k\nx-amz-meta-a:1\n/b/l");
+    let sent = v2("/b/l?x-amz-copy-source=%2Fb%2Fk&x-amz-meta-a=1", &text);
+    assert_eq!(sent.verify().unwrap().hoisted().len(), 2);
+    for name in [
+        "x-amz-copy-source%3A%2Fb%2Fk%0Ax-amz-meta-a",
+        "x-amz-copy-source:/b/k%0Ax-amz-meta-a",
+        "X-Amz-Copy-Source%3A%2Fb%2Fk%0AX-Amz-Meta-A",
+    ] {
+        check(v2(&format!("/b/l?{name}=1"), &text).verify(), Code::AccessDenied);
+    }
+    for name in ["x-amz-meta-%C3%A4", "x-amz-meta-a%20b", "x-amz-meta-a%00", "x-amz-meta-(a)"] {
+        let line = percent_encoding::percent_decode_str(name).decode_utf8().unwrap();
+        let text = format!("PUT\n\n\n{DAY}\n{line}:1\n/b/l");
+        check(v2(&format!("/b/l?{name}=1"), &text).verify(), Code::AccessDenied);
+        let v4 = plain("PUT", &format!("/b/l?{name}=1")).presigned(60);
+        check(v4.verify(), Code::AuthorizationQueryParametersError);
+    }
+}
+
+#[test]
+fn s3_a12_what_a_sigv2_url_signs_is_what_is_used() {
+    let text = format!("PUT\n\n\n{DAY}\nx-amz-meta-a:1\n/b/k");
+    let used = |value: &str, text: &str| {
+        let verified = v2(&format!("/b/k?x-amz-meta-a={value}"), text).verify()?;
+        Ok::<_, crate::Fault>(verified.hoisted()[0].1.clone())
+    };
+    for value in ["1", "%201", "1%20%20", "+1+"] {
+        assert_eq!(used(value, &text).unwrap(), "1", "{value}");
+    }
+    for blank in ["%C2%A0", "%E2%80%83", "%E3%80%80", "%E1%9A%80"] {
+        for value in [format!("{blank}1"), format!("1{blank}"), format!("%20{blank}1")] {
+            check(used(&value, &text), Code::SignatureDoesNotMatch);
+        }
+        let decoded = percent_encoding::percent_decode_str(blank).decode_utf8().unwrap();
+        let text = format!("PUT\n\n\n{DAY}\nx-amz-meta-a:{decoded}1\n/b/k");
+        assert_eq!(used(&format!("{blank}1"), &text).unwrap(), format!("{decoded}1"));
+    }
+    // C1 controls break lines, too.
+    check(used("1%C2%85", &text), Code::AccessDenied);
+}
+
+#[test]
+fn s3_a12_a_sigv2_url_may_say_what_the_body_hashes_to() {
+    let hash = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072";
+    let text = format!("PUT\n\n\n{DAY}\nx-amz-content-sha256:{hash}\n/b/k");
+    let sent = v2(&format!("/b/k?x-amz-content-sha256={hash}"), &text);
+    assert!(matches!(sent.verify().unwrap().payload(), PayloadMode::Hashed(_)));
+    sent.clone().with("x-amz-content-sha256", hash).verify().unwrap();
+    check(sent.with("x-amz-content-sha256", "UNSIGNED-PAYLOAD").verify(), Code::InvalidRequest);
+    let mode = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+    let text = format!("PUT\n\n\n{DAY}\nx-amz-content-sha256:{mode}\n/b/k");
+    check(v2(&format!("/b/k?x-amz-content-sha256={mode}"), &text).verify(), Code::InvalidRequest);
+}
+
+#[test]
 fn s3_s19_signing_keys_do_not_print() {
     let sent = put()
         .without("x-amz-content-sha256")

@@ -128,6 +128,73 @@ fn a_presigned_url_does_not_carry_a_streaming_mode() {
     scene.stays_untouched();
 }
 
+/// What version 2 signs is a text of lines. Whoever holds a URL may cut that text into names and
+/// values anew, so a name with a colon or a line feed would make a copy a write of other bytes.
+#[test]
+fn what_a_version_2_url_signs_cannot_be_read_as_something_else() {
+    let mut scene = Scene::new();
+    let by = scene.client.clone();
+    let copies = "x-amz-copy-source:/box/middle\nx-amz-meta-a:1\n";
+    let put = |query: &str| Request::new("PUT", &format!("/box/large?{query}"));
+    let wire = put("x-amz-copy-source=%2Fbox%2Fmiddle&x-amz-meta-a=1");
+    let wire = wire.presigned_2(by.signature(), copies);
+    by.exchange("PUT", &wire).expect("an answer").expect(200);
+    let answer = by.get("/box/large").expect(200);
+    assert!(answer.body == bytes(2, 50_000), "a URL that is good makes the copy that it says");
+    by.put("/box/large", &bytes(3, 300_000)).expect(200);
+
+    let mine = bytes(9, 1000);
+    for name in [
+        "x-amz-copy-source%3A%2Fbox%2Fmiddle%0Ax-amz-meta-a",
+        "x-amz-copy-source:/box/middle%0Ax-amz-meta-a",
+        "X-Amz-Copy-Source%3A%2Fbox%2Fmiddle%0AX-Amz-Meta-A",
+    ] {
+        let request = put(&format!("{name}=1")).body(mine.clone());
+        let wire = request.presigned_2(by.signature(), copies);
+        scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
+    }
+    for name in ["x-amz-meta-%C3%A4", "x-amz-meta-a%20b", "x-amz-meta-a%3A", "x-amz-meta-%28"] {
+        let request = put(&format!("{name}=1")).body(mine.clone());
+        let plain = String::from_utf8(crate::client::unescape(name)).expect("UTF-8");
+        let wire = request.presigned_2(by.signature(), &format!("{plain}:1\n"));
+        scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
+    }
+    // A blank that is none in HTTP is part of the value, of the one that is signed and of the one
+    // that is used.
+    for blank in ["%C2%A0", "%E2%80%83", "%E3%80%80"] {
+        for query in [format!("x-amz-meta-a={blank}1"), format!("x-amz-meta-a=1{blank}")] {
+            let request = put(&query).body(mine.clone());
+            let wire = request.presigned_2(by.signature(), "x-amz-meta-a:1\n");
+            scene.refuses_wire("PUT", &wire, 403, "SignatureDoesNotMatch");
+        }
+    }
+    // What is signed of the body is asked of the body.
+    let hash = crate::client::sha256(&mine);
+    let query = format!("x-amz-content-sha256={hash}");
+    let request = put(&query).body(bytes(8, 1000));
+    let wire = request.presigned_2(by.signature(), &format!("x-amz-content-sha256:{hash}\n"));
+    scene.refuses_wire("PUT", &wire, 400, "XAmzContentSHA256Mismatch");
+    scene.stays_untouched();
+}
+
+/// What no answer could tell is not taken: it would be kept, and never seen again.
+#[test]
+fn a_url_cannot_carry_metadata_whose_name_no_header_can_have() {
+    let mut scene = Scene::new();
+    let by = scene.client.clone();
+    for name in ["x-amz-meta-%C3%A4", "x-amz-meta-a%20b", "x-amz-meta-a%3Ab", "x-amz-meta-a%0Ab"] {
+        let request = Request::new("PUT", &format!("/box/large?{name}=1")).body(bytes(9, 1000));
+        let wire = request.presigned(by.signature(), "300");
+        scene.refuses_wire("PUT", &wire, 400, "AuthorizationQueryParametersError");
+    }
+    let request = Request::new("PUT", "/box/good?x-amz-meta-a-b=%C3%A4").body(bytes(9, 1000));
+    let wire = request.presigned(by.signature(), "300");
+    by.exchange("PUT", &wire).expect("an answer").expect(200);
+    assert_eq!(by.get("/box/good").expect(200).header("x-amz-meta-a-b"), "ä");
+    by.delete("/box/good").expect(204);
+    scene.stays_untouched();
+}
+
 /// Nobody learns from the answer what exists.
 #[test]
 fn anonymous_requests_are_refused_alike_whatever_exists() {

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) use chunks::{Chunked, Mode};
 pub(crate) use line::Line;
 pub(crate) use request::{Request, Signature};
-pub(crate) use sign::sha256;
+pub(crate) use sign::{sha256, unescape};
 
 /// How long an answer may take; no test waits for longer on purpose.
 const PATIENCE: Duration = Duration::from_mins(1);
