@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
+use s3::operation::Permission;
 use s3::request::{Arguments, Fields, Query};
 use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
 use time::OffsetDateTime;
@@ -47,6 +48,13 @@ impl<'a> Call<'a> {
 
     pub(crate) fn settings(&self) -> &'a Settings {
         &self.gateway.settings
+    }
+
+    /// Refuses whoever lacks one of these permissions, in operations that learn only underway what
+    /// they take.
+    pub(crate) fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
+        let may = |permission| self.gateway.access.authorise(self.identity.as_deref(), permission);
+        if permissions.iter().all(may) { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
     /// The bucket. Operations are routed by their target, so that it is there where it must be.

@@ -197,6 +197,14 @@ impl WriteCondition {
         }
     }
 
+    /// What a request asks of the tag, before it is known whether that is served: `If-Match` or
+    /// none.
+    pub(crate) fn asked(fields: Fields<'_>) -> Result<WriteCondition, Fault> {
+        let list = fields.joined("if-match")?;
+        Ok(list
+            .map_or(WriteCondition::None, |list| WriteCondition::IfMatch(ETagList::parse(&list))))
+    }
+
     /// Decides against the object as it stands; `None` where there is none or only a delete
     /// marker. The commit decides again.
     ///

@@ -1,6 +1,7 @@
 //! Copies by reference.
 
 use http::StatusCode;
+use s3::operation::Permission;
 use s3::request::{CopyObject, Directive, PartNumber, UploadPartCopy};
 use s3::response::{CopyObjectOutput, CopyPartOutput};
 use s3::{Code, CopySource, Fault};
@@ -16,6 +17,16 @@ const SOURCE_TRIES: u32 = 64;
 
 /// The most bytes of one `CopyObject`, and of a part (S3's limits: 5 GiB).
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
+
+/// Whether the caller may give the copy the tags of its source, if there are any: whether there are
+/// is known no sooner.
+fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
+    let (bucket, key) = call.object()?;
+    if object.file().object.tags.is_empty() {
+        return Ok(());
+    }
+    call.demand(&Permission::carry_tags(from, bucket, key))
+}
 
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     only_current(source.version.as_ref())?;
@@ -51,7 +62,10 @@ pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
             Directive::Replace(metadata) => Some(translate::object_headers(metadata.clone(), &[])),
         };
         let tags = match &request.tags {
-            Directive::Copy => None,
+            Directive::Copy => {
+                check_tags(call, &request.source, &object)?;
+                None
+            }
             Directive::Replace(tags) => Some(tags.as_slice().to_vec()),
         };
         let condition = write_condition(&request.condition);

@@ -5,7 +5,7 @@ use s3::conditions::{WriteCondition, failed};
 use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
 use s3::response::{DeleteError, DeleteObjectsOutput, Deleted};
-use s3::{Code, Fault};
+use s3::{BucketName, Code, Fault};
 use volume::{FsError, TagMatch, VolumeError};
 
 use crate::call::{Answer, Call, only_current};
@@ -35,11 +35,9 @@ pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault
     let mut allowed: Vec<&Deletion> = Vec::with_capacity(request.deletions.len());
     let mut denied = 0;
     for deletion in &request.deletions {
-        let permission = Permission::delete(bucket, &deletion.key, deletion.version.is_some());
-        let may = call.gateway.access.authorise(call.identity.as_deref(), &permission);
-        if !may {
+        if let Err(fault) = call.demand(&permissions(bucket, deletion)) {
             denied += 1;
-            output.errors.push(error(deletion, Code::AccessDenied.into()));
+            output.errors.push(error(deletion, fault));
         } else if let Err(fault) = only_current(deletion.version.as_ref()) {
             output.errors.push(error(deletion, fault));
         } else {
@@ -66,6 +64,14 @@ pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault
         }
     }
     Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+}
+
+/// What it takes to delete this.
+fn permissions(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
+    let Deletion { key, version, condition } = deletion;
+    let mut all = vec![Permission::delete(bucket, key, version.is_some())];
+    all.extend(Permission::to_compare(condition, bucket, key));
+    all
 }
 
 fn condition(condition: &WriteCondition) -> Option<TagMatch> {

@@ -2,6 +2,7 @@
 
 use super::{Operation, Scope, Target};
 use crate::Fault;
+use crate::conditions::{ETagList, WriteCondition};
 use crate::name::{BucketName, CopySource, ObjectKey};
 use crate::request::{Fields, Query};
 
@@ -35,7 +36,11 @@ pub enum Demand {
 }
 
 impl Permission {
-    /// To read an object, or one version of it.
+    /// To read an object, or one version of it: two actions, of which a request asks for one.
+    ///
+    /// A request that names a version, `null` included, "must have the `s3:GetObjectVersion`
+    /// permission …; the `s3:GetObject` permission is not required in this scenario" (S3's API
+    /// reference, `GetObject`, `versionId`).
     pub fn read(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
         let action = if versioned { "s3:GetObjectVersion" } else { "s3:GetObject" };
         Permission::on_object(action, bucket, key)
@@ -45,6 +50,45 @@ impl Permission {
     pub fn delete(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
         let action = if versioned { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
         Permission::on_object(action, bucket, key)
+    }
+
+    /// To decide a write by the tag that an object has, if that is what the condition asks: whoever
+    /// may not read the object would learn its tag by trying. Whether there is an object at all,
+    /// `*`, every writer may ask.
+    ///
+    /// So S3's user guide has it under "Enforce conditional writes" (`If-Match` needs
+    /// `s3:GetObject`, `If-None-Match` does not) and "How to perform conditional deletes" ("with an
+    /// `ETag` value you must have the `s3:DeleteObject` and `s3:GetObject` permissions").
+    pub fn to_compare(
+        condition: &WriteCondition,
+        bucket: &BucketName,
+        key: &ObjectKey,
+    ) -> Option<Permission> {
+        match condition {
+            WriteCondition::IfMatch(ETagList::Tags(_)) => {
+                Some(Permission::read(bucket, key, false))
+            }
+            WriteCondition::IfMatch(ETagList::Any)
+            | WriteCondition::IfNoneMatchStar
+            | WriteCondition::None => None,
+        }
+    }
+
+    /// To carry the tags of a copy's source over to its target, asked for where there are any: "You
+    /// must have `s3:GetObjectTagging` permission for the source object … and
+    /// `s3:PutObjectTagging` permission for objects in the destination bucket" (AWS re:Post, on
+    /// copying objects that have tags). The tags of a version are read by an action of their own.
+    pub fn carry_tags(
+        source: &CopySource,
+        bucket: &BucketName,
+        key: &ObjectKey,
+    ) -> [Permission; 2] {
+        let versioned = source.version.is_some();
+        let reads = Operation::GetObjectTagging.versioned_action(versioned);
+        [
+            Permission::on_object(reads, &source.bucket, &source.key),
+            Permission::on_object(Operation::PutObjectTagging.action(), bucket, key),
+        ]
     }
 
     /// Any action on an object.
@@ -62,8 +106,9 @@ impl Operation {
     /// What the operation demands of its caller, on its target, its copy source and for what
     /// its headers add.
     ///
-    /// Tags that a copy carries over from its source are not known here and demand nothing; an
-    /// ACL header demands nothing either, because the ones accepted change nothing.
+    /// Tags that a copy carries over from its source are not known here: see
+    /// `Permission::carry_tags`. An ACL header demands nothing, because the ones accepted change
+    /// nothing.
     ///
     /// Faults: those of the copy source and of repeated parameters.
     pub fn demand(
@@ -99,7 +144,21 @@ impl Operation {
         if tags && fields.has("x-amz-tagging") {
             all.push(Permission::on_object("s3:PutObjectTagging", bucket, key));
         }
+        if self.compares() {
+            all.extend(Permission::to_compare(&WriteCondition::asked(fields)?, bucket, key));
+        }
         Ok(Demand::All(all))
+    }
+
+    /// Whether `If-Match` is a condition on what the operation writes.
+    const fn compares(self) -> bool {
+        matches!(
+            self,
+            Operation::PutObject
+                | Operation::CopyObject
+                | Operation::CompleteMultipartUpload
+                | Operation::DeleteObject
+        )
     }
 
     const fn versioned_action(self, versioned: bool) -> &'static str {

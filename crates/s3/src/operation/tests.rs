@@ -2,6 +2,7 @@ use http::{HeaderMap, HeaderValue, Method, header::ALLOW};
 use proptest::prelude::*;
 
 use super::{Demand, Operation, Permission, Scope, Stub, Support, TABLE, Target, route};
+use crate::name::CopySource;
 use crate::policy::{Decision, Policy, evaluate};
 use crate::request::{Fields, Query};
 use crate::{Code, Fault};
@@ -230,6 +231,50 @@ fn s3_s9_secondary_resources_are_demanded() {
     let list = demand(Operation::ListObjectsV2, "prefix=a%2F", &[]);
     assert_eq!(list[0].context.prefix.as_deref(), Some("a/"));
     assert_eq!(pairs(&demand(Operation::ListBuckets, "", &[])), [("s3:ListAllMyBuckets", "*")]);
+}
+
+/// S3's user guide: `If-Match` on what is written needs `s3:GetObject`, unless it is `*`.
+#[test]
+fn s3_s9_a_condition_on_a_tag_demands_to_read() {
+    let read = [("s3:GetObject", "bucket/key")];
+    for (operation, write) in [
+        (Operation::PutObject, "s3:PutObject"),
+        (Operation::CompleteMultipartUpload, "s3:PutObject"),
+        (Operation::DeleteObject, "s3:DeleteObject"),
+    ] {
+        let demanded = |name, value| {
+            let all = demand(operation, "", &[(name, value)]);
+            assert_eq!(all[0].action, write);
+            all[1..].iter().map(|one| one.action).collect::<Vec<_>>()
+        };
+        for tag in ["\"1\"", "1", "\"*\"", "\"1\", \"2\"", "W/\"1\"", ""] {
+            assert_eq!(demanded("if-match", tag), [read[0].0], "{operation:?} {tag}");
+        }
+        for (name, value) in [("if-match", "*"), ("if-match", " * "), ("if-none-match", "*")] {
+            assert_eq!(demanded(name, value), Vec::<&str>::new(), "{operation:?} {name}: {value}");
+        }
+    }
+    let list = [("x-amz-copy-source", "src/from"), ("if-match", "\"1\"")];
+    let copy = demand(Operation::CopyObject, "", &list);
+    assert_eq!(
+        pairs(&copy),
+        [("s3:PutObject", "bucket/key"), ("s3:GetObject", "src/from"), read[0]]
+    );
+    let get = demand(Operation::GetObject, "", &[("if-match", "\"1\"")]);
+    assert_eq!(pairs(&get), read);
+}
+
+#[test]
+fn s3_s9_tags_are_carried_by_two_permissions() {
+    let Target::Object(bucket, key) = target(Scope::Object) else { panic!("an object") };
+    for (source, reads) in [
+        ("src/from", "s3:GetObjectTagging"),
+        ("src/from?versionId=null", "s3:GetObjectVersionTagging"),
+    ] {
+        let source = CopySource::parse(source).expect("a source");
+        let carried = Permission::carry_tags(&source, &bucket, &key);
+        assert_eq!(pairs(&carried), [(reads, "src/from"), ("s3:PutObjectTagging", "bucket/key")]);
+    }
 }
 
 #[test]
