@@ -161,7 +161,19 @@ impl Operation {
         )
     }
 
-    const fn versioned_action(self, versioned: bool) -> &'static str {
+    /// The operations that S3 knows by another action where they name a version.
+    pub(crate) const VERSIONED: &'static [Operation] = &[
+        Operation::GetObject,
+        Operation::DeleteObject,
+        Operation::GetObjectAttributes,
+        Operation::GetObjectTagging,
+        Operation::PutObjectTagging,
+        Operation::DeleteObjectTagging,
+        Operation::GetObjectAcl,
+        Operation::PutObjectAcl,
+    ];
+
+    pub(crate) const fn versioned_action(self, versioned: bool) -> &'static str {
         match self {
             Operation::GetObject | Operation::HeadObject if versioned => "s3:GetObjectVersion",
             Operation::DeleteObject if versioned => "s3:DeleteObjectVersion",

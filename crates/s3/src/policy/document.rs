@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::actions::{self, Vocabulary};
 use super::{
     Attribute, Condition, POLICY_BYTES_MAX, Patterns, Policy, Principal, Statement, malformed,
 };
@@ -104,7 +105,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
     }
 }
 
-pub(super) fn parse(json: &str) -> Result<Policy, Fault> {
+pub(super) fn parse(json: &str, vocabulary: Vocabulary) -> Result<Policy, Fault> {
     if json.len() > POLICY_BYTES_MAX {
         return Err(malformed("it is larger than 20 KiB"));
     }
@@ -116,16 +117,22 @@ pub(super) fn parse(json: &str) -> Result<Policy, Fault> {
     if statements.is_empty() {
         return Err(malformed("it has no Statement"));
     }
-    let statements = statements.into_iter().map(statement).collect::<Result<_, _>>()?;
+    let understood = |raw| statement(raw, vocabulary);
+    let statements = statements.into_iter().map(understood).collect::<Result<_, _>>()?;
     Ok(Policy { statements })
 }
 
-fn statement(raw: RawStatement) -> Result<Statement, Fault> {
+fn statement(raw: RawStatement, vocabulary: Vocabulary) -> Result<Statement, Fault> {
     let mut actions = either(raw.action, raw.not_action, "Action")?;
     for action in &mut actions.list {
-        *action = action.to_ascii_lowercase();
         if action != "*" && !action.contains(':') {
             return Err(malformed("an Action is neither service:name nor *"));
+        }
+        let written = std::mem::take(action);
+        *action = written.to_ascii_lowercase();
+        if vocabulary == Vocabulary::S3 && !actions::covers_any(action) {
+            let why = format_args!("{written:?} is no action of S3, nor a pattern of one");
+            return Err(malformed(why));
         }
     }
     let mut resources = either(raw.resource, raw.not_resource, "Resource")?;

@@ -5,6 +5,7 @@
 //! would allow more than its author meant. Where policies are kept, and whose they are, is not
 //! known here.
 
+mod actions;
 mod canned;
 mod document;
 mod wildcard;
@@ -12,9 +13,10 @@ mod wildcard;
 #[cfg(test)]
 mod tests;
 
-use crate::operation::{Context, Permission};
+use crate::operation::{Context, Operation, Permission};
 use crate::{Code, Fault};
 
+use actions::Vocabulary;
 use wildcard::matches;
 
 /// The largest policy document, in bytes.
@@ -100,8 +102,21 @@ impl Policy {
     /// `NotAction`, `Resource` or `NotResource`, and `Condition` with `StringEquals`,
     /// `StringNotEquals`, `StringLike` or `StringNotLike` on `s3:prefix` and `s3:delimiter`.
     /// A `Principal` is refused, because the user is the principal.
+    ///
+    /// Actions are taken as they are, so that a policy which was once added stays what it was; see
+    /// `parse_new`.
     pub fn parse(json: &str) -> Result<Policy, Fault> {
-        let policy = document::parse(json)?;
+        Policy::of_user(json, Vocabulary::Any)
+    }
+
+    /// Reads a user's policy that is being added: as `parse`, and each action must be one of S3's,
+    /// or a pattern of some. One that is misspelt would deny nothing of what its author meant.
+    pub fn parse_new(json: &str) -> Result<Policy, Fault> {
+        Policy::of_user(json, Vocabulary::S3)
+    }
+
+    fn of_user(json: &str, vocabulary: Vocabulary) -> Result<Policy, Fault> {
+        let policy = document::parse(json, vocabulary)?;
         let implied = |statement: &Statement| statement.principal == Principal::Implied;
         if policy.statements.iter().all(implied) {
             Ok(policy)
@@ -113,13 +128,28 @@ impl Policy {
     /// Reads a bucket's policy: as `parse`, but each statement needs a `Principal`, which is
     /// `"*"`, `{"AWS": "*"}` or `{"AWS": [access keys]}`.
     pub fn parse_for_bucket(json: &str) -> Result<Policy, Fault> {
-        let policy = document::parse(json)?;
+        let policy = document::parse(json, Vocabulary::Any)?;
         let implied = |statement: &Statement| statement.principal == Principal::Implied;
         if policy.statements.iter().any(implied) {
             Err(malformed("each statement of a bucket's policy needs a Principal"))
         } else {
             Ok(policy)
         }
+    }
+
+    /// What a statement denies of objects and leaves open of their versions, or the other way
+    /// round: pairs of actions, the first denied and the second not. S3 asks for one of the two, by
+    /// whether the request names a version, and here every object is its version `null`.
+    pub fn half_denied(&self) -> Vec<(&'static str, &'static str)> {
+        let denied = |action: &str| {
+            let action = action.to_ascii_lowercase();
+            self.statements.iter().any(|one| one.denies && one.actions.cover(&action))
+        };
+        let pairs = Operation::VERSIONED.iter().flat_map(|operation| {
+            let (plain, versioned) = (operation.action(), operation.versioned_action(true));
+            [(plain, versioned), (versioned, plain)]
+        });
+        pairs.filter(|(one, other)| denied(one) && !denied(other)).collect()
     }
 
     /// The policy of a well-known name: `readwrite`, `readonly` or `writeonly`.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::{Caller, Decision, Policy, evaluate, evaluate_for_caller};
 use crate::Code;
-use crate::operation::{Context, Permission};
+use crate::operation::{Context, Operation, Permission};
 
 fn permission(action: &'static str, resource: &str) -> Permission {
     Permission { action, resource: resource.to_owned(), context: Context::default() }
@@ -119,6 +119,56 @@ fn s3_s10_what_is_not_understood_is_refused() {
     }
     let large = statement("Allow", ALL) + &" ".repeat(super::POLICY_BYTES_MAX);
     assert_eq!(Policy::parse(&large).expect_err("too large").code, Code::MalformedPolicy);
+}
+
+#[test]
+fn s3_s10_a_new_policy_names_actions_that_there_are() {
+    let new = |action: &str| {
+        let rest = format!(r#""Action":["s3:PutObject","{action}"],"Resource":"*""#);
+        Policy::parse_new(&statement("Deny", &rest))
+    };
+    for good in ["*", "s3:*", "S3:getobject", "s3:Get*", "s3:*Tagging", "s?:PutObject"] {
+        assert!(new(good).is_ok(), "{good}");
+    }
+    for operation in Operation::ALL {
+        assert!(new(operation.action()).is_ok(), "{operation:?}");
+        assert!(new(operation.versioned_action(true)).is_ok(), "{operation:?}");
+    }
+    for bad in ["s3:GetObjcet", "s3:Gte*", "s3:", "s3: GetObject", "ec2:*", "s3:GetObject ", "?:*"]
+    {
+        let fault = new(bad).expect_err(bad);
+        assert_eq!(fault.code, Code::MalformedPolicy);
+        assert!(fault.message.contains(&format!("{bad:?}")), "{}", fault.message);
+        // What was once added stays what it was.
+        let rest = format!(r#""Action":"{bad}","Resource":"*""#);
+        assert!(Policy::parse(&statement("Deny", &rest)).is_ok(), "{bad}");
+    }
+    assert!(Policy::parse_new("{").is_err());
+}
+
+#[test]
+fn s3_s10_what_is_denied_by_half_is_told() {
+    let half = |actions: &str| {
+        let rest = format!(r#""Action":{actions},"Resource":"arn:aws:s3:::b/*""#);
+        deny(&rest).half_denied()
+    };
+    assert_eq!(half(r#""s3:GetObject""#), [("s3:GetObject", "s3:GetObjectVersion")]);
+    assert_eq!(
+        half(r#"["s3:DeleteObjectVersion","s3:ListBucket"]"#),
+        [("s3:DeleteObjectVersion", "s3:DeleteObject")]
+    );
+    for whole in [r#""*""#, r#""s3:GetObject*""#, r#"["s3:DeleteObject","s3:DeleteObjectVersion"]"#]
+    {
+        assert_eq!(half(whole), []);
+    }
+    assert_eq!(allow(r#""Action":"s3:GetObject","Resource":"*""#).half_denied(), []);
+    for operation in Operation::ALL {
+        let told = Operation::VERSIONED.iter().any(|one| one.action() == operation.action());
+        assert!(told || operation.versioned_action(true) == operation.action(), "{operation:?}");
+    }
+    for operation in Operation::VERSIONED {
+        assert_ne!(operation.versioned_action(true), operation.action(), "{operation:?}");
+    }
 }
 
 #[test]

@@ -56,9 +56,16 @@ async fn add(accounts: &Accounts, name: &str, file: &Path) -> Result<(), Problem
     }
     let text = std::fs::read_to_string(file)
         .map_err(|error| Problem::new(format!("read the policy in {}", file.display()), error))?;
-    Policy::parse(&text).map_err(|fault| Problem::new(doing(), &fault.message))?;
+    let policy = Policy::parse_new(&text).map_err(|fault| Problem::new(doing(), &fault.message))?;
     let seen = accounts.policy(name).await?;
-    accounts.set_policy(name, seen.as_ref(), Some(&PolicyRecord(text))).await
+    accounts.set_policy(name, seen.as_ref(), Some(&PolicyRecord(text))).await?;
+    for (denied, open) in policy.half_denied() {
+        say(format_args!(
+            "note: it denies {denied} and not {open}: S3 asks for one of the two, by whether a \
+             request names a version (?versionId=null does)"
+        ));
+    }
+    Ok(())
 }
 
 async fn list(accounts: &Accounts) -> Result<(), Problem> {

@@ -8,6 +8,22 @@ use crate::servers::wait_for;
 /// How soon a gateway knows of a new key, and forgets one that is gone.
 const KNOWN_AFTER: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Adds a policy of these statements; answers what is said of it.
+fn policy(scene: &Scene, name: &str, statements: &str) -> String {
+    let (added, said) = try_policy(scene, name, statements);
+    assert!(added, "{said}");
+    said
+}
+
+/// The same where it may be refused: whether it was added, and what is said.
+fn try_policy(scene: &Scene, name: &str, statements: &str) -> (bool, String) {
+    let file = scene.setup.folder.join(format!("{name}.json"));
+    let document = format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#);
+    std::fs::write(&file, document).expect("a file");
+    let (status, said) = scene.setup.run("policy", &["add", name, file.to_str().expect("UTF-8")]);
+    (status.success(), said)
+}
+
 /// Makes a key, and waits until the gateway knows it.
 fn key(scene: &Scene, name: &str, policy: &str) -> Client {
     let arguments = ["add", name, "--policy", policy];
@@ -68,5 +84,182 @@ fn keys_do_what_their_policies_say_and_no_more() {
     let gone = wait_for(KNOWN_AFTER, || reader.get("/box/small").code() == "InvalidAccessKeyId");
     assert!(gone, "a key that was removed still works");
     scene.client.delete(&complete_at).expect(204);
+    scene.stays_untouched();
+}
+
+/// S3 knows a version of an object by actions of its own, and `null` names a version: a policy that
+/// denies one of the two denies nothing of the other, as on AWS. Whoever adds one is told.
+#[test]
+fn a_deny_of_the_object_is_none_of_its_version() {
+    let mut scene = Scene::new();
+    let all = r#"{"Effect":"Allow","Action":"s3:*","Resource":"*"}"#;
+    let deny = |actions: &str| {
+        format!(r#"{all},{{"Effect":"Deny","Action":{actions},"Resource":"arn:aws:s3:::box/*"}}"#)
+    };
+    let said = policy(&scene, "half", &deny(r#"["s3:GetObject","s3:DeleteObject"]"#));
+    for pair in ["s3:GetObject and not s3:GetObjectVersion", "s3:DeleteObject and not s3:DeleteObj"]
+    {
+        assert!(said.contains(pair), "{said}");
+    }
+    let half = key(&scene, "half-denied", "half");
+    half.put("/box/scratch", b"more").expect(200);
+    for (method, path) in [
+        ("GET", "/box/small"),
+        ("HEAD", "/box/small"),
+        ("DELETE", "/box/scratch"),
+        ("DELETE", "/box/none"),
+    ] {
+        let wire = Request::new(method, path).sealed(half.signature()).wire();
+        let code = if method == "HEAD" { "" } else { "AccessDenied" };
+        scene.refuses_wire(method, &wire, 403, code);
+    }
+    assert!(half.get("/box/small?versionId=null").expect(200).body == bytes(1, 1000));
+    half.delete("/box/scratch?versionId=null").expect(204);
+
+    let said = policy(&scene, "whole", &deny(r#"["s3:GetObject*","s3:DeleteObject*"]"#));
+    assert!(!said.contains("and not"), "{said}");
+    let whole = key(&scene, "all-denied", "whole");
+    for (method, path) in [
+        ("GET", "/box/small"),
+        ("GET", "/box/small?versionId=null"),
+        ("DELETE", "/box/small"),
+        ("DELETE", "/box/small?versionId=null"),
+    ] {
+        let wire = Request::new(method, path).sealed(whole.signature()).wire();
+        scene.refuses_wire(method, &wire, 403, "AccessDenied");
+    }
+    let copy =
+        Request::new("PUT", "/box/copy").header("x-amz-copy-source", "/box/small?versionId=null");
+    let wire = copy.sealed(whole.signature()).wire();
+    scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
+    scene.stays_untouched();
+}
+
+#[test]
+fn a_policy_with_an_action_that_s3_does_not_have_is_not_added() {
+    let mut scene = Scene::new();
+    for (action, effect) in [
+        ("s3:GetObjcet", "Deny"),
+        ("s3:DeleteObjects", "Deny"),
+        ("s3:PutObjects", "Allow"),
+        ("s3:Gte*", "Deny"),
+        ("s3:ListObjects", "Allow"),
+        ("s4:GetObject", "Deny"),
+        ("s3:", "Allow"),
+        ("s3: GetObject", "Deny"),
+    ] {
+        for name in ["Action", "NotAction"] {
+            let statement = format!(
+                r#"{{"Effect":"{effect}","{name}":["s3:PutObject","{action}"],"Resource":"*"}}"#
+            );
+            let (added, said) = try_policy(&scene, "odd", &statement);
+            assert!(!added && said.contains(&format!("{action:?}")), "{action}: {said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    }
+    let (_, said) = scene.setup.run("policy", &["list"]);
+    assert!(!said.contains("odd"), "{said}");
+    // Actions of S3 that nothing here asks for are in policies that were written for AWS.
+    let aws =
+        r#"["s3:GetObject*","s3:getBucketAcl","S3:List*","s3:BypassGovernanceRetention","*"]"#;
+    policy(&scene, "aws", &format!(r#"{{"Effect":"Allow","Action":{aws},"Resource":"*"}}"#));
+    let denied = Request::new("GET", "/box/small").anonymous(&scene.client.address);
+    scene.refuses_wire("GET", &denied, 403, "AccessDenied");
+    scene.stays_untouched();
+}
+
+/// Tags decide who may see what, where lifecycles or other readers go by them: a copy takes them
+/// only for whoever may read those of the source and write those of the target.
+#[test]
+fn a_copy_carries_tags_only_for_whoever_may_read_and_write_them() {
+    let mut scene = Scene::new();
+    let tagged = Request::new("PUT", "/box/tagged").header("x-amz-tagging", "a=b").body(*b"tags");
+    scene.client.send(&tagged).expect(200);
+    let statement = |actions: &str, resource: &str| {
+        format!(r#"{{"Effect":"Allow","Action":[{actions}],"Resource":"arn:aws:s3:::{resource}"}}"#)
+    };
+    let plain = statement(r#""s3:GetObject","s3:GetObjectVersion","s3:PutObject""#, "box/*");
+    let reads = statement(r#""s3:GetObjectTagging""#, "box/tagged");
+    let writes = statement(r#""s3:PutObjectTagging""#, "box/copy");
+    let cases = [
+        ("neither", plain.clone(), false),
+        ("only-reads", format!("{plain},{reads}"), false),
+        ("only-writes", format!("{plain},{writes}"), false),
+        ("both", format!("{plain},{reads},{writes}"), true),
+    ];
+    for (name, statements, may) in cases {
+        policy(&scene, name, &statements);
+        let user = key(&scene, &format!("copies-{name}"), name);
+        let copy =
+            |source: &str| Request::new("PUT", "/box/copy").header("x-amz-copy-source", source);
+        user.send(&copy("/box/small")).expect(200);
+        let anew = copy("/box/tagged").header("x-amz-tagging-directive", "REPLACE");
+        user.send(&anew).expect(200);
+        scene.client.delete("/box/copy").expect(204);
+        if may {
+            user.send(&copy("/box/tagged")).expect(200);
+            let tags = scene.client.get("/box/copy?tagging").expect(200);
+            assert_eq!(tags.element("Key"), "a");
+            scene.client.delete("/box/copy").expect(204);
+            // The tags of a version are another thing to read.
+            let wire = copy("/box/tagged?versionId=null").sealed(user.signature()).wire();
+            scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
+            continue;
+        }
+        let wire = copy("/box/tagged").sealed(user.signature()).wire();
+        scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
+    }
+    scene.client.delete("/box/tagged").expect(204);
+    scene.stays_untouched();
+}
+
+/// Whoever may not read an object does not learn its tag by trying: a condition on the tag asks for
+/// the permission to read, as on AWS. Whether there is an object, a write may ask.
+#[test]
+fn a_condition_on_a_tag_is_for_whoever_may_read() {
+    let mut scene = Scene::new();
+    let may_write = r#"{"Effect":"Allow","Action":["s3:PutObject","s3:DeleteObject",
+        "s3:DeleteObjectVersion"],"Resource":"*"}"#;
+    let may_read = r#"{"Effect":"Allow","Action":"s3:GetObject","Resource":"*"}"#;
+    let content = bytes(1, 1000);
+    let tag = crate::content::etag(&content);
+    policy(&scene, "writes", may_write);
+    policy(&scene, "reads-too", &format!("{may_write},{may_read}"));
+    let writer = key(&scene, "blind-writer", "writes");
+    let seeing = key(&scene, "seeing-writer", "reads-too");
+    let upload = scene.client.begin_upload("/box/small");
+    let complete = Request::new("POST", &format!("/box/small?uploadId={upload}"))
+        .body(part_list(&[(1, "\"00000000000000000000000000000000\"")]));
+    let put = Request::new("PUT", "/box/small").body(content.clone());
+    let other = "\"00000000000000000000000000000000\"";
+    for condition in [tag.as_str(), other, &format!("{other}, {tag}"), "W/\"1\"", ""] {
+        for request in [put.clone(), Request::new("DELETE", "/box/small"), complete.clone()] {
+            let request = request.header("if-match", condition);
+            let wire = request.sealed(writer.signature()).wire();
+            scene.refuses_wire(&request.method, &wire, 403, "AccessDenied");
+        }
+    }
+    let many = |tag: &str| {
+        let text = format!("<Delete><Object><Key>small</Key><ETag>{tag}</ETag></Object></Delete>");
+        Request::new("POST", "/box?delete").body(text)
+    };
+    for tag in [&tag, other] {
+        let said = writer.send(&many(tag)).expect(200);
+        assert_eq!(said.elements("Code"), ["AccessDenied"], "{}", said.text());
+    }
+    let said = seeing.send(&many(other)).expect(200);
+    assert_eq!(said.elements("Code"), ["PreconditionFailed"], "{}", said.text());
+
+    for (condition, value) in [("if-none-match", "*"), ("if-match", other)] {
+        let wire = put.clone().header(condition, value).sealed(seeing.signature()).wire();
+        scene.refuses_wire("PUT", &wire, 412, "PreconditionFailed");
+    }
+    seeing.send(&put.clone().header("if-match", &tag)).expect(200);
+    let wire = put.clone().header("if-none-match", "*").sealed(writer.signature()).wire();
+    scene.refuses_wire("PUT", &wire, 412, "PreconditionFailed");
+    writer.send(&put.clone().header("if-match", "*")).expect(200);
+    writer.send(&put.header("if-none-match", "*").body("").at("/box/new")).expect(200);
+    writer.send(&Request::new("DELETE", "/box/new").header("if-match", "*")).expect(204);
+    scene.client.delete(&format!("/box/small?uploadId={upload}")).expect(204);
     scene.stays_untouched();
 }
