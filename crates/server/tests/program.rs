@@ -378,6 +378,34 @@ fn metrics_are_on_the_second_listener_alone() {
     gateway.stop();
 }
 
+/// Whatever of it is wrong, a URL of the block store may hold a secret.
+#[test]
+fn a_secret_in_the_url_of_the_blocks_is_told_nowhere() {
+    let folder = Folder::new();
+    for url in [
+        "s3://AKIA:hush-hush@b/p",
+        "s3://AKIA:hush/hush-hush@b/p",
+        "s3://b/p?endpoint=http://AKIA:hush-hush@127.0.0.1:9&region=eu",
+        "s3://b/p?endpoint=AKIA:hush-hush@127.0.0.1",
+        "s3://b/p?secret_key=hush-hush",
+        "https://AKIA:hush-hush@127.0.0.1/b",
+        "AKIA:hush-hush",
+    ] {
+        for command in ["check-config", "serve", "fsck", "status"] {
+            let done = folder.run(&[command, "--blocks", url], &[("ASHLAR_LOG", "trace")]);
+            assert_eq!(done.code, Some(1), "{command} {url}: {}", done.log);
+            let said = format!("{}{}", done.out, done.log);
+            assert!(said.contains("cannot use the block store"), "{command} {url}: {said}");
+            assert!(!said.contains("hush") && !said.contains("AKIA:"), "{command} {url}: {said}");
+        }
+        let done = folder.run(&["check-config"], &[("ASHLAR_BLOCKS", url)]);
+        assert!(!format!("{}{}", done.out, done.log).contains("hush"), "{}{}", done.out, done.log);
+        folder.write("ashlar.toml", &format!("blocks = {url:?}\n"));
+        let done = folder.run(&["check-config", "--config", &folder.path("ashlar.toml")], &[]);
+        assert!(!format!("{}{}", done.out, done.log).contains("hush"), "{}{}", done.out, done.log);
+    }
+}
+
 #[test]
 fn a_gateway_in_memory_needs_no_database_and_no_folder_of_blocks() {
     let folder = Folder::new();

@@ -1,4 +1,7 @@
 //! Where metadata and blocks live, as URLs say it.
+//!
+//! What is shown of a URL holds no secret: a place that can be used has none but in a database's
+//! password, which its `Display` leaves out, and of one that cannot be used little is shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -65,9 +68,7 @@ const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
 impl MetaPlace {
     pub(crate) fn parse(url: &str) -> Result<MetaPlace, Problem> {
         let problem = |wrong: String| {
-            // Whatever is wrong with it, it may hold a password.
-            let shown = url.split(['/', '?']).next().unwrap_or_default();
-            Problem::new(format!("use the metadata store {shown}…"), wrong).remedy(META_FORMS)
+            Problem::new(format!("use the metadata store {}", shown(url)), wrong).remedy(META_FORMS)
         };
         let server = |kind, url: &str| match ServerPlace::parse(kind, url) {
             Ok(place) => Ok(MetaPlace::Server(place)),
@@ -137,7 +138,7 @@ impl fmt::Debug for ServerPlace {
 impl BlocksPlace {
     pub(crate) fn parse(url: &str) -> Result<BlocksPlace, Problem> {
         let problem = |wrong: String| {
-            Problem::new(format!("use the block store {url:?}"), wrong).remedy(BLOCKS_FORMS)
+            Problem::new(format!("use the block store {}", shown(url)), wrong).remedy(BLOCKS_FORMS)
         };
         match url.split_once(':') {
             Some(("file", path)) => match file_path(path) {
@@ -153,12 +154,12 @@ impl BlocksPlace {
 
 impl BucketPlace {
     fn parse(text: &str) -> Result<BucketPlace, String> {
-        let url = url::Url::parse(text).map_err(|error| error.to_string())?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err("credentials do not belong in a URL: set ASHLAR_BLOCKS_ACCESS_KEY and \
-                        ASHLAR_BLOCKS_SECRET_KEY"
-                .to_owned());
+        // Before anything else, because a secret with a slash makes a URL of other parts.
+        let authority = text.strip_prefix("s3://").unwrap_or_default();
+        if authority.split(['/', '?', '#']).next().is_some_and(|name| name.contains([':', '@'])) {
+            return Err(NO_CREDENTIALS.to_owned());
         }
+        let url = url::Url::parse(text).map_err(|error| error.to_string())?;
         let bucket = url.host_str().unwrap_or_default().to_owned();
         if bucket.is_empty() {
             return Err("it names no bucket".to_owned());
@@ -167,12 +168,7 @@ impl BucketPlace {
         let (mut endpoint, mut region) = (None, "us-east-1".to_owned());
         for (name, value) in url.query_pairs() {
             match &*name {
-                "endpoint" if value.starts_with("http://") || value.starts_with("https://") => {
-                    endpoint = Some(value.into_owned());
-                }
-                "endpoint" => {
-                    return Err(format!("its endpoint {value:?} is neither http:// nor https://"));
-                }
+                "endpoint" => endpoint = Some(checked_endpoint(&value)?),
                 "region" => region = value.into_owned(),
                 _ => return Err(format!("its parameter {name:?} is not known")),
             }
@@ -180,6 +176,51 @@ impl BucketPlace {
         Ok(BucketPlace { bucket, prefix, endpoint, region })
     }
 }
+
+const NO_CREDENTIALS: &str = "credentials do not belong in a URL: set ASHLAR_BLOCKS_ACCESS_KEY and \
+     ASHLAR_BLOCKS_SECRET_KEY";
+
+/// An endpoint, which names a server and nothing else: it is shown as it is.
+fn checked_endpoint(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let Some(rest) = rest else {
+        return Err("its endpoint is neither http:// nor https://".to_owned());
+    };
+    if rest.contains('@') {
+        return Err(NO_CREDENTIALS.to_owned());
+    }
+    if rest.contains(['?', '#']) {
+        return Err("its endpoint has parameters of its own, which are not known".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// What may be shown of a URL that cannot be used, and that may hold a secret at any place: its
+/// scheme, if it is one.
+fn shown(url: &str) -> String {
+    match url.split_once(':') {
+        Some((scheme, _)) if SCHEMES.contains(&scheme) => format!("{scheme}:…"),
+        _ => "…".to_owned(),
+    }
+}
+
+/// What people write before the colon of a URL. Anything else may be a key.
+const SCHEMES: [&str; 14] = [
+    "etcd",
+    "file",
+    "http",
+    "https",
+    "mariadb",
+    "memory",
+    "minio",
+    "mysql",
+    "postgres",
+    "postgresql",
+    "redis",
+    "rediss",
+    "s3",
+    "sqlite",
+];
 
 /// The path behind `sqlite:` or `file:`, which may begin with two slashes of its own.
 fn file_path(text: &str) -> Option<PathBuf> {

@@ -132,9 +132,37 @@ fn places_that_this_release_does_not_have_are_refused_in_a_sentence() {
     assert!(sentence("sqlite:").contains("names no file"));
     assert!(sentence("nonsense").contains("none that is known"));
     let blocks = |url: &str| BlocksPlace::parse(url).expect_err(url).to_string();
-    assert!(blocks("s3://key:secret@b/").contains("credentials do not belong in a URL"));
     assert!(blocks("s3://b/?endpont=x").contains("\"endpont\" is not known"));
     assert!(blocks("s3://b/?endpoint=host:9000").contains("neither http:// nor https://"));
+    assert!(blocks("s3:///prefix").contains("names no bucket"));
+}
+
+#[test]
+fn what_is_wrong_with_a_url_is_told_without_what_may_be_a_secret() {
+    for (url, why) in [
+        ("s3://key:hush@b/", "credentials do not belong in a URL"),
+        ("s3://hush@b/", "credentials do not belong in a URL"),
+        ("s3://key:hu/sh@b/p", "credentials do not belong in a URL"),
+        ("s3://key:1/hush@b/p", "credentials do not belong in a URL"),
+        ("s3://b/?endpoint=http://key:hush@h:9000", "credentials do not belong in a URL"),
+        ("s3://b/?endpoint=http%3A%2F%2Fkey%3Ahush%40h", "credentials do not belong in a URL"),
+        ("s3://b/?endpoint=http://h:9000?secret=hush", "parameters of its own"),
+        ("s3://b/?endpoint=key:hush@h", "neither http:// nor https://"),
+        ("s3://b/?secret_key=hush", "\"secret_key\" is not known"),
+        ("https://key:hush@h/b", "none that is known"),
+        ("s3:key:hush@b", "names no bucket"),
+        ("key:hush@b", "none that is known"),
+        ("hush", "none that is known"),
+        ("hush+hush+hush+hush:x", "none that is known"),
+    ] {
+        let sentence = BlocksPlace::parse(url).expect_err(url).to_string();
+        assert!(sentence.contains(why), "{url}: {sentence}");
+        assert!(!sentence.contains("hush"), "{url}: {sentence}");
+    }
+    for url in ["postgres:me:hush@h/db", "postgres://me:hush@/", "hush", "mysql://me:hush@h/"] {
+        let sentence = MetaPlace::parse(url).expect_err(url).to_string();
+        assert!(!sentence.contains("hush"), "{url}: {sentence}");
+    }
 }
 
 #[test]
