@@ -1,16 +1,20 @@
 //! The second listener: metrics and the detailed status, for operators.
 //!
 //! It has no authentication, which is why it is on the loopback unless told otherwise, and why
-//! nothing of it is on the S3 port.
+//! nothing of it is on the S3 port. A listener that only this machine reaches is reached by every
+//! page that a browser here has open, if the page's own name is made to resolve to the loopback
+//! ("DNS rebinding"). Such a request carries that name in `Host`, so names that are not this
+//! listener's are refused.
 
 use std::convert::Infallible;
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HOST, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -53,9 +57,58 @@ pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, 
     }
 }
 
+/// The names under which the listener answers, in lower case, besides addresses and `localhost`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hosts(Arc<[String]>);
+
+impl Hosts {
+    /// The name that was given to listen at, if it is one, and those that the operator adds.
+    pub(crate) fn new(listen: &AdminListen, others: &[String]) -> Hosts {
+        let own = match listen {
+            AdminListen::At(address) => Some(address.as_str()),
+            AdminListen::Default | AdminListen::Off => None,
+        };
+        let names = own.into_iter().chain(others.iter().map(String::as_str));
+        let names = names.map(|name| bare(name).to_ascii_lowercase());
+        Hosts(names.filter(|name| !name.is_empty()).collect())
+    }
+
+    /// Whether a `Host` is of this listener. An address is: no name was resolved to get here, and
+    /// nobody can serve a page under it but this listener.
+    fn admit(&self, host: &str) -> bool {
+        let name = bare(host).to_ascii_lowercase();
+        let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        address.map_or_else(
+            || name.parse::<Ipv4Addr>().is_ok(),
+            |address| address.parse::<Ipv6Addr>().is_ok(),
+        ) || name == "localhost"
+            || name.ends_with(".localhost")
+            || self.0.contains(&name)
+    }
+
+    /// Whether a request is for this listener, by all that it says of its host.
+    fn admit_request<B>(&self, request: &Request<B>) -> bool {
+        let mut headers = request.headers().get_all(HOST).iter();
+        let (Some(host), None) = (headers.next(), headers.next()) else { return false };
+        let authority = request.uri().authority().map(http::uri::Authority::as_str);
+        host.to_str().is_ok_and(|host| self.admit(host))
+            && authority.is_none_or(|authority| self.admit(authority))
+    }
+}
+
+/// `host:port` without its port and a dot at the end of its name. Brackets stay.
+fn bare(host: &str) -> &str {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
 /// Serves until `stop`.
 pub(crate) async fn serve(
     socket: TcpListener,
+    hosts: Hosts,
     metrics: Arc<Metrics>,
     status: StatusOf,
     tasks: TaskTracker,
@@ -71,7 +124,7 @@ pub(crate) async fn serve(
             continue;
         };
         let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
-        let stop = stop.clone();
+        let (hosts, stop) = (hosts.clone(), stop.clone());
         tasks.spawn(async move {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -80,7 +133,13 @@ pub(crate) async fn serve(
                     TokioIo::new(stream),
                     service_fn(|request| {
                         let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
-                        async move { Ok::<_, Infallible>(answer(&request, &metrics, &status).await) }
+                        let hosts = hosts.clone();
+                        async move {
+                            if !hosts.admit_request(&request) {
+                                return Ok::<_, Infallible>(misdirected());
+                            }
+                            Ok(answer(&request, &metrics, &status).await)
+                        }
                     }),
                 );
             tokio::select! {
@@ -94,6 +153,11 @@ pub(crate) async fn serve(
             drop(seat);
         });
     }
+}
+
+fn misdirected() -> Response<Full<Bytes>> {
+    let sorry = "this listener does not answer under that name; --admin-host adds one\n";
+    text(StatusCode::MISDIRECTED_REQUEST, "text/plain", sorry.to_owned())
 }
 
 async fn answer(
@@ -125,3 +189,6 @@ fn text(status: StatusCode, kind: &'static str, body: String) -> Response<Full<B
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,7 +85,8 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
         let status = observe::status(&volume, &opened);
-        tasks.spawn(admin::serve(socket, metrics, status, tasks.clone(), stop.clone()));
+        let hosts = admin::Hosts::new(&serve.admin_listen, &serve.admin_hosts);
+        tasks.spawn(admin::serve(socket, hosts, metrics, status, tasks.clone(), stop.clone()));
     }
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();

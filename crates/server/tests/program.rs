@@ -378,6 +378,31 @@ fn metrics_are_on_the_second_listener_alone() {
     gateway.stop();
 }
 
+/// A page in a browser on this machine reaches the loopback under a name of its own ("DNS
+/// rebinding"); it then sends that name.
+#[test]
+fn operators_are_answered_under_names_of_the_listener_alone() {
+    let folder = Folder::new();
+    let flags = ["--admin-host", "metrics.example"];
+    let gateway = Gateway::start(&folder, &flags, &[("ASHLAR_META", "memory:")]);
+    let admin = gateway.admin();
+    let port = admin.rsplit_once(':').expect("a port").1;
+    for path in ["/status", "/metrics", "/-/healthy"] {
+        for host in ["localhost", "[::1]", "127.0.0.1", "metrics.example"] {
+            let answer = running::get_as(&format!("{host}:{port}"), &admin, path);
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{host} {path}: {answer}");
+        }
+        for host in
+            ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.nip.io"]
+        {
+            let answer = running::get_as(host, &admin, path);
+            assert!(answer.starts_with("HTTP/1.1 421 "), "{host} {path}: {answer}");
+            assert!(!answer.contains("ashlar_") && !answer.contains("memory:"), "{answer}");
+        }
+    }
+    gateway.stop();
+}
+
 /// Whatever of it is wrong, a URL of the block store may hold a secret.
 #[test]
 fn a_secret_in_the_url_of_the_blocks_is_told_nowhere() {

@@ -85,6 +85,8 @@ pub(crate) struct VolumeSettings {
 pub(crate) struct ServeSettings {
     pub(crate) listen: String,
     pub(crate) admin_listen: AdminListen,
+    /// Names under which the administrative listener answers, besides its own.
+    pub(crate) admin_hosts: Vec<String>,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) region: String,
     pub(crate) domains: Vec<String>,
@@ -180,13 +182,16 @@ impl Serving {
             Some("off") => AdminListen::Off,
             Some(address) => AdminListen::At(address.to_owned()),
         };
-        let domains = serving.domain.unwrap_or_default();
+        let named = |names: Option<Vec<String>>| -> Vec<String> {
+            names.unwrap_or_default().into_iter().filter(|name| !name.is_empty()).collect()
+        };
         let settings = ServeSettings {
             listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
             admin_listen,
+            admin_hosts: named(serving.admin_host),
             tls,
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
-            domains: domains.into_iter().filter(|domain| !domain.is_empty()).collect(),
+            domains: named(serving.domain),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             block_bytes: serving.block_bytes.unwrap_or(Size(BLOCK_BYTES_DEFAULT.into())),
             memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
@@ -250,6 +255,7 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
             AdminListen::Off => Some("off".to_owned()),
             AdminListen::At(address) => Some(address.clone()),
         },
+        admin_host: Some(serve.admin_hosts.clone()),
         tls_cert: serve.tls.as_ref().map(|tls| tls.cert.clone()),
         tls_key: serve.tls.as_ref().map(|tls| tls.key.clone()),
         region: Some(serve.region.clone()),

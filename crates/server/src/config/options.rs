@@ -106,6 +106,10 @@ options! {
         /// that one is taken]
         #[arg(value_name = "HOST:PORT")]
         admin_listen: String = "ASHLAR_ADMIN_LISTEN",
+        /// A name by which metrics and status are asked for, besides addresses, localhost and the
+        /// name in --admin-listen; may be repeated
+        #[arg(value_name = "NAME", value_delimiter = ',')]
+        admin_host: Vec<String> = "ASHLAR_ADMIN_HOST",
         /// The certificate chain in PEM; with it, the S3 endpoint speaks TLS
         #[arg(value_name = "FILE")]
         tls_cert: PathBuf = "ASHLAR_TLS_CERT",

@@ -275,9 +275,14 @@ fn serving(line: &str) -> Option<(String, String)> {
 
 /// A GET without a signature.
 pub(crate) fn get(address: &str, path: &str) -> String {
+    get_as(address, address, path)
+}
+
+/// The same under any name.
+pub(crate) fn get_as(host: &str, address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");

@@ -1,0 +1,74 @@
+use http::Request;
+
+use super::{AdminListen, Hosts};
+
+fn hosts(listen: &str, others: &[&str]) -> Hosts {
+    let others: Vec<String> = others.iter().map(|&name| name.to_owned()).collect();
+    Hosts::new(&AdminListen::At(listen.to_owned()), &others)
+}
+
+#[test]
+fn addresses_localhost_and_the_own_names_are_admitted() {
+    let hosts = hosts("Gateway-1.internal:9701", &["metrics.example.", "ashlar:9701"]);
+    for good in [
+        "localhost",
+        "LOCALHOST:9701",
+        "localhost.:9701",
+        "ashlar.localhost:9701",
+        "127.0.0.1:9701",
+        "127.9.9.9",
+        "10.1.2.3:80",
+        "[::1]:9701",
+        "[::1]",
+        "[2001:db8::7]:9701",
+        "gateway-1.internal:9701",
+        "gateway-1.INTERNAL.",
+        "metrics.example:1",
+        "ashlar",
+    ] {
+        assert!(hosts.admit(good), "{good}");
+    }
+    for bad in [
+        "",
+        ":9701",
+        "evil.example",
+        "evil.example:9701",
+        "localhost.evil.example",
+        "notlocalhost",
+        "127.0.0.1.evil.example",
+        "127.0.0.1.evil.example:9701",
+        "[::1].evil.example",
+        "[evil.example]",
+        "::1",
+        "127.1",
+        "2130706433",
+        "gateway-1",
+        "sub.metrics.example",
+        "evil.example:9701:127.0.0.1",
+        "127.0.0.1:9701@evil.example",
+    ] {
+        assert!(!hosts.admit(bad), "{bad}");
+    }
+    assert!(!Hosts::new(&AdminListen::Default, &[]).admit("metrics.example"));
+    let anywhere = Hosts::new(&AdminListen::At(":9701".to_owned()), &[]);
+    assert!(!anywhere.admit(":9701") && !anywhere.admit(""));
+}
+
+#[test]
+fn a_request_says_one_host_and_the_right_one() {
+    let hosts = hosts("127.0.0.1:9701", &[]);
+    let request = |target: &str, names: &[&str]| {
+        let mut request = Request::get(target);
+        for name in names {
+            request = request.header("host", *name);
+        }
+        hosts.admit_request(&request.body(()).expect("a request"))
+    };
+    assert!(request("/status", &["localhost:9701"]));
+    assert!(request("http://127.0.0.1:9701/status", &["127.0.0.1:9701"]));
+    assert!(!request("/status", &[]));
+    assert!(!request("/status", &["localhost", "evil.example"]));
+    assert!(!request("/status", &["evil.example", "localhost"]));
+    assert!(!request("http://evil.example/status", &["localhost"]));
+    assert!(!request("http://localhost/status", &["evil.example"]));
+}
