@@ -23,6 +23,9 @@ const FOLDERS: [&str; 8] = [
 /// Files of PostgreSQL's log that are made beforehand: 384 MiB.
 const LOG_FILES: usize = 24;
 
+/// Bytes of an answer of Redis that are looked at.
+const ANSWER_BYTES: usize = 4 << 10;
+
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -52,7 +55,7 @@ impl Engine {
     /// What is run.
     pub(crate) fn programs(self) -> &'static [&'static str] {
         match self {
-            Engine::Postgres => &["setpriv", "initdb", "postgres", "psql"],
+            Engine::Postgres => &["setpriv", "initdb", "pg_basebackup", "postgres", "psql"],
             Engine::Mysql => &["setpriv", "mariadb-install-db", "mariadbd", "mariadb"],
             Engine::Redis => &["setpriv", "redis-server"],
         }
@@ -69,7 +72,7 @@ impl Engine {
     }
 
     /// A program that runs as the server's user and ends with this process.
-    fn as_user(self, name: &str) -> Command {
+    pub(crate) fn as_user(self, name: &str) -> Command {
         let mut command = program("setpriv");
         command.args(["--pdeathsig", "KILL"]);
         if let Some(user) = self.user() {
@@ -80,13 +83,18 @@ impl Engine {
         command
     }
 
-    /// Makes the files of a server without data.
-    pub(crate) fn prepare(self, folder: &Path) {
+    /// Gives a folder to the user that the server runs as.
+    pub(crate) fn own(self, folder: &Path) {
         if let Some(user) = self.user() {
             let mut command = Command::new("chown");
             command.arg(user).arg(folder);
             run(command);
         }
+    }
+
+    /// Makes the files of a server without data.
+    pub(crate) fn prepare(self, folder: &Path) {
+        self.own(folder);
         match self {
             Engine::Postgres => {
                 let mut command = self.as_user("initdb");
@@ -214,7 +222,7 @@ fn postgres(address: SocketAddr, statement: &str) -> Command {
     command
 }
 
-fn mariadb(address: SocketAddr, statement: &str) -> Command {
+pub(crate) fn mariadb(address: SocketAddr, statement: &str) -> Command {
     let mut command = program("mariadb");
     command.args(["--no-defaults", "--user=root", "--connect-timeout=2", "--protocol=tcp"]);
     command.arg(format!("--host={}", address.ip())).arg(format!("--port={}", address.port()));
@@ -229,10 +237,15 @@ fn quietly(mut command: Command) -> bool {
 
 /// What Redis answers to PING. While it loads its file, that is an error.
 fn ping(address: SocketAddr) -> Option<Vec<u8>> {
+    ask(address, "PING")
+}
+
+/// The first bytes of what Redis answers to a line.
+pub(crate) fn ask(address: SocketAddr, line: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
-    stream.write_all(b"PING\r\n").ok()?;
-    let mut answer = vec![0; 64];
+    stream.write_all(format!("{line}\r\n").as_bytes()).ok()?;
+    let mut answer = vec![0; ANSWER_BYTES];
     let length = stream.read(&mut answer).ok()?;
     answer.truncate(length);
     Some(answer)

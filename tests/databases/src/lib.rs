@@ -5,6 +5,7 @@
 //! started it. Everything here waits with a deadline and panics with what the server said.
 
 mod engine;
+mod replica;
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
@@ -31,6 +32,8 @@ pub struct Database {
     folder: TempDir,
     address: SocketAddr,
     child: Option<Child>,
+    /// What the program is told besides, the next time it starts.
+    settings: Vec<String>,
 }
 
 impl Database {
@@ -41,14 +44,34 @@ impl Database {
 
     /// Starts a server with nothing in it.
     pub fn start(engine: Engine) -> Database {
+        let mut database = Database::place(engine);
+        engine.prepare(database.folder());
+        database.restart();
+        database
+    }
+
+    /// Starts a server that follows another one, and waits until it has all that is there now. It
+    /// answers reads, and takes no writes of its own.
+    pub fn replica(primary: &Database) -> Database {
+        let mut database = Database::place(primary.engine);
+        replica::prepare(primary.engine, database.folder(), primary.address);
+        database.restart();
+        replica::follow(primary.engine, database.address, primary.address);
+        database
+    }
+
+    fn place(engine: Engine) -> Database {
         let folder = TempDir::with_prefix("ashlar-database-").expect("a folder for a database");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
         drop(listener);
-        engine.prepare(folder.path());
-        let mut database = Database { engine, folder, address, child: None };
-        database.restart();
-        database
+        Database { engine, folder, address, child: None, settings: Vec::new() }
+    }
+
+    /// Has the program told more from its next start on, such as `--appendfsync no`: what is told
+    /// last counts.
+    pub fn set(&mut self, settings: &[&str]) {
+        self.settings = settings.iter().map(|&setting| setting.to_owned()).collect();
     }
 
     /// Which server this is.
@@ -162,6 +185,7 @@ impl Database {
         let mut command = self.engine.server(self.folder.path(), self.address);
         let log = File::options().create(true).append(true).open(self.log_path());
         let log = log.expect("a log");
+        command.args(&self.settings);
         command.process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("a handle")).stderr(log);
         command.spawn().expect("the server's program starts")

@@ -32,6 +32,28 @@ fn servers_start_die_and_start_again() {
 }
 
 #[test]
+fn replicas_follow_and_settings_are_told() {
+    for engine in Engine::ALL.into_iter().filter(|engine| Database::installed(*engine)) {
+        let primary = Database::start(engine);
+        primary.fresh("before");
+        let mut replica = Database::replica(&primary);
+        assert_ne!(replica.address(), primary.address());
+        replica.kill();
+        replica.set(match engine {
+            Engine::Postgres => &["-c", "cluster_name=told"],
+            Engine::Mysql => &["--report-host=told"],
+            Engine::Redis => &["--logfile", "told"],
+        });
+        replica.restart();
+        let told = replica.processes().iter().any(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("told")
+        });
+        assert!(told || engine == Engine::Redis && replica.folder().join("told").exists());
+    }
+}
+
+#[test]
 fn a_log_is_made_beforehand_and_kept() {
     if !Database::installed(Engine::Postgres) {
         // The other test says so.

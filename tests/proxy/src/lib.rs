@@ -36,7 +36,6 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    target: SocketAddr,
     state: Mutex<State>,
     /// Told whenever the state changes.
     changed: Condvar,
@@ -44,8 +43,10 @@ struct Shared {
     cuts: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    /// Where new connections go.
+    target: SocketAddr,
     /// What to do to the next request that contains these bytes, how many times over.
     armed: Option<(Cut, Vec<u8>, u64)>,
     /// Nothing passes in either direction.
@@ -96,9 +97,16 @@ impl Proxy {
     pub fn start(target: SocketAddr) -> io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let state = State {
             target,
-            state: Mutex::default(),
+            armed: None,
+            held: false,
+            closed: false,
+            ended: false,
+            connections: Vec::new(),
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
             changed: Condvar::new(),
             trips: AtomicU64::new(0),
             cuts: AtomicU64::new(0),
@@ -136,6 +144,13 @@ impl Proxy {
     /// is in every request. Replaces what was asked for before.
     pub fn cut(&self, cut: Cut, needle: &[u8], times: u64) {
         self.shared.state().armed = (times > 0).then(|| (cut, needle.to_vec(), times));
+    }
+
+    /// Ends every connection, and has new ones go to another server, as when an address moves.
+    pub fn move_to(&self, target: SocketAddr) {
+        let mut state = self.shared.state();
+        state.target = target;
+        end(&mut state.connections);
     }
 
     /// Lets nothing pass any more, in either direction, or everything again.
@@ -180,10 +195,11 @@ fn end(connections: &mut Vec<(TcpStream, TcpStream)>) {
 
 /// Passes a client's bytes to the server and back, in two threads, until one of them ends.
 fn serve(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
-    if shared.state().closed {
+    let State { closed, target, .. } = *shared.state();
+    if closed {
         return client.shutdown(Shutdown::Both);
     }
-    let server = TcpStream::connect_timeout(&shared.target, CONNECT_WAIT)?;
+    let server = TcpStream::connect_timeout(&target, CONNECT_WAIT)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let mut state = shared.state();
