@@ -1,24 +1,29 @@
 //! Connecting: what the URL says, what every session is told, and what the server must be.
 //!
 //! Each new connection asks the server whether it is a primary and whether its settings keep what
-//! an acknowledged commit promises, in one trip after the handshake; so neither a failover nor a
-//! changed setting goes unnoticed for longer than a connection lives. No error and no log names
-//! more of the URL than host, port and database.
+//! an acknowledged commit promises, in one trip after the handshake, and a connection is made for that
+//! now and then. So neither a failover nor a changed setting goes unnoticed for long: connections from
+//! before are not used any more, since sessions keep some of the settings that they began with. No
+//! error and no log names more of the URL than host, port and database.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
 use sqlx::{ConnectOptions, Row};
 use store::{Durability, StoreError};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::error::{unavailable, while_doing};
 
 /// How long connecting may take, with its handshakes and the questions to the server.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long the server is not asked again what it is.
+const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a statement waits for a lock. Then it has certainly not happened.
 const LOCK_TIMEOUT: &str = "2s";
@@ -90,6 +95,8 @@ pub(crate) struct Connector {
     lax: AtomicBool,
     /// Rises whenever a connection breaks: others of the same age are not to be trusted.
     age: AtomicU64,
+    /// When the server was asked last what it is.
+    asked: Mutex<Instant>,
 }
 
 impl fmt::Debug for Connector {
@@ -107,6 +114,7 @@ impl Connector {
             relaxed,
             lax: AtomicBool::new(false),
             age: AtomicU64::new(0),
+            asked: Mutex::new(Instant::now()),
         })
     }
 
@@ -116,7 +124,7 @@ impl Connector {
     }
 
     pub(crate) fn durability(&self) -> Durability {
-        if self.lax.load(Ordering::Relaxed) { Durability::Relaxed } else { Durability::Strict }
+        if self.lax.load(Ordering::SeqCst) { Durability::Relaxed } else { Durability::Strict }
     }
 
     pub(crate) fn age(&self) -> u64 {
@@ -127,6 +135,16 @@ impl Connector {
     pub(crate) fn broke(&self, age: u64) {
         // One that notices late says nothing about those that were made since.
         let _ = self.age.compare_exchange(age, age + 1, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether it is time to ask the server again what it is; true for one caller.
+    pub(crate) fn is_due(&self) -> bool {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = asked.elapsed() >= ASK_EVERY;
+        if due {
+            *asked = Instant::now();
+        }
+        due
     }
 
     /// A new connection to a server that is what it must be.
@@ -148,24 +166,28 @@ impl Connector {
         timeout(CONNECT_DEADLINE, connecting).await.map_err(late)?
     }
 
-    /// Whether a server will do, or may under relaxed durability.
+    /// Whether a server will do, or may under relaxed durability. Connections that were made when
+    /// another answer was found are not used any more.
     fn check(&self, server: &Server, doing: &str) -> Result<(), StoreError> {
+        let refuse = |why: String| {
+            self.age.fetch_add(1, Ordering::SeqCst);
+            Err(unavailable(format!("{doing}: {why}")))
+        };
         if let Some(why) = server.refused() {
-            return Err(unavailable(format!("{doing}: {why}")));
+            return refuse(why);
         }
-        let reasons = server.lax();
-        if reasons.is_empty() {
-            self.lax.store(false, Ordering::Relaxed);
-            return Ok(());
+        let reasons = server.lax().join("; ");
+        let lax = !reasons.is_empty();
+        if lax && !self.relaxed {
+            return refuse(format!("{reasons}; --metadata-durability=relaxed accepts that"));
         }
-        let reasons = reasons.join("; ");
-        if !self.relaxed {
-            return Err(unavailable(format!(
-                "{doing}: {reasons}; --metadata-durability=relaxed accepts that"
-            )));
-        }
-        if !self.lax.swap(true, Ordering::Relaxed) {
-            tracing::warn!(server = self.name, "acknowledged commits may be lost: {reasons}");
+        if self.lax.swap(lax, Ordering::SeqCst) != lax {
+            self.age.fetch_add(1, Ordering::SeqCst);
+            if lax {
+                tracing::warn!(server = self.name, "acknowledged commits may be lost: {reasons}");
+            } else {
+                tracing::info!(server = self.name, "acknowledged commits are kept again");
+            }
         }
         Ok(())
     }

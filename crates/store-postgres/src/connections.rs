@@ -87,6 +87,12 @@ impl Lent<'_> {
     }
 }
 
+/// Closes a connection in good order, if the server listens.
+pub(crate) async fn say_goodbye(connection: PgConnection) {
+    // If it is gone there is nobody to say goodbye to.
+    let _ = timeout(GOODBYE_DEADLINE, connection.close()).await;
+}
+
 impl Connections {
     pub(crate) fn new(connector: Arc<Connector>, size: u32) -> Connections {
         let size = size.max(1);
@@ -121,6 +127,7 @@ impl Connections {
             }
             return Ok(self.lent(resting.connection, age, false, turn));
         }
+        // If connecting found that the server has changed, this one is used for one call only.
         let age = self.connector.age();
         let connection = self.connector.connect(Idle::Short).await?;
         Ok(self.lent(connection, age, true, turn))
@@ -148,8 +155,7 @@ impl Connections {
         drop(turns);
         let idle = std::mem::take(&mut *self.idle());
         for resting in idle {
-            // If the server is gone there is nobody to say goodbye to.
-            let _ = timeout(GOODBYE_DEADLINE, resting.connection.close()).await;
+            say_goodbye(resting.connection).await;
         }
     }
 }

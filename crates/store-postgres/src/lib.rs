@@ -164,6 +164,20 @@ impl PostgresStore {
     fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::SeqCst) { Err(error::closed()) } else { Ok(()) }
     }
+
+    /// If it is time, asks the server beside a call what it is.
+    fn look(&self) {
+        if self.closed.load(Ordering::SeqCst) || !self.shared.connector.is_due() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        self.tasks.spawn(async move {
+            match shared.connector.connect(Idle::Short).await {
+                Ok(connection) => connections::say_goodbye(connection).await,
+                Err(error) => tracing::warn!(%error, "looking at the metadata store"),
+            }
+        });
+    }
 }
 
 impl Shared {
@@ -192,12 +206,14 @@ impl MetaStore for PostgresStore {
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
         LIMITS.check_read(reads)?;
+        self.look();
         read::read(&self.shared.reads, reads).await
     }
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         LIMITS.check_commit(plans)?;
         self.check_open()?;
+        self.look();
         if plans.is_empty() {
             return Ok(Vec::new());
         }
