@@ -13,6 +13,7 @@ use url::Url;
 use crate::error::while_doing;
 use crate::row;
 use crate::script::Script;
+use crate::server::{self, Settings, Standing};
 
 /// How long connecting may take, with TLS, passwords and settings.
 const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
@@ -75,6 +76,9 @@ pub(crate) enum Flavour {
 pub(crate) struct Link {
     pub(crate) connection: MySqlConnection,
     pub(crate) id: u64,
+    /// How often the server had been found not to do when this connection was made; it is good for
+    /// as long as that has not happened again.
+    pub(crate) refusals: u64,
 }
 
 impl Link {
@@ -93,6 +97,8 @@ pub(crate) struct Connector {
     options: MySqlConnectOptions,
     flavour: Flavour,
     has_query_cache: bool,
+    /// What is thought of the server.
+    pub(crate) standing: Standing,
 }
 
 impl fmt::Debug for Connector {
@@ -108,7 +114,7 @@ impl fmt::Debug for Connector {
 
 impl Connector {
     /// Reads a URL. What kind of server is there is asked later.
-    pub(crate) fn new(url: &str) -> Result<Connector, StoreError> {
+    pub(crate) fn new(url: &str, relaxed: bool) -> Result<Connector, StoreError> {
         // None of these sentences may hold a part of the URL: it has a password in it.
         let wrong = |why: &str| {
             let doing = format!("reading the URL of the metadata store: {why}");
@@ -132,7 +138,8 @@ impl Connector {
             .no_engine_substitution(false)
             .timezone(None)
             .set_names(false);
-        Ok(Connector { options, flavour: Flavour::MariaDb, has_query_cache: false })
+        let standing = Standing::new(relaxed);
+        Ok(Connector { options, flavour: Flavour::MariaDb, has_query_cache: false, standing })
     }
 
     /// Takes note of what the server says of itself.
@@ -140,22 +147,37 @@ impl Connector {
         (self.flavour, self.has_query_cache) = (flavour, has_query_cache);
     }
 
-    /// A new connection.
+    /// A new connection, to a server that will do.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if there is none within [`CONNECT_WAIT`].
+    /// [`StoreErrorKind::Unavailable`] if there is none within [`CONNECT_WAIT`], or if it leads to a
+    /// replica or to settings that risk what nobody has accepted.
     pub(crate) async fn connect(&self, role: Role) -> Result<Link, StoreError> {
+        self.connect_and_ask(role).await.map(|(link, _)| link)
+    }
+
+    /// The same, and what the server says of itself.
+    pub(crate) async fn connect_and_ask(&self, role: Role) -> Result<(Link, Settings), StoreError> {
         const DOING: &str = "connecting to the metadata store";
+        let refusals = self.standing.refusals();
         let connecting = async {
             let mut connection = self.options.connect().await?;
             let answers = self.session(role).run(&mut connection).await;
             let answers = answers.map_err(|failure| failure.error)?;
-            let row = answers.last().and_then(|answer| answer.rows.first());
-            let id = row::integer(row.ok_or(sqlx::Error::RowNotFound)?, 0)?;
-            Ok(Link { connection, id: id.unsigned_abs() })
+            let [.., settings, id] = answers.as_slice() else {
+                return Err(sqlx::Error::RowNotFound);
+            };
+            let settings = server::settings(settings)?;
+            let id = row::integer(id.rows.first().ok_or(sqlx::Error::RowNotFound)?, 0)?;
+            let follows = server::follows(&mut connection, server::flavour(&settings)).await?;
+            Ok((Link { connection, id: id.unsigned_abs(), refusals }, settings, follows))
         };
         match timeout(CONNECT_WAIT, connecting).await {
-            Ok(done) => done.map_err(while_doing(DOING)),
+            Ok(done) => {
+                let (link, settings, follows) = done.map_err(while_doing(DOING))?;
+                self.standing.judge(&settings, follows)?;
+                Ok((link, settings))
+            }
             Err(_) => {
                 let doing = format!("{DOING}: no answer within {CONNECT_WAIT:?}");
                 Err(StoreError::new(StoreErrorKind::Unavailable, doing))
@@ -193,6 +215,7 @@ impl Connector {
                 script.statement(READER_MYSQL);
             }
         }
+        script.statement(server::question());
         script.statement("SELECT CONNECTION_ID()");
         script
     }

@@ -14,6 +14,8 @@ mod number {
     pub(super) const LOCK_WAIT_TIMEOUT: u16 = 1205;
     pub(super) const DEADLOCK: u16 = 1213;
     pub(super) const SHUTTING_DOWN: u16 = 1053;
+    pub(super) const OPTION_PREVENTS: u16 = 1290;
+    pub(super) const READ_ONLY_MODE: u16 = 1836;
     pub(super) const CONNECTION_KILLED: u16 = 1927;
     pub(super) const IDLE_TOO_LONG: u16 = 4031;
 }
@@ -53,6 +55,11 @@ pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
             matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_))
         }
     }
+}
+
+/// Whether the server takes no writes any more.
+pub(crate) fn is_read_only(error: &sqlx::Error) -> bool {
+    matches!(number_of(error), Some(number::OPTION_PREVENTS | number::READ_ONLY_MODE))
 }
 
 /// Whether a client's own patience ended the wait.

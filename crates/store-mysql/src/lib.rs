@@ -21,6 +21,7 @@ mod pool;
 mod read;
 mod row;
 mod script;
+mod server;
 mod snapshot;
 mod writes;
 
@@ -60,7 +61,7 @@ pub const READERS: u32 = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MysqlOptions {
     /// Accept a server whose settings risk acknowledged commits in a crash. They are logged then,
-    /// and [`MetaStore::durability`] says [`Durability::Relaxed`].
+    /// and [`MetaStore::durability`] says [`Durability::Relaxed`], for as long as they do.
     pub relaxed: bool,
     /// Connections that commit, each one batch at a time; at least 1.
     pub writers: u32,
@@ -85,7 +86,6 @@ pub struct MysqlStore {
     writers: Arc<Pool>,
     readers: Pool,
     commits: TaskTracker,
-    durability: Durability,
     /// What tells this store's positions from those of others.
     store: Bytes,
 }
@@ -109,13 +109,8 @@ impl MysqlStore {
     /// that, or if they leave no way to work; [`StoreErrorKind::Corrupt`] if the tables are of
     /// another format. No error holds the password.
     pub async fn open(url: &str, options: MysqlOptions) -> Result<MysqlStore, StoreError> {
-        let mut connector = Connector::new(url)?;
-        let opened = open::open(&mut connector, options.relaxed).await?;
-        for risk in &opened.risks {
-            tracing::warn!(%risk, "the metadata store may lose acknowledged commits");
-        }
-        let durability =
-            if opened.risks.is_empty() { Durability::Strict } else { Durability::Relaxed };
+        let mut connector = Connector::new(url, options.relaxed)?;
+        let store = open::open(&mut connector).await?;
         let connector = Arc::new(connector);
         let pool = |role, size| Pool::new(Arc::clone(&connector), role, size);
         Ok(MysqlStore {
@@ -123,14 +118,25 @@ impl MysqlStore {
             readers: pool(Role::Reader, options.readers),
             connector,
             commits: TaskTracker::new(),
-            durability,
-            store: opened.store,
+            store,
         })
     }
 
-    /// Fails after `close`.
+    /// Fails after `close`. If it is time, the server is asked beside the call what it is.
     fn check_open(&self) -> Result<(), StoreError> {
-        if self.commits.is_closed() { Err(error::closed()) } else { Ok(()) }
+        if self.commits.is_closed() {
+            return Err(error::closed());
+        }
+        if self.connector.standing.is_due() {
+            let connector = Arc::clone(&self.connector);
+            self.commits.spawn(async move {
+                match connector.connect(Role::Opener).await {
+                    Ok(link) => link.close().await,
+                    Err(error) => tracing::warn!(%error, "looking at the metadata store"),
+                }
+            });
+        }
+        Ok(())
     }
 }
 
@@ -141,7 +147,7 @@ impl MetaStore for MysqlStore {
     }
 
     fn durability(&self) -> Durability {
-        self.durability
+        self.connector.standing.durability()
     }
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {

@@ -58,7 +58,13 @@ impl Pool {
                 return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
             }
         };
-        let idle = self.idle().pop();
+        let refusals = self.connector.standing.refusals();
+        let idle = {
+            let mut idle = self.idle();
+            // Those that lead to a server that would not do are closed.
+            idle.retain(|link| link.refusals == refusals);
+            idle.pop()
+        };
         let was_idle = idle.is_some();
         let link = match idle {
             Some(link) => link,
@@ -86,6 +92,10 @@ impl Turn<'_> {
         let answers = script.run(&mut self.link.connection).await;
         if answers.as_ref().is_err_and(|failure| error::is_broken(&failure.error)) {
             self.pool.idle().clear();
+        }
+        if answers.as_ref().is_err_and(|failure| error::is_read_only(&failure.error)) {
+            // It goes on answering reads, with what may no longer be true.
+            self.pool.connector.standing.refuse();
         }
         answers
     }

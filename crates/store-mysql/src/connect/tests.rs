@@ -3,7 +3,7 @@ use store::StoreErrorKind;
 use super::Connector;
 
 fn refused(url: &str) -> String {
-    let error = Connector::new(url).expect_err(url);
+    let error = Connector::new(url, false).expect_err(url);
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     error.to_string()
 }
@@ -11,13 +11,13 @@ fn refused(url: &str) -> String {
 #[test]
 fn urls_of_either_name_are_read() {
     for url in ["mysql://user:pass@host:3307/ashlar", "mariadb://host/ashlar?ssl-mode=VERIFY_CA"] {
-        Connector::new(url).expect(url);
+        Connector::new(url, false).expect(url);
     }
 }
 
 #[test]
 fn a_connector_shows_no_user_and_no_password() {
-    let connector = Connector::new("mysql://someone:secret@host/ashlar").expect("a URL");
+    let connector = Connector::new("mysql://someone:secret@host/ashlar", false).expect("a URL");
     let shown = format!("{connector:?}");
     assert!(shown.contains("host") && shown.contains("ashlar"), "{shown}");
     assert!(!shown.contains("secret") && !shown.contains("someone"), "{shown}");

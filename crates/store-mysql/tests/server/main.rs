@@ -5,6 +5,7 @@
 //! `ASHLAR_TEST_REQUIRE_SERVICES=1`. Those that kill a server or change its settings start one of
 //! their own.
 
+mod asked;
 mod bench;
 mod conformance;
 mod faults;

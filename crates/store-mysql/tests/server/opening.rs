@@ -23,7 +23,7 @@ fn risky_settings_are_refused_unless_accepted() {
         let store = MysqlStore::open(&bench.direct, strict()).await.expect("the defaults are safe");
         assert_eq!(store.durability(), Durability::Strict);
         store.close().await;
-        let risky = [("innodb_flush_log_at_trx_commit", "2", "1"), ("read_only", "1", "0")];
+        let risky = [("innodb_flush_log_at_trx_commit", "2", "1"), ("sync_binlog", "0", "1")];
         for (setting, bad, good) in risky {
             execute(&bench.direct, format!("SET GLOBAL {setting} = {bad}")).await;
             let error = MysqlStore::open(&bench.direct, strict()).await.expect_err("a risk");

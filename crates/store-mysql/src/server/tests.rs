@@ -22,12 +22,12 @@ fn settings(changes: &[(&str, &str)]) -> Settings {
 fn the_usual_settings_risk_nothing() {
     assert_eq!(risks(&settings(&[])), [""; 0]);
     assert_eq!(risks(&settings(&[("log_bin", "ON"), ("sync_binlog", "1")])), [""; 0]);
-    assert!(check_usable(&settings(&[])).is_ok());
+    assert!(check_usable(&settings(&[]), false).is_ok());
 }
 
 #[test]
 fn each_risk_is_told_by_the_name_of_its_setting() {
-    let changed: [(&str, &[(&str, &str)]); 9] = [
+    let changed: [(&str, &[(&str, &str)]); 8] = [
         ("innodb_flush_log_at_trx_commit", &[("innodb_flush_log_at_trx_commit", "2")]),
         ("innodb_flush_log_at_trx_commit", &[("innodb_flush_log_at_trx_commit", "0")]),
         ("sync_binlog", &[("log_bin", "ON")]),
@@ -35,7 +35,6 @@ fn each_risk_is_told_by_the_name_of_its_setting() {
         ("innodb_doublewrite", &[("innodb_doublewrite", "OFF")]),
         ("innodb_flush_method", &[("innodb_flush_method", "nosync")]),
         ("innodb_force_recovery", &[("innodb_force_recovery", "3")]),
-        ("read_only", &[("read_only", "ON")]),
         ("wsrep_on", &[("wsrep_on", "ON")]),
     ];
     for (name, changes) in changed {
@@ -46,13 +45,17 @@ fn each_risk_is_told_by_the_name_of_its_setting() {
 
 #[test]
 fn what_cannot_work_is_refused_with_its_remedy() {
-    let refused: [(&str, &[(&str, &str)]); 3] = [
+    let refused: [(&str, &[(&str, &str)]); 5] = [
         ("max_allowed_packet = 16M", &[("max_allowed_packet", "16777215")]),
         ("binlog_format = ROW", &[("log_bin", "ON"), ("binlog_format", "STATEMENT")]),
         ("innodb_read_only", &[("innodb_read_only", "ON")]),
+        ("read_only is on", &[("read_only", "ON")]),
+        ("super_read_only", &[("super_read_only", "1")]),
     ];
     for (remedy, changes) in refused {
-        let error = check_usable(&settings(changes)).expect_err(remedy);
+        let error = check_usable(&settings(changes), false).expect_err(remedy);
         assert!(error.to_string().contains(remedy), "{error}");
     }
+    let error = check_usable(&settings(&[]), true).expect_err("it is a replica");
+    assert!(error.to_string().contains("STOP SLAVE"), "{error}");
 }

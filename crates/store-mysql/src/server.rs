@@ -1,0 +1,271 @@
+//! What a server says of itself: whether it will do at all, and what its settings risk.
+//!
+//! Every new connection asks, and one is made for that now and then: a server may come back with other
+//! settings, be told others while it runs, or be another server that has the address now. What was
+//! found last is what [`Standing`] says.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnection, MySqlRow};
+use sqlx::{Column, Row};
+use store::{Durability, StoreError, StoreErrorKind};
+use tokio::time::Instant;
+
+use crate::connect::Flavour;
+use crate::row;
+use crate::script::{Answer, PACKET_BYTES_MAX, Script};
+
+/// How long the server is not asked again what it is.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+
+const SETTINGS: [&str; 14] = [
+    "binlog_format",
+    "innodb_doublewrite",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method",
+    "innodb_force_recovery",
+    "innodb_read_only",
+    "log_bin",
+    "max_allowed_packet",
+    "query_cache_type",
+    "read_only",
+    "super_read_only",
+    "sync_binlog",
+    "version",
+    "wsrep_on",
+];
+
+/// A server's settings by name; one that it does not have is missing.
+pub(crate) type Settings = BTreeMap<String, String>;
+
+/// The question, as a statement of a script.
+pub(crate) fn question() -> String {
+    let names = SETTINGS.join("','");
+    format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{names}')")
+}
+
+/// Reads its answer.
+pub(crate) fn settings(answer: &Answer) -> Result<Settings, sqlx::Error> {
+    let text = |row, column| {
+        row::bytes(row, column).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    };
+    answer.rows.iter().map(|row| Ok((text(row, 0)?, text(row, 1)?))).collect()
+}
+
+/// Whose server it is.
+pub(crate) fn flavour(settings: &Settings) -> Flavour {
+    let version = settings.get("version").map_or("", String::as_str);
+    let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
+    if is_mariadb { Flavour::MariaDb } else { Flavour::MySql }
+}
+
+/// Whether the server applies another one's changes; not so if we may not ask.
+pub(crate) async fn follows(
+    connection: &mut MySqlConnection,
+    flavour: Flavour,
+) -> Result<bool, sqlx::Error> {
+    let mut script = Script::default();
+    script.statement(match flavour {
+        Flavour::MariaDb => "SHOW ALL SLAVES STATUS",
+        Flavour::MySql => "SHOW REPLICA STATUS",
+    });
+    match script.run(connection).await {
+        Ok(answers) => Ok(answers.iter().flat_map(|answer| &answer.rows).any(is_running)),
+        Err(failure) if matches!(failure.error, sqlx::Error::Database(_)) => {
+            let error = failure.error;
+            tracing::debug!(%error, "the server does not tell whether it follows another one");
+            Ok(false)
+        }
+        Err(failure) => Err(failure.error),
+    }
+}
+
+/// Whether one of the threads that this row is about does its work.
+fn is_running(row: &MySqlRow) -> bool {
+    const THREADS: [&str; 4] =
+        ["Slave_IO_Running", "Slave_SQL_Running", "Replica_IO_Running", "Replica_SQL_Running"];
+    let threads = row.columns().iter().filter(|column| THREADS.contains(&column.name()));
+    threads
+        .filter_map(|column| row::bytes(row, column.ordinal()).ok())
+        .any(|state| !state.eq_ignore_ascii_case(b"no"))
+}
+
+/// Whether a switch is on.
+pub(crate) fn is_on(settings: &Settings, name: &str) -> bool {
+    settings.get(name).is_some_and(|value| matches!(&*value.to_ascii_uppercase(), "ON" | "1"))
+}
+
+fn unavailable(why: &str) -> StoreError {
+    let doing = format!("looking at the server's settings: {why}");
+    StoreError::new(StoreErrorKind::Unavailable, doing)
+}
+
+/// Whether this crate can work with the server at all.
+fn check_usable(settings: &Settings, follows: bool) -> Result<(), StoreError> {
+    let wrong = |why: String| Err(unavailable(&why));
+    let packet = settings.get("max_allowed_packet").and_then(|value| value.parse().ok());
+    if let Some(bytes) = packet.filter(|bytes: &u64| *bytes < PACKET_BYTES_MAX as u64) {
+        return wrong(format!(
+            "max_allowed_packet is {bytes} and a batch may need {PACKET_BYTES_MAX}; set \
+             max_allowed_packet = 16M or more"
+        ));
+    }
+    if is_on(settings, "log_bin")
+        && settings.get("binlog_format").is_some_and(|format| format == "STATEMENT")
+    {
+        return wrong(
+            "binlog_format is STATEMENT, with which InnoDB refuses READ COMMITTED; set \
+             binlog_format = ROW or MIXED"
+                .into(),
+        );
+    }
+    if is_on(settings, "innodb_read_only") {
+        return wrong("innodb_read_only is on: nothing can be written".into());
+    }
+    for name in ["read_only", "super_read_only"] {
+        if is_on(settings, name) {
+            return wrong(format!(
+                "{name} is on: this is a replica or on its way to be one, and may answer with what \
+                 is no longer true"
+            ));
+        }
+    }
+    if follows {
+        return wrong(
+            "the server applies another one's changes: it is a replica, and may answer with what \
+             is no longer true. The URL must lead to the primary; a server that was promoted is \
+             told STOP SLAVE"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+/// What the settings risk, one sentence each.
+fn risks(settings: &Settings) -> Vec<String> {
+    let value = |name: &str| settings.get(name).map_or("", String::as_str);
+    let is = |name: &str, values: &[&str]| {
+        let value = value(name).to_ascii_uppercase();
+        values.contains(&value.as_str())
+    };
+    let mut risks = Vec::new();
+    let mut risk = |name: &str, wanted: &str, what: &str| {
+        risks.push(format!("{name} is {} instead of {wanted}: {what}", value(name)));
+    };
+    if !is("innodb_flush_log_at_trx_commit", &["1"]) {
+        let what = "a crash may lose the commits of about the last second";
+        risk("innodb_flush_log_at_trx_commit", "1", what);
+    }
+    if is_on(settings, "log_bin") && !is("sync_binlog", &["1"]) {
+        let what = "a crash of the machine may lose commits from the binary log, and with it undo \
+                    or split them from their replicas";
+        risk("sync_binlog", "1", what);
+    }
+    if is("innodb_doublewrite", &["OFF", "0", "DETECT_ONLY"]) {
+        risk("innodb_doublewrite", "ON", "a crash may tear a page, which loses the table");
+    }
+    if is("innodb_flush_method", &["NOSYNC", "LITTLESYNC"]) {
+        risk("innodb_flush_method", "O_DIRECT or fsync", "a crash may lose whole tables");
+    }
+    if !is("innodb_force_recovery", &["", "0"]) {
+        let what = "the server runs with parts of its recovery left out";
+        risk("innodb_force_recovery", "0", what);
+    }
+    if is("wsrep_on", &["ON", "1"]) {
+        let what = "a node of this cluster may answer reads from before an acknowledged commit";
+        risk("wsrep_on", "OFF", what);
+    }
+    risks
+}
+
+/// What is thought of the server, by what it said last.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    relaxed: bool,
+    /// What it may lose, as a sentence; empty if nothing.
+    risks: Mutex<String>,
+    /// How often it was found not to do. Connections from before the last time are not used any more.
+    refusals: AtomicU64,
+    /// When it was asked last.
+    asked: Mutex<Instant>,
+}
+
+impl Standing {
+    /// A server whose settings risk something is accepted if `relaxed`.
+    pub(crate) fn new(relaxed: bool) -> Standing {
+        Standing {
+            relaxed,
+            risks: Mutex::default(),
+            refusals: AtomicU64::new(0),
+            asked: Mutex::new(Instant::now()),
+        }
+    }
+
+    fn risks(&self) -> MutexGuard<'_, String> {
+        self.risks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Instant> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an acknowledged commit survives there.
+    pub(crate) fn durability(&self) -> Durability {
+        if self.risks().is_empty() { Durability::Strict } else { Durability::Relaxed }
+    }
+
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Acquire)
+    }
+
+    /// Takes note that the server will not do.
+    pub(crate) fn refuse(&self) {
+        self.refusals.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether it is time to ask again; true for one caller.
+    pub(crate) fn is_due(&self) -> bool {
+        let mut asked = self.asked();
+        let due = asked.elapsed() >= ASK_EVERY;
+        if due {
+            *asked = Instant::now();
+        }
+        due
+    }
+
+    /// Whether the server will do, or is accepted. What has changed is logged.
+    pub(crate) fn judge(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
+        let judged = self.judged(settings, follows);
+        match &judged {
+            Ok(()) => *self.asked() = Instant::now(),
+            Err(_) => self.refuse(),
+        }
+        judged
+    }
+
+    fn judged(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
+        check_usable(settings, follows)?;
+        let found = risks(settings).join("; ");
+        if !found.is_empty() && !self.relaxed {
+            return Err(unavailable(&format!(
+                "{found}. Change them, or accept the risk with --metadata-durability=relaxed"
+            )));
+        }
+        let mut risks = self.risks();
+        if *risks != found {
+            if found.is_empty() {
+                tracing::info!("the metadata store keeps again what it acknowledges");
+            } else {
+                tracing::warn!(risks = found, "the metadata store may lose acknowledged commits");
+            }
+            *risks = found;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
