@@ -3,20 +3,24 @@
 //! Calls share a few connections, on which requests and answers follow each other in order. A call
 //! runs in a task of the store: a caller that goes away does not disturb the others. A connection
 //! that ended, or that failed to answer in time, is never used again; the next call makes another.
+//! Each is asked what the server is before it is used, and again now and then beside the calls; when
+//! the server is found to be none that will do, no connection is used any more.
 //! No call is sent twice, but for one that the server did not know the script of.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, RedisError, Script, Value};
 use store::{StoreError, StoreErrorKind};
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
+use crate::RedisOptions;
+use crate::about::{self, Standing};
 use crate::address::Address;
 use crate::error::{self, Effect};
 use crate::staged::Transaction;
@@ -29,6 +33,9 @@ const LINK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a call waits for its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the server is not asked again what it is.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// Bytes of a request from which on it takes the last connection, so that small ones need not wait
 /// behind it.
@@ -99,12 +106,6 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A command that changes nothing.
-    pub(crate) fn command(command: Cmd, doing: &'static str) -> Call {
-        let request = Request::Command(command);
-        Call { request, script: None, bytes: 0, doing, effect: Effect::None, run: None }
-    }
-
     /// A script with its arguments.
     pub(crate) fn script<'a>(
         links: &Links,
@@ -165,16 +166,16 @@ pub(crate) struct Link {
     /// What the server calls its life from one start to the next.
     run: Arc<str>,
     ended: Arc<AtomicBool>,
-    /// How often the server had been found to be no master when this connection was made; it is
-    /// good for as long as that has not happened again.
-    demotions: u64,
-    all_demotions: Arc<AtomicU64>,
+    /// How often the server had been found not to do when this connection was made; it is good for
+    /// as long as that has not happened again.
+    refusals: u64,
+    all_refusals: Arc<AtomicU64>,
 }
 
 impl Link {
     pub(crate) fn is_alive(&self) -> bool {
         !self.ended.load(Ordering::Acquire)
-            && self.demotions == self.all_demotions.load(Ordering::Acquire)
+            && self.refusals == self.all_refusals.load(Ordering::Acquire)
     }
 
     /// Sends a call, and waits for its answer.
@@ -198,7 +199,7 @@ impl Link {
         }
         if error.code() == Some("READONLY") {
             // A replica goes on answering reads, with what may no longer be true.
-            self.all_demotions.fetch_add(1, Ordering::AcqRel);
+            self.all_refusals.fetch_add(1, Ordering::AcqRel);
         }
         error::after_sending(error, doing, effect)
     }
@@ -214,7 +215,11 @@ pub(crate) struct Links {
     next: AtomicUsize,
     tasks: TaskTracker,
     closed: AtomicBool,
-    demotions: Arc<AtomicU64>,
+    refusals: Arc<AtomicU64>,
+    /// What is thought of the server.
+    pub(crate) standing: Standing,
+    /// When it was asked last what it is.
+    asked: std::sync::Mutex<Instant>,
 }
 
 impl fmt::Debug for Links {
@@ -225,16 +230,18 @@ impl fmt::Debug for Links {
 }
 
 impl Links {
-    pub(crate) fn new(address: Address, connections: usize) -> Links {
+    pub(crate) fn new(address: Address, options: &RedisOptions) -> Links {
         Links {
             client: address.client,
             prefix: address.prefix,
             scripts: Scripts::new(),
-            slots: (0..connections.max(1)).map(|_| Mutex::new(None)).collect(),
+            slots: (0..options.connections.max(1)).map(|_| Mutex::new(None)).collect(),
             next: AtomicUsize::new(0),
             tasks: TaskTracker::new(),
             closed: AtomicBool::new(false),
-            demotions: Arc::default(),
+            refusals: Arc::default(),
+            standing: Standing::new(options.relaxed),
+            asked: std::sync::Mutex::new(Instant::now()),
         }
     }
 
@@ -267,21 +274,13 @@ impl Links {
         })
     }
 
-    /// Asks for something that the server may refuse.
-    pub(crate) async fn ask(
-        &self,
-        command: &Cmd,
-        doing: &str,
-    ) -> Result<Result<Value, RedisError>, StoreError> {
-        let link = self.link(0, doing).await?;
-        match command.query_async(&mut link.connection.clone()).await {
-            Err(error) if !error::is_answer(&error) => Err(link.failed(error, doing, Effect::None)),
-            answer => Ok(answer),
-        }
+    /// Which run of the server there is a connection to.
+    pub(crate) async fn run(self: &Arc<Self>, doing: &str) -> Result<Arc<str>, StoreError> {
+        self.link(0, doing).await.map(|link| link.run)
     }
 
     /// A connection to use now; one is made if the one whose turn it is has ended.
-    async fn link(&self, bytes: usize, doing: &str) -> Result<Link, StoreError> {
+    async fn link(self: &Arc<Self>, bytes: usize, doing: &str) -> Result<Link, StoreError> {
         let small = self.slots.len().saturating_sub(1).max(1);
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % small;
         let slot = if bytes >= LARGE_BYTES { self.slots.last() } else { self.slots.get(turn) };
@@ -292,6 +291,7 @@ impl Links {
                 return Err(error::closed(doing));
             }
             if let Some(link) = slot.as_ref().filter(|link| link.is_alive()) {
+                self.ask_again(link);
                 return Ok(link.clone());
             }
             *slot = None;
@@ -304,12 +304,37 @@ impl Links {
         })
     }
 
-    /// A new connection, to a server that is a master: a replica would answer with what was.
+    /// Asks the server what it is, over a connection in use, if it was not asked for a while. Nobody
+    /// waits for that.
+    fn ask_again(self: &Arc<Self>, link: &Link) {
+        const DOING: &str = "looking at the server of the metadata store";
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.elapsed() < ASK_EVERY {
+            return;
+        }
+        *asked = Instant::now();
+        drop(asked);
+        let (links, link) = (Arc::clone(self), link.clone());
+        self.tasks.spawn(async move {
+            let mut connection = link.connection.clone();
+            // One that does not answer says nothing of the server; calls will find that out.
+            let Ok(Ok(about)) = timeout(LINK_TIMEOUT, about::ask(&mut connection, DOING)).await
+            else {
+                return;
+            };
+            if let Err(error) = links.standing.judge(&about, DOING) {
+                tracing::error!(%error, "the metadata store is not used any more as it is");
+                links.refusals.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+    }
+
+    /// A new connection, to a server that will do: a replica would answer with what was.
     pub(crate) async fn connect(&self, doing: &str) -> Result<Link, StoreError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(error::closed(doing));
         }
-        let demotions = self.demotions.load(Ordering::Acquire);
+        let refusals = self.refusals.load(Ordering::Acquire);
         let ended = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ended);
         let config = AsyncConnectionConfig::new()
@@ -325,27 +350,17 @@ impl Links {
         let connecting = async {
             let connection = self.client.get_multiplexed_async_connection_with_config(&config);
             let mut connection = connection.await.map_err(unreachable)?;
-            let mut about = redis::cmd("INFO");
-            about.arg("server").arg("replication");
-            // Commits may need transactions: a user who may not have any is told so here.
-            let about = Transaction::of(about).ask(&mut connection).await.map_err(unreachable)?;
-            let about = redis::from_redis_value::<String>(about);
-            let about = about.map_err(|error| unreachable(error.into()))?;
-            let told =
-                |name: &str| about.lines().find_map(|line| line.trim_end().strip_prefix(name));
-            if told("role:") != Some("master") {
-                let doing = format!(
-                    "{doing}: the server is a replica, and may answer with what is no longer true"
-                );
-                return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
-            }
-            let run = told("run_id:").unwrap_or_default().into();
+            let about = about::ask(&mut connection, doing).await?;
+            self.standing.judge(&about, doing).inspect_err(|_| {
+                self.refusals.fetch_add(1, Ordering::AcqRel);
+            })?;
+            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             Ok(Link {
                 connection,
-                run,
+                run: about.run().into(),
                 ended,
-                demotions,
-                all_demotions: Arc::clone(&self.demotions),
+                refusals,
+                all_refusals: Arc::clone(&self.refusals),
             })
         };
         timeout(LINK_TIMEOUT, connecting).await.unwrap_or_else(|_| {

@@ -14,6 +14,7 @@
 //!
 //! This crate knows keys, values and integers. It does not know what they mean.
 
+mod about;
 mod address;
 mod commit;
 mod connect;
@@ -66,7 +67,7 @@ pub const SNAPSHOT_PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
     /// Accept a server whose settings may lose what was acknowledged. The store then says that it
-    /// is [`Durability::Relaxed`].
+    /// is [`Durability::Relaxed`], for as long as they do.
     pub relaxed: bool,
     /// Connections that calls are spread over; at least one. A snapshot has one of its own besides.
     pub connections: usize,
@@ -89,7 +90,6 @@ impl Default for RedisOptions {
 #[derive(Debug)]
 pub struct RedisStore {
     links: Arc<Links>,
-    durability: Durability,
     /// The first bytes of every position in this volume's feed.
     id: [u8; feed::ID_BYTES],
     options: RedisOptions,
@@ -113,9 +113,9 @@ impl RedisStore {
     /// password.
     pub async fn open(url: &str, options: RedisOptions) -> Result<RedisStore, StoreError> {
         let address = address::parse(url)?;
-        let links = Arc::new(Links::new(address, options.connections));
-        let opened = open::open(&links, options.relaxed).await?;
-        Ok(RedisStore { links, durability: opened.durability, id: opened.id, options })
+        let links = Arc::new(Links::new(address, &options));
+        let id = open::open(&links).await?;
+        Ok(RedisStore { links, id, options })
     }
 }
 
@@ -126,7 +126,7 @@ impl MetaStore for RedisStore {
     }
 
     fn durability(&self) -> Durability {
-        self.durability
+        self.links.standing.durability()
     }
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {

@@ -42,11 +42,6 @@ pub(crate) fn taken(prefix: &[u8]) -> Vec<u8> {
 }
 
 impl Transaction {
-    /// A command by itself, which shows that the server does transactions for us.
-    pub(crate) fn of(command: Cmd) -> Transaction {
-        Transaction::new([command], 0, None)
-    }
-
     /// A script that lets go of [`taken`] if it commits, and the rests that are set then under their
     /// records' names.
     pub(crate) fn before(script: Cmd, prefix: &str, rests: &[(Vec<u8>, &[u8])]) -> Transaction {

@@ -11,7 +11,7 @@ use crate::{key, put, record, write};
 /// Settings by name.
 type Settings = &'static [(&'static str, &'static str)];
 
-fn set(connection: &mut Connection, settings: &[(&str, &str)]) {
+pub(crate) fn set(connection: &mut Connection, settings: &[(&str, &str)]) {
     let mut command = redis::cmd("CONFIG");
     command.arg("SET");
     for (name, value) in settings {
@@ -20,7 +20,7 @@ fn set(connection: &mut Connection, settings: &[(&str, &str)]) {
     command.query::<()>(connection).expect("the setting is taken");
 }
 
-fn run(connection: &mut Connection, command: &[&str]) {
+pub(crate) fn run(connection: &mut Connection, command: &[&str]) {
     let mut words = redis::cmd(command[0]);
     words.arg(&command[1..]);
     words.query::<redis::Value>(connection).unwrap_or_else(|error| panic!("{command:?}: {error}"));

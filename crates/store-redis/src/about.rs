@@ -1,0 +1,188 @@
+//! What a server says of itself: whether it will do at all, and what it may lose.
+//!
+//! Every new connection asks, and one that lasts is asked again: a server may come back with other
+//! settings, be told others while it runs, or be another server that has the address now. What was
+//! found last is what [`Standing`] says.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use store::{Durability, StoreError, StoreErrorKind};
+
+use crate::error;
+
+/// The first release of Redis that has what the scripts need. Valkey tells one that it stands for.
+const OLDEST: u32 = 7;
+
+/// What a server has told.
+#[derive(Debug)]
+pub(crate) struct About {
+    facts: HashMap<String, String>,
+    /// The settings that durability depends on; `None` if we may not ask for them.
+    settings: Option<HashMap<String, String>>,
+}
+
+/// Asks, in one trip. It also shows that transactions are allowed, which commits may need: a user who
+/// may not have any is told so here.
+pub(crate) async fn ask(
+    connection: &mut MultiplexedConnection,
+    doing: &str,
+) -> Result<About, StoreError> {
+    // There is nothing in the transaction: a server without memory would refuse that.
+    let mut questions = redis::pipe();
+    questions.cmd("MULTI").cmd("EXEC");
+    let sections = ["server", "persistence", "replication", "cluster"];
+    questions.cmd("INFO").arg(&sections);
+    questions.cmd("CONFIG").arg("GET").arg("appendonly").arg("appendfsync");
+    questions.arg("no-appendfsync-on-rewrite").arg("maxmemory-policy");
+    questions.ignore_errors();
+    let unreachable = |error: redis::RedisError| error::unreachable(doing, error);
+    let answers: Vec<Value> = questions.query_async(connection).await.map_err(unreachable)?;
+    let garbled = || error::garbled(doing);
+    let [multi, exec, facts, settings] = <[Value; 4]>::try_from(answers).map_err(|_| garbled())?;
+    for answer in [multi, exec] {
+        answer.extract_error().map_err(unreachable)?;
+    }
+    let facts = facts.extract_error().map_err(unreachable)?;
+    let facts: String = redis::from_redis_value(facts).map_err(|_| garbled())?;
+    let pairs = facts.lines().filter_map(|line| line.trim_end().split_once(':'));
+    let facts = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let settings = match settings.extract_error() {
+        Ok(settings) => Some(redis::from_redis_value(settings).map_err(|_| garbled())?),
+        Err(refused) => {
+            tracing::debug!(error = %refused, "the server does not tell its settings");
+            None
+        }
+    };
+    Ok(About { facts, settings })
+}
+
+impl About {
+    fn fact(&self, name: &str) -> &str {
+        self.facts.get(name).map_or("", String::as_str)
+    }
+
+    /// What the server calls its life from one start to the next.
+    pub(crate) fn run(&self) -> &str {
+        self.fact("run_id")
+    }
+
+    /// What no option makes good.
+    fn refused(&self) -> Option<String> {
+        let version = self.fact("redis_version");
+        let major: Option<u32> = version.split('.').next().and_then(|major| major.parse().ok());
+        if major.is_none_or(|major| major < OLDEST) {
+            return Some(format!(
+                "the server is Redis {version}; it must be 7.0 or later, or Valkey"
+            ));
+        }
+        if self.fact("role") != "master" {
+            return Some(
+                "the server is a replica; the volume must be opened at the master, since a \
+                 replica may answer with what is no longer true"
+                    .to_owned(),
+            );
+        }
+        if self.fact("cluster_enabled") == "1" {
+            return Some(
+                "the server is a node of a cluster; a volume lies in one slot and needs a server \
+                 of its own"
+                    .to_owned(),
+            );
+        }
+        None
+    }
+
+    /// What may be lost, each a clause that names the setting.
+    fn risks(&self) -> Vec<String> {
+        let Some(settings) = &self.settings else {
+            return vec![
+                "the server does not let this user see its settings (CONFIG GET), so nobody knows \
+                 whether it keeps what it acknowledges"
+                    .to_owned(),
+            ];
+        };
+        let set = |name: &str| settings.get(name).map_or("", String::as_str);
+        let mut risks = Vec::new();
+        if set("appendonly") != "yes" || self.facts.get("aof_enabled").is_some_and(|on| on != "1") {
+            risks.push(
+                "appendonly is not yes, so that a restart of the server loses everything since its \
+                 last dump"
+                    .to_owned(),
+            );
+        } else if set("appendfsync") != "always" {
+            let found = set("appendfsync");
+            let loss =
+                if found == "everysec" { "about the last second" } else { "the last half minute" };
+            risks.push(format!(
+                "appendfsync is {found} and not always, so that a crash loses {loss} of what was \
+                 acknowledged"
+            ));
+        }
+        if set("appendonly") == "yes" && set("no-appendfsync-on-rewrite") == "yes" {
+            risks.push(
+                "no-appendfsync-on-rewrite is yes, so that a crash while the server rewrites its file \
+                 loses the last half minute of what was acknowledged"
+                    .to_owned(),
+            );
+        }
+        if set("maxmemory-policy") != "noeviction" {
+            let found = set("maxmemory-policy");
+            risks.push(format!(
+                "maxmemory-policy is {found} and not noeviction, so that the server throws records \
+                 away when memory runs short"
+            ));
+        }
+        risks
+    }
+}
+
+/// What is thought of the server, by what it said last.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    relaxed: bool,
+    /// What it may lose, as a sentence; empty if nothing.
+    risks: Mutex<String>,
+}
+
+impl Standing {
+    /// A server that may lose something is accepted if `relaxed`.
+    pub(crate) fn new(relaxed: bool) -> Standing {
+        Standing { relaxed, risks: Mutex::default() }
+    }
+
+    fn risks(&self) -> MutexGuard<'_, String> {
+        self.risks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an acknowledged commit survives there.
+    pub(crate) fn durability(&self) -> Durability {
+        if self.risks().is_empty() { Durability::Strict } else { Durability::Relaxed }
+    }
+
+    /// Whether the server will do, or is accepted. What has changed is logged.
+    pub(crate) fn judge(&self, about: &About, doing: &str) -> Result<(), StoreError> {
+        let unavailable = |why: String| {
+            Err(StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: {why}")))
+        };
+        if let Some(why) = about.refused() {
+            return unavailable(why);
+        }
+        let found = about.risks().join("; ");
+        if !found.is_empty() && !self.relaxed {
+            return unavailable(format!("{found}; --metadata-durability=relaxed accepts that"));
+        }
+        let mut risks = self.risks();
+        if *risks != found {
+            if found.is_empty() {
+                tracing::info!("the metadata store keeps again what it acknowledges");
+            } else {
+                tracing::warn!(risks = found, "the metadata store may lose what it acknowledged");
+            }
+            *risks = found;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! What a server must be is asked of every connection, and again while connections last.
+
+use std::time::{Duration, Instant};
+
+use databases::Database;
+use proxy::Proxy;
+use store::{Durability, MetaStore, Read, StoreErrorKind};
+use store_redis::{RedisOptions, RedisStore};
+
+use crate::server::{self, relaxed};
+use crate::settings::{run, set};
+use crate::{key, plan, put, record, write};
+
+/// Longer than the store goes on without asking again.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits for reads to fail, or to be answered.
+async fn until(store: &RedisStore, answered: bool) {
+    let begun = Instant::now();
+    while store_record(store).await.is_ok() != answered {
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "reads are {}",
+            if answered { "refused" } else { "answered" }
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn read_refused(store: &RedisStore, words: &[&str]) {
+    let asked = store.read(&[Read::Record { key: key(1, "a"), follow: None }]).await;
+    told(&asked.expect_err("it is not read"), words);
+    let committed = store.commit(&[plan([], [put(key(1, "a"), "lost")])]).await;
+    told(&committed.expect_err("it is not written"), words);
+}
+
+fn told(error: &store::StoreError, words: &[&str]) {
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "no word of {word}: {error}");
+    }
+}
+
+/// A server that comes back with other settings on the same port.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
+    let Some(mut server) = server::own() else { return };
+    let strict = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("strict");
+    let accepting = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
+    write(&strict, [put(key(1, "a"), "kept")]).await;
+    assert_eq!(accepting.durability(), Durability::Strict, "the settings are in force");
+    assert_eq!(record(&accepting, key(1, "a")).await.as_deref(), Some(&b"kept"[..]));
+    server.kill();
+    server.set(&["--appendfsync", "no", "--maxmemory-policy", "allkeys-lru"]);
+    server.restart();
+    // Connections that broke are seen to have done so by the first call.
+    until(&strict, false).await;
+    let words = ["appendfsync is no ", "maxmemory-policy is allkeys-lru", "relaxed"];
+    for _ in 0..6 {
+        read_refused(&strict, &words).await;
+    }
+    assert_eq!(strict.durability(), Durability::Strict, "nothing less is accepted");
+    until(&accepting, true).await;
+    assert_eq!(record(&accepting, key(1, "a")).await.as_deref(), Some(&b"kept"[..]));
+    assert_eq!(accepting.durability(), Durability::Relaxed, "told at the first connection");
+    server.kill();
+    server.set(&[]);
+    server.restart();
+    until(&strict, true).await;
+    write(&strict, [put(key(1, "a"), "again")]).await;
+    until(&accepting, true).await;
+    assert_eq!(record(&accepting, key(1, "a")).await.as_deref(), Some(&b"again"[..]));
+    assert_eq!(accepting.durability(), Durability::Strict);
+}
+
+/// `CONFIG SET` breaks no connection. The first new one tells of it, and one is asked now and then.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_change_while_connections_last_are_noticed() {
+    let Some(server) = server::own() else { return };
+    let strict = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("strict");
+    let accepting = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
+    write(&strict, [put(key(1, "a"), "kept")]).await;
+    write(&accepting, [put(key(1, "a"), "kept")]).await;
+    set(&mut server::connection(&server.url()), &[("appendfsync", "everysec")]);
+    let begun = Instant::now();
+    let refusal = loop {
+        let asked = store_record(&strict).await;
+        if let Err(error) = asked {
+            break error;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nobody asks");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    told(&refusal, &["appendfsync is everysec", "relaxed"]);
+    read_refused(&strict, &["appendfsync is everysec"]).await;
+    while accepting.durability() == Durability::Strict {
+        store_record(&accepting).await.expect("it is accepted");
+        assert!(begun.elapsed() < PATIENCE, "nobody asks");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // A snapshot has a connection of its own, which tells of it at once.
+    set(&mut server::connection(&server.url()), &[("appendfsync", "always")]);
+    drop(accepting.snapshot().await.expect("a snapshot"));
+    assert_eq!(accepting.durability(), Durability::Strict);
+    set(&mut server::connection(&server.url()), &[("appendfsync", "no")]);
+    drop(accepting.snapshot().await.expect("a snapshot"));
+    assert_eq!(accepting.durability(), Durability::Relaxed);
+}
+
+async fn store_record(store: &RedisStore) -> Result<Vec<store::Found>, store::StoreError> {
+    store.read(&[Read::Record { key: key(1, "a"), follow: None }]).await
+}
+
+/// An address that moves to a replica.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_moves_to_a_replica_is_not_read() {
+    let Some(server) = server::own() else { return };
+    let proxy = Proxy::start(server.address()).expect("a proxy");
+    let url = Database::through(&server.url(), server.address(), proxy.address());
+    let stores = [
+        RedisStore::open(&url, RedisOptions::default()).await.expect("a store"),
+        RedisStore::open(&url, relaxed()).await.expect("a store"),
+    ];
+    write(&stores[0], [put(key(1, "a"), "old")]).await;
+    let replica = Database::replica(&server);
+    // It does answer, with what is about to be no longer true.
+    let answer: u64 = redis::cmd("EXISTS")
+        .arg("{ashlar}:m")
+        .query(&mut server::connection(&replica.url()))
+        .expect("a replica answers");
+    assert_eq!(answer, 1);
+    proxy.move_to(replica.address());
+    for store in &stores {
+        until(store, false).await;
+        for _ in 0..6 {
+            read_refused(store, &["replica"]).await;
+        }
+    }
+    run(&mut server::connection(&replica.url()), &["REPLICAOF", "NO", "ONE"]);
+    for store in &stores {
+        assert_eq!(record(store, key(1, "a")).await.as_deref(), Some(&b"old"[..]));
+    }
+}
+
+/// A master that is demoted where it is keeps its connections, and goes on answering.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_becomes_a_replica_is_noticed_without_a_commit() {
+    let Some(server) = server::own() else { return };
+    let store = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
+    write(&store, [put(key(1, "a"), "old")]).await;
+    run(&mut server::connection(&server.url()), &["REPLICAOF", "127.0.0.1", "1"]);
+    let begun = Instant::now();
+    let refusal = loop {
+        if let Err(error) = store_record(&store).await {
+            break error;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nobody asks");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    told(&refusal, &["replica"]);
+}
