@@ -217,7 +217,7 @@ async fn claim(store: &dyn MetaStore, keystone: &Keystone) -> Result<(), DumpErr
         Verdict::Committed => Ok(()),
         // An earlier try of this very plan.
         Verdict::Refused { found, .. } if found.as_ref() == Some(&keystone.meanwhile) => Ok(()),
-        Verdict::Refused { .. } => Err(DumpError::Contested),
+        Verdict::Refused { .. } | Verdict::Failed(_) => Err(DumpError::Contested),
     }
 }
 
@@ -300,7 +300,7 @@ async fn lay(
 ) -> Result<(), DumpError> {
     match commit(store, Plan { guards: vec![keystone.guard()], writes }).await? {
         Verdict::Committed => Ok(()),
-        Verdict::Refused { .. } => Err(DumpError::Contested),
+        Verdict::Refused { .. } | Verdict::Failed(_) => Err(DumpError::Contested),
     }
 }
 
@@ -314,7 +314,7 @@ async fn finish(store: &dyn MetaStore, keystone: &Keystone, value: Bytes) -> Res
         Verdict::Committed => Ok(()),
         // An earlier try of this very plan.
         Verdict::Refused { found, .. } if found == Some(value) => Ok(()),
-        Verdict::Refused { .. } => Err(DumpError::Contested),
+        Verdict::Refused { .. } | Verdict::Failed(_) => Err(DumpError::Contested),
     }
 }
 

@@ -1,6 +1,7 @@
 -- Decides a batch of plans, in order. ARGV: the program, the groups of keys to fetch, then what both
 -- refer to by index. A program is steps of 5 bytes: a code and two indices. A plan is a step with the
--- numbers of its guards and writes, then those. Answers plan, guard and record met of each refusal.
+-- numbers of its guards and writes, then those. Answers plan, guard and record met of each refusal; the
+-- guard is -1 if one of its plan cannot be decided, because the record has lost its rest.
 --
 -- A long record is two arguments side by side, of which the first has the index.
 --
@@ -212,6 +213,12 @@ while at <= length do
     local code, a1, a2, b1, b2 = byte(program, at, at + 4)
     local index = a1 * 256 + a2
     local met = now[index]
+    if code <= ABSENT and type(met) == 'table' and not met[2] then
+      local to = #refusals
+      refusals[to + 1], refusals[to + 2], refusals[to + 3] = plan, -1, false
+      refused = true
+      break
+    end
     if code == EQUALS then
       local other = b1 * 256 + b2
       refused = met ~= A[other]

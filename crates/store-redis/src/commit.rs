@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redis::Value as Answer;
 use store::feed::brief;
-use store::{Guard, Plan, StoreError, Value, Verdict, Write};
+use store::{Guard, Plan, Space, StoreError, StoreErrorKind, Value, Verdict, Write};
 
 use crate::connect::{Call, Links};
 use crate::error;
@@ -14,6 +14,7 @@ use crate::joined::Joined;
 use crate::laid::Laid;
 use crate::program::{Keys, Known, Program};
 use crate::reply;
+use crate::room::makes_room;
 use crate::staged::COMMITTED;
 
 const DOING: &str = "committing plans";
@@ -34,8 +35,26 @@ pub(crate) mod code {
 }
 
 /// Decides plans. A call goes on whether or not anybody waits for it. There is a second one if the first
-/// has found a guard that does not hold, and has changed nothing.
-pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+/// has found a guard that does not hold, and has changed nothing; or if there was no memory, which has
+/// kept it from doing anything.
+pub(crate) async fn commit(
+    links: &Arc<Links>,
+    plans: &[Plan],
+    spared: &[Space],
+) -> Result<Vec<Verdict>, StoreError> {
+    match decide(links, plans).await {
+        Err(error) if error::is_out_of_memory(&error) => {
+            let goes: Vec<bool> = plans.iter().map(|plan| makes_room(plan, spared)).collect();
+            if !goes.contains(&true) {
+                return Err(error);
+            }
+            decide_short(links, plans, &goes).await
+        }
+        decided => decided,
+    }
+}
+
+async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
     let joined = Joined::of(plans).map(|joined| {
         let laid = Laid::out(&joined, &brief::told(plans), &links.prefix);
         let call = Call::script(links, &links.scripts.joined, laid.arguments(), DOING);
@@ -50,19 +69,61 @@ pub(crate) async fn commit(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Ver
     }
     let call = {
         let pieces = brief::pieces(plans);
-        let program = program(plans, &pieces);
+        let program = program(plans, &pieces, Rests::Beside);
         let call = Call::script(links, &links.scripts.commit, program.arguments(), DOING);
         call.with_rests(links, &program.staged).commits()
     };
-    verdicts(plans, links.call(call).await?)
+    whole(verdicts(plans.len(), links.call(call).await?)?)
+}
+
+/// Decides those plans that go, as if the others were not there. Rests go through the script: a
+/// transaction takes memory before it begins.
+async fn decide_short(
+    links: &Arc<Links>,
+    plans: &[Plan],
+    goes: &[bool],
+) -> Result<Vec<Verdict>, StoreError> {
+    let going: Vec<Plan> =
+        plans.iter().zip(goes).filter(|(_, goes)| **goes).map(|(plan, _)| plan.clone()).collect();
+    let call = {
+        let pieces = brief::pieces(&going);
+        let program = program(&going, &pieces, Rests::Within);
+        Call::script(links, &links.scripts.commit_short, program.arguments(), DOING).commits()
+    };
+    let mut decided = verdicts(going.len(), links.call(call).await?)?.into_iter();
+    let no_room = || Verdict::Failed(StoreErrorKind::Unavailable);
+    let all = goes.iter().map(|goes| if *goes { decided.next() } else { Some(no_room()) });
+    whole(all.collect::<Option<_>>().ok_or_else(garbled)?)
+}
+
+/// A batch of which every plan failed has failed as a whole.
+fn whole(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError> {
+    let failed = |verdict: &Verdict| match verdict {
+        Verdict::Failed(kind) => Some(*kind),
+        Verdict::Committed | Verdict::Refused { .. } => None,
+    };
+    match verdicts.iter().map(failed).collect::<Option<Vec<_>>>().as_deref() {
+        Some([StoreErrorKind::Corrupt, ..]) => Err(error::damaged(DOING)),
+        Some([kind, ..]) => Err(StoreError::new(*kind, format!("{DOING}: there is no memory"))),
+        Some([]) | None => Ok(verdicts),
+    }
+}
+
+/// How the long rests of new records get to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rests {
+    /// In commands beside the script.
+    Beside,
+    /// Among the script's arguments.
+    Within,
 }
 
 /// A script has run. What cannot be read is no reason to say that it did not.
 fn garbled() -> StoreError {
-    StoreError::because(store::StoreErrorKind::Unknown, DOING, error::garbled(DOING))
+    StoreError::because(StoreErrorKind::Unknown, DOING, error::garbled(DOING))
 }
 
-fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
+fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes], rests: Rests) -> Program<'a> {
     let mut program = Program::over(keys(plans));
     let mut expected: HashMap<&[u8], u16> = HashMap::new();
     for (number, plan) in plans.iter().enumerate() {
@@ -87,7 +148,7 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
             }
         }
         for write in &plan.writes {
-            put_write(&mut program, write);
+            put_write(&mut program, write, rests);
         }
         if let Some(piece) = piece {
             let piece = program.argument(&piece[..]);
@@ -97,10 +158,13 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
     program
 }
 
-fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
+fn put_write<'a>(program: &mut Program<'a>, write: &'a Write, rests: Rests) {
     let (code, tally, number) = match write {
         Write::Put(key, value) => {
-            let value = program.new_value(value);
+            let value = match rests {
+                Rests::Beside => program.new_value(value),
+                Rests::Within => program.value(value),
+            };
             return program.step(code::PUT, program.record(key), value);
         }
         Write::Delete(key) => return program.step(code::DELETE, program.record(key), 0),
@@ -136,19 +200,26 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
     keys
 }
 
+/// The guard that stands for one that cannot be decided.
+const DAMAGED_GUARD: Answer = Answer::Int(-1);
+
 /// Reads plan, guard and record met of each refusal.
-fn verdicts(plans: &[Plan], answer: Answer) -> Result<Vec<Verdict>, StoreError> {
-    let mut verdicts = vec![Verdict::Committed; plans.len()];
+fn verdicts(plans: usize, answer: Answer) -> Result<Vec<Verdict>, StoreError> {
+    let mut verdicts = vec![Verdict::Committed; plans];
     let mut refusals = reply::list(answer).ok_or_else(garbled)?.into_iter();
     while let Some(plan) = refusals.next() {
         let (Some(guard), Some(met)) = (refusals.next(), refusals.next()) else {
             return Err(garbled());
         };
-        let (Some(plan), Some(guard)) = (reply::index(&plan), reply::index(&guard)) else {
-            return Err(garbled());
+        let plan = reply::index(&plan).ok_or_else(garbled)?;
+        let verdict = if guard == DAMAGED_GUARD {
+            Verdict::Failed(StoreErrorKind::Corrupt)
+        } else {
+            let guard = reply::index(&guard).ok_or_else(garbled)?;
+            let found: Option<Value> = reply::record(met).ok_or_else(garbled)?;
+            Verdict::Refused { guard, found }
         };
-        let found: Option<Value> = reply::record(met).ok_or_else(garbled)?;
-        *verdicts.get_mut(plan).ok_or_else(garbled)? = Verdict::Refused { guard, found };
+        *verdicts.get_mut(plan).ok_or_else(garbled)? = verdict;
     }
     Ok(verdicts)
 }

@@ -48,6 +48,8 @@ pub(crate) struct Scripts {
     pub(crate) read: Arc<Script>,
     pub(crate) joined: Arc<Script>,
     pub(crate) commit: Arc<Script>,
+    /// The same, as one that runs although memory is short.
+    pub(crate) commit_short: Arc<Script>,
     pub(crate) changes: Arc<Script>,
     pub(crate) snapshot: Arc<Script>,
     pub(crate) walk: Arc<Script>,
@@ -70,6 +72,7 @@ impl Scripts {
             // It needs nothing of the prelude.
             joined: script!(with "joined.lua"),
             commit: script!("commit.lua"),
+            commit_short: script!(with "short.lua", "prelude.lua", "commit.lua"),
             changes: script!("changes.lua"),
             snapshot: script!(with "prelude.lua", "pages.lua", "snapshot.lua"),
             walk: script!(with "prelude.lua", "pages.lua", "walk.lua"),

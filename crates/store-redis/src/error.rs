@@ -16,9 +16,12 @@ const DEFINITE: &[&str] = &[
     "NOAUTH",
     "NOREPLICAS",
     "NOSCRIPT",
-    "OOM",
+    OUT_OF_MEMORY,
     "READONLY",
 ];
+
+/// What the server answers when its memory is used up.
+const OUT_OF_MEMORY: &str = "OOM";
 
 /// What our scripts answer before their first change when a record has lost a part.
 const DAMAGED: &str = "DAMAGED";
@@ -65,6 +68,20 @@ pub(crate) fn unreachable(doing: &str, error: RedisError) -> StoreError {
 /// The answer has another shape than what was asked for.
 pub(crate) fn garbled(doing: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: reading the server's answer"))
+}
+
+/// A record that a call needs has lost a part; the server has looked, and changed nothing.
+pub(crate) fn damaged(doing: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Corrupt,
+        format!("{doing}: a long record has lost its rest at the server"),
+    )
+}
+
+/// Whether the server has refused something because its memory is used up.
+pub(crate) fn is_out_of_memory(error: &StoreError) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    cause.and_then(RedisError::code) == Some(OUT_OF_MEMORY)
 }
 
 /// What every call says after `close`.

@@ -4,7 +4,8 @@
 //! read is one snapshot and a batch is decided without neighbours. Only a batch of which some guard
 //! does not hold takes a second script: the first, which has changed nothing then, does not ask which. Scripts are not undone when they
 //! fail. Hence they look first and change afterwards, with commands that cannot fail, and the one
-//! thing that Redis may still refuse, memory, it refuses before a script's first change.
+//! thing that Redis may still refuse, memory, it refuses before a script's first change. Plans that make
+//! as much room as they need are decided all the same then, by a script that Redis does not refuse.
 //!
 //! All keys of a volume begin with one hash tag. The records of a point space are the fields of one
 //! hash. Those of an ordered space are the members of a sorted set for each partition, where each
@@ -27,6 +28,7 @@ mod open;
 mod program;
 mod read;
 mod reply;
+mod room;
 mod snapshot;
 mod staged;
 mod walk;
@@ -74,6 +76,9 @@ pub struct RedisOptions {
     /// How long a snapshot waits for its reader. While one is open, Redis keeps the old bytes of
     /// every record that is changed.
     pub snapshot_patience: Duration,
+    /// Spaces whose records may be put although the server's memory is used up: those of who keeps
+    /// and empties the store. There must be few, or they must be gone soon.
+    pub spared: Vec<Space>,
 }
 
 impl Default for RedisOptions {
@@ -82,6 +87,7 @@ impl Default for RedisOptions {
             relaxed: false,
             connections: CONNECTIONS,
             snapshot_patience: SNAPSHOT_PATIENCE,
+            spared: Vec::new(),
         }
     }
 }
@@ -136,7 +142,7 @@ impl MetaStore for RedisStore {
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         LIMITS.check_commit(plans)?;
-        commit::commit(&self.links, plans).await
+        commit::commit(&self.links, plans, &self.options.spared).await
     }
 
     async fn walk(

@@ -70,8 +70,9 @@ local LOST, DAMAGED = '!', 'DAMAGED a long record has lost its rest'
 
 -- Adds their rests to the beginnings of long records among `values`, which stand at a place under
 -- the fields from `first` on. If `most` bytes of each are enough, no more need come. Answers the
--- values, and whether one is now in two parts.
-local function complete(values, place, fields, first, most)
+-- values, and whether one is now in two parts. A record that has lost its rest is an error, or, for who
+-- is `lenient`, a beginning with `false` behind it.
+local function complete(values, place, fields, first, most, lenient)
   if most and most <= HEAD then return values, false end
   local names, places
   for at = 1, #values do
@@ -92,7 +93,7 @@ local function complete(values, place, fields, first, most)
         rest = call('GETRANGE', names[n], 0, most - HEAD - 1)
         if rest == '' then rest = call('GET', names[n]) end
       end
-      if not rest then error({ err = DAMAGED }) end
+      if not rest and not lenient then error({ err = DAMAGED }) end
       values[at] = { values[at], rest }
     end
   end
@@ -149,7 +150,7 @@ local RECORDS, PRESENCE, TALLIES = byte('r'), byte('p'), byte('t')
 -- ('r' records, 'p' records whose presence is enough, 't' tallies, 'n' records that are not asked
 -- for), and three indices: of the place, of the first field and of the last. What is found stands at
 -- the fields' indices, and so do places and the members of ordered spaces, of whatever kind, for who
--- wants them.
+-- wants them. That is who is lenient with damaged records, too.
 local function fetch(groups, found, places, members)
   for at = 1, #groups, 7 do
     local kind, place1, place2, from1, from2, to1, to2 = byte(groups, at, at + 6)
@@ -178,7 +179,7 @@ local function fetch(groups, found, places, members)
         values[index - from + 1] = call('HEXISTS', P .. 'r' .. place, A[index]) == 1
       end
     end
-    if kind == RECORDS then complete(values, place, A, from) end
+    if kind == RECORDS then complete(values, place, A, from, nil, places ~= nil) end
     for index = from, to do found[index] = values and values[index - from + 1] end
   end
 end

@@ -125,7 +125,9 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// What one call may carry.
     fn limits(&self) -> Limits;
 
-    /// What an acknowledged commit survives.
+    /// What an acknowledged commit survives, as far as the store knows just now: the settings of a
+    /// database may change while the store is open, and this says what was found last. A commit that
+    /// was acknowledged while this was not [`Durability::Strict`] may be taken back later.
     fn durability(&self) -> Durability;
 
     /// Answers every question from one snapshot that holds every commit acknowledged before the
@@ -137,7 +139,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// committed.
     ///
     /// An error of kind [`StoreErrorKind::Unknown`] leaves every plan of the batch in doubt, each
-    /// by itself; of any other kind, no plan was committed.
+    /// by itself; of any other kind, no plan was committed. What fails some plans of a batch only is
+    /// in their verdicts, [`Verdict::Failed`].
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError>;
 
     /// One page of a walk over a whole space, in an order of the engine's choice. What exists

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::StoreErrorKind;
 use crate::{Follow, Key, Limits, Read, TallyKey, Value};
 
 /// A condition that must hold at the instant of commit.
@@ -77,6 +78,11 @@ pub enum Verdict {
         /// The record that `Equals` or `Absent` met instead, if there was one.
         found: Option<Value>,
     },
+    /// Nothing was written, for a reason that concerns this plan and not the whole batch: what an
+    /// error of the whole call would mean. [`StoreErrorKind::Unavailable`] says that there is no
+    /// room for what the plan adds, and [`StoreErrorKind::Corrupt`] that a record which it guards is
+    /// damaged. A batch of which every plan failed is an error of the call.
+    Failed(StoreErrorKind),
 }
 
 /// Why a plan is not one.

@@ -58,7 +58,7 @@ fn is_foreign(sent: &Sent, verdict: &Verdict, lane_guard: usize) -> bool {
         Verdict::Refused { guard, found } if *guard == lane_guard => {
             matches!(sent.lane.read(found.as_ref()), Step::Foreign | Step::Untouched)
         }
-        Verdict::Refused { .. } | Verdict::Committed => false,
+        Verdict::Refused { .. } | Verdict::Committed | Verdict::Failed(_) => false,
     }
 }
 
@@ -283,6 +283,15 @@ impl Desk {
             // A store that has forgotten something may forget this, too.
             Verdict::Committed if self.session.is_fenced() => self.lose(sent),
             Verdict::Committed => self.finish(sent, Step::Taken, Outcome::Committed),
+            Verdict::Failed(StoreErrorKind::Unavailable) => {
+                let why = "the metadata store has no room for more".to_owned();
+                self.finish(sent, Step::Untouched, Outcome::Aborted(why));
+            }
+            Verdict::Failed(_) => {
+                let why = "a record in the metadata store is damaged".to_owned();
+                let corrupt = Outcome::Failed(VolumeError::Corrupt(why));
+                self.finish(sent, Step::Untouched, corrupt);
+            }
             Verdict::Refused { guard: LANE_GUARD, found } => {
                 // The plan was decided before, by a delivery that nobody told us of.
                 let step = sent.lane.read(found.as_ref());

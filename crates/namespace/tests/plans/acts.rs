@@ -349,6 +349,7 @@ where
                     Verdict::Committed => {
                         self.answer = Some(format!("{:?}", Ok::<_, FsError>(output)));
                     }
+                    Verdict::Failed(kind) => panic!("a store in memory fails no plan: {kind:?}"),
                     Verdict::Refused { guard, found } => {
                         let mut hasher = DefaultHasher::new();
                         (guard, &found).hash(&mut hasher);

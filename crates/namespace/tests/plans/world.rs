@@ -267,6 +267,7 @@ where
                         memory.inspect(|memory| memory.apply(&plan));
                         return (Ok(output), cost);
                     }
+                    Verdict::Failed(kind) => panic!("a store in memory fails no plan: {kind:?}"),
                     Verdict::Refused { guard, found } => {
                         run.refused(&plan.guards[guard], found.clone());
                         twin.refused(&plan.guards[guard], found);

@@ -116,6 +116,7 @@ fn increments_at_two_stores_are_all_kept() {
                                 break;
                             }
                             Verdict::Refused { found, .. } => seen = found.expect("it is there"),
+                            failed @ Verdict::Failed(_) => panic!("{failed:?}"),
                         }
                     }
                 }

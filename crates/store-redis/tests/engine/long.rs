@@ -424,3 +424,37 @@ async fn a_record_without_its_rest_is_damaged_and_not_absent() {
         store.close().await;
     }
 }
+
+/// Plans of others, in the same batch, are decided.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_record_fails_its_own_plans_alone() {
+    let Some(server) = server::given() else { return };
+    let volume = Volume::new(&server);
+    let store = volume.open().await;
+    let whole = filled(5_000, 7);
+    write(&store, [Write::Put(point(1), whole.clone()), Write::Put(point(3), whole.clone())]).await;
+    delete_string(&server, &volume, &point(1));
+    let at = |number: u64| key(1, &number.to_string());
+    let change = |guard, number| plan([guard], [Write::Put(at(number), filled(8, 7))]);
+    let batch = [
+        change(Guard::Absent(at(0)), 0),
+        change(Guard::Equals(point(1), whole.clone()), 1),
+        change(Guard::Absent(point(1)), 2),
+        change(Guard::Present(point(1)), 3),
+        change(Guard::Equals(point(3), whole.clone()), 4),
+    ];
+    let verdicts = store.commit(&batch).await.expect("most are decided");
+    let damaged = Verdict::Failed(StoreErrorKind::Corrupt);
+    let fine = Verdict::Committed;
+    assert_eq!(verdicts, [fine.clone(), damaged.clone(), damaged, fine.clone(), fine]);
+    for (number, is_there) in [(0, true), (1, false), (2, false), (3, true), (4, true)] {
+        assert_eq!(record(&store, at(number)).await.is_some(), is_there, "{number}");
+    }
+    // What is known to be damaged can be deleted and replaced.
+    let replaced = plan([Guard::Present(point(1))], [Write::Put(point(1), whole.clone())]);
+    let after = change(Guard::Equals(point(1), whole.clone()), 5);
+    let verdicts = store.commit(&[replaced, after]).await.expect("decided");
+    assert_eq!(verdicts, [Verdict::Committed, Verdict::Committed]);
+    assert_eq!(record(&store, point(1)).await, Some(whole));
+    store.close().await;
+}

@@ -8,6 +8,7 @@ mod asked;
 mod conformance;
 mod dice;
 mod feed;
+mod full;
 mod joined;
 mod long;
 mod members;

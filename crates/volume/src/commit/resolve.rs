@@ -78,13 +78,14 @@ async fn abort(
             return Some(batch);
         }
     };
-    let mut ended = Vec::new();
+    let (mut ended, mut left) = (Vec::new(), Vec::new());
     let mut decided = batch.iter().zip(&verdicts);
     if decided.any(|(sent, verdict)| is_foreign(sent, verdict, LANE_GUARD)) {
         desk.session.fence(FOREIGN_TOKEN);
     }
     for (sent, verdict) in batch.into_iter().zip(verdicts) {
         match verdict {
+            Verdict::Failed(_) => left.push(sent),
             Verdict::Committed => desk.settle_by_lane(sent, Step::Aborted),
             Verdict::Refused { guard: LANE_GUARD, found } => {
                 let step = sent.lane.read(found.as_ref());
@@ -96,7 +97,10 @@ async fn abort(
             }
         }
     }
-    Some(if ended.is_empty() { ended } else { read_lanes(desk, ended).await })
+    if !ended.is_empty() {
+        left.extend(read_lanes(desk, ended).await);
+    }
+    Some(left)
 }
 
 /// After the session has ended none of its plans can commit any more; the lanes say which did,

@@ -1,0 +1,123 @@
+//! A server whose memory is used up can be emptied.
+
+use std::sync::Arc;
+
+use store::{Guard, Key, MetaStore, Space, StoreErrorKind, Value, Verdict, Write};
+use store_redis::{RedisOptions, RedisStore};
+
+use crate::server;
+use crate::settings::set;
+use crate::{equals, key, number, plan, point, put, record, tally, write};
+
+/// A space of which the store is told that its records may always be put.
+const SPARED: Space = Space(b'o');
+
+fn filled(byte: u8) -> Value {
+    vec![byte; 3_000].into()
+}
+
+async fn opened(url: &str) -> Result<RedisStore, store::StoreError> {
+    RedisStore::open(url, RedisOptions { spared: vec![SPARED], ..RedisOptions::default() }).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_takes_what_makes_room_and_nothing_else() {
+    let Some(server) = server::own() else { return };
+    let store = opened(&server.url()).await.expect("a store");
+    let mut connection = server::connection(&server.url());
+    write(&store, [put(key(1, "a"), "short"), Write::Put(point(1), filled(1))]).await;
+    write(&store, [put(key(1, "b"), "short"), Write::Put(point(2), filled(2))]).await;
+    set(&mut connection, &[("maxmemory", "1")]);
+    // Whoever connects now is let in, too.
+    for store in [&store, &opened(&server.url()).await.expect("the volume is there")] {
+        let grow = plan([], [put(key(1, "new"), "x")]);
+        let error = store.commit(&[grow]).await.expect_err("there is no memory");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("OOM"), "{error}");
+    }
+    // A name goes and leaves a note, over a long record that stays as long as it is.
+    let orphan = Key::new(SPARED, 1, b"orphan");
+    let change = plan(
+        [equals(key(1, "a"), "short"), Guard::Equals(point(1), filled(1))],
+        [
+            Write::Delete(key(1, "a")),
+            Write::Put(point(1), filled(9)),
+            put(orphan.clone(), "note"),
+            Write::Add(tally(1), -1),
+        ],
+    );
+    assert!(crate::commit(&store, change).await.expect("it makes room"));
+    assert_eq!(record(&store, key(1, "a")).await, None);
+    assert!(record(&store, point(1)).await == Some(filled(9)));
+    assert_eq!(record(&store, orphan.clone()).await.as_deref(), Some(&b"note"[..]));
+    assert_eq!(number(&store, tally(1)).await, -1);
+    let change = plan([Guard::Equals(point(2), filled(2))], [Write::Delete(point(2))]);
+    assert!(crate::commit(&store, change).await.expect("it makes room"));
+    assert_eq!(record(&store, point(2)).await, None);
+    // Guards count as ever.
+    let change = plan([equals(key(1, "b"), "other")], [Write::Delete(key(1, "b"))]);
+    assert!(!crate::commit(&store, change).await.expect("decided"));
+    set(&mut connection, &[("maxmemory", "0")]);
+    write(&store, [put(key(1, "new"), "x")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_makes_room_is_not_kept_waiting_by_what_needs_some() {
+    let Some(server) = server::own() else { return };
+    let store = opened(&server.url()).await.expect("a store");
+    let mut connection = server::connection(&server.url());
+    write(&store, [put(key(1, "a"), "x"), put(key(1, "b"), "x")]).await;
+    let place = store.changes(None).await.expect("a position");
+    let store::Changes::Told { next, .. } = place else { panic!("nothing can be missed") };
+    set(&mut connection, &[("maxmemory", "1")]);
+    let remove = |name| plan([equals(key(1, name), "x")], [Write::Delete(key(1, name))]);
+    let grow = || plan([], [Write::Put(point(1), filled(1))]);
+    let refused = plan([equals(key(1, "a"), "y")], [Write::Delete(key(1, "a"))]);
+    let batch = [grow(), remove("a"), grow(), refused, remove("b")];
+    let verdicts = store.commit(&batch).await.expect("some are decided");
+    let no_room = Verdict::Failed(StoreErrorKind::Unavailable);
+    assert_eq!(
+        verdicts,
+        [
+            no_room.clone(),
+            Verdict::Committed,
+            no_room,
+            Verdict::Refused { guard: 0, found: None },
+            Verdict::Committed,
+        ]
+    );
+    assert_eq!(record(&store, key(1, "a")).await, None);
+    assert_eq!(record(&store, key(1, "b")).await, None);
+    assert_eq!(record(&store, point(1)).await, None);
+    let told = store.changes(Some(&next)).await.expect("an answer");
+    let store::Changes::Told { keys, .. } = told else { panic!("nothing was missed") };
+    assert!(keys.contains(&key(1, "a")) && !keys.contains(&point(1)), "{keys:?}");
+}
+
+/// The real thing: memory that fills up, and what is deleted gives it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_filled_up_is_emptied_and_filled_again() {
+    const MOST: u64 = 20_000;
+    let Some(server) = server::own() else { return };
+    let store = Arc::new(opened(&server.url()).await.expect("a store"));
+    set(&mut server::connection(&server.url()), &[("maxmemory", "6mb")]);
+    let fill = async || {
+        for number in 0..MOST {
+            let put = plan([], [Write::Put(point(number), filled(7))]);
+            if let Err(error) = store.commit(&[put]).await {
+                assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+                return number;
+            }
+        }
+        panic!("it does not fill up");
+    };
+    let first = fill().await;
+    assert!(first > 100, "{first} records are no test");
+    for number in 0..first {
+        let guard = Guard::Equals(point(number), filled(7));
+        let verdict = store.commit(&[plan([guard], [Write::Delete(point(number))])]).await;
+        assert_eq!(verdict.expect("it makes room"), [Verdict::Committed]);
+    }
+    let second = fill().await;
+    assert!(second > first / 2, "{second} records after {first}");
+}
