@@ -9,7 +9,8 @@ use block::{
     FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
 };
 use cache::{Cache, CacheOptions, DISK_PATIENCE_DEFAULT, DiskOptions};
-use store::{MemoryStore, MetaStore, StoreError};
+use record::key::space;
+use store::{Durability, MemoryStore, MetaStore, Space, StoreError};
 use store_mysql::{MysqlOptions, MysqlStore};
 use store_postgres::{PostgresOptions, PostgresStore};
 use store_redis::{RedisOptions, RedisStore};
@@ -23,6 +24,19 @@ use crate::problem::Problem;
 
 /// How long a start waits for the block store's first answer.
 const PROBE_WAIT: Duration = Duration::from_secs(15);
+
+/// Spaces that a metadata store without memory still takes records of: what a session needs to live
+/// and to commit, and what becomes of a name that was deleted until its blocks are gone.
+const SPARED: [Space; 8] = [
+    space::SESSION,
+    space::BEAT,
+    space::FENCED,
+    space::TOKEN,
+    space::EPOCH,
+    space::LEASE,
+    space::ORPHAN,
+    space::PENDING,
+];
 
 /// Whether other processes may use the metadata store at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +96,21 @@ async fn open_server(
             Arc::new(MysqlStore::open(url, options).await?)
         }
         ServerKind::Redis => {
-            let options = RedisOptions { relaxed, ..RedisOptions::default() };
+            let options =
+                RedisOptions { relaxed, spared: SPARED.to_vec(), ..RedisOptions::default() };
             Arc::new(RedisStore::open(url, options).await?)
         }
     })
+}
+
+/// What an acknowledged change survives just now, in one word. A server's settings may change while
+/// a gateway runs.
+pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
+    match meta.durability() {
+        Durability::None => "none",
+        Durability::Relaxed => "relaxed",
+        Durability::Strict => "strict",
+    }
 }
 
 /// Batches of changes that may be under way at a time: SQLite has one writer, and a server is kept

@@ -11,18 +11,21 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use serde_json::json;
+use store::{Durability, MetaStore};
 use tokio::time::Instant;
 use volume::{Health, Volume};
 
 use super::Opened;
 use crate::admin::StatusOf;
 use crate::config::VolumeSettings;
+use crate::engines;
 use crate::metrics::{Metrics, gauge};
 
 /// Adds what the volume and its block store count.
 pub(super) fn register(metrics: &Metrics, opened: &Opened) {
     let counters = Arc::clone(&opened.blocks.counters);
     metrics.collect_from(Behind { volume: Arc::clone(&opened.volume), blocks: counters });
+    metrics.collect_from(Kept(Arc::clone(&opened.meta)));
     if let Some(cache) = &opened.cache {
         metrics.collect_from(Remembered(Arc::clone(cache)));
     }
@@ -59,6 +62,18 @@ impl Collector for Remembered {
         gauge(&mut encoder, "ashlar_cache_memory_bytes", what, level(seen.memory_bytes))?;
         let what = "Whether the cache of blocks has a disk";
         gauge(&mut encoder, "ashlar_cache_disk", what, level(seen.disk.into()))
+    }
+}
+
+/// What the metadata store keeps of what it acknowledges.
+#[derive(Debug)]
+struct Kept(Arc<dyn MetaStore>);
+
+impl Collector for Kept {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let strict = self.0.durability() == Durability::Strict;
+        let what = "Whether a crash of the metadata store loses nothing that was acknowledged";
+        gauge(&mut encoder, "ashlar_store_strict", what, strict.into())
     }
 }
 
@@ -161,17 +176,19 @@ fn family(
 pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
     let volume = Arc::clone(&opened.volume);
     let (meta, blocks) = (settings.meta.to_string(), settings.blocks.to_string());
-    let durability = format!("{:?}", opened.meta.durability()).to_lowercase();
+    let store = Arc::clone(&opened.meta);
     let began = Instant::now();
     Arc::new(move || {
         let (volume, meta, blocks) = (Arc::clone(&volume), meta.clone(), blocks.clone());
-        let durability = durability.clone();
+        let store = Arc::clone(&store);
         let up = began.elapsed().as_secs();
         async move {
             let Health { store: store_health, blocks: block_health, session } =
                 volume.check().await;
             let well = |health: Result<(), String>| health.err().unwrap_or_else(|| "ok".to_owned());
             let (record, counters) = (volume.record(), volume.counters());
+            // After the check, which may have found other settings.
+            let durability = engines::durability(&*store);
             json!({
                 "version": env!("CARGO_PKG_VERSION"),
                 "uptime_seconds": up,
