@@ -18,6 +18,7 @@ mod costs;
 mod doubt;
 mod durability;
 mod fleet;
+mod full;
 mod history;
 mod lapse;
 mod linear;

@@ -102,7 +102,7 @@ fn a_long_outage_ends_no_session(engine: Engine) {
 }
 
 /// Tells Redis something.
-fn redis(database: &Database, command: &str) {
+pub(crate) fn redis(database: &Database, command: &str) {
     let mut stream = TcpStream::connect(database.address()).expect("Redis listens");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
     stream.write_all(format!("{command}\r\n").as_bytes()).expect("a command is taken");

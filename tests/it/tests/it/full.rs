@@ -1,0 +1,114 @@
+//! A Redis whose memory is used up refuses what needs more, and can be emptied through S3.
+
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::fleet::{Engine, Fleet, Place};
+use crate::restarts::redis;
+use crate::servers::wait_for;
+
+/// Objects that the server has no room for, whatever they take.
+const MOST: usize = 6_000;
+
+/// How long a refusal may take.
+const REFUSED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long it may take until what was deleted has made room.
+const ROOM_AGAIN: Duration = Duration::from_secs(30);
+
+/// Puts objects until one is refused, and says how many there are. Small ones rest in the metadata.
+fn fill(client: &Client, name: &str) -> usize {
+    let body = [7; 3_500];
+    for number in 0..MOST {
+        let began = Instant::now();
+        let answer = client.put(&format!("/box/{name}-{number}"), &body);
+        if answer.status != 200 {
+            assert_eq!((answer.status, answer.code().as_str()), (503, "ServiceUnavailable"));
+            assert!(began.elapsed() < REFUSED_WITHIN, "{:?}", began.elapsed());
+            return number;
+        }
+    }
+    panic!("the server does not fill up");
+}
+
+#[test]
+fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
+    let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
+    let database = fleet.database.as_ref().expect("a server");
+    // What rests goes to blocks after a while: here the metadata is to fill up.
+    let setup = fleet.first.clone().options(&["--resting-bytes", "64MiB"]);
+    let gateway = setup.start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    redis(database, "CONFIG SET maxmemory 8mb");
+    let count = fill(client, "first");
+    assert!(count > 50, "{count} objects are no test");
+    // It lives on: it beats, it reads, and it has not lost its session.
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(client.get("/box/first-0").expect(200).body.len(), 3_500);
+    assert!(
+        gateway.tells("/status").contains(r#""session": "ok""#),
+        "{}",
+        gateway.tells("/status")
+    );
+    // Whoever goes on trying to put more holds nobody up who deletes.
+    std::thread::scope(|scope| {
+        let putting = scope.spawn(|| {
+            for number in 0..200 {
+                let body = vec![7; 100_000];
+                let _full = client.put(&format!("/box/vain-{number}"), &body);
+            }
+        });
+        for number in 0..count {
+            client.delete(&format!("/box/first-{number}")).expect(204);
+        }
+        putting.join().expect("it goes on to its end");
+    });
+    let again = || client.put("/box/again", &[7; 3_500]).status == 200;
+    assert!(wait_for(ROOM_AGAIN, again), "there is no room yet:\n{}", gateway.log());
+    let second = fill(client, "second");
+    assert!(second > count / 2, "{second} objects after {count}");
+    gateway.check_log();
+    // One that starts now can empty it as well.
+    gateway.stop();
+    let gateway = setup.start();
+    for number in 0..second {
+        gateway.client.delete(&format!("/box/second-{number}")).expect(204);
+    }
+    let again = || gateway.client.put("/box/more", &[7; 3_500]).status == 200;
+    assert!(wait_for(ROOM_AGAIN, again), "there is no room yet:\n{}", gateway.log());
+    redis(database, "CONFIG SET maxmemory 0");
+    fleet.ends_tidy(vec![gateway]);
+}
+
+/// Settings that become weaker under a gateway that runs are told at once, and so is their end.
+#[test]
+fn weaker_settings_of_a_running_redis_are_told() {
+    let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
+    let database = fleet.database.as_ref().expect("a server");
+    let relaxed = fleet.first.clone().options(&["--metadata-durability=relaxed"]);
+    let gateway = relaxed.start();
+    let careful = fleet.second().start();
+    gateway.client.put("/box", b"").expect(200);
+    let says = |durability: &str, strict: u64| {
+        let status = gateway.tells("/status");
+        status.contains(&format!(r#""durability": "{durability}""#))
+            && gateway.counter("ashlar_store_strict ") == strict
+    };
+    assert!(says("strict", 1), "{}", gateway.tells("/status"));
+    redis(database, "CONFIG SET appendfsync no");
+    assert!(wait_for(ROOM_AGAIN, || says("relaxed", 0)), "{}", gateway.tells("/status"));
+    let log = gateway.log_of_this_run();
+    let warned =
+        log.lines().any(|line| line.contains("WARN") && line.contains("appendfsync is no"));
+    assert!(warned, "{log}");
+    gateway.client.put("/box/object", b"content").expect(200);
+    let refused = || careful.client.put("/box/other", b"other").status == 503;
+    assert!(wait_for(ROOM_AGAIN, refused), "who accepts nothing less goes on");
+    assert_eq!(gateway.client.get("/box/object").expect(200).text(), "content");
+    redis(database, "CONFIG SET appendfsync always");
+    assert!(wait_for(ROOM_AGAIN, || says("strict", 1)), "{}", gateway.tells("/status"));
+    let served = || careful.client.put("/box/other", b"other").status == 200;
+    assert!(wait_for(ROOM_AGAIN, served), "it does not serve again");
+    fleet.ends_tidy(vec![careful, gateway]);
+}
