@@ -5,6 +5,7 @@
 //! started it. Everything here waits with a deadline and panics with what the server said.
 
 mod engine;
+mod past;
 mod replica;
 
 use std::fs::File;
@@ -18,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub use engine::Engine;
+pub use past::Past;
 
 /// How long a server may take to start or end on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);

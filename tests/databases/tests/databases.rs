@@ -1,5 +1,9 @@
 //! Each server that is installed here starts, dies and starts again.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use databases::{Database, Engine};
 
 #[test]
@@ -68,6 +72,41 @@ fn a_log_is_made_beforehand_and_kept() {
     assert!(files() < 4, "a new server has a short log");
     database.prepare_log();
     assert!(files() >= 24, "{} files", files());
+}
+
+/// Whether there is nothing yet under this name; from then on there is.
+fn is_new(database: &Database, name: &str) -> bool {
+    if database.engine() != Engine::Redis {
+        let make = std::panic::AssertUnwindSafe(|| database.fresh(name));
+        return std::panic::catch_unwind(make).is_ok();
+    }
+    let mut stream = TcpStream::connect(database.address()).expect("Redis listens");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    stream.write_all(format!("SETNX {name} 1\r\n").as_bytes()).expect("a command is taken");
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).expect("an answer");
+    &answer == b":1\r\n"
+}
+
+#[test]
+fn servers_are_put_back_to_an_earlier_moment() {
+    for engine in Engine::ALL {
+        if !Database::installed(engine) {
+            // The first test says so.
+            continue;
+        }
+        let mut database = Database::start(engine);
+        assert!(is_new(&database, "before"), "{engine:?}");
+        let past = database.remember();
+        assert!(is_new(&database, "after"), "{engine:?}");
+        // Twice, for the copy is used and not used up.
+        for _ in 0..2 {
+            database.kill();
+            database.restore(&past);
+            assert!(is_new(&database, "after"), "{engine:?} kept what came later");
+            assert!(!is_new(&database, "before"), "{engine:?} lost what was there before");
+        }
+    }
 }
 
 /// Whether a process runs; one that has ended and was not waited for does not.
