@@ -23,6 +23,14 @@ pub(crate) fn etag(content: &[u8]) -> String {
 
 /// The tag of an object that was put in parts.
 pub(crate) fn etag_of_parts(parts: &[&[u8]]) -> String {
-    let digests: Vec<u8> = parts.iter().flat_map(|part| Md5::digest(part).to_vec()).collect();
-    format!("\"{}-{}\"", hex::encode(Md5::digest(digests)), parts.len())
+    let tags: Vec<String> = parts.iter().map(|part| etag(part)).collect();
+    etag_of_digests(&tags.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// The same from the tags of the parts.
+#[track_caller]
+pub(crate) fn etag_of_digests(tags: &[&str]) -> String {
+    let digest = |tag: &&str| hex::decode(tag.trim_matches('"')).expect("a tag is hexadecimal");
+    let digests: Vec<u8> = tags.iter().flat_map(digest).collect();
+    format!("\"{}-{}\"", hex::encode(Md5::digest(digests)), tags.len())
 }

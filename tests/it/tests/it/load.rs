@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client, Line, Request};
 use crate::content::{bytes, etag};
-use crate::history::{self, Ask, Call, Told, Value};
+use crate::history::register::{self, Ask, Asked, Told};
+use crate::history::{Call, Value};
 use crate::servers::wait_for;
 
 /// Clients at work.
@@ -47,7 +48,7 @@ struct Worker {
     name: u64,
     writes: u64,
     numbers: u64,
-    calls: Vec<(usize, Call)>,
+    calls: Vec<(usize, Call<Asked>)>,
     listed: Vec<Listed>,
     /// What it last knew of each key.
     known: Vec<Option<Value>>,
@@ -167,14 +168,14 @@ impl Load {
 
     /// Whether what was told is linearizable for each key.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let mut histories: Vec<Vec<Call>> = vec![Vec::new(); KEYS];
+        let mut histories: Vec<Vec<Call<Asked>>> = vec![Vec::new(); KEYS];
         for (key, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
             histories[*key].push(*call);
         }
         let values: HashMap<String, Value> = histories
             .iter()
             .flatten()
-            .filter_map(|call| call.ask.writes())
+            .filter_map(|call| call.deed.ask.writes())
             .map(|value| (etag(&body(value)), value))
             .collect();
         for listed in self.workers.iter().flat_map(|worker| &worker.listed) {
@@ -183,11 +184,11 @@ impl Load {
                 let value = tag.as_ref().map(|tag| {
                     *values.get(tag).unwrap_or_else(|| panic!("a tag that nobody put: {tag}"))
                 });
-                history.push(Call { ask: Ask::Get, told: Told::Found(value), began, ended });
+                history.push(Call::new(Ask::Get, Told::Found(value), began, ended));
             }
         }
         for (key, history) in histories.iter().enumerate() {
-            history::check(history).map_err(|why| format!("key {key}: {why}"))?;
+            register::check(history).map_err(|why| format!("key {key}: {why}"))?;
         }
         Ok(())
     }
@@ -291,7 +292,7 @@ impl Turn<'_> {
         let stale = ask == Ask::Get && self.planted == Planted::StaleReads && self.below(5) == 0;
         if let Some(first) = self.worker.first[key].filter(|_| stale) {
             let (began, ended) = (self.now(), self.now());
-            let call = Call { ask, told: Told::Found(Some(first)), began, ended };
+            let call = Call::new(ask, Told::Found(Some(first)), began, ended);
             return self.worker.calls.push((key, call));
         }
         if self.pulse.slow.load(Ordering::Relaxed) {
@@ -323,7 +324,7 @@ impl Turn<'_> {
         let status = answer.as_ref().ok().map(|answer| answer.status);
         match self.told(ask, answer) {
             Some(told) => {
-                self.worker.calls.push((key, Call { ask, told, began, ended }));
+                self.worker.calls.push((key, Call::new(ask, told, began, ended)));
                 (status, told)
             }
             None => (status, Told::Nothing),

@@ -13,6 +13,8 @@ mod bare;
 mod client;
 mod conditions;
 mod content;
+mod copies;
+mod copying;
 mod corruption;
 mod costs;
 mod doubt;

@@ -1,7 +1,10 @@
-use super::{Ask, Call, Told, Value, check};
+use super::{Ask, Asked, Told, check};
+use crate::history::{Call as AnyCall, Deed as _, Value};
+
+type Call = AnyCall<Asked>;
 
 fn call(ask: Ask, told: Told, began: u64, ended: u64) -> Call {
-    Call { ask, told, began, ended }
+    Call::new(ask, told, began, ended)
 }
 
 fn put(value: Value, began: u64, ended: u64) -> Call {
@@ -109,10 +112,10 @@ fn what_is_in_doubt_happens_late_or_never_but_not_twice() {
 /// Tries every order. Slow, and too simple to be wrong in the same way.
 fn brute(calls: &[Call]) -> bool {
     fn go(calls: &[Call], state: Option<Value>) -> bool {
-        if calls.iter().all(|call| call.told == Told::Nothing) {
+        if calls.iter().all(|call| call.deed.is_in_doubt()) {
             return true;
         }
-        let is_over = |call: &Call| call.told != Told::Nothing;
+        let is_over = |call: &Call| !call.deed.is_in_doubt();
         let first_end = calls.iter().filter(|call| is_over(call)).map(|call| call.ended).min();
         (0..calls.len()).any(|index| {
             let call = calls[index];
@@ -121,7 +124,7 @@ fn brute(calls: &[Call]) -> bool {
             }
             let mut rest = calls.to_vec();
             rest.remove(index);
-            call.apply(state).is_some_and(|state| go(&rest, state))
+            call.deed.apply(&state).is_some_and(|state| go(&rest, state))
         })
     }
     go(calls, None)

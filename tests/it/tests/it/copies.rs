@@ -1,0 +1,206 @@
+//! Copies, tags and uploads beside other writes: what clients of several gateways are told of a few
+//! keys is what one after another would have told them, and a copy takes nothing back.
+//!
+//! `ASHLAR_TEST_SECONDS=60 cargo test -p it --test it copies::histories` is the full proof.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Line, Request};
+use crate::content::{bytes, etag};
+use crate::copying::{Copies, Planted};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::scale;
+use crate::servers::Gateway;
+
+on_each_engine!(
+    histories_of_copies_are_linearizable,
+    planted_faults_of_copies_are_found,
+    no_put_is_lost_beside_copies,
+    nothing_deleted_comes_back_beside_copies,
+);
+
+/// Answers that say something of a key, however long that takes.
+const ENOUGH: u64 = 1_000;
+
+/// Answers after which a planted fault may have shown, and how often that many are tried.
+const STRETCH: u64 = 300;
+const STRETCHES: u64 = 20;
+
+/// Clients that copy a key onto itself while another one writes it.
+const COPIERS: u64 = 3;
+
+/// Bytes of what is copied: in a record, in a block that may be shared, in blocks.
+const SIZES: [usize; 3] = [100, 64 << 10, 2 << 20];
+
+/// Writes of one key beside copies, at least, and copies that must have been done meanwhile.
+const WRITES: u64 = 40;
+const COPIES: u64 = 40;
+
+/// How often a key of each size is deleted beside copies.
+const DELETES: u64 = 20;
+
+/// Blocks as large as they are in use, so that a body of 2 MiB is one.
+fn fleet(engine: Engine, place: Place) -> Option<Fleet> {
+    let mut fleet = Fleet::new(engine, place)?;
+    fleet.first = fleet.first.options(&["--memory-budget", "64MiB"]);
+    Some(fleet)
+}
+
+fn histories_of_copies_are_linearizable(engine: Engine) {
+    let Some(fleet) = fleet(engine, Place::Bucket) else { return };
+    let gateways = fleet.start();
+    let clients = clients(&gateways);
+    let mut copies = Copies::new("hot", Planted::None);
+    copies.run(&clients, scale::load(), ENOUGH);
+    copies.read_all(&clients);
+    let figures = copies.figures();
+    eprintln!("{}: {figures:?}", engine.name());
+    let checked = Instant::now();
+    if let Err(why) = copies.check() {
+        panic!("not linearizable: {why}");
+    }
+    eprintln!("{}: linearizable, decided in {:?}", engine.name(), checked.elapsed());
+    let of = |what| figures.get(what).copied().unwrap_or(0);
+    for what in ["put", "deleted", "tagged", "copied", "copied onto itself", "read", "refused"] {
+        assert!(of(what) >= 20, "too little was tried of {what}: {figures:?}");
+    }
+    for what in ["completed", "copied a part"] {
+        assert!(of(what) >= 3, "too little was tried of {what}: {figures:?}");
+    }
+    for what in ["unknown", "later", "cut"] {
+        assert_eq!(of(what), 0, "nobody disturbed anything: {figures:?}");
+    }
+    gateways.iter().for_each(Gateway::check_log);
+    fleet.ends_tidy(gateways);
+}
+
+/// The same load, with a fault of the test's own in the way that the gateway could have it.
+fn planted_faults_of_copies_are_found(engine: Engine) {
+    let Some(fleet) = fleet(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = clients(&gateways);
+    for planted in [Planted::LostWrites, Planted::Resurrections, Planted::TornTags] {
+        let mut copies = Copies::new(&format!("{planted:?}"), planted);
+        let found = (0..STRETCHES).find_map(|_| {
+            copies.run(&clients, Duration::ZERO, STRETCH);
+            copies.read_all(&clients);
+            copies.check().err()
+        });
+        let why = found.expect("a history with a planted fault is taken for linearizable");
+        assert!(why.contains("has no place"), "{why}");
+        let first = why.lines().next().unwrap_or_default();
+        eprintln!("{}: {planted:?} was found: {first}", engine.name());
+    }
+    for gateway in gateways {
+        gateway.stop();
+    }
+}
+
+/// Changes the metadata of an object in the only way that S3 has: a copy onto itself.
+fn touch(path: &str, note: u64) -> Request {
+    Request::new("PUT", path)
+        .header("x-amz-copy-source", path)
+        .header("x-amz-metadata-directive", "REPLACE")
+        .header("x-amz-meta-note", &note.to_string())
+}
+
+/// Copies a key onto itself until it is told to stop; every other time only what it has just seen.
+/// Counts those that were done.
+fn copy_on_and_on(client: &Client, path: &str, stop: &AtomicBool, done: &AtomicU64) {
+    let mut line = Line::new(client);
+    for turn in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut copy = touch(path, turn);
+        if turn % 2 == 1 {
+            let head = line.send(&Request::new("HEAD", path)).expect("an answer");
+            if head.status == 404 {
+                continue;
+            }
+            copy = copy.header("x-amz-copy-source-if-match", head.header("etag"));
+        }
+        match line.send(&copy).expect("an answer").status {
+            200 => done.fetch_add(1, Ordering::Relaxed),
+            404 | 409 | 412 => 0,
+            status => panic!("{path}: {status}"),
+        };
+    }
+}
+
+/// One key has one writer, and clients beside it that copy it onto itself.
+fn no_put_is_lost_beside_copies(engine: Engine) {
+    let Some(fleet) = fleet(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = &clients(&gateways);
+    let mut lost = Vec::new();
+    for size in SIZES {
+        let path = &format!("/box/touched-{size}");
+        let body = |write: u64| [format!("{write} ").as_bytes(), &bytes(write, size)].concat();
+        clients[0].put(path, &body(0)).expect(200);
+        let (stop, done) = (&AtomicBool::new(false), &AtomicU64::new(0));
+        let (written, gone) = std::thread::scope(|scope| {
+            for (_, client) in (0..COPIERS).zip(clients.iter().cycle()) {
+                scope.spawn(move || copy_on_and_on(client, path, stop, done));
+            }
+            let (mut line, mut write, mut gone) = (Line::new(&clients[0]), 0, 0);
+            let limit = Instant::now() + Duration::from_mins(2);
+            while write < WRITES || done.load(Ordering::Relaxed) < COPIES {
+                assert!(Instant::now() < limit, "{write} writes, {done:?} copies");
+                write += 1;
+                let body = body(write);
+                let put = Request::new("PUT", path).body(&*body);
+                line.send(&put).expect("an answer").expect(200);
+                let found = line.send(&Request::new("GET", path)).expect("an answer").expect(200);
+                gone += u64::from(found.body != body || found.header("etag") != etag(&body));
+            }
+            stop.store(true, Ordering::Relaxed);
+            (write, gone)
+        });
+        eprintln!("{}: {gone} of {written} writes of {size} bytes are lost", engine.name());
+        lost.push(gone);
+    }
+    assert_eq!(lost, [0; SIZES.len()], "acknowledged writes are lost to copies");
+    gateways.iter().for_each(Gateway::check_log);
+    fleet.ends_tidy(gateways);
+}
+
+/// A key is deleted while clients copy it onto itself. Nobody puts it any more.
+fn nothing_deleted_comes_back_beside_copies(engine: Engine) {
+    let Some(fleet) = fleet(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = &clients(&gateways);
+    let mut back = Vec::new();
+    for size in SIZES {
+        let (mut came_back, done) = (0, &AtomicU64::new(0));
+        for turn in 0..DELETES {
+            let path = &format!("/box/deleted-{size}-{turn}");
+            clients[0].put(path, &bytes(turn, size)).expect(200);
+            let (stop, before) = (&AtomicBool::new(false), done.load(Ordering::Relaxed));
+            std::thread::scope(|scope| {
+                for (_, client) in (0..COPIERS).zip(clients.iter().cycle()) {
+                    scope.spawn(move || copy_on_and_on(client, path, stop, done));
+                }
+                let limit = Instant::now() + Duration::from_mins(1);
+                while done.load(Ordering::Relaxed) < before + 3 {
+                    assert!(Instant::now() < limit, "nothing is copied");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                clients[1].delete(path).expect(204);
+                // What was under way comes to its end, and what begins now finds nothing.
+                std::thread::sleep(Duration::from_millis(20));
+                stop.store(true, Ordering::Relaxed);
+            });
+            came_back += u64::from(clients.iter().any(|client| client.get(path).status != 404));
+        }
+        eprintln!(
+            "{}: {came_back} of {DELETES} deletes of {size} bytes did not last",
+            engine.name()
+        );
+        back.push(came_back);
+    }
+    assert_eq!(back, [0; SIZES.len()], "deleted objects came back with copies");
+    gateways.iter().for_each(Gateway::check_log);
+    fleet.ends_tidy(gateways);
+}

@@ -1,0 +1,240 @@
+//! Clients that copy, tag, upload in parts, overwrite and delete the same few keys through several
+//! gateways, and write down what they were told.
+//!
+//! As in `load`, every write has a value of its own, from which its body is made; the note in an
+//! object's metadata and its tags have values of their own too, so that what belongs to different
+//! writes is told apart. Bodies lie in records, share blocks or have some of their own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::{Answer, Client, Line, Request};
+use crate::content::{bytes, etag};
+use crate::history::shelf::{self, Ask, Asked, Content, Copying, KEYS, Object, Tag, Told, When};
+use crate::history::{Call, Value};
+
+mod asking;
+mod by_hand;
+
+/// Clients at work.
+const CLIENTS: usize = 8;
+
+/// Shelves that they all fight for. Each is a history, and the fewer the harder to decide.
+const SHELVES: usize = 3;
+
+/// How long a client waits after an answer that it should come again later.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A fault of the test's own, which the history must give away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    None,
+    /// Copies onto itself read an object and write it later, whatever has come meanwhile.
+    LostWrites,
+    /// Some deletes are followed by a late write of what was there.
+    Resurrections,
+    /// Tags that a write brings along come a moment after its bytes.
+    TornTags,
+}
+
+/// Bytes under an `ETag`, as a condition names them.
+#[derive(Clone, Debug)]
+struct Known {
+    content: Content,
+    etag: String,
+}
+
+/// One client's notes.
+#[derive(Debug)]
+struct Worker {
+    name: u64,
+    writes: u64,
+    numbers: u64,
+    calls: Vec<(usize, Call<Asked>)>,
+    /// What it last knew of each key of each shelf.
+    known: [[Option<Known>; KEYS]; SHELVES],
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// A load that may go on in several stretches, and its history.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    prefix: String,
+    planted: Planted,
+    origin: Instant,
+    workers: Vec<Worker>,
+}
+
+/// The body of a value: in a record, in a block that others share, or in one or more of its own.
+fn body(value: Value) -> Vec<u8> {
+    let size = match value % 16 {
+        0 => 2 << 20,
+        1..=4 => 64 << 10,
+        _ => 100,
+    };
+    [format!("{value} ").as_bytes(), &bytes(value, size)].concat()
+}
+
+/// Which value a body is of.
+#[track_caller]
+fn value_of(found: &[u8]) -> Value {
+    let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let value = String::from_utf8_lossy(digits).parse().ok();
+    let value = value.filter(|&value| found == body(value));
+    value.unwrap_or_else(|| panic!("a body of {} bytes that nobody put", found.len()))
+}
+
+/// An `ETag` as a number: its first digits, and whether it is of parts.
+#[track_caller]
+fn tag(etag: &str) -> Tag {
+    let text = etag.replace("&quot;", "");
+    let text = text.trim_matches('"');
+    let digits = text.get(..15).and_then(|digits| Tag::from_str_radix(digits, 16).ok());
+    let digits = digits.unwrap_or_else(|| panic!("no tag: {etag:?}"));
+    digits << 4 | Tag::from(text.contains('-'))
+}
+
+/// What is shown of the body of a value that was put in one piece.
+fn whole(value: Value) -> Known {
+    let etag = etag(&body(value));
+    Known { content: Content { value, tag: tag(&etag) }, etag }
+}
+
+impl Copies {
+    pub(crate) fn new(prefix: &str, planted: Planted) -> Copies {
+        let worker = |name| Worker {
+            name: name as u64 + 1,
+            writes: 0,
+            numbers: (name as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            calls: Vec::new(),
+            known: Default::default(),
+            counts: BTreeMap::new(),
+        };
+        let workers = (0..CLIENTS).map(worker).collect();
+        Copies { prefix: prefix.to_owned(), planted, origin: Instant::now(), workers }
+    }
+
+    /// Works through these gateways, each client through one of them, for so long, and until there
+    /// were so many answers.
+    pub(crate) fn run(&mut self, clients: &[Client], time: Duration, answers: u64) {
+        let stop = &AtomicBool::new(false);
+        let (wanted, began) = (self.answers() + answers, Instant::now());
+        let done = |so_far: u64| began.elapsed() >= time && so_far >= wanted;
+        let (prefix, planted, origin) = (&self.prefix, self.planted, self.origin);
+        let before: u64 = self.answers();
+        let count = &std::sync::atomic::AtomicU64::new(before);
+        std::thread::scope(|scope| {
+            for (worker, client) in self.workers.iter_mut().zip(clients.iter().cycle()) {
+                let line = Line::new(client);
+                let mut turn = Turn { worker, line, prefix, planted, origin };
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let calls = turn.worker.calls.len();
+                        turn.once();
+                        let calls = turn.worker.calls.len() - calls;
+                        let so_far = count.fetch_add(calls as u64, Ordering::Relaxed);
+                        if done(so_far) {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    /// Reads every key once more through each gateway.
+    pub(crate) fn read_all(&mut self, clients: &[Client]) {
+        let (prefix, planted, origin) = (&self.prefix, Planted::None, self.origin);
+        for (worker, client) in self.workers.iter_mut().zip(clients) {
+            let line = Line::new(client);
+            let mut turn = Turn { worker, line, prefix, planted, origin };
+            for (at, key) in (0..SHELVES).flat_map(|at| (0..KEYS).map(move |key| (at, key))) {
+                turn.get(at, key);
+                turn.get_tags(at, key);
+            }
+        }
+    }
+
+    fn answers(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.calls.len() as u64).sum()
+    }
+
+    /// How often each thing was told.
+    pub(crate) fn figures(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for (what, count) in self.workers.iter().flat_map(|worker| &worker.counts) {
+            *counts.entry(*what).or_default() += count;
+        }
+        counts
+    }
+
+    /// Whether what was told is linearizable for each shelf.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut histories: HashMap<usize, Vec<Call<Asked>>> = HashMap::new();
+        for (shelf, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
+            histories.entry(*shelf).or_default().push(*call);
+        }
+        for (shelf, history) in &histories {
+            shelf::check(history).map_err(|why| format!("shelf {shelf}: {why}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// One client at work.
+struct Turn<'a> {
+    worker: &'a mut Worker,
+    line: Line,
+    prefix: &'a str,
+    planted: Planted,
+    origin: Instant,
+}
+
+impl Turn<'_> {
+    fn path(&self, at: usize, key: usize) -> String {
+        format!("/box/{}/{at}/{key}", self.prefix)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).expect("less than centuries")
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        let numbers = &mut self.worker.numbers;
+        *numbers ^= *numbers << 13;
+        *numbers ^= *numbers >> 7;
+        *numbers ^= *numbers << 17;
+        (*numbers >> 11) % limit
+    }
+
+    fn key(&mut self) -> usize {
+        usize::try_from(self.below(KEYS as u64)).expect("few keys")
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.worker.counts.entry(what).or_default() += 1;
+    }
+
+    fn value(&mut self) -> Value {
+        self.worker.writes += 1;
+        self.worker.name * 1_000_000_000 + self.worker.writes
+    }
+
+    /// Does one thing.
+    fn once(&mut self) {
+        let at = usize::try_from(self.below(SHELVES as u64)).expect("few shelves");
+        let key = self.key();
+        match self.below(100) {
+            0..22 => self.put(at, key),
+            22..32 => self.delete(at, key),
+            32..37 => self.put_tags(at, key),
+            37..45 => self.upload(at, key),
+            45..64 => self.copy_onto_itself(at, key),
+            64..75 => self.copy(at, key),
+            75..80 => self.get_tags(at, key),
+            _ => self.get(at, key),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! How each thing is asked for, and what its answer says.
+
+use super::*;
+use crate::client::part_list;
+use crate::content::etag_of_digests;
+
+/// A condition on a write, as a header.
+fn on_write(request: Request, when: When, etag: Option<&str>) -> Request {
+    match (when, etag) {
+        (When::Absent, _) => request.header("if-none-match", "*"),
+        (When::Is(_), Some(etag)) => request.header("if-match", etag),
+        _ => request,
+    }
+}
+
+/// Tags, as a header spells them.
+fn tagging(value: Value) -> String {
+    format!("one={value}&two={value}")
+}
+
+/// The status; of an answer that turned into an error after it had begun, the one that it would have
+/// had.
+fn status(answer: &Answer) -> u16 {
+    match (answer.status, &*answer.code()) {
+        (200, "PreconditionFailed") => 412,
+        (200, "NoSuchKey") => 404,
+        (200, "ConditionalRequestConflict") => 409,
+        (200, "ServiceUnavailable" | "SlowDown") => 503,
+        (200, code) if !code.is_empty() => 500,
+        (status, _) => status,
+    }
+}
+
+impl Turn<'_> {
+    /// Sends a request and writes down what it says: what of `good` is told by a success.
+    fn ask(
+        &mut self,
+        at: usize,
+        ask: Ask,
+        request: &Request,
+        good: impl FnOnce(&Answer) -> Told,
+    ) -> Option<Answer> {
+        let began = self.now();
+        let answer = self.line.send(request);
+        let ended = self.now();
+        let (told, answer) = match answer {
+            Ok(answer) => (self.told(ask, &answer, good)?, Some(answer)),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return None,
+            Err(_) => {
+                self.count("cut");
+                (Told::Nothing, None)
+            }
+        };
+        if told == Told::Nothing {
+            std::thread::sleep(PAUSE);
+        }
+        self.worker.calls.push((at, Call { deed: Asked { ask, told }, began, ended }));
+        answer.filter(|answer| status(answer) < 300)
+    }
+
+    /// What an answer says; nothing if it says for sure that nothing happened.
+    fn told(
+        &mut self,
+        ask: Ask,
+        answer: &Answer,
+        good: impl FnOnce(&Answer) -> Told,
+    ) -> Option<Told> {
+        let told = match (ask, status(answer)) {
+            (_, 200 | 204) => good(answer),
+            (Ask::Get(_), 404) if answer.code() == "NoSuchKey" => Told::Found(None),
+            (Ask::GetTags(_), 404) if answer.code() == "NoSuchKey" => Told::Tags(None),
+            (
+                Ask::Put(_, _, When::Is(_))
+                | Ask::Delete(_, When::Is(_))
+                | Ask::PutTags(..)
+                | Ask::Copy(_)
+                | Ask::CopyPart(..),
+                404,
+            ) if answer.code() == "NoSuchKey" => Told::Missing,
+            (Ask::Put(..) | Ask::Delete(..) | Ask::Copy(_) | Ask::CopyPart(..), 412) => {
+                Told::Refused
+            }
+            (_, 409) if answer.code() == "ConditionalRequestConflict" => {
+                self.count("conflict");
+                return None;
+            }
+            (_, 503) if !answer.text().contains("not known") => {
+                self.count("later");
+                std::thread::sleep(PAUSE);
+                return None;
+            }
+            (_, 500..) => Told::Nothing,
+            (_, status) => panic!("{ask:?}: {status} {}", answer.text()),
+        };
+        self.count(match (told, ask) {
+            (Told::Nothing, _) => "unknown",
+            (Told::Refused | Told::Missing, _) => "refused",
+            (Told::Found(_) | Told::Tags(_), _) => "read",
+            (_, Ask::Copy(copy)) if copy.from == copy.to => "copied onto itself",
+            (_, Ask::Copy(_)) => "copied",
+            (_, Ask::CopyPart(..)) => "copied a part",
+            (_, Ask::PutTags(..)) => "tagged",
+            (_, Ask::Delete(..)) => "deleted",
+            _ => "put",
+        });
+        Some(told)
+    }
+
+    pub(super) fn get(&mut self, at: usize, key: usize) {
+        let request = Request::new("GET", &self.path(at, key));
+        let mut known = None;
+        self.ask(at, Ask::Get(key), &request, |answer| {
+            let etag = answer.header("etag").to_owned();
+            let content = Content { value: value_of(&answer.body), tag: tag(&etag) };
+            let note = answer.header("x-amz-meta-note").parse().expect("a note that somebody made");
+            known = Some(Known { content, etag });
+            Told::Found(Some((content, note, answer.header("x-amz-tagging-count") == "2")))
+        });
+        self.worker.known[at][key] = known;
+    }
+
+    pub(super) fn get_tags(&mut self, at: usize, key: usize) {
+        let request = Request::new("GET", &format!("{}?tagging", self.path(at, key)));
+        self.ask(at, Ask::GetTags(key), &request, |answer| {
+            let values = answer.elements("Value");
+            assert!(values.is_empty() || values.len() == 2, "torn tags: {}", answer.text());
+            assert!(values.first() == values.last(), "torn tags: {}", answer.text());
+            let value =
+                values.first().map(|value| value.parse().expect("a tag that somebody made"));
+            Told::Tags(Some(value))
+        });
+    }
+
+    /// What a write asks to be there: mostly nothing at all.
+    fn when(&mut self, at: usize, key: usize) -> (When, Option<String>) {
+        let known = self.worker.known[at][key].clone();
+        match (self.below(5), known) {
+            (0, _) => (When::Absent, None),
+            (1, Some(known)) => (When::Is(known.content.tag), Some(known.etag)),
+            _ => (When::Always, None),
+        }
+    }
+
+    pub(super) fn put(&mut self, at: usize, key: usize) {
+        let value = self.value();
+        let tags = (self.below(2) == 0).then_some(value);
+        let (when, etag) = self.when(at, key);
+        let known = whole(value);
+        let object = Object { content: known.content, note: value, tags };
+        let path = self.path(at, key);
+        let put = Request::new("PUT", &path).header("x-amz-meta-note", &value.to_string());
+        let late = self.planted == Planted::TornTags;
+        let sent = tags.filter(|_| !late).map(tagging);
+        let put = sent.iter().fold(put, |put, tags| put.header("x-amz-tagging", tags));
+        let put = on_write(put, when, etag.as_deref()).body(body(value));
+        let answer = self.ask(at, Ask::Put(key, object, when), &put, |answer| {
+            assert_eq!(tag(answer.header("etag")), known.content.tag, "another tag");
+            Told::Done
+        });
+        if answer.is_some() {
+            if let Some(tags) = tags.filter(|_| late) {
+                self.tag_late(&path, tags);
+            }
+            self.worker.known[at][key] = Some(known);
+        }
+    }
+
+    pub(super) fn put_tags(&mut self, at: usize, key: usize) {
+        let value = self.value();
+        let request = tag_request(&self.path(at, key), value);
+        self.ask(at, Ask::PutTags(key, value), &request, |_| Told::Done);
+    }
+
+    pub(super) fn delete(&mut self, at: usize, key: usize) {
+        let (when, etag) = match self.when(at, key) {
+            (When::Absent, _) => (When::Always, None),
+            other => other,
+        };
+        let path = self.path(at, key);
+        let comes_back = self.planted == Planted::Resurrections && self.below(3) == 0;
+        let before = comes_back.then(|| self.take(&path)).flatten();
+        let request = on_write(Request::new("DELETE", &path), when, etag.as_deref());
+        let done = self.ask(at, Ask::Delete(key, when), &request, |_| Told::Done);
+        if done.is_some() {
+            self.worker.known[at][key] = None;
+            if let Some(before) = before {
+                self.put_back(&path, &before, None);
+            }
+        }
+    }
+
+    /// What other programs do to change a time, or what is kept with an object.
+    pub(super) fn copy_onto_itself(&mut self, at: usize, key: usize) {
+        let note = Some(self.value());
+        let when = self.source_condition(at, key);
+        let tags = (self.below(4) == 0).then(|| self.value());
+        let copying = Copying {
+            from: key,
+            to: key,
+            when: when.as_ref().map(|is| is.content.tag),
+            note,
+            tags,
+        };
+        if self.planted == Planted::LostWrites && when.is_none() && tags.is_none() {
+            return self.copy_by_hand(at, copying);
+        }
+        self.ask_copy(at, copying, when.as_ref());
+    }
+
+    pub(super) fn copy(&mut self, at: usize, from: usize) {
+        let to = (from + 1 + usize::try_from(self.below(KEYS as u64 - 1)).expect("few")) % KEYS;
+        let when = self.source_condition(at, from);
+        let note = (self.below(2) == 0).then(|| self.value());
+        let tags = (self.below(4) == 0).then(|| self.value());
+        let copying =
+            Copying { from, to, when: when.as_ref().map(|is| is.content.tag), note, tags };
+        self.ask_copy(at, copying, when.as_ref());
+    }
+
+    fn source_condition(&mut self, at: usize, key: usize) -> Option<Known> {
+        let asks = self.below(3) == 0;
+        self.worker.known[at][key].clone().filter(|_| asks)
+    }
+
+    fn ask_copy(&mut self, at: usize, copying: Copying, when: Option<&Known>) {
+        let Copying { from, to, note, tags, .. } = copying;
+        let mut request = Request::new("PUT", &self.path(at, to))
+            .header("x-amz-copy-source", &self.path(at, from));
+        if let Some(known) = when {
+            request = request.header("x-amz-copy-source-if-match", &known.etag);
+        }
+        if let Some(note) = note {
+            request = request.header("x-amz-metadata-directive", "REPLACE");
+            request = request.header("x-amz-meta-note", &note.to_string());
+        }
+        if let Some(tags) = tags {
+            request = request.header("x-amz-tagging-directive", "REPLACE");
+            request = request.header("x-amz-tagging", &tagging(tags));
+        }
+        self.worker.known[at][to] = None;
+        let told = |answer: &Answer| Told::Copied(tag(&answer.element("ETag")));
+        self.ask(at, Ask::Copy(copying), &request, told);
+    }
+
+    /// An upload of one part, which is sent or copied from another key.
+    pub(super) fn upload(&mut self, at: usize, key: usize) {
+        let path = self.path(at, key);
+        let note = self.value();
+        let tags = (self.below(2) == 0).then_some(note);
+        let upload = Request::new("POST", &format!("{path}?uploads"));
+        let upload = upload.header("x-amz-meta-note", &note.to_string());
+        let sent = tags.map(tagging);
+        let upload = sent.iter().fold(upload, |upload, tags| upload.header("x-amz-tagging", tags));
+        let Some(begun) = self.line.send(&upload).ok().filter(|begun| begun.status == 200) else {
+            return;
+        };
+        let id = begun.element("UploadId");
+        let target = format!("{path}?partNumber=1&uploadId={id}");
+        let from = self.key();
+        let copies = self.below(2) == 0;
+        if copies {
+            self.get(at, from);
+        }
+        let part = match self.worker.known[at][from].clone().filter(|_| copies) {
+            Some(source) => self.copy_part(at, from, &source, &target),
+            None => self.send_part(&target),
+        };
+        let target = format!("{path}?uploadId={id}");
+        let Some((value, part)) = part else {
+            // Nobody is to complete it.
+            let _ = self.line.send(&Request::new("DELETE", &target));
+            return;
+        };
+        let content = Content { value, tag: tag(&etag_of_digests(&[&part])) };
+        let (when, etag) = self.when(at, key);
+        let list = part_list(&[(1, &part)]);
+        let request = on_write(Request::new("POST", &target).body(list), when, etag.as_deref());
+        let object = Object { content, note, tags };
+        let completed = self.ask(at, Ask::Put(key, object, when), &request, |answer| {
+            assert_eq!(tag(&answer.element("ETag")), content.tag, "another tag than the part's");
+            Told::Done
+        });
+        if completed.is_some() {
+            self.count("completed");
+        }
+    }
+
+    /// A part with a new body: its value and `ETag`.
+    fn send_part(&mut self, target: &str) -> Option<(Value, String)> {
+        let value = self.value();
+        let request = Request::new("PUT", target).body(body(value));
+        let sent = self.line.send(&request).ok().filter(|sent| sent.status == 200)?;
+        Some((value, sent.header("etag").to_owned()))
+    }
+
+    /// A part that is all of another key: its value and `ETag`.
+    fn copy_part(
+        &mut self,
+        at: usize,
+        from: usize,
+        source: &Known,
+        target: &str,
+    ) -> Option<(Value, String)> {
+        let request = Request::new("PUT", target)
+            .header("x-amz-copy-source", &self.path(at, from))
+            .header("x-amz-copy-source-if-match", &source.etag);
+        let ask = Ask::CopyPart(from, source.content.tag);
+        let copied = self.ask(at, ask, &request, |_| Told::Done)?;
+        Some((source.content.value, copied.element("ETag").replace("&quot;", "\"")))
+    }
+}
+
+/// A request for tags that take the place of others.
+pub(super) fn tag_request(path: &str, value: Value) -> Request {
+    let tag = |key| format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
+    let document = format!("<Tagging><TagSet>{}{}</TagSet></Tagging>", tag("one"), tag("two"));
+    Request::new("PUT", &format!("{path}?tagging")).body(document)
+}
