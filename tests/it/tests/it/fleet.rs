@@ -1,5 +1,6 @@
 //! Several gateways on one volume, over each engine.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -210,7 +211,18 @@ impl Fleet {
         gateways
     }
 
-    /// The blocks that are stored.
+    /// The blocks that are stored, by what names them there.
+    pub(crate) fn block_names(&self) -> BTreeSet<String> {
+        match &self.minio {
+            Some(minio) => minio.blocks().into_iter().collect(),
+            None => {
+                let files = self.first.block_files();
+                files.iter().map(|file| file.display().to_string()).collect()
+            }
+        }
+    }
+
+    /// How many blocks are stored.
     pub(crate) fn blocks(&self) -> usize {
         match &self.minio {
             Some(minio) => minio.blocks().len(),

@@ -7,6 +7,7 @@
 //! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, for each engine |
 //! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server |
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
+//! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | metadata stores put back to an earlier moment, for each engine |
 //! | `ASHLAR_TEST_ENGINES` | all installed | | `sqlite,postgres,mysql,redis` |
 //!
 //! `ASHLAR_BIN` names another build of the program, such as an optimized one.
@@ -37,6 +38,11 @@ pub(crate) fn kills() -> u64 {
 /// How often gateways fall silent for so long that their sessions are ended.
 pub(crate) fn lapses() -> u64 {
     number("ASHLAR_TEST_LAPSES", 1)
+}
+
+/// How often a metadata store is put back to an earlier moment.
+pub(crate) fn rollbacks() -> u64 {
+    number("ASHLAR_TEST_ROLLBACKS", 2)
 }
 
 /// Whether an engine of this name was asked for.

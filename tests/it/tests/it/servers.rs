@@ -41,6 +41,8 @@ pub(crate) struct Setup {
     /// Where it listens; at a port of its own if nothing is said.
     listen: Option<String>,
     options: Vec<String>,
+    /// What makes its clock another one than this machine's.
+    clock: Vec<(&'static str, String)>,
 }
 
 impl Setup {
@@ -49,7 +51,7 @@ impl Setup {
         let options = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let (folder, shared) = (folder.to_owned(), folder.to_owned());
-        Setup { folder, shared, meta: None, blocks, listen: None, options }
+        Setup { folder, shared, meta: None, blocks, listen: None, options, clock: Vec::new() }
     }
 
     /// The same with metadata in the store at this URL.
@@ -66,6 +68,24 @@ impl Setup {
     /// The same at an address where a gateway has been before.
     pub(crate) fn at(&self, address: &str) -> Setup {
         Setup { listen: Some(address.to_owned()), ..self.clone() }
+    }
+
+    /// The same with a clock that is behind. `None`, and a line that says so, if libfaketime is not
+    /// on this machine; that is a failure where services are required.
+    pub(crate) fn clock_behind(&self, seconds: i64) -> Option<Setup> {
+        let Some(library) = faketime() else {
+            let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
+            assert!(!required, "there is no libfaketime: install the package faketime");
+            eprintln!("not run: there is no libfaketime, which the package faketime brings");
+            return None;
+        };
+        let clock = vec![
+            ("LD_PRELOAD", library.display().to_string()),
+            ("FAKETIME", format!("-{seconds}s")),
+            // Waiting goes by this one, which no two machines share anyway.
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ];
+        Some(Setup { clock, ..self.clone() })
     }
 
     /// The same with other options.
@@ -116,7 +136,7 @@ impl Setup {
         let mut command = self.command("serve");
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
         command.args(["--listen", listen, "--admin-listen", "127.0.0.1:0"]);
-        command.args(&self.options);
+        command.args(&self.options).envs(self.clock.iter().cloned());
         let begins = std::fs::read(&log).map_or(0, |log| log.len());
         let mut child = spawn(command, &log);
         let limit = Instant::now() + PATIENCE;
@@ -204,6 +224,11 @@ impl Program {
             assert!(Instant::now() < limit, "the program does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// How it has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().expect("a child can be asked")
     }
 
     /// The most memory that it has held so far, in bytes.
@@ -369,6 +394,13 @@ fn launch(program: &Path, folder: &Path, address: &str) -> Program {
         // Otherwise it refuses a folder on the root disk.
         .env("MINIO_CI_CD", "1");
     Program(spawn(command, &folder.join("log")))
+}
+
+/// The library that gives a program another time of day, where packages put it.
+fn faketime() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    let files = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
+    files.into_iter().find(|file| file.is_file())
 }
 
 fn minio_program() -> Option<PathBuf> {

@@ -1,0 +1,267 @@
+//! A metadata store that is put back to a moment two seconds ago, under load, as a restored snapshot
+//! or a failover to a copy that is behind does: nothing that was durable before that moment is lost or
+//! unreadable, and what is lost is reported as such, never as bytes of something else.
+//!
+//! Rounds take turns. In one, a gateway that is alone, and so waits for nobody before it deletes, is
+//! killed with the store and started again. In the next, two gateways live through it: they notice,
+//! end with an error and acknowledge nothing that a later read contradicts. Before and after the
+//! moment clients pause for a second, which background work uses.
+//!
+//! What a restore takes back: PUTs, deletes and copies that were acknowledged after that moment, or
+//! while the copy was made. Blocks of theirs are leftovers of sessions, which the next gateways end
+//! and clear up after. So once that is done a check has no finding at all.
+//!
+//! `ASHLAR_TEST_ROLLBACKS=50 cargo test -p it --test it rollback` is the full proof.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Line, Request};
+use crate::content::{bytes, etag};
+use crate::fleet::{Engine, Fleet, Place, on_each_engine};
+use crate::scale;
+use crate::servers::{Gateway, Setup, wait_for};
+
+mod clients;
+mod company;
+mod look;
+mod numbers;
+mod past;
+mod told;
+
+use clients::Owner;
+use told::{Complaints, Times};
+
+on_each_engine!(a_store_put_back_loses_nothing_older_and_mixes_nothing_up);
+
+/// How far back a store is put.
+const BACK: Duration = Duration::from_secs(2);
+
+/// By this setting blocks outlive the commit that freed them, for longer than a store is put back.
+const DELETION_GRACE: Option<&str> = None;
+
+/// Clients that each have keys of their own.
+const OWNERS: usize = 6;
+
+/// Acknowledged changes before the moment, after it and after the restore.
+const CHANGES: u64 = 40;
+
+/// How long clients go on after the restore.
+const AFTERWARDS: Duration = Duration::from_secs(2);
+
+/// How soon sessions of earlier rounds are ended and what is dead is deleted.
+const DELETES: Duration = Duration::from_secs(90);
+
+/// How soon a gateway ends that lived through it: two beats, and a busy machine.
+const NOTICED: Duration = Duration::from_secs(30);
+
+/// How long clients pause before the moment, so that what was dead is gone.
+const QUIET: Duration = Duration::from_millis(1_500);
+
+/// Changes between the pauses, and when clients go on after the second.
+const BURST: u64 = 15;
+const PAUSED: Duration = Duration::from_millis(1_700);
+
+/// The setup of a gateway here: blocks of the usual size, and the grace.
+fn graceful(setup: &Setup) -> Setup {
+    let grace = DELETION_GRACE.map(|grace| ["--deletion-grace", grace]);
+    let options = ["--memory-budget", "64MiB"].into_iter().chain(grace.into_iter().flatten());
+    setup.clone().options(&options.collect::<Vec<_>>())
+}
+
+/// What clients are told to do.
+#[derive(Debug, Default)]
+struct Orders {
+    pause: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// What one round came to.
+#[derive(Debug, Default)]
+struct Round {
+    complaints: Complaints,
+    /// Blocks that were there at the moment and not any more when the store was put back.
+    deleted: usize,
+    /// Changes that the restore took back.
+    taken_back: usize,
+    /// Changes acknowledged after it.
+    later: u64,
+    /// Gateways that lived through it and did not end.
+    deaf: usize,
+}
+
+/// Starts the gateways, again where they were.
+fn start(setups: &[Setup], addresses: &mut Vec<String>) -> Vec<Gateway> {
+    let gateways: Vec<Gateway> = setups
+        .iter()
+        .enumerate()
+        .map(|(at, setup)| match addresses.get(at) {
+            Some(address) => setup.at(address).start(),
+            None => setup.start(),
+        })
+        .collect();
+    *addresses = gateways.iter().map(|gateway| gateway.client.address.clone()).collect();
+    gateways
+}
+
+/// Waits until there were so many more acknowledged changes.
+#[track_caller]
+fn wait_for_changes(count: &AtomicU64, more: u64) {
+    let wanted = count.load(Ordering::Relaxed) + more;
+    let came = wait_for(Duration::from_mins(1), || count.load(Ordering::Relaxed) >= wanted);
+    assert!(came, "{} acknowledged changes of {wanted}", count.load(Ordering::Relaxed));
+}
+
+/// Gateways that live through a restore: each says that it is not ready any more and ends with an
+/// error. How many do not.
+fn end_by_themselves(gateways: Vec<Gateway>) -> usize {
+    let limit = Instant::now() + NOTICED;
+    let mut deaf = 0;
+    for mut gateway in gateways {
+        let mut ready = true;
+        let ended = wait_for(limit.saturating_duration_since(Instant::now()), || {
+            let wire = Request::new("GET", "/-/ready").anonymous(&gateway.client.address);
+            let status = gateway.client.exchange("GET", &wire).map_or(503, |answer| answer.status);
+            assert!(ready || status != 200, "it is ready again:\n{}", gateway.log_of_this_run());
+            ready = status == 200;
+            gateway.child.ended().is_some()
+        });
+        if ended {
+            let status = gateway.child.wait();
+            assert_eq!(status.code(), Some(1), "it ends, and not as if all were well: {status}");
+            let said = gateway.log_of_this_run();
+            assert!(said.contains("its session was ended"), "it does not say why:\n{said}");
+        } else {
+            eprintln!("a gateway did not notice:\n{}", gateway.log_of_this_run());
+            gateway.child.kill();
+            deaf += 1;
+        }
+    }
+    deaf
+}
+
+/// Puts the store back once, under load.
+fn roll_back(
+    fleet: &mut Fleet,
+    setups: &[Setup],
+    gateways: &mut Vec<Gateway>,
+    owners: &mut [Owner],
+    round: u64,
+) -> Round {
+    let mut addresses: Vec<String> =
+        gateways.iter().map(|gateway| gateway.client.address.clone()).collect();
+    let clients: Vec<Client> = gateways.iter().map(|gateway| gateway.client.clone()).collect();
+    let lives = gateways.len() > 1;
+    let (times, orders, done) = (&Times::default(), &Orders::default(), &AtomicU64::new(0));
+    company::put(&clients, round);
+    let mut outcome = Round::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = owners
+            .iter_mut()
+            .zip(clients.iter().cycle())
+            .map(|(owner, client)| scope.spawn(move || owner.work(client, times, orders, done)))
+            .collect();
+        // The clients end in any case, and then the panic goes on.
+        let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_for_changes(done, CHANGES);
+            orders.pause.store(true, Ordering::Relaxed);
+            std::thread::sleep(QUIET);
+            orders.pause.store(false, Ordering::Relaxed);
+            wait_for_changes(done, BURST);
+            let past = past::remember(fleet, gateways, times);
+            let thawed = Instant::now();
+            let then = fleet.block_names();
+            company::delete_most(&clients, round);
+            wait_for_changes(done, BURST);
+            orders.pause.store(true, Ordering::Relaxed);
+            std::thread::sleep(PAUSED.saturating_sub(thawed.elapsed()));
+            orders.pause.store(false, Ordering::Relaxed);
+            std::thread::sleep(BACK.saturating_sub(thawed.elapsed()));
+            outcome.deleted = then.difference(&fleet.block_names()).count();
+            past::put_back(fleet, gateways, &past, lives, times);
+            if lives {
+                outcome.deaf = end_by_themselves(std::mem::take(gateways));
+            }
+            *gateways = start(setups, &mut addresses);
+            let before = done.load(Ordering::Relaxed);
+            std::thread::sleep(AFTERWARDS);
+            wait_for_changes(done, CHANGES);
+            outcome.later = done.load(Ordering::Relaxed) - before;
+        }));
+        orders.stop.store(true, Ordering::Relaxed);
+        for worker in workers {
+            outcome.complaints.extend(worker.join().expect("no client panics"));
+        }
+        all.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    for owner in owners.iter_mut() {
+        outcome.taken_back += owner.settle(&clients, times, &mut outcome.complaints);
+    }
+    company::are_whole(&clients, round, &mut outcome.complaints);
+    outcome
+}
+
+/// Waits until a gateway that is alone deletes what is dead: sessions of earlier rounds, which would
+/// hold it back, have been ended.
+#[track_caller]
+fn deletes(fleet: &Fleet, gateway: &Gateway) {
+    let before = fleet.block_names();
+    gateway.client.put("/box/dead", &bytes(1, 2 << 20)).expect(200);
+    let made: BTreeSet<String> = fleet.block_names().difference(&before).cloned().collect();
+    assert!(!made.is_empty(), "the object has no block");
+    gateway.client.delete("/box/dead").expect(204);
+    let gone = wait_for(DELETES, || made.is_disjoint(&fleet.block_names()));
+    assert!(gone, "what is dead is not deleted:\n{}", gateway.log_of_this_run());
+}
+
+/// Rounds over one engine. Answers nothing: it fails with all that is wrong.
+fn rolls_back(engine: Engine, place: Place, rounds: u64) {
+    let Some(mut fleet) = Fleet::new(engine, place) else { return };
+    fleet.first = graceful(&fleet.first);
+    let mut gateways = start(std::slice::from_ref(&fleet.first), &mut Vec::new());
+    gateways[0].client.put("/box", b"").expect(200);
+    let mut owners: Vec<Owner> = (0..OWNERS).map(Owner::new).collect();
+    let (mut complaints, mut deaf) = (Complaints::default(), 0);
+    for round in 0..rounds {
+        deletes(&fleet, &gateways[0]);
+        let mut setups = vec![fleet.first.clone()];
+        if round % 2 == 1 && engine != Engine::Sqlite {
+            setups.push(fleet.second());
+            gateways.push(fleet.second().start());
+        }
+        let came = roll_back(&mut fleet, &setups, &mut gateways, &mut owners, round);
+        eprintln!(
+            "{} round {round}: {} blocks were deleted, {} changes were taken back, {} came later, \
+             {} wrong: {}",
+            engine.name(),
+            came.deleted,
+            came.taken_back,
+            came.later,
+            came.complaints.len(),
+            came.complaints.figures()
+        );
+        assert!(came.taken_back > 0, "nothing was there to be taken back");
+        complaints.extend(came.complaints);
+        deaf += came.deaf;
+        gateways.drain(1..).for_each(Gateway::stop);
+    }
+    // What was wrongly taken for dead would be gone by now.
+    std::thread::sleep(Duration::from_secs(3));
+    let clients: Vec<Client> = gateways.iter().map(|gateway| gateway.client.clone()).collect();
+    for owner in &mut owners {
+        owner.check(&clients, &mut complaints);
+    }
+    assert!(complaints.is_empty(), "{}: {}\n{complaints}", engine.name(), complaints.figures());
+    assert_eq!(deaf, 0, "{}: gateways that lived through it went on", engine.name());
+    fleet.ends_tidy(gateways);
+}
+
+fn a_store_put_back_loses_nothing_older_and_mixes_nothing_up(engine: Engine) {
+    rolls_back(engine, Place::Folder, scale::rollbacks());
+}
+
+#[test]
+fn a_store_put_back_beside_blocks_in_a_bucket_loses_nothing_older() {
+    rolls_back(Engine::Redis, Place::Bucket, scale::rollbacks().min(2));
+}

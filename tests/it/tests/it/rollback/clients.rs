@@ -1,0 +1,319 @@
+//! Clients that each have keys of their own, and know what may be found under them.
+
+use std::collections::BTreeMap;
+
+use super::look::{Found, found, look};
+use super::told::{Fate, Wrong};
+use super::*;
+use crate::client::part_list;
+use crate::content::etag_of_parts;
+
+/// Keys of each client.
+const KEYS: u64 = 12;
+
+/// How long a client waits when it was not served.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What may be found under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    Absent,
+    /// Put in one piece.
+    Whole(u64, usize),
+    /// Put as an upload of one part.
+    Part(u64, usize),
+}
+
+/// The content that a seed and a size stand for. It says so, and so nothing else is taken for it.
+fn content(seed: u64, size: usize) -> Vec<u8> {
+    [format!("{seed} {size} ").as_bytes(), &bytes(seed, size)].concat()
+}
+
+impl State {
+    /// What such a body and tag are of; `None` if of nothing that was ever put.
+    fn of(body: &[u8], tag: &str) -> Option<State> {
+        let mut words = body.splitn(3, |&byte| byte == b' ');
+        let mut number = || String::from_utf8_lossy(words.next()?).parse::<u64>().ok();
+        let (seed, size) = (number()?, usize::try_from(number()?).ok()?);
+        // No more than is there is made to compare it with.
+        let is_so = size <= body.len() && content(seed, size) == body;
+        match tag {
+            _ if !is_so => None,
+            tag if tag == etag(body) => Some(State::Whole(seed, size)),
+            tag if tag == etag_of_parts(&[body]) => Some(State::Part(seed, size)),
+            _ => None,
+        }
+    }
+
+    /// What a look found, if it was ever put.
+    fn in_view(found: Found) -> Result<State, (Wrong, String)> {
+        match found {
+            Found::Absent => Ok(State::Absent),
+            Found::Unreadable(why) => Err((Wrong::Unreadable, why)),
+            Found::Is(body, tag) => State::of(&body, &tag).ok_or_else(|| {
+                let begins = String::from_utf8_lossy(&body[..body.len().min(20)]).into_owned();
+                (Wrong::Foreign, format!("{} bytes {begins:?}, tag {tag}", body.len()))
+            }),
+        }
+    }
+
+    fn tag(self) -> String {
+        match self {
+            State::Absent => String::new(),
+            State::Whole(seed, size) => etag(&content(seed, size)),
+            State::Part(seed, size) => etag_of_parts(&[&content(seed, size)]),
+        }
+    }
+}
+
+/// What was told of a change that may have happened.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    wanted: State,
+    began: Instant,
+    ended: Instant,
+    is_done: bool,
+}
+
+/// What is known of a key.
+#[derive(Debug)]
+struct Key {
+    /// As found at the end of the round before.
+    base: State,
+    /// Those of this round.
+    changes: Vec<Change>,
+    /// All that was ever asked for.
+    ever: BTreeSet<State>,
+}
+
+impl Key {
+    /// What is there if nothing was forgotten, and since when; nothing if that is not known.
+    fn last(&self) -> Option<(State, Option<Instant>)> {
+        match self.changes.last() {
+            None => Some((self.base, None)),
+            Some(change) if change.is_done => Some((change.wanted, Some(change.began))),
+            Some(_) => None,
+        }
+    }
+
+    /// All that may be there after the restore.
+    fn may_be(&self, times: &Times) -> BTreeSet<State> {
+        let mut may_be = BTreeSet::from([self.base]);
+        for change in &self.changes {
+            match times.fate(change.began, change.ended) {
+                _ if !change.is_done => _ = may_be.insert(change.wanted),
+                Fate::Stays => may_be = BTreeSet::from([change.wanted]),
+                Fate::MayStay => _ = may_be.insert(change.wanted),
+                Fate::TakenBack => {}
+            }
+        }
+        may_be
+    }
+
+    fn taken_back(&self, times: &Times) -> usize {
+        let is = |change: &&Change| {
+            change.is_done && times.fate(change.began, change.ended) == Fate::TakenBack
+        };
+        self.changes.iter().filter(is).count()
+    }
+}
+
+/// A client with keys of its own.
+#[derive(Debug)]
+pub(super) struct Owner {
+    name: usize,
+    seed: u64,
+    keys: BTreeMap<String, Key>,
+}
+
+impl Owner {
+    pub(super) fn new(name: usize) -> Owner {
+        let key = |at| {
+            let key = Key { base: State::Absent, changes: Vec::new(), ever: BTreeSet::new() };
+            (format!("/box/owner-{name}/{at}"), key)
+        };
+        Owner { name, seed: (name as u64 + 1) * 1_000_000_000, keys: (0..KEYS).map(key).collect() }
+    }
+
+    /// Changes and reads its keys until it is told to stop; answers what it found wrong on the way.
+    pub(super) fn work(
+        &mut self,
+        client: &Client,
+        times: &Times,
+        orders: &Orders,
+        done: &AtomicU64,
+    ) -> Complaints {
+        let (mut line, mut complaints) = (Line::new(client), Complaints::default());
+        while !orders.stop.load(Ordering::Relaxed) {
+            if orders.pause.load(Ordering::Relaxed) {
+                std::thread::sleep(PAUSE / 10);
+                continue;
+            }
+            self.seed += 1;
+            let path = format!("/box/owner-{}/{}", self.name, self.seed * 7 % 31 % KEYS);
+            let Some((now, _)) = self.keys[&path].last() else {
+                // Something of it is in doubt, and may still happen: it is left alone.
+                std::thread::sleep(PAUSE / 10);
+                continue;
+            };
+            if self.seed.is_multiple_of(3) {
+                self.read(&mut line, &path, times, &mut complaints);
+                continue;
+            }
+            let (wanted, request) = self.change(&mut line, &path, now);
+            let Some(request) = request else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            let key = self.keys.get_mut(&path).expect("a key of its own");
+            key.ever.insert(wanted);
+            let began = Instant::now();
+            let answer = line.send(&request);
+            let ended = Instant::now();
+            let is_done = match answer {
+                Ok(answer) => match (answer.status, answer.code()) {
+                    (200 | 204, code) if code.is_empty() => true,
+                    // Taken back beneath the client, or busy: it did not happen.
+                    (404 | 409 | 412, _) => continue,
+                    (503, _) if !answer.text().contains("not known") => {
+                        std::thread::sleep(PAUSE);
+                        continue;
+                    }
+                    _ => false,
+                },
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                Err(_) => false,
+            };
+            key.changes.push(Change { wanted, began, ended, is_done });
+            done.fetch_add(u64::from(is_done), Ordering::Relaxed);
+        }
+        complaints
+    }
+
+    /// What is asked for next, and the request that decides it, if it could be prepared.
+    fn change(&self, line: &mut Line, path: &str, now: State) -> (State, Option<Request>) {
+        let seed = self.seed;
+        let size = match seed % 9 {
+            0 => 2 << 20,
+            1..=3 => 64 << 10,
+            _ => 100,
+        };
+        let copy = |from: &str, tag: &str| {
+            Request::new("PUT", path)
+                .header("x-amz-copy-source", from)
+                .header("x-amz-copy-source-if-match", tag)
+        };
+        match seed / 3 % 10 {
+            0 | 1 => (State::Absent, Some(Request::new("DELETE", path))),
+            2 => (State::Part(seed, size), upload(line, path, &content(seed, size))),
+            3 | 4 => {
+                let others = self.keys.iter().filter(|(other, _)| *other != path);
+                let known = others.filter_map(|(other, key)| Some((other, key.last()?.0)));
+                let mut known = known.filter(|(_, state)| *state != State::Absent);
+                match known.nth(usize::try_from(seed % 3).unwrap_or(0)) {
+                    Some((from, state)) => (state, Some(copy(from, &state.tag()))),
+                    None => (State::Absent, Some(Request::new("DELETE", path))),
+                }
+            }
+            5 if now != State::Absent => {
+                let itself = copy(path, &now.tag());
+                let note = seed.to_string();
+                let itself = itself.header("x-amz-metadata-directive", "REPLACE");
+                (now, Some(itself.header("x-amz-meta-note", &note)))
+            }
+            _ => {
+                let put = Request::new("PUT", path).body(content(seed, size));
+                (State::Whole(seed, size), Some(put))
+            }
+        }
+    }
+
+    /// Reads a key, which must be what this client was told last while nothing can be forgotten.
+    fn read(&mut self, line: &mut Line, path: &str, times: &Times, complaints: &mut Complaints) {
+        let key = &self.keys[path];
+        let Some(found) = found(line, path) else {
+            return std::thread::sleep(PAUSE);
+        };
+        let now = Instant::now();
+        let (state, since) = key.last().expect("it is not read while something is in doubt");
+        let holds = since.is_none_or(|began| times.holds(began, now));
+        match State::in_view(found) {
+            Err((wrong, why)) => complaints.add(wrong, format!("{path}: {why}")),
+            Ok(other) if holds && other != state => {
+                let what = format!("{path}: {other:?} instead of {state:?} while it was at work");
+                complaints.add(Wrong::Lost, what);
+            }
+            Ok(other) if other != State::Absent && !key.ever.contains(&other) => {
+                complaints.add(Wrong::Foreign, format!("{path}: {other:?}, never put here"));
+            }
+            Ok(_) => {}
+        }
+    }
+
+    /// Holds every key against what may be there after the restore, and begins anew with what is.
+    /// Answers how many acknowledged changes were taken back.
+    pub(super) fn settle(
+        &mut self,
+        clients: &[Client],
+        times: &Times,
+        complaints: &mut Complaints,
+    ) -> usize {
+        let mut taken_back = 0;
+        for (path, key) in &mut self.keys {
+            taken_back += key.taken_back(times);
+            let may_be = key.may_be(times);
+            key.changes.clear();
+            key.base = is_among(clients, path, may_be, &key.ever, complaints);
+        }
+        taken_back
+    }
+
+    /// Holds every key against what was found at the end of the last round.
+    pub(super) fn check(&mut self, clients: &[Client], complaints: &mut Complaints) {
+        for (path, key) in &mut self.keys {
+            let may_be = BTreeSet::from([key.base]);
+            key.base = is_among(clients, path, may_be, &key.ever, complaints);
+        }
+    }
+}
+
+/// Looks at a key through every gateway. What is wrong is removed after it was complained of.
+fn is_among(
+    clients: &[Client],
+    path: &str,
+    mut may_be: BTreeSet<State>,
+    ever: &BTreeSet<State>,
+    complaints: &mut Complaints,
+) -> State {
+    let mut is = State::Absent;
+    for client in clients {
+        let (wrong, what) = match State::in_view(look(client, path)) {
+            Ok(state) if may_be.contains(&state) => {
+                (is, may_be) = (state, BTreeSet::from([state]));
+                continue;
+            }
+            Ok(state) if state == State::Absent || ever.contains(&state) => {
+                (Wrong::Lost, format!("{state:?}"))
+            }
+            Ok(state) => (Wrong::Foreign, format!("{state:?}, never put here")),
+            Err(wrong) => wrong,
+        };
+        complaints.add(wrong, format!("{path}: {what}, and may be {may_be:?}"));
+        client.delete(path).expect(204);
+        return State::Absent;
+    }
+    is
+}
+
+/// Begins an upload of one part and sends that; the request that completes it.
+fn upload(line: &mut Line, path: &str, content: &[u8]) -> Option<Request> {
+    let begin = line.send(&Request::new("POST", &format!("{path}?uploads"))).ok()?;
+    let id = begin.element("UploadId");
+    let part = Request::new("PUT", &format!("{path}?partNumber=1&uploadId={id}")).body(content);
+    let sent = line.send(&part).ok().filter(|sent| sent.status == 200)?;
+    let list = part_list(&[(1, sent.header("etag"))]);
+    Some(Request::new("POST", &format!("{path}?uploadId={id}")).body(list))
+}

@@ -1,0 +1,74 @@
+//! Objects that are put in company, so that they share packs, and of which most are deleted after the
+//! moment. Nobody touches the others; that what they lie in is rewritten must not harm them.
+
+use super::look::{Found, look};
+use super::told::Wrong;
+use super::*;
+
+/// Clients that put at the same time.
+const TOGETHER: usize = 16;
+
+/// Objects of each client. The first is left alone, the others are deleted.
+const EACH: usize = 4;
+
+/// Bytes of each: between what fits into a record and what has a block for itself.
+const SIZE: usize = 64 << 10;
+
+fn path(round: u64, client: usize, at: usize) -> String {
+    format!("/box/company-{round}/{client}-{at}")
+}
+
+fn content(round: u64, client: usize, at: usize) -> Vec<u8> {
+    bytes(1_000_000 * (round + 1) + (client * EACH + at) as u64, SIZE)
+}
+
+/// Puts them.
+#[track_caller]
+pub(super) fn put(clients: &[Client], round: u64) {
+    std::thread::scope(|scope| {
+        for (name, client) in (0..TOGETHER).zip(clients.iter().cycle()) {
+            scope.spawn(move || {
+                let mut line = Line::new(client);
+                for at in 0..EACH {
+                    let put = Request::new("PUT", &path(round, name, at));
+                    let put = put.body(content(round, name, at));
+                    line.send(&put).expect("an answer").expect(200);
+                }
+            });
+        }
+    });
+}
+
+/// Deletes all but those that are left alone.
+pub(super) fn delete_most(clients: &[Client], round: u64) {
+    std::thread::scope(|scope| {
+        for (name, client) in (0..TOGETHER).zip(clients.iter().cycle()) {
+            scope.spawn(move || {
+                let mut line = Line::new(client);
+                for at in 1..EACH {
+                    let delete = Request::new("DELETE", &path(round, name, at));
+                    line.send(&delete).expect("an answer").expect(204);
+                }
+            });
+        }
+    });
+}
+
+/// Reads all of them: those that were left alone, and those whose deletion was forgotten.
+pub(super) fn are_whole(clients: &[Client], round: u64, complaints: &mut Complaints) {
+    for (name, at) in (0..TOGETHER).flat_map(|name| (0..EACH).map(move |at| (name, at))) {
+        let path = path(round, name, at);
+        let was = if at == 0 { "left alone" } else { "deleted later" };
+        match look(&clients[name % clients.len()], &path) {
+            Found::Is(body, tag) if body == content(round, name, at) && tag == etag(&body) => {}
+            Found::Is(body, tag) => {
+                let what = format!("{path}, {was}: {} bytes, tag {tag}", body.len());
+                complaints.add(Wrong::Foreign, what);
+            }
+            Found::Absent => complaints.add(Wrong::Lost, format!("{path}, {was}: gone")),
+            Found::Unreadable(why) => {
+                complaints.add(Wrong::Unreadable, format!("{path}, {was}: {why}"));
+            }
+        }
+    }
+}
