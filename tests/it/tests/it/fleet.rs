@@ -11,8 +11,9 @@ use crate::client::Client;
 use crate::scale;
 use crate::servers::{Blocks, Gateway, Minio, Setup, wait_for};
 
-/// How long clearing up may take once nobody uses anything any more.
-const CLEARED: Duration = Duration::from_mins(1);
+/// How long clearing up may take once nobody uses anything any more: half a minute until sessions that
+/// fell silent are ended, and what is left to be waited for then.
+const CLEARED: Duration = Duration::from_secs(90);
 
 /// Makes a test of each engine from a function that takes one.
 macro_rules! on_each_engine {

@@ -84,6 +84,11 @@ impl Turn<'_> {
                 self.count("conflict");
                 return None;
             }
+            (Ask::Copy(_) | Ask::CopyPart(..), 503) if answer.code() == "SlowDown" => {
+                // Its source changed again and again.
+                self.count("contended");
+                return None;
+            }
             (_, 503) if !answer.text().contains("not known") => {
                 self.count("later");
                 std::thread::sleep(PAUSE);

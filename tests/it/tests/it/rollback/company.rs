@@ -58,17 +58,15 @@ pub(super) fn delete_most(clients: &[Client], round: u64) {
 pub(super) fn are_whole(clients: &[Client], round: u64, complaints: &mut Complaints) {
     for (name, at) in (0..TOGETHER).flat_map(|name| (0..EACH).map(move |at| (name, at))) {
         let path = path(round, name, at);
-        let was = if at == 0 { "left alone" } else { "deleted later" };
-        match look(&clients[name % clients.len()], &path) {
-            Found::Is(body, tag) if body == content(round, name, at) && tag == etag(&body) => {}
-            Found::Is(body, tag) => {
-                let what = format!("{path}, {was}: {} bytes, tag {tag}", body.len());
-                complaints.add(Wrong::Foreign, what);
+        let (wrong, what) = match look(&clients[name % clients.len()], &path) {
+            Found::Is(body, tag) if body == content(round, name, at) && tag == etag(&body) => {
+                continue;
             }
-            Found::Absent => complaints.add(Wrong::Lost, format!("{path}, {was}: gone")),
-            Found::Unreadable(why) => {
-                complaints.add(Wrong::Unreadable, format!("{path}, {was}: {why}"));
-            }
-        }
+            Found::Is(body, tag) => (Wrong::Foreign, format!("{} bytes, tag {tag}", body.len())),
+            Found::Absent => (Wrong::Lost, "gone".to_owned()),
+            Found::Unreadable(why) => (Wrong::Unreadable, why),
+        };
+        let wrong = if at == 0 { Wrong::Neglected } else { wrong };
+        complaints.add(wrong, format!("{path}: {what}"));
     }
 }

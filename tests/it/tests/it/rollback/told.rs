@@ -50,6 +50,8 @@ impl Times {
 /// How something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wrong {
+    /// Durable, touched by nobody since, and gone, other bytes or not to be read.
+    Neglected,
     /// Durable or acknowledged, and another version or none is there.
     Lost,
     /// There, and not to be read.
