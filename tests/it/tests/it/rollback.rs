@@ -39,8 +39,7 @@ on_each_engine!(a_store_put_back_loses_nothing_older_and_mixes_nothing_up);
 const BACK: Duration = Duration::from_secs(2);
 
 /// By this setting blocks outlive the commit that freed them, for longer than a store is put back.
-/// With nothing here gateways have their own default.
-const DELETION_GRACE: Option<&str> = None;
+const DELETION_GRACE: &str = "10s";
 
 /// Clients that each have keys of their own.
 const OWNERS: usize = 6;
@@ -66,9 +65,8 @@ const PAUSED: Duration = Duration::from_millis(1_700);
 
 /// The setup of a gateway here: blocks of the usual size, and the grace.
 fn graceful(setup: &Setup) -> Setup {
-    let grace = DELETION_GRACE.map(|grace| ["--deletion-grace", grace]);
-    let options = ["--memory-budget", "64MiB"].into_iter().chain(grace.into_iter().flatten());
-    setup.clone().options(&options.collect::<Vec<_>>())
+    let options = ["--memory-budget", "64MiB", "--deletion-grace", DELETION_GRACE];
+    setup.clone().options(&options)
 }
 
 /// What clients are told to do.
