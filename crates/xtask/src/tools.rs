@@ -25,12 +25,16 @@ const MC: GoTool = GoTool {
 };
 
 /// Debian's packages, and a command that proves that each one is there.
-const PACKAGES: [(&str, &[&str]); 4] = [
+const PACKAGES: [(&str, &[&str]); 5] = [
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
     ("rclone", &["rclone", "version"]),
     ("restic", &["restic", "version"]),
     ("curl", &["curl", "--version"]),
+    FAKETIME,
 ];
+
+/// A gateway whose clock is behind runs with it.
+const FAKETIME: (&str, &[&str]) = ("faketime", &["faketime", "--version"]);
 
 /// How long one installation may take: building MinIO takes minutes on two cores.
 const INSTALL_LIMIT: Duration = Duration::from_mins(15);
@@ -77,13 +81,16 @@ impl Tools {
         })
     }
 
-    /// Databases only.
+    /// What the tests in Rust need: databases, and clocks that differ.
     pub(crate) fn prepare_databases(
         workspace: &Workspace,
         engines: &[Engine],
         stop: &Stop,
     ) -> Result<()> {
-        Installer::new(workspace, true, stop)?.packages(&missing_packages(engines))
+        let (faketime, proof) = FAKETIME;
+        let mut missing = missing_packages(engines);
+        missing.extend((!succeeds(proof)).then_some(faketime));
+        Installer::new(workspace, true, stop)?.packages(&missing)
     }
 
     /// Databases, MinIO and its client only: what no S3 client but `mc` is measured with.

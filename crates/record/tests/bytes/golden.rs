@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use record::key::{self, Count, space};
-use record::{BlockId, Ino};
+use record::BlockId;
 use store::Key;
 
 use crate::samples::{self, BUCKET, INO, NONCE, Sample};
