@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use record::key::{self, Count, space};
 use record::BlockId;
+use record::key::{self, Count, space};
 use store::Key;
 
 use crate::samples::{self, BUCKET, INO, NONCE, Sample};
