@@ -114,7 +114,7 @@ fn plan_publish() -> Case {
             assumptions: &[],
             writes: &[],
         };
-        let next = Run::new(&operation, env, &hints).advance();
+        let next = Run::new(&operation, env).advance(&hints);
         assert!(matches!(black_box(next), namespace::Next::Commit(..)), "hints suffice");
     };
     Case { name: "plan a put below remembered directories", bytes: 0, work: Box::new(work) }

@@ -24,14 +24,17 @@ pub use bucket::{
 };
 pub use error::{FsError, Halt};
 pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
-pub use list::{ListEntry, ListQuery, ListStart, Listing, WAVE_RANGES, Walk, WalkStep};
+pub use list::{
+    ListEntry, ListQuery, ListStart, Listing, PAGE_RANGES_MAX, PAGE_WAVES_MAX, WAVE_RANGES, Walk,
+    WalkStep,
+};
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, Found, INLINE_STAYS_MAX, Lookup, Overlap, Publish, Published,
     SetTags, TagMatch, WriteCondition, rests, self_contained,
 };
-pub use path::Path;
-pub use remove::{Removal, Remove, Removed};
-pub use run::{Env, Next, Operation, PASSES_MAX, Run, Step, recall};
+pub use path::{DIRECTORIES_MAX, Path};
+pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed};
+pub use run::{Env, Next, Operation, Run, Step, recall};
 pub use stage::{Assumption, Stage, Unstage};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListParts, ListUploads,

@@ -4,8 +4,14 @@
 //! from the last key alone, and no listing keeps state. [`ListStart`] finds where a page begins and
 //! reads the first names there, all in one snapshot; [`Walk`] goes on from there, asking for the
 //! children of many directories at once, until the page is full.
+//!
+//! Keys may lie very deep, each below directories of its own. So a page's work is bounded: with one
+//! entry on it, it ends when it has cost enough, and says that there is more. That entry is never far,
+//! since below any directory that a key implied there is a key. And a directory's only child is read
+//! ahead where the numbers of directories tell which one that is: those that one PUT made follow each
+//! other.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 use record::{Dentry, Ino, InodeHead, Kind, Origin, Skey, key};
@@ -65,6 +71,20 @@ pub struct Listing {
 /// The most ranges that one round trip of a walk asks for.
 pub const WAVE_RANGES: usize = 256;
 
+/// Ranges that a page may cost once there is an entry on it. A full page of keys of which each has
+/// four directories of its own costs no more.
+pub const PAGE_RANGES_MAX: usize = 4_096;
+
+/// Round trips that a page may cost once there is an entry on it.
+pub const PAGE_WAVES_MAX: usize = 64;
+
+/// After so many round trips in a row that brought nothing onto the page, the front of the walk
+/// alone is followed: what is read of others meanwhile may be in vain when the page ends early.
+const VAIN_WAVES_MAX: usize = 4;
+
+/// The fewest directories that are read ahead of one whose number follows that of the one above it.
+const AHEAD_MIN: usize = 4;
+
 /// The least names that a walk asks of a directory it has not seen yet.
 const RANGE_NAMES_MIN: usize = 16;
 
@@ -99,7 +119,28 @@ pub struct Walk {
     page: Listing,
     /// Where in `pieces` the answers to the last reads belong, with the limit each was asked with.
     asked: Vec<(usize, usize)>,
+    /// Directories that the last reads asked for ahead of the front, and then their names.
+    ahead: Vec<Ino>,
+    found_ahead: HashMap<Ino, Vec<Entry>>,
+    /// The directory at the front that was read last and had one child alone, and how many in a row
+    /// above it had numbers that follow each other.
+    only_child: Option<Ino>,
+    followed: usize,
+    spent: Spent,
     done: bool,
+}
+
+/// What a page has cost so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    ranges: usize,
+    waves: usize,
+    /// Waves in a row that went down without bringing anything onto the page, and how much was on
+    /// it then.
+    vain: usize,
+    entries: usize,
+    /// Waves in a row that found nothing where the front was, and so go up.
+    empty: usize,
 }
 
 /// What the driver of a [`Walk`] must do next.
@@ -183,6 +224,11 @@ impl Unread {
         };
         Unread { directory, prefix, start, end, made: Target::Absent }
     }
+
+    /// Whether these are all names of the directory.
+    fn is_whole(&self) -> bool {
+        (self.start.clone(), self.end.clone()) == key::dentries(self.directory)
+    }
 }
 
 impl Walk {
@@ -192,14 +238,19 @@ impl Walk {
             pieces: VecDeque::new(),
             page: Listing::default(),
             asked: Vec::new(),
+            ahead: Vec::new(),
+            found_ahead: HashMap::new(),
+            only_child: None,
+            followed: 0,
+            spent: Spent::default(),
             done: false,
         }
     }
 
     /// Lays out what is left of `unread` from `rest` on: a path below its directory.
     fn seek(&mut self, view: &mut View<'_>, unread: Unread, rest: &[u8]) -> Result<(), Halt> {
-        let mut within = unread;
-        let mut rest = rest;
+        let (mut within, mut rest) = (unread, rest);
+        let mut numbers = vec![within.directory];
         while let Some(slash) = rest.iter().position(|b| *b == b'/') {
             // The rest of this directory comes after all of the subdirectory that is entered.
             let skey = Skey::directory(&rest[..slash]);
@@ -207,13 +258,23 @@ impl Walk {
             let prefix = Bytes::from([&within.prefix[..], skey.as_bytes()].concat());
             let behind = Unread { start: after(&slot), made: Target::Absent, ..within.clone() };
             self.pieces.push_front(Piece::Unread(behind));
-            let Some(value) = view.record(&slot)? else { return Ok(()) };
+            let below = &rest[slash + 1..];
+            let value = match view.record(&slot) {
+                Err(Halt::Need) => {
+                    let names = components(below);
+                    path::look_ahead(view, &numbers, names.iter().map(Vec::as_slice));
+                    return Err(Halt::Need);
+                }
+                value => value?,
+            };
+            let Some(value) = value else { return Ok(()) };
             let dentry = decode(&slot, &value, Dentry::decode)?;
+            numbers.push(dentry.ino);
             within = Unread::within(dentry.ino, prefix, b"");
             if dentry.origin == Origin::Made {
                 within.made = whole(view.record(&key::inode(dentry.ino))?);
             }
-            rest = &rest[slash + 1..];
+            rest = below;
         }
         if !rest.is_empty() {
             within.made = Target::Absent;
@@ -226,11 +287,47 @@ impl Walk {
     /// Goes on until something must be read, or the page is there.
     pub fn advance(&mut self) -> Result<WalkStep, Halt> {
         self.emit()?;
+        while !self.done && self.step_ahead() {
+            self.emit()?;
+        }
+        let entries = self.page.entries.len();
+        let grown = entries > std::mem::replace(&mut self.spent.entries, entries);
+        self.spent.vain = match self.spent.vain {
+            vain if !grown && self.spent.empty == 0 => vain + 1,
+            vain if !grown => vain,
+            // Where one key lies deep the next one may, too.
+            vain if vain > VAIN_WAVES_MAX => vain / 2,
+            _ => 0,
+        };
+        let spent = self.spent;
+        let enough = spent.ranges >= PAGE_RANGES_MAX || spent.waves >= PAGE_WAVES_MAX;
+        if !self.done && !self.pieces.is_empty() && entries > 0 && enough {
+            self.page.truncated = true;
+            self.done = true;
+        }
         if self.done || self.pieces.is_empty() {
             return Ok(WalkStep::Page(std::mem::take(&mut self.page)));
         }
-        self.open_directories()?;
+        if !self.is_narrow() {
+            self.open_directories()?;
+        }
         Ok(WalkStep::Read(self.reads()))
+    }
+
+    /// Whether the front of the walk alone is followed.
+    fn is_narrow(&self) -> bool {
+        self.spent.vain >= VAIN_WAVES_MAX && self.spent.empty == 0
+    }
+
+    /// Takes what was read ahead of the directory at the front, if it was.
+    fn step_ahead(&mut self) -> bool {
+        let Some(Piece::Unread(unread)) = self.pieces.front() else { return false };
+        if !unread.is_whole() {
+            return false;
+        }
+        let Some(entries) = self.found_ahead.remove(&unread.directory) else { return false };
+        self.fill(0, RANGE_NAMES_MIN, entries);
+        true
     }
 
     /// Moves names from the front of the walk to the page, up to the first directory that must be
@@ -305,10 +402,13 @@ impl Walk {
     /// Asks for what comes next, of as many directories as the page may still need.
     fn reads(&mut self) -> Vec<Read> {
         let wanted = self.query.limit + 1 - self.page.entries.len().min(self.query.limit);
-        let mut reads = Vec::new();
+        let (ahead, mut reads) = (self.ahead_of_front(), Vec::new());
+        let most = if self.is_narrow() { 1 } else { WAVE_RANGES - ahead.len() };
+        // Where nothing is left of a directory, little may be left of those above it.
+        let likely = wanted.saturating_mul(1 << (2 * self.spent.empty).min(10));
         let (mut asked, mut expected) = (Vec::new(), 0);
         for (index, piece) in self.pieces.iter().enumerate() {
-            if reads.len() == WAVE_RANGES || expected >= wanted {
+            if reads.len() == most || expected >= likely {
                 break;
             }
             let Piece::Unread(unread) = piece else {
@@ -320,48 +420,100 @@ impl Walk {
             let limit = limit.clamp(1, RANGE_NAMES_MAX);
             asked.push((index, limit));
             expected += usize::from(!reads.is_empty());
-            reads.push(Read::Range {
-                start: unread.start.clone(),
-                end: unread.end.clone(),
-                limit: u32::try_from(limit).unwrap_or(u32::MAX),
-                follow: Some(key::dentry_to_head()),
-            });
+            reads.push(names(unread.start.clone(), unread.end.clone(), limit));
         }
         self.asked = asked;
+        for directory in &ahead {
+            let (start, end) = key::dentries(*directory);
+            reads.push(names(start, end, RANGE_NAMES_MIN));
+        }
+        self.ahead = ahead;
+        self.spent.waves += 1;
+        self.spent.ranges += reads.len();
         reads
+    }
+
+    /// The directories that come below the one at the front, if each has the next one alone in it and
+    /// one PUT made all of them. The further that was right, the more of them are read.
+    fn ahead_of_front(&self) -> Vec<Ino> {
+        let Some(Piece::Unread(front)) = self.pieces.front() else { return Vec::new() };
+        if self.followed == 0 || self.only_child != Some(front.directory) || !front.is_whole() {
+            return Vec::new();
+        }
+        let unread = self.pieces.iter().take(2 * WAVE_RANGES).filter_map(|piece| match piece {
+            Piece::Unread(unread) => Some(unread.directory),
+            Piece::Name { .. } => None,
+        });
+        let asked: HashSet<Ino> = unread.collect();
+        let levels = (2 * self.followed).clamp(AHEAD_MIN, WAVE_RANGES - 1);
+        let numbers = (front.directory.0.saturating_add(1)..u64::MAX).take(levels);
+        numbers.map(Ino).filter(|number| !asked.contains(number)).collect()
     }
 
     /// Takes the answers to the last reads, in their order.
     pub fn learn(&mut self, found: Vec<Found>) {
         let asked = std::mem::take(&mut self.asked);
+        let mut found: Vec<Vec<Entry>> = found.into_iter().map(names_of).collect();
+        let ahead = found.split_off(asked.len().min(found.len()));
+        self.found_ahead = std::mem::take(&mut self.ahead).into_iter().zip(ahead).collect();
+        let nothing = found.first().is_some_and(Vec::is_empty);
+        self.spent.empty = if nothing { self.spent.empty + 1 } else { 0 };
         // From the back, so that the places of the earlier ones stay where they are.
-        for ((index, limit), found) in asked.into_iter().zip(found).rev() {
-            let (Some(Piece::Unread(unread)), Found::Range(entries)) =
-                (self.pieces.remove(index), found)
-            else {
-                unreachable!("a walk asks for ranges of what is unread");
-            };
-            let mut pieces = Vec::with_capacity(entries.len() + 1);
-            if entries.len() >= limit
-                && let Some(last) = entries.last()
-            {
-                let start = after(&last.key);
-                pieces.push(Piece::Unread(Unread {
-                    start,
-                    made: Target::Absent,
-                    ..unread.clone()
-                }));
-            }
-            if entries.is_empty() && unread.made != Target::Absent {
-                pieces.push(itself(&unread));
-            }
-            let names = entries.into_iter().rev();
-            let prefix = &unread.prefix;
-            pieces.extend(names.map(|entry| Piece::Name { prefix: prefix.clone(), entry }));
-            for piece in pieces {
-                self.pieces.insert(index, piece);
-            }
+        for ((index, limit), entries) in asked.into_iter().zip(found).rev() {
+            self.fill(index, limit, entries);
         }
+    }
+
+    /// Puts names in the place where they were asked for, with this limit.
+    fn fill(&mut self, index: usize, limit: usize, entries: Vec<Entry>) {
+        let Some(Piece::Unread(unread)) = self.pieces.remove(index) else {
+            unreachable!("a walk asks for ranges of what is unread");
+        };
+        if index == 0 {
+            self.note_only_child(&unread, &entries);
+        }
+        let mut pieces = Vec::with_capacity(entries.len() + 1);
+        if entries.len() >= limit
+            && let Some(last) = entries.last()
+        {
+            let start = after(&last.key);
+            pieces.push(Piece::Unread(Unread { start, made: Target::Absent, ..unread.clone() }));
+        }
+        if entries.is_empty() && unread.made != Target::Absent {
+            pieces.push(itself(&unread));
+        }
+        let names = entries.into_iter().rev();
+        let prefix = &unread.prefix;
+        pieces.extend(names.map(|entry| Piece::Name { prefix: prefix.clone(), entry }));
+        for piece in pieces {
+            self.pieces.insert(index, piece);
+        }
+    }
+
+    /// Takes note whether the directory at the front holds one directory alone, and whether the
+    /// number of that follows its own.
+    fn note_only_child(&mut self, front: &Unread, entries: &[Entry]) {
+        let child = match entries {
+            [entry] if front.is_whole() => Dentry::decode(&entry.key, &entry.value).ok(),
+            _ => None,
+        };
+        let child = child.filter(|child| child.kind == Kind::Directory).map(|child| child.ino);
+        let follows = child.is_some_and(|child| Some(child.0) == front.directory.0.checked_add(1));
+        self.followed = if follows { self.followed + 1 } else { 0 };
+        self.only_child = child;
+    }
+}
+
+/// Asks for so many names, and for the heads of the inodes that they bind.
+fn names(start: Key, end: Key, limit: usize) -> Read {
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    Read::Range { start, end, limit, follow: Some(key::dentry_to_head()) }
+}
+
+fn names_of(found: Found) -> Vec<Entry> {
+    match found {
+        Found::Range(entries) => entries,
+        found => unreachable!("a walk asks for ranges alone, not for {found:?}"),
     }
 }
 

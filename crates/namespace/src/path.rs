@@ -6,6 +6,10 @@ use store::{Guard, Key, Value};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
+/// The most directories of a key. One plan removes all of them with the last key below them, and it
+/// must be small enough for every engine.
+pub const DIRECTORIES_MAX: usize = 512;
+
 /// An object's key, cut at its slashes. Every key that S3 allows has one path, and no two share it:
 /// nothing is cleaned, so `a//b`, `/a`, `.` and `..` are names like any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +50,11 @@ impl Bound {
     pub(crate) fn guard(&self) -> Guard {
         Guard::Equals(self.key.clone(), self.value.clone())
     }
+
+    /// Whether the name is a directory's.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.dentry.kind == Kind::Directory
+    }
 }
 
 /// A bucket and the directories of a path, as far as they exist.
@@ -83,6 +92,13 @@ pub(crate) enum Unknown {
     GuessAbsent,
 }
 
+/// Keys of so many directories are asked for several levels at a time.
+const AHEAD_FROM: usize = 8;
+
+/// The least and the most levels that are asked for ahead of the first that is not known.
+const AHEAD_MIN: usize = 4;
+const AHEAD_MAX: usize = 256;
+
 pub(crate) fn bound(key: &Key, value: Value) -> Result<Bound, Halt> {
     let dentry = decode(key, &value, Dentry::decode)?;
     Ok(Bound { key: key.clone(), value, dentry })
@@ -104,10 +120,33 @@ pub(crate) fn chain(
 ) -> Result<Chain, Halt> {
     let bucket = bucket(view, bucket_name)?;
     let mut chain = Chain { bucket, directories: Vec::new(), missing: None };
-    for name in directories {
-        let key = key::dentry(chain.deepest(), Skey::directory(name).as_bytes());
+    // Of a long path each wrong guess would teach one directory alone.
+    let asks = view.was_refused() && directories.len() >= AHEAD_FROM;
+    let unknown = if asks { Unknown::Ask } else { unknown };
+    descend(view, &mut chain, directories, unknown)?;
+    Ok(chain)
+}
+
+/// Goes on from the directories of a path that are found already, as far as there are more.
+pub(crate) fn descend(
+    view: &mut View<'_>,
+    chain: &mut Chain,
+    directories: &[Vec<u8>],
+    unknown: Unknown,
+) -> Result<(), Halt> {
+    for level in chain.directories.len()..directories.len() {
+        let key = key::dentry(chain.deepest(), Skey::directory(&directories[level]).as_bytes());
         let found = match unknown {
-            Unknown::Ask => view.record(&key)?,
+            Unknown::Ask => match view.record(&key) {
+                Err(Halt::Need) => {
+                    let numbers = chain.directories.iter().map(|directory| directory.dentry.ino);
+                    let numbers: Vec<Ino> = numbers.collect();
+                    let below = directories[level + 1..].iter().map(Vec::as_slice);
+                    look_ahead(view, &numbers, below);
+                    return Err(Halt::Need);
+                }
+                found => found?,
+            },
             Unknown::GuessAbsent => view.guess(&key, None),
         };
         match found {
@@ -119,7 +158,29 @@ pub(crate) fn chain(
         }
     }
     debug_assert!(chain.directories.iter().all(|d| d.dentry.kind == Kind::Directory));
-    Ok(chain)
+    Ok(())
+}
+
+/// Asks for directories below one that is not known, as if one PUT had made all of them: then
+/// their numbers follow each other. `numbers` are those of the directories above, from the top;
+/// `below` are the names below the unknown one. A wrong guess costs a question, a right one spares a
+/// round trip; so the more of the numbers above follow each other, the more are guessed.
+pub(crate) fn look_ahead<'a>(
+    view: &mut View<'_>,
+    numbers: &[Ino],
+    below: impl Iterator<Item = &'a [u8]>,
+) {
+    let Some(last) = numbers.last() else { return };
+    let below: Vec<&[u8]> = below.collect();
+    if numbers.len() + 1 + below.len() < AHEAD_FROM {
+        return;
+    }
+    let pairs = numbers.windows(2).rev();
+    let followed = pairs.take_while(|pair| pair[0].0.checked_add(1) == Some(pair[1].0)).count();
+    let levels = (2 * followed).clamp(AHEAD_MIN, AHEAD_MAX);
+    for (name, above) in below.iter().take(levels).zip(last.0.saturating_add(1)..u64::MAX) {
+        view.suggest(key::dentry(Ino(above), Skey::directory(name).as_bytes()));
+    }
 }
 
 /// Whether a directory goes with its last name.

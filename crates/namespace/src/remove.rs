@@ -1,4 +1,9 @@
 //! Removing names, and the directories that nothing but keys implied.
+//!
+//! One plan takes names out of many directories. What is found of a directory is found once, for
+//! all branches that pass it, and each directory is guarded once.
+
+use std::cmp::Reverse;
 
 use record::{Ino, Inode, Skey, key};
 use store::{Guard, Key, Plan, Read, Write};
@@ -12,6 +17,18 @@ use crate::{FsError, Halt};
 /// Names that are asked for of a directory which a single name leaves: one of them is to stay.
 const SIBLINGS_ASKED: usize = 64;
 
+/// Directories above one that may be left empty whose names are asked for together with its own.
+/// Most stay, so few are asked for at first, and the more the more have gone already.
+const PRUNED_AHEAD: usize = 8;
+
+/// Guards and writes that a directory takes which goes with its last name: a guard of its own name,
+/// two that nothing else is in it, and the ends of name, inode and two tallies.
+pub const DIRECTORY_ITEMS: usize = 7;
+
+/// Guards and writes that a name takes at most: two guards and two writes of its own, and a guard
+/// that nothing stands between it and the next.
+pub const REMOVAL_ITEMS: usize = 5;
+
 /// A name to remove.
 #[derive(Clone, Debug)]
 pub struct Removal {
@@ -21,15 +38,22 @@ pub struct Removal {
     pub condition: Option<TagMatch>,
 }
 
-/// Removes names from one directory, and the implied directories that this leaves empty.
+/// Names to remove from one directory.
+#[derive(Clone, Debug, Default)]
+pub struct Branch {
+    /// The directory, from the bucket down.
+    pub directories: Vec<Vec<u8>>,
+    /// The names, each once.
+    pub removals: Vec<Removal>,
+}
+
+/// Removes names from directories of a bucket, and the implied directories that this leaves empty.
 #[derive(Clone, Debug)]
 pub struct Remove<'a> {
     /// The bucket's name.
     pub bucket: &'a [u8],
-    /// The directory, from the bucket down.
-    pub directories: &'a [Vec<u8>],
-    /// The names, each once.
-    pub removals: &'a [Removal],
+    /// The directories, each once, in the order of their paths.
+    pub branches: &'a [Branch],
 }
 
 /// What became of a [`Removal`]: whether there was such a name.
@@ -38,23 +62,17 @@ pub type Removed = Result<bool, FsError>;
 impl Operation for Remove<'_> {
     type Output = Vec<Removed>;
 
+    /// Answers branch by branch.
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Vec<Removed>>, Halt> {
-        let chain = path::chain(view, self.bucket, self.directories, Unknown::Ask)?;
-        if chain.missing.is_some() {
-            let absent = |removal: &Removal| match removal.condition {
-                Some(_) => Err(FsError::NoSuchKey),
-                None => Ok(false),
-            };
-            return Ok(Step::Done(self.removals.iter().map(absent).collect()));
-        }
-        let mut plan = Plan { guards: chain.guards().collect(), writes: Vec::new() };
-        let (verdicts, gone) = self.decide(view, &chain, &mut plan)?;
+        let mut tree = Tree::find(view, self.bucket, self.branches)?;
+        let mut plan = Plan { guards: tree.guards(), writes: Vec::new() };
+        let (verdicts, gone) = self.decide(view, &tree, &mut plan)?;
         if gone.is_empty() {
             return Ok(Step::Done(verdicts));
         }
-        let bucket = chain.bucket.dentry.ino;
+        let bucket = tree.nodes[BUCKET].bound.dentry.ino;
         let mut bytes = 0;
-        for bound in &gone {
+        for (_, bound) in &gone {
             plan.guards.push(bound.guard());
             plan.writes.push(Write::Delete(bound.key.clone()));
             bytes += unbind(&bound.dentry, bucket, &mut plan);
@@ -64,21 +82,56 @@ impl Operation for Remove<'_> {
         }
         let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
         plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), -count));
-        prune(view, &chain, &gone, env, &mut plan)?;
+        for (node, bound) in gone {
+            tree.nodes[node].leaving.push(bound);
+        }
+        tree.prune(view, env, &mut plan)?;
         Ok(Step::Commit(plan, verdicts))
     }
 }
 
 impl Remove<'_> {
+    /// Which of the names are bound and may go, and from which nodes.
+    fn decide(
+        &self,
+        view: &mut View<'_>,
+        tree: &Tree,
+        plan: &mut Plan,
+    ) -> Result<(Vec<Removed>, Leaving), Halt> {
+        let (mut verdicts, mut gone) = (Vec::new(), Vec::new());
+        let mut known = true;
+        for (branch, place) in self.branches.iter().zip(&tree.places) {
+            match place {
+                Place::Node(node) => {
+                    let directory = tree.nodes[*node].bound.dentry.ino;
+                    let going = branch.decide(view, directory, &mut verdicts, plan);
+                    let going = going.or_else(|halt| unless_needed(halt, &mut known))?;
+                    gone.extend(going.into_iter().map(|bound| (*node, bound)));
+                }
+                Place::Missing => verdicts.extend(branch.removals.iter().map(Removal::absent)),
+            }
+        }
+        if known { Ok((verdicts, gone)) } else { Err(Halt::Need) }
+    }
+}
+
+impl Removal {
+    /// What becomes of it if there is no such name.
+    fn absent(&self) -> Removed {
+        if self.condition.is_some() { Err(FsError::NoSuchKey) } else { Ok(false) }
+    }
+}
+
+impl Branch {
     /// Which of the names are bound and may go.
     fn decide(
         &self,
         view: &mut View<'_>,
-        chain: &Chain,
+        directory: Ino,
+        verdicts: &mut Vec<Removed>,
         plan: &mut Plan,
-    ) -> Result<(Vec<Removed>, Vec<Bound>), Halt> {
-        let slot =
-            |removal: &Removal| key::dentry(chain.deepest(), Skey::file(&removal.name).as_bytes());
+    ) -> Result<Vec<Bound>, Halt> {
+        let slot = |removal: &Removal| key::dentry(directory, Skey::file(&removal.name).as_bytes());
         let slots: Vec<Key> = self.removals.iter().map(slot).collect();
         let conditional = self.removals.iter().any(|removal| removal.condition.is_some());
         let found: Vec<Option<Followed>> = if conditional {
@@ -86,15 +139,12 @@ impl Remove<'_> {
         } else {
             view.many(&slots)?.into_iter().map(|value| value.map(|value| (value, None))).collect()
         };
-        let (mut verdicts, mut gone) = (Vec::with_capacity(slots.len()), Vec::new());
+        let mut gone = Vec::with_capacity(slots.len());
         for ((removal, slot), found) in self.removals.iter().zip(&slots).zip(found) {
             // The answers of a plan that is committed rest on its guards, those of what stays too.
             let Some((value, target)) = found else {
                 plan.guards.push(Guard::Absent(slot.clone()));
-                verdicts.push(match removal.condition {
-                    Some(_) => Err(FsError::NoSuchKey),
-                    None => Ok(false),
-                });
+                verdicts.push(removal.absent());
                 continue;
             };
             let bound = path::bound(slot, value)?;
@@ -112,74 +162,218 @@ impl Remove<'_> {
             verdicts.push(Ok(true));
             gone.push(bound);
         }
-        Ok((verdicts, gone))
+        Ok(gone)
     }
 }
 
-/// Removes the implied directories that are empty once `gone` are, from the deepest up, and counts
-/// what is gone in the first that stays.
-fn prune(
-    view: &mut View<'_>,
-    chain: &Chain,
-    gone: &[Bound],
-    env: &Env,
-    plan: &mut Plan,
-) -> Result<(), Halt> {
-    let mut leaving: Vec<Bound> = gone.to_vec();
-    leaving.sort_by(|a, b| a.key.cmp(&b.key));
-    let implied = chain.directories.iter().rev().take_while(|directory| is_implied(directory));
-    let implied: Vec<&Bound> = implied.collect();
-    let mut parents: Vec<Ino> = implied.iter().map(|directory| directory.dentry.ino).collect();
-    // The first that stays whatever it holds: a directory somebody made, or the bucket.
-    let stays = chain.directories.len() - implied.len();
-    parents.push(match stays.checked_sub(1) {
-        Some(index) => chain.directories[index].dentry.ino,
-        None => chain.bucket.dentry.ino,
-    });
+/// Goes on although something is not known, so that all that is not known is asked for at once.
+fn unless_needed<T: Default>(halt: Halt, known: &mut bool) -> Result<T, Halt> {
+    if halt == Halt::Need {
+        *known = false;
+        return Ok(T::default());
+    }
+    Err(halt)
+}
 
-    let sibling = match (&leaving[..], implied.first()) {
-        ([one], Some(directory)) => view.sibling(directory.dentry.ino, one.key.suffix()),
-        _ => None,
-    };
-    let mut level = 0;
-    if let Some(sibling) = sibling {
-        plan.guards.push(Guard::Present(sibling));
-    } else if !implied.is_empty() {
-        let range = |(index, directory): (usize, &&Bound)| {
-            let (start, end) = key::dentries(directory.dentry.ino);
-            let others = match (index, &leaving[..]) {
-                // Those who empty a directory name by name find the later ones remembered.
-                (0, [_]) => SIBLINGS_ASKED,
-                (0, leaving) => leaving.len(),
-                _ => 1,
+/// Names that may go, each with the node that it leaves.
+type Leaving = Vec<(usize, Bound)>;
+
+/// The first node of every tree.
+const BUCKET: usize = 0;
+
+/// A bucket, or a directory that some branch passes.
+#[derive(Debug)]
+struct Node {
+    bound: Bound,
+    /// The node above; a bucket's own.
+    above: usize,
+    depth: usize,
+    /// The names that leave it.
+    leaving: Vec<Bound>,
+    /// How many may leave it at most: files that do, and directories that this may leave empty.
+    may_leave: usize,
+    /// Whether all below is decided.
+    decided: bool,
+}
+
+/// Where a branch ends.
+#[derive(Debug)]
+enum Place {
+    Node(usize),
+    /// Its directory does not exist.
+    Missing,
+}
+
+/// What exists of the directories of all branches, each once.
+#[derive(Debug)]
+struct Tree {
+    nodes: Vec<Node>,
+    /// Where each branch ends.
+    places: Vec<Place>,
+    /// The names that directories would have which do not exist.
+    missing: Vec<Key>,
+}
+
+impl Tree {
+    /// Finds the directories of all branches.
+    fn find(view: &mut View<'_>, bucket: &[u8], branches: &[Branch]) -> Result<Tree, Halt> {
+        debug_assert!(branches.is_sorted_by(|a, b| a.directories < b.directories));
+        let bucket = path::bucket(view, bucket)?;
+        let mut chain = Chain { bucket: bucket.clone(), directories: Vec::new(), missing: None };
+        let mut tree = Tree { nodes: Vec::new(), places: Vec::new(), missing: Vec::new() };
+        tree.nodes.push(Node::new(bucket, BUCKET, 0));
+        // The nodes of the chain, and how many of its names the branch before shares.
+        let (mut trail, mut known) = (Vec::new(), true);
+        let mut before: &[Vec<u8>] = &[];
+        for branch in branches {
+            let names = &branch.directories;
+            let shared = before.iter().zip(names).take_while(|(a, b)| a == b).count();
+            before = names;
+            let lacks = chain.missing.is_some() && shared > chain.directories.len();
+            if !lacks {
+                chain.missing = None;
+                chain.directories.truncate(shared);
+                trail.truncate(shared);
+                path::descend(view, &mut chain, names, Unknown::Ask)
+                    .or_else(|halt| unless_needed(halt, &mut known))?;
+                tree.missing.extend(chain.missing.clone());
+            }
+            for directory in &chain.directories[trail.len()..] {
+                let above = trail.last().copied().unwrap_or(BUCKET);
+                trail.push(tree.nodes.len());
+                tree.nodes.push(Node::new(directory.clone(), above, trail.len()));
+            }
+            tree.places.push(match chain.missing {
+                Some(_) => Place::Missing,
+                None => Place::Node(trail.last().copied().unwrap_or(BUCKET)),
+            });
+        }
+        if known { Ok(tree) } else { Err(Halt::Need) }
+    }
+
+    /// The guards that all of it still stands, the absence of what is missing included.
+    fn guards(&self) -> Vec<Guard> {
+        let bound = self.nodes.iter().map(|node| node.bound.guard());
+        bound.chain(self.missing.iter().cloned().map(Guard::Absent)).collect()
+    }
+
+    /// Removes the implied directories that are empty once those are gone that leave, from the
+    /// deepest up, and counts what is gone in those that stay.
+    fn prune(&mut self, view: &mut View<'_>, env: &Env, plan: &mut Plan) -> Result<(), Halt> {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by_key(|node| Reverse(self.nodes[*node].depth));
+        for node in &order {
+            let (above, leaving) = (self.nodes[*node].above, self.nodes[*node].leaving.len());
+            self.nodes[*node].may_leave += leaving;
+            if self.nodes[*node].may_leave > 0 && self.may_go(*node) {
+                self.nodes[above].may_leave += 1;
+            }
+        }
+        let mut pruned = 0;
+        for node in &order {
+            let above = self.nodes[*node].above;
+            if !self.nodes[*node].decided {
+                self.nodes[above].decided = false;
+                continue;
+            }
+            if self.nodes[*node].leaving.is_empty() {
+                continue;
+            }
+            let stays = match self.stays(view, *node, plan) {
+                Err(Halt::Need) => {
+                    self.ask_above(view, *node, PRUNED_AHEAD.max(4 * pruned));
+                    self.nodes[*node].decided = false;
+                    self.nodes[above].decided = false;
+                    continue;
+                }
+                stays => stays?,
             };
-            let limit = u32::try_from(others + 1).unwrap_or(u32::MAX);
-            Read::Range { start, end, limit, follow: None }
-        };
-        let ranges: Vec<Read> = implied.iter().enumerate().map(range).collect();
-        let children = view.ranges(&ranges)?;
-        for (directory, children) in implied.iter().zip(children) {
-            let stays = children
-                .iter()
-                .find(|child| leaving.binary_search_by(|gone| gone.key.cmp(&child.key)).is_err());
-            if let Some(stays) = stays {
-                plan.guards.push(Guard::Present(stays.key.clone()));
+            if stays {
+                self.nodes[*node].count_leaving(env, plan);
+            } else {
+                let gone = self.nodes[*node].remove(plan);
+                self.nodes[above].leaving.push(gone);
+                pruned += 1;
+            }
+        }
+        if self.nodes[BUCKET].decided { Ok(()) } else { Err(Halt::Need) }
+    }
+
+    /// Whether a node goes with its last name.
+    fn may_go(&self, node: usize) -> bool {
+        node != BUCKET && is_implied(&self.nodes[node].bound)
+    }
+
+    /// Whether a node stays once the names that leave it are gone, with a guard that says so.
+    fn stays(&mut self, view: &mut View<'_>, node: usize, plan: &mut Plan) -> Result<bool, Halt> {
+        if !self.may_go(node) {
+            return Ok(true);
+        }
+        let node = &mut self.nodes[node];
+        node.leaving.sort_by(|a, b| a.key.cmp(&b.key));
+        if let [one] = &node.leaving[..]
+            && node.may_leave == 1
+            && !one.is_directory()
+            && let Some(sibling) = view.sibling(node.bound.dentry.ino, one.key.suffix())
+        {
+            plan.guards.push(Guard::Present(sibling));
+            return Ok(true);
+        }
+        let children = view.ranges(&[node.range()])?.into_iter().flatten();
+        let leaves = |key: &Key| node.leaving.binary_search_by(|gone| gone.key.cmp(key)).is_ok();
+        let stays = children.map(|child| child.key).find(|child| !leaves(child));
+        plan.guards.extend(stays.iter().cloned().map(Guard::Present));
+        Ok(stays.is_some())
+    }
+
+    /// Asks for the names in directories above a node, as far as they may go with it.
+    fn ask_above(&self, view: &mut View<'_>, node: usize, levels: usize) {
+        let mut node = self.nodes[node].above;
+        for _ in 0..levels {
+            if !self.may_go(node) {
                 break;
             }
-            plan.guards.extend(empty_but(directory.dentry.ino, &leaving));
-            let ino = directory.dentry.ino;
-            plan.writes.push(Write::Delete(directory.key.clone()));
-            plan.writes.push(Write::Delete(key::inode(ino)));
-            plan.writes.push(Write::Clear(key::tally(ino, key::Count::Entries)));
-            plan.writes.push(Write::Clear(key::tally(ino, key::Count::Modified)));
-            leaving = vec![(*directory).clone()];
-            level += 1;
+            let _not_needed_yet = view.ranges(&[self.nodes[node].range()]);
+            node = self.nodes[node].above;
         }
     }
-    let count = i64::try_from(leaving.len()).unwrap_or(i64::MAX);
-    plan.writes.push(Write::Add(key::tally(parents[level], key::Count::Entries), -count));
-    plan.writes.push(Write::Max(key::tally(parents[level], key::Count::Modified), env.now.0));
-    Ok(())
+}
+
+impl Node {
+    fn new(bound: Bound, above: usize, depth: usize) -> Node {
+        Node { bound, above, depth, leaving: Vec::new(), may_leave: 0, decided: true }
+    }
+
+    /// So many names of the directory that one of them is to stay, unless all leave.
+    fn range(&self) -> Read {
+        let (start, end) = key::dentries(self.bound.dentry.ino);
+        let others = match &self.leaving[..] {
+            // Those who empty a directory name by name find the later ones remembered.
+            [one] if self.may_leave == 1 && !one.is_directory() => SIBLINGS_ASKED,
+            _ => self.may_leave,
+        };
+        let limit = u32::try_from(others + 1).unwrap_or(u32::MAX);
+        Read::Range { start, end, limit, follow: None }
+    }
+
+    /// Counts what leaves a directory that stays.
+    fn count_leaving(&self, env: &Env, plan: &mut Plan) {
+        let ino = self.bound.dentry.ino;
+        let count = i64::try_from(self.leaving.len()).unwrap_or(i64::MAX);
+        plan.writes.push(Write::Add(key::tally(ino, key::Count::Entries), -count));
+        plan.writes.push(Write::Max(key::tally(ino, key::Count::Modified), env.now.0));
+    }
+
+    /// Removes the directory, which holds nothing but what leaves it.
+    fn remove(&self, plan: &mut Plan) -> Bound {
+        let ino = self.bound.dentry.ino;
+        plan.guards.extend(empty_but(ino, &self.leaving));
+        plan.writes.push(Write::Delete(self.bound.key.clone()));
+        plan.writes.push(Write::Delete(key::inode(ino)));
+        plan.writes.push(Write::Clear(key::tally(ino, key::Count::Entries)));
+        plan.writes.push(Write::Clear(key::tally(ino, key::Count::Modified)));
+        self.bound.clone()
+    }
 }
 
 /// Guards that a directory holds nothing but the names that leave it, which are in order.

@@ -1,11 +1,15 @@
 //! Ask, plan, commit: the loop that drives an operation, without the I/O.
+//!
+//! A [`Run`] lives as long as its operation, and keeps what the operation has learnt. Hints are
+//! lent to it for a pass at a time. In debug builds every pass is planned twice, from the same
+//! knowledge, and must come to the same.
 
 use std::fmt::Debug;
 
 use record::{DecodeError, Nonce, Timestamp};
 use store::{Found, Guard, Key, Plan, Read, Value};
 
-use crate::view::{Hints, View};
+use crate::view::{Hints, Known, NoHints, View};
 use crate::{FsError, Halt};
 
 /// Fixed for the life of an operation, so that planning twice gives the same plan.
@@ -52,7 +56,7 @@ pub enum Next<T> {
 /// How often an operation may be planned without having met a record that it had not met before.
 /// Hints that turned out wrong are not believed again, so only real contention comes near; the
 /// depth of a path does not, though each of its directories may take a pass.
-pub const PASSES_MAX: u32 = 64;
+const PASSES_MAX: u32 = 64;
 
 /// How often an operation may be planned at all: more than the deepest path takes.
 const PASSES_IN_ALL_MAX: u32 = 4_096;
@@ -65,39 +69,55 @@ const PASSES_WITH_HINTS: u32 = 8;
 pub struct Run<'a, O: Operation> {
     operation: &'a O,
     env: Env,
-    view: View<'a>,
+    known: Known,
     /// Passes in all, and those that began with nothing new met.
     passes: (u32, u32),
     /// How many records had been met when the last pass began.
     met: usize,
+    /// Whether hints are still asked.
+    trusting: bool,
 }
 
 impl<'a, O: Operation> Run<'a, O> {
     /// Begins an operation.
-    pub fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Run<'a, O> {
-        Run { operation, env, view: View::new(hints), passes: (0, 0), met: 0 }
+    pub fn new(operation: &'a O, env: Env) -> Run<'a, O> {
+        let (known, passes) = (Known::default(), (0, 0));
+        Run { operation, env, known, passes, met: 0, trusting: true }
     }
 
     /// Plans until something must be read or committed, or the answer is there.
-    pub fn advance(&mut self) -> Next<O::Output> {
+    pub fn advance(&mut self, hints: &dyn Hints) -> Next<O::Output> {
         let (all, again) = &mut self.passes;
         *all += 1;
-        if self.view.met() == self.met {
+        if self.known.met() == self.met {
             *again += 1;
             if *again == PASSES_WITH_HINTS {
-                self.view.distrust();
+                self.trusting = false;
+                self.known.distrust();
             }
         }
         if *again > PASSES_MAX || *all > PASSES_IN_ALL_MAX {
             return Next::Done(Err(FsError::Contended));
         }
-        self.met = self.view.met();
-        self.view.begin();
-        match self.operation.plan(&mut self.view, &self.env) {
-            Err(Halt::Need) => Next::Read(self.view.asked()),
+        self.met = self.known.met();
+        let hints = if self.trusting { hints } else { &NoHints };
+        self.known.begin();
+        let next = self.pass(hints);
+        if cfg!(debug_assertions) {
+            self.known.begin_again();
+            let again = self.pass(hints);
+            assert_same(self.operation, &next, &again);
+        }
+        next
+    }
+
+    /// Plans once from what is known.
+    fn pass(&mut self, hints: &dyn Hints) -> Next<O::Output> {
+        match self.operation.plan(&mut View::new(hints, &mut self.known), &self.env) {
+            Err(Halt::Need) => Next::Read(self.known.needed()),
             Ok(Step::Commit(plan, output)) => Next::Commit(plan, output),
             // An answer rests on facts of one snapshot.
-            _ if self.view.rests_on_hearsay() => Next::Read(self.view.asked()),
+            _ if self.known.rests_on_hearsay() => Next::Read(self.known.asked()),
             Ok(Step::Done(output)) => Next::Done(Ok(output)),
             Err(Halt::Fail(error)) => Next::Done(Err(error)),
             Err(Halt::Corrupt(key, error)) => Next::Corrupt(key, error),
@@ -106,17 +126,17 @@ impl<'a, O: Operation> Run<'a, O> {
 
     /// Takes the answers to the last [`Next::Read`].
     pub fn learn(&mut self, reads: Vec<Read>, found: Vec<Found>) {
-        self.view.learn(reads, found);
+        self.known.learn(reads, found);
     }
 
     /// Takes note of the guard that refused the last plan and of the record it met.
     pub fn refused(&mut self, guard: &Guard, found: Option<Value>) {
         match guard {
             Guard::Equals(key, _) | Guard::Absent(key) => {
-                self.view.contradict(key.clone(), Some(found));
+                self.known.contradict(key.clone(), Some(found));
             }
-            Guard::Present(key) => self.view.contradict(key.clone(), Some(None)),
-            Guard::Empty(start, _) => self.view.contradict(start.clone(), None),
+            Guard::Present(key) => self.known.contradict(key.clone(), Some(None)),
+            Guard::Empty(start, _) => self.known.contradict(start.clone(), None),
         }
     }
 }
@@ -124,8 +144,25 @@ impl<'a, O: Operation> Run<'a, O> {
 /// What an operation that only answers would answer from hints alone, if they suffice: enough to
 /// refuse early, never to answer with.
 pub fn recall<O: Operation>(operation: &O, env: &Env, hints: &dyn Hints) -> Option<O::Output> {
-    match operation.plan(&mut View::new(hints), env) {
+    match operation.plan(&mut View::new(hints, &mut Known::default()), env) {
         Ok(Step::Done(output)) => Some(output),
         Ok(Step::Commit(..)) | Err(_) => None,
+    }
+}
+
+/// A plan that depended on anything but its knowledge could not be planned again.
+fn assert_same<O: Operation>(operation: &O, next: &Next<O::Output>, again: &Next<O::Output>) {
+    match (next, again) {
+        (Next::Commit(plan, _), Next::Commit(twin, _)) => {
+            assert_eq!(plan, twin, "{operation:?} planned twice differs");
+        }
+        (Next::Read(reads), Next::Read(twin)) => {
+            assert_eq!(reads, twin, "{operation:?} asked twice differs");
+        }
+        (next, again) => assert_eq!(
+            std::mem::discriminant(next),
+            std::mem::discriminant(again),
+            "{operation:?} planned twice differs"
+        ),
     }
 }

@@ -39,10 +39,15 @@ impl Hints for NoHints {
     }
 }
 
-/// What one planning pass may see, and what it asked for.
-#[derive(Debug)]
-pub struct View<'h> {
-    hints: &'h dyn Hints,
+/// Of an operation that asks for more questions than this, a read asks only for what is not known
+/// yet. What is known is asked for once more before it answers, so that it answers from one
+/// snapshot: a round trip more, where asking for everything each time would be work that grows with
+/// the square of a path's depth.
+const QUESTIONS_WHOLE_MAX: usize = 128;
+
+/// What an operation has learnt so far, pass by pass.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
     /// The last snapshot.
     records: HashMap<Key, Option<Value>>,
     ranges: HashMap<Read, Vec<Entry>>,
@@ -52,8 +57,12 @@ pub struct View<'h> {
     /// What hints said in this pass. They change under it, and a plan that took a record from them
     /// must guard what it took, not what they say a moment later.
     recalled: HashMap<Key, Option<Option<Value>>>,
+    /// The same of names besides others.
+    siblings: HashMap<(Ino, Vec<u8>), Option<Key>>,
     /// Every record and range that was ever learnt of.
     met: HashSet<Key>,
+    /// Whether a guard of this operation was refused.
+    refused: bool,
     /// Everything this pass asked for, in order, each once.
     asked: Vec<Read>,
     /// The same, to tell what was asked for already.
@@ -62,44 +71,41 @@ pub struct View<'h> {
     hearsay: bool,
 }
 
-impl<'h> View<'h> {
-    /// Knows nothing but hints.
-    pub fn new(hints: &'h dyn Hints) -> View<'h> {
-        View {
-            hints,
-            records: HashMap::new(),
-            ranges: HashMap::new(),
-            tallies: HashMap::new(),
-            stale: HashMap::new(),
-            recalled: HashMap::new(),
-            met: HashSet::new(),
-            asked: Vec::new(),
-            asked_once: HashSet::new(),
-            hearsay: false,
-        }
+/// What one planning pass may see, and what it asked for.
+#[derive(Debug)]
+pub struct View<'p> {
+    hints: &'p dyn Hints,
+    known: &'p mut Known,
+}
+
+impl<'p> View<'p> {
+    /// What is known, and hints.
+    pub(crate) fn new(hints: &'p dyn Hints, known: &'p mut Known) -> View<'p> {
+        View { hints, known }
     }
 
     fn ask(&mut self, read: Read) {
-        if self.asked_once.insert(read.clone()) {
-            self.asked.push(read);
+        if self.known.asked_once.insert(read.clone()) {
+            self.known.asked.push(read);
         }
     }
 
     /// The record if anything is known of it, and a note if that is hearsay.
     fn known(&mut self, key: &Key) -> Option<Option<Value>> {
-        if let Some(fact) = self.records.get(key) {
+        let known = &mut *self.known;
+        if let Some(fact) = known.records.get(key) {
             return Some(fact.clone());
         }
-        let hint = match (self.stale.get(key), self.recalled.get(key)) {
+        let hint = match (known.stale.get(key), known.recalled.get(key)) {
             (Some(stale), _) => Some(stale.clone()),
             (None, Some(recalled)) => recalled.clone(),
             (None, None) => {
                 let hint = self.hints.record(key);
-                self.recalled.insert(key.clone(), hint.clone());
+                known.recalled.insert(key.clone(), hint.clone());
                 hint
             }
         }?;
-        self.hearsay = true;
+        known.hearsay = true;
         Some(hint)
     }
 
@@ -161,16 +167,16 @@ impl<'h> View<'h> {
         if let Some(known) = self.known(key) {
             return known;
         }
-        self.hearsay = true;
+        self.known.hearsay = true;
         if let Some(guess) = guess {
-            self.recalled.insert(key.clone(), Some(Some(guess.clone())));
+            self.known.recalled.insert(key.clone(), Some(Some(guess.clone())));
         }
         guess.cloned()
     }
 
     /// Whether the store has refused a plan of this operation because the record is there.
     pub(crate) fn contradicted(&self, key: &Key) -> bool {
-        matches!(self.stale.get(key), Some(Some(_)))
+        matches!(self.known.stale.get(key), Some(Some(_)))
     }
 
     /// The first `limit` records of a range.
@@ -188,33 +194,79 @@ impl<'h> View<'h> {
             assert!(matches!(read, Read::Range { .. }), "only ranges are asked for here");
             self.ask(read.clone());
         }
-        reads.iter().map(|read| self.ranges.get(read).cloned().ok_or(Halt::Need)).collect()
+        reads.iter().map(|read| self.known.ranges.get(read).cloned().ok_or(Halt::Need)).collect()
     }
 
     /// A tally.
     pub fn tally(&mut self, key: &TallyKey) -> Result<i64, Halt> {
         self.ask(Read::Tally(key.clone()));
-        self.tallies.get(key).copied().ok_or(Halt::Need)
+        self.known.tallies.get(key).copied().ok_or(Halt::Need)
+    }
+
+    /// Asks for a record that may be wanted next, if there is a read anyway. Nothing rests on it.
+    pub(crate) fn suggest(&mut self, key: Key) {
+        self.ask(Read::Record { key, follow: None });
+    }
+
+    /// Whether a guard of this operation was refused: what hints and guesses say is not as it was
+    /// thought to be.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.known.refused
     }
 
     /// Some name in a directory besides `not`, as last seen: for a guard, never for an answer.
     pub fn sibling(&mut self, directory: Ino, not: &[u8]) -> Option<Key> {
-        let sibling = self.hints.sibling(directory, not)?;
+        let known = &mut *self.known;
+        let asked = known.siblings.entry((directory, not.to_vec()));
+        let sibling = asked.or_insert_with(|| self.hints.sibling(directory, not)).clone()?;
         // What this operation has seen itself is newer than any hint.
-        let gone = self.records.get(&sibling).or_else(|| self.stale.get(&sibling));
+        let gone = known.records.get(&sibling).or_else(|| known.stale.get(&sibling));
         if matches!(gone, Some(None)) {
             return None;
         }
-        self.hearsay = true;
+        known.hearsay = true;
         Some(sibling)
     }
+}
 
+impl Known {
     /// Begins a pass.
     pub(crate) fn begin(&mut self) {
+        self.recalled.clear();
+        self.siblings.clear();
+        self.begin_again();
+    }
+
+    /// Begins the same pass again, with the same hints.
+    pub(crate) fn begin_again(&mut self) {
         self.asked.clear();
         self.asked_once.clear();
-        self.recalled.clear();
         self.hearsay = false;
+    }
+
+    /// What the pass asked for and needs: all of it, so that it is of one snapshot, unless that is
+    /// very much.
+    pub(crate) fn needed(&self) -> Vec<Read> {
+        if self.asked.len() <= QUESTIONS_WHOLE_MAX {
+            return self.asked();
+        }
+        self.asked.iter().filter(|read| !self.answers(read)).cloned().collect()
+    }
+
+    /// Whether anything is known that answers a question.
+    fn answers(&self, read: &Read) -> bool {
+        let Read::Record { key, follow } = read else { return false };
+        match (self.record(key), follow) {
+            (Some(Some(value)), Some(follow)) => {
+                follow.target(value).is_none_or(|target| self.record(&target).is_some())
+            }
+            (record, _) => record.is_some(),
+        }
+    }
+
+    fn record(&self, key: &Key) -> Option<&Option<Value>> {
+        let learnt = self.records.get(key).or_else(|| self.stale.get(key));
+        learnt.or_else(|| self.recalled.get(key)?.as_ref())
     }
 
     /// What the pass asked for.
@@ -279,6 +331,7 @@ impl<'h> View<'h> {
         self.tallies.clear();
         self.stale.remove(&key);
         self.met.insert(key.clone());
+        self.refused = true;
         if let Some(found) = found {
             self.stale.insert(key, found);
         }
@@ -286,7 +339,6 @@ impl<'h> View<'h> {
 
     /// Forgets everything but what a hint-free read would tell.
     pub(crate) fn distrust(&mut self) {
-        self.hints = &NoHints;
         self.met.clear();
         self.stale.clear();
         self.records.clear();

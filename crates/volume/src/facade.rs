@@ -6,16 +6,18 @@
 mod access;
 mod bucket;
 mod copy;
+mod delete;
 mod listing;
 mod multipart;
 mod object;
 
 pub use bucket::BucketStat;
+pub use delete::Deleted;
 pub use multipart::{
     Complete, CompletePart, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
     PartStat, PartsPage, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
 };
-pub use object::{Deleted, NewObject, Object, Published, file_of, opaque_tag, size_and_tag};
+pub use object::{NewObject, Object, Published, file_of, opaque_tag, size_and_tag};
 
 /// Whom a new file or bucket belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]

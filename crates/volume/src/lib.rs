@@ -56,7 +56,9 @@ pub use inos::{INOS_PER_OPERATION_MAX, LEASE_INOS};
 pub use lanes::LANES_MAX;
 pub use meters::{Counters, Trips, measured};
 pub use mirror::{MIRROR_BYTES_DEFAULT, MIRROR_VALUE_BYTES_MAX};
-pub use namespace::{FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition};
+pub use namespace::{
+    DIRECTORIES_MAX, FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition,
+};
 pub use pace::{REST_FACTOR, REST_MAX};
 pub use reaper::{DELETION_GRACE_RELAXED, REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use repack::{

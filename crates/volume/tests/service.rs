@@ -3,6 +3,8 @@
 
 #[path = "service/costs.rs"]
 mod costs;
+#[path = "service/deep.rs"]
+mod deep;
 #[path = "service/moved.rs"]
 mod moved;
 #[path = "service/multipart.rs"]

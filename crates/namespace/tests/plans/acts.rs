@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use futures::executor::block_on;
 use namespace::{
-    AbortUpload, Assumption, CreateBucket, CreateUpload, DeleteBucket, Env, FsError, Hints, Lookup,
-    Next, Operation, Overlap, Path, Publish, PutPart, Removal, Remove, Run, SetTags, TagMatch,
-    UploadName, WriteCondition, end_upload,
+    AbortUpload, Assumption, Branch, CreateBucket, CreateUpload, DeleteBucket, Env, FsError, Hints,
+    Lookup, Next, Operation, Overlap, Path, Publish, PutPart, Removal, Remove, Run, SetTags,
+    TagMatch, UploadName, WriteCondition, end_upload,
 };
 use record::{
     Bucket, Ino, Inode, ObjectHeaders, Part, PartTag, Timestamp, Upload, UploadState, key,
@@ -16,6 +16,9 @@ use store::{Found, MemoryStore, MetaStore, Plan, Value, Verdict, Write};
 
 use crate::audit;
 use crate::world::{NONCE, State, World, file, tag};
+
+/// Names to remove from a directory, with what must hold of them.
+pub(crate) type Names = Vec<(&'static [u8], Option<TagMatch>)>;
 
 /// What somebody does to bucket `b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +31,10 @@ pub(crate) enum Act {
     },
     Remove {
         directory: &'static [u8],
-        names: Vec<(&'static [u8], Option<TagMatch>)>,
+        names: Names,
     },
+    /// From several directories, in the order of their paths.
+    RemoveAll(Vec<(&'static [u8], Names)>),
     Look(&'static [u8]),
     Tags(&'static [u8]),
     /// From one key to another, or onto itself.
@@ -67,6 +72,22 @@ pub(crate) fn remove_if(directory: &'static [u8], names: &[&'static [u8]], n: u8
     Act::Remove { directory, names: names.iter().map(|name| (*name, tags.clone())).collect() }
 }
 
+pub(crate) fn remove_all(branches: &[(&'static [u8], &[&'static [u8]])]) -> Act {
+    let branch = |(directory, names): &(&'static [u8], &[&'static [u8]])| {
+        (*directory, names.iter().map(|name| (*name, None)).collect())
+    };
+    Act::RemoveAll(branches.iter().map(branch).collect())
+}
+
+fn branch(directory: &[u8], names: &Names) -> Branch {
+    let removal = |(name, condition): &(&'static [u8], Option<TagMatch>)| Removal {
+        name: name.to_vec(),
+        condition: condition.clone(),
+    };
+    let directories = Path::new(b"b", directory).directories;
+    Branch { directories, removals: names.iter().map(removal).collect() }
+}
+
 /// The id of every upload in these tests.
 pub(crate) const ID: [u8; 16] = [9; 16];
 
@@ -79,7 +100,7 @@ pub(crate) struct Prepared {
     ino: Ino,
     fresh: Vec<Ino>,
     inode: Inode,
-    removals: Vec<Removal>,
+    branches: Vec<Branch>,
     tags: Vec<(String, String)>,
     settings: Bucket,
     upload: Upload,
@@ -98,10 +119,13 @@ impl Prepared {
             Act::Copy(_, object) => (*object, 1),
             Act::Part(object) | Act::Complete(object) | Act::Abort(object) => (*object, 77),
             Act::Remove { directory, .. } => (*directory, 1),
-            Act::MakeBucket | Act::DropBucket => (&b""[..], 1),
+            Act::RemoveAll(_) | Act::MakeBucket | Act::DropBucket => (&b""[..], 1),
         };
-        let removals = match act {
-            Act::Remove { names, .. } => names.clone(),
+        let branches = match act {
+            Act::Remove { directory, names } => vec![branch(directory, names)],
+            Act::RemoveAll(branches) => {
+                branches.iter().map(|(directory, names)| branch(directory, names)).collect()
+            }
             _ => Vec::new(),
         };
         let time = Timestamp(i64::try_from(first).unwrap() * 1_000_000);
@@ -113,10 +137,7 @@ impl Prepared {
             fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
             path,
             inode: file(n),
-            removals: removals
-                .into_iter()
-                .map(|(name, condition)| Removal { name: name.to_vec(), condition })
-                .collect(),
+            branches,
             tags: vec![("time".to_owned(), first.to_string())],
             settings: Bucket::default(),
             upload: upload(Ino(first)),
@@ -186,10 +207,9 @@ impl Prepared {
                 let publish = self.publish(&WriteCondition::None, Overlap::Allow);
                 body(&mut Steps::new(&publish, env, hints))
             }
-            Act::Remove { .. } => {
-                let directories = &self.path.directories;
-                let remove = Remove { bucket: b"b", directories, removals: &self.removals };
-                body(&mut Steps::new(&remove, env, hints))
+            Act::Remove { .. } | Act::RemoveAll(_) => {
+                let branches = &self.branches;
+                body(&mut Steps::new(&Remove { bucket: b"b", branches }, env, hints))
             }
             Act::Look(_) => body(&mut Steps::new(&Lookup { path: &self.path }, env, hints)),
             Act::Tags(_) => {
@@ -286,6 +306,7 @@ pub(crate) trait Actor {
 
 struct Steps<'a, O: Operation> {
     run: Run<'a, O>,
+    hints: &'a dyn Hints,
     next: Option<Next<O::Output>>,
     answer: Option<String>,
     met: Vec<u64>,
@@ -315,14 +336,14 @@ where
     O::Output: Debug,
 {
     fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Steps<'a, O> {
-        let run = Run::new(operation, env, hints);
-        let mut steps = Steps { run, next: None, answer: None, met: Vec::new() };
+        let run = Run::new(operation, env);
+        let mut steps = Steps { run, hints, next: None, answer: None, met: Vec::new() };
         steps.advance();
         steps
     }
 
     fn advance(&mut self) {
-        match self.run.advance() {
+        match self.run.advance(self.hints) {
             Next::Done(answer) => self.answer = Some(format!("{answer:?}")),
             Next::Corrupt(key, error) => panic!("{key:?}: {error}"),
             next => self.next = Some(next),

@@ -71,9 +71,9 @@ fn only_an_empty_bucket_goes() {
     let delete = DeleteBucket { name: b"b" };
     put(&world, b"a/x");
     assert_eq!(world.warm(&delete), (Err(FsError::BucketNotEmpty), cost(1, 0)));
-    let names = [namespace::Removal { name: b"x".to_vec(), condition: None }];
-    let directories = [b"a".to_vec()];
-    let remove = namespace::Remove { bucket: b"b", directories: &directories, removals: &names };
+    let removals = vec![namespace::Removal { name: b"x".to_vec(), condition: None }];
+    let branches = [namespace::Branch { directories: vec![b"a".to_vec()], removals }];
+    let remove = namespace::Remove { bucket: b"b", branches: &branches };
     world.warm(&remove).0.unwrap();
     // An open upload does not hold it, nor what its memory tells of a bucket that is gone.
     begin(&world, b"a/x", ID);

@@ -6,7 +6,9 @@ use namespace::{Hints, NoHints, WriteCondition};
 use record::Ino;
 use store::{Key, MemoryStore, Value};
 
-use crate::acts::{Act, Actor, Prepared, if_match, put, put_alone, put_if, remove, remove_if};
+use crate::acts::{
+    Act, Actor, Prepared, if_match, put, put_alone, put_if, remove, remove_all, remove_if,
+};
 use crate::audit::audit;
 use crate::memory::Stale;
 use crate::world::{State, World};
@@ -133,6 +135,7 @@ fn acts() -> Vec<Act> {
         remove(b"a/b/", &[b"x", b"y", b""]),
         remove_if(b"a/b/", &[b"x", b"y"], 1),
         remove(b"a/", &[b"c", b"b"]),
+        remove_all(&[(b"", &[b"c"]), (b"a/", &[b"b"]), (b"a/b/", &[b"x", b"y"])]),
         Act::Look(b"a/b/x"),
         Act::Tags(b"a/b/x"),
         Act::Copy(b"a/b/x", b"a/b/x"),

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use record::Ino;
 use store::{Key, Value};
 
-use crate::acts::{Act, Prepared};
+use crate::acts::{Act, Names, Prepared};
 use crate::audit::audit;
 use crate::memory::Stale;
 use crate::world::{State, World, tag};
@@ -18,15 +18,15 @@ const OBJECTS: [&[u8]; 12] = [
     b"a", b"b", b"c", b"a/", b"a/b", b"a/b/x", b"a/b/y", b"a//x", b"m/x", b"m/n/x", b"m/", b"c/d/e",
 ];
 
-/// Directories, and the names that may be in them.
+/// Directories in the order of their paths, and the names that may be in them.
 const DIRECTORIES: [(&[u8], [&[u8]; 3]); 7] = [
     (b"", [b"a", b"b", b"c"]),
     (b"a/", [b"", b"b", b"x"]),
-    (b"a/b/", [b"x", b"y", b""]),
     (b"a//", [b"x", b"y", b""]),
+    (b"a/b/", [b"x", b"y", b""]),
+    (b"c/d/", [b"e", b"f", b""]),
     (b"m/", [b"x", b"n", b""]),
     (b"m/n/", [b"x", b"y", b""]),
-    (b"c/d/", [b"e", b"f", b""]),
 ];
 
 fn condition() -> impl Strategy<Value = Option<TagMatch>> {
@@ -35,6 +35,12 @@ fn condition() -> impl Strategy<Value = Option<TagMatch>> {
         1 => Just(Some(TagMatch::Any)),
         1 => (1_u8..4).prop_map(|n| Some(TagMatch::OneOf(vec![tag(n)]))),
     ]
+}
+
+/// The names that are chosen, each with its condition.
+fn some(names: [&'static [u8]; 3], chosen: Vec<(bool, Option<TagMatch>)>) -> Names {
+    let names = names.into_iter().zip(chosen).filter(|(_, (chosen, _))| *chosen);
+    names.map(|(name, (_, condition))| (name, condition)).collect()
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -46,15 +52,23 @@ fn act() -> impl Strategy<Value = Act> {
     ];
     let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Allow, Overlap::Refuse]);
     let directory = prop::sample::select(DIRECTORIES.to_vec());
-    let removal = (directory, prop::collection::vec((any::<bool>(), condition()), 3));
+    let chosen = || prop::collection::vec((any::<bool>(), condition()), 3);
+    let removal = (directory, chosen());
+    let removals = (
+        prop::sample::subsequence(DIRECTORIES.to_vec(), 2..=DIRECTORIES.len()),
+        prop::collection::vec(chosen(), DIRECTORIES.len()),
+    );
     prop_oneof![
         6 => (object(), 1_u8..4, condition_of_put, overlap).prop_map(
             |(object, n, condition, overlap)| Act::Put { object, n, condition, overlap }
         ),
         6 => removal.prop_map(|((directory, names), chosen)| {
-            let names = names.into_iter().zip(chosen).filter(|(_, (chosen, _))| *chosen);
-            let names = names.map(|(name, (_, condition))| (name, condition)).collect();
-            Act::Remove { directory, names }
+            Act::Remove { directory, names: some(names, chosen) }
+        }),
+        4 => removals.prop_map(|(directories, chosen)| {
+            let branches = directories.into_iter().zip(chosen);
+            let branch = |((directory, names), chosen)| (directory, some(names, chosen));
+            Act::RemoveAll(branches.map(branch).collect())
         }),
         3 => object().prop_map(Act::Look),
         1 => object().prop_map(Act::Tags),
@@ -117,18 +131,26 @@ impl Model {
                 verdict.err().map_or("Ok(Published".to_owned(), |e| format!("Err({e:?})"))
             }
             Act::Remove { directory, names } => {
-                let removed = names.iter().map(|(name, condition)| {
-                    let object = [directory, *name].concat();
-                    let verdict = self.check(&object, condition.as_ref());
-                    if verdict == Ok(true) {
-                        self.0.remove(&object);
-                    }
-                    verdict
-                });
+                format!("Ok({:?})", self.remove(directory, names))
+            }
+            Act::RemoveAll(branches) => {
+                let removed = branches.iter().flat_map(|(path, names)| self.remove(path, names));
                 format!("Ok({:?})", removed.collect::<Vec<_>>())
             }
             _ => String::new(),
         }
+    }
+
+    fn remove(&mut self, directory: &[u8], names: &Names) -> Vec<Result<bool, FsError>> {
+        let removed = names.iter().map(|(name, condition)| {
+            let object = [directory, *name].concat();
+            let verdict = self.check(&object, condition.as_ref());
+            if verdict == Ok(true) {
+                self.0.remove(&object);
+            }
+            verdict
+        });
+        removed.collect()
     }
 
     /// The keys that a listing shows: objects, and the deepest made directory while it is empty.
@@ -194,7 +216,7 @@ proptest! {
     #[test]
     fn objects_come_and_go_as_a_model_says(acts in prop::collection::vec(act(), 1..60)) {
         let (world, mut model) = (begin(), Model::default());
-        let plain = |act: &&Act| matches!(act, Act::Put { .. } | Act::Remove { .. });
+        let plain = |act: &&Act| matches!(act, Act::Put { .. } | Act::Remove { .. } | Act::RemoveAll(_));
         for (n, act) in (0..).zip(acts.iter().filter(plain)) {
             let prepared = Prepared::new(act, &World::empty().state(), 2_000 + 100 * n);
             let answer = prepared.run(&world.store, &NoHints);

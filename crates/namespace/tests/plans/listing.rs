@@ -335,8 +335,8 @@ fn a_page_reads_the_heads_of_objects_alone() {
     }
     let query = query(b"dir/", Some(b"/"), 10);
     let start = ListStart { bucket: b"b", query: &query };
-    let mut run = Run::new(&start, world.env(), &world.memory);
-    let Next::Read(reads) = run.advance() else { panic!("a page is read") };
+    let mut run = Run::new(&start, world.env());
+    let Next::Read(reads) = run.advance(&world.memory) else { panic!("a page is read") };
     let found = block_on(world.store.read(&reads)).unwrap();
     let cut = |entry: &store::Entry| matches!(entry.target, Target::Cut(_));
     let cuts = found.iter().filter_map(|found| match found {
@@ -347,7 +347,7 @@ fn a_page_reads_the_heads_of_objects_alone() {
     let before = world.memory.clone();
     world.memory.learn(&reads, &found);
     run.learn(reads, found);
-    let Next::Done(Ok(mut walk)) = run.advance() else { panic!("one read is enough") };
+    let Next::Done(Ok(mut walk)) = run.advance(&world.memory) else { panic!("one read is enough") };
     let Ok(WalkStep::Page(page)) = walk.advance() else { panic!("the page is there") };
     let sizes: Vec<_> = page.entries.iter().map(size).collect();
     assert_eq!(sizes, [4_096, 1]);

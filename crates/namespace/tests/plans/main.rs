@@ -6,6 +6,7 @@ mod acts;
 mod audit;
 mod buckets;
 mod content;
+mod deep;
 mod golden;
 mod interleavings;
 mod laws;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::executor::block_on;
-use namespace::{FsError, ListQuery, NoHints, Removal, Remove, Removed, TagMatch};
+use namespace::{Branch, FsError, ListQuery, NoHints, Removal, Remove, Removed, TagMatch};
 use record::{BlockId, Body, Content, Dentry, Ino, Inode, Slice, key};
 use store::{Key, MetaStore as _, Plan, Value, Write};
 
@@ -23,7 +23,8 @@ fn remove(
         condition: condition.clone(),
     };
     let removals: Vec<Removal> = names.iter().map(removal).collect();
-    let remove = Remove { bucket: b"b", directories: &directories, removals: &removals };
+    let branches = [Branch { directories, removals }];
+    let remove = Remove { bucket: b"b", branches: &branches };
     let answer = if warm { world.warm(&remove) } else { world.cold(&remove) };
     world.audit();
     answer

@@ -243,12 +243,12 @@ where
     O: Operation,
     O::Output: Debug,
 {
-    let mut run = Run::new(operation, env, hints);
-    let mut twin = Run::new(operation, env, hints);
+    let mut run = Run::new(operation, env);
+    let mut twin = Run::new(operation, env);
     let mut cost = Cost::default();
     loop {
-        let next = run.advance();
-        assert_eq!(format!("{next:?}"), format!("{:?}", twin.advance()), "planned twice");
+        let next = run.advance(hints);
+        assert_eq!(format!("{next:?}"), format!("{:?}", twin.advance(hints)), "planned twice");
         match next {
             Next::Done(answer) => return (answer, cost),
             Next::Corrupt(key, error) => panic!("{key:?}: {error}"),

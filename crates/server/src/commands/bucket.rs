@@ -84,10 +84,10 @@ async fn carry_out<O: Operation>(
 ) -> Result<O::Output, String> {
     // Neither is written by the operations of this command.
     let env = Env { now: Timestamp::default(), session: Nonce([0; Nonce::BYTES]) };
-    let mut run = Run::new(operation, env, &NoHints);
+    let mut run = Run::new(operation, env);
     let mut doubtful = false;
     loop {
-        match run.advance() {
+        match run.advance(&NoHints) {
             Next::Done(answer) => return answer.map_err(sentence),
             Next::Corrupt(key, error) => return Err(format!("the record {key:?}: {error}")),
             Next::Read(reads) => {
@@ -110,7 +110,7 @@ async fn carry_out<O: Operation>(
                     },
                     Err(error) if error.kind() == StoreErrorKind::Unknown && !doubtful => {
                         doubtful = true;
-                        run = Run::new(operation, env, &NoHints);
+                        run = Run::new(operation, env);
                     }
                     Err(error) => return Err(error.to_string()),
                 }

@@ -1,15 +1,10 @@
 //! Objects: finding, reading, publishing and removing them.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt};
-use namespace::{
-    FILE_MODE, Found, Lookup, Path, Publish, Removal, Remove, Removed, SetTags, TagMatch,
-    WriteCondition, pages_of,
-};
+use namespace::{FILE_MODE, Found, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
 use record::{
     Attributes, Body, Content, File, Ino, Inode, InodeHead, MapPage, ObjectHeaders, PART_SUMS_PAGE,
     PartSums, Slice, Sum, Tag, Timestamp, key,
@@ -116,20 +111,6 @@ pub struct Published {
     /// Its checksums.
     pub sums: Vec<Sum>,
 }
-
-/// A name that is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deleted {
-    /// Whether it was there before.
-    pub existed: bool,
-}
-
-/// The most names that one plan removes: three guards and writes each, and a guard between any two
-/// when a directory goes with them.
-const REMOVALS_PER_PLAN: usize = 250;
-
-/// Directories that one call removes names from at a time.
-const DIRECTORIES_AT_ONCE: usize = 8;
 
 impl Volume {
     /// Finds an object, as it stands now.
@@ -242,69 +223,6 @@ impl Volume {
                 unreachable!("only files are published")
             }
         }
-    }
-
-    /// Removes names of a bucket, each if its condition holds. Answers in the order of `keys`.
-    pub async fn delete(
-        &self,
-        bucket: &str,
-        keys: Vec<(Vec<u8>, Option<TagMatch>)>,
-    ) -> Result<Vec<Result<Deleted, VolumeError>>, VolumeError> {
-        let mut directories: BTreeMap<Vec<Vec<u8>>, Vec<(usize, Removal)>> = BTreeMap::new();
-        let mut answers: Vec<Option<Result<Deleted, VolumeError>>> = Vec::new();
-        let mut first: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-        let mut repeated = Vec::new();
-        for (index, (key, condition)) in keys.into_iter().enumerate() {
-            answers.push(None);
-            let path = Path::new(bucket.as_bytes(), &key);
-            if let Some(first) = first.get(&key) {
-                repeated.push((index, *first));
-                continue;
-            }
-            first.insert(key, index);
-            let removal = Removal { name: path.name, condition };
-            directories.entry(path.directories).or_default().push((index, removal));
-        }
-        let groups: Vec<_> = directories.into_iter().collect();
-        let removed = futures::stream::iter(groups)
-            .map(|(directory, removals)| self.remove(bucket, directory, removals))
-            .buffer_unordered(DIRECTORIES_AT_ONCE)
-            .try_collect::<Vec<_>>()
-            .await?;
-        for (index, removed) in removed.into_iter().flatten() {
-            answers[index] = Some(match removed {
-                Ok(existed) => Ok(Deleted { existed }),
-                Err(error) => Err(error.into()),
-            });
-        }
-        for (index, first) in repeated {
-            answers[index] = Some(match &answers[first] {
-                Some(Err(VolumeError::Fs(error))) => Err(VolumeError::Fs(*error)),
-                _ => Ok(Deleted { existed: false }),
-            });
-        }
-        self.wake_reaper();
-        Ok(answers.into_iter().flatten().collect())
-    }
-
-    async fn remove(
-        &self,
-        bucket: &str,
-        directories: Vec<Vec<u8>>,
-        removals: Vec<(usize, Removal)>,
-    ) -> Result<Vec<(usize, Removed)>, VolumeError> {
-        let mut answers = Vec::with_capacity(removals.len());
-        for chunk in removals.chunks(REMOVALS_PER_PLAN) {
-            let removals: Vec<Removal> = chunk.iter().map(|(_, removal)| removal.clone()).collect();
-            let operation = Remove {
-                bucket: bucket.as_bytes(),
-                directories: &directories,
-                removals: &removals,
-            };
-            let removed = self.run(&operation).await?;
-            answers.extend(chunk.iter().map(|(index, _)| *index).zip(removed));
-        }
-        Ok(answers)
     }
 
     /// Replaces an object's tags; none removes them. Neither ETag nor Last-Modified changes.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::MemoryBlocks;
-use namespace::{FsError, Removal, Remove, WriteCondition};
+use namespace::{Branch, FsError, Removal, Remove, WriteCondition};
 use record::key::{self, Count, space};
 use store::{Found, MetaStore, Read, Verdict};
 
@@ -37,9 +37,9 @@ async fn remembered_parents_make_one_trip_of_each_operation() {
     let (missing, trips) = measured(lookup(&volume, b"dir/absent")).await;
     assert_eq!(trips, Trips { reads: 1, commits: 0 });
     assert!(matches!(missing, Err(VolumeError::Fs(FsError::NoSuchKey))));
-    let removals = [Removal { name: b"second".to_vec(), condition: None }];
-    let directories = [b"dir".to_vec()];
-    let remove = Remove { bucket: b"b", directories: &directories, removals: &removals };
+    let removals = vec![Removal { name: b"second".to_vec(), condition: None }];
+    let branches = [Branch { directories: vec![b"dir".to_vec()], removals }];
+    let remove = Remove { bucket: b"b", branches: &branches };
     let (removed, trips) = measured(volume.run(&remove)).await;
     assert_eq!(removed.unwrap(), [Ok(true)]);
     assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a remembered name with a sibling");

@@ -1,0 +1,174 @@
+//! Removing objects: many at once, in few plans.
+//!
+//! Keys are sorted into directories and these into plans, neighbours together, so that what they
+//! have above them is looked up, guarded and, if it is left empty, removed once. A plan has a bounded
+//! size, so that every engine takes it, and few enough directories that a writer in one of them holds
+//! up few others.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, TryStreamExt};
+use namespace::{
+    Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, Path, REMOVAL_ITEMS, Removal, Remove, Removed,
+    TagMatch,
+};
+use store::Limits;
+
+use crate::{Volume, VolumeError};
+
+/// A name that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// Whether it was there before.
+    pub existed: bool,
+}
+
+/// The most names that one plan removes.
+const REMOVALS_PER_PLAN: usize = 250;
+
+/// The most directories that one plan removes names from.
+const DIRECTORIES_PER_PLAN: usize = 64;
+
+/// Guards and writes of a plan, those left out that belong to the bucket and to the commit.
+const PLAN_ITEMS: usize = 4_000;
+
+const _: () = assert!(PLAN_ITEMS + 64 <= Limits::LEAST.plan_items, "every engine takes a plan");
+const _: () = assert!(
+    DIRECTORY_ITEMS * DIRECTORIES_MAX + REMOVAL_ITEMS <= PLAN_ITEMS,
+    "the deepest key goes in one plan, with all its directories"
+);
+
+/// Plans that one call has under way at a time, none of which relies on what another removes.
+const PLANS_AT_ONCE: usize = 8;
+
+/// Names by directory, each with the place of its answer.
+type ByDirectory = BTreeMap<Vec<Vec<u8>>, Vec<(usize, Removal)>>;
+
+/// What one plan removes.
+#[derive(Debug, Default)]
+struct Share {
+    branches: Vec<Branch>,
+    /// Where the answers belong, in the order of the branches.
+    answers: Vec<usize>,
+    items: usize,
+}
+
+impl Volume {
+    /// Removes names of a bucket, each if its condition holds. Answers in the order of `keys`.
+    pub async fn delete(
+        &self,
+        bucket: &str,
+        keys: Vec<(Vec<u8>, Option<TagMatch>)>,
+    ) -> Result<Vec<Result<Deleted, VolumeError>>, VolumeError> {
+        let mut directories = ByDirectory::new();
+        let mut answers: Vec<Option<Result<Deleted, VolumeError>>> = Vec::new();
+        let mut first: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let mut repeated = Vec::new();
+        for (index, (key, condition)) in keys.into_iter().enumerate() {
+            answers.push(None);
+            let path = Path::new(bucket.as_bytes(), &key);
+            if let Some(first) = first.get(&key) {
+                repeated.push((index, *first));
+                continue;
+            }
+            first.insert(key, index);
+            let removal = Removal { name: path.name, condition };
+            directories.entry(path.directories).or_default().push((index, removal));
+        }
+        let removed = futures::stream::iter(lines(directories))
+            .map(|line| self.remove(bucket, line))
+            .buffer_unordered(PLANS_AT_ONCE)
+            .try_collect::<Vec<_>>()
+            .await?;
+        for (index, removed) in removed.into_iter().flatten() {
+            answers[index] = Some(match removed {
+                Ok(existed) => Ok(Deleted { existed }),
+                Err(error) => Err(error.into()),
+            });
+        }
+        for (index, first) in repeated {
+            answers[index] = Some(match &answers[first] {
+                Some(Err(VolumeError::Fs(error))) => Err(VolumeError::Fs(*error)),
+                _ => Ok(Deleted { existed: false }),
+            });
+        }
+        self.wake_reaper();
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    async fn remove(
+        &self,
+        bucket: &str,
+        line: Vec<Share>,
+    ) -> Result<Vec<(usize, Removed)>, VolumeError> {
+        let mut answers = Vec::new();
+        for share in line {
+            let operation = Remove { bucket: bucket.as_bytes(), branches: &share.branches };
+            let removed = self.run(&operation).await?;
+            answers.extend(share.answers.into_iter().zip(removed));
+        }
+        Ok(answers)
+    }
+}
+
+/// What each plan removes. Plans below one directory of the bucket are a line and follow each other:
+/// each of them relies on what else is in the directories that they share. Lines need not.
+fn lines(directories: ByDirectory) -> Vec<Vec<Share>> {
+    let mut lines: Vec<Vec<Share>> = Vec::new();
+    let (mut line, mut share) = (Vec::new(), Share::default());
+    for (path, removals) in directories {
+        for (index, removal) in removals {
+            if !share.has_room_for(&path) {
+                let goes_on = share.is_beside(&path);
+                line.push(std::mem::take(&mut share));
+                if !goes_on {
+                    lines.push(std::mem::take(&mut line));
+                }
+            }
+            share.push(&path, index, removal);
+        }
+    }
+    if !share.answers.is_empty() {
+        line.push(share);
+        lines.push(line);
+    }
+    lines
+}
+
+impl Share {
+    /// What a plan grows by with a name of a directory.
+    fn items_of(&self, path: &[Vec<u8>]) -> usize {
+        let last = self.branches.last().map_or(&[][..], |branch| &branch.directories);
+        let shared = last.iter().zip(path).take_while(|(a, b)| a == b).count();
+        DIRECTORY_ITEMS * (path.len() - shared) + REMOVAL_ITEMS
+    }
+
+    /// Whether a name of a directory still fits. The first one always does.
+    fn has_room_for(&self, path: &[Vec<u8>]) -> bool {
+        let goes_on = self.branches.last().is_some_and(|last| last.directories == path);
+        self.answers.is_empty()
+            || (self.items + self.items_of(path) <= PLAN_ITEMS
+                && self.answers.len() < REMOVALS_PER_PLAN
+                && (goes_on || self.branches.len() < DIRECTORIES_PER_PLAN))
+    }
+
+    /// Whether the last directory and this one lie below one of the bucket's, or are one.
+    fn is_beside(&self, path: &[Vec<u8>]) -> bool {
+        self.branches.last().is_some_and(|last| last.directories.first() == path.first())
+    }
+
+    fn push(&mut self, path: &[Vec<u8>], index: usize, removal: Removal) {
+        self.items += self.items_of(path);
+        self.answers.push(index);
+        match self.branches.last_mut() {
+            Some(last) if last.directories == path => last.removals.push(removal),
+            _ => {
+                let directories = path.to_vec();
+                self.branches.push(Branch { directories, removals: vec![removal] });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
