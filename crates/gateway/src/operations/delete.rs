@@ -13,6 +13,9 @@ use crate::http::Body;
 use crate::receive::document;
 use crate::translate;
 
+// Whatever can be stored can be removed.
+const _: () = assert!(s3::ObjectKey::SLASHES_MAX <= volume::DIRECTORIES_MAX);
+
 pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
     let request = DeleteObject::parse(&call.arguments())?;
     only_current(request.version.as_ref())?;

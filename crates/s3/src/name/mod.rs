@@ -17,13 +17,16 @@ mod tests;
 pub use bucket::BucketName;
 pub use source::CopySource;
 
-/// An object's key: 1 to 1024 bytes of UTF-8 without NUL.
+/// An object's key: 1 to 1024 bytes of UTF-8 without NUL, at most 512 of them slashes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(String);
 
 impl ObjectKey {
     /// The longest key, in bytes.
     pub const BYTES_MAX: usize = 1024;
+
+    /// The most slashes of a key.
+    pub const SLASHES_MAX: usize = 512;
 
     /// Takes a key as text that is decoded already, as in XML bodies and form fields.
     ///
@@ -33,6 +36,10 @@ impl ObjectKey {
             return Err(invalid_key("The key is empty."));
         }
         check(text)?;
+        if text.bytes().filter(|byte| *byte == b'/').count() > ObjectKey::SLASHES_MAX {
+            let why = "The key has more than 512 slashes.";
+            return Err(Fault::because(Code::KeyTooLongError, why));
+        }
         Ok(ObjectKey(text.to_owned()))
     }
 

@@ -47,6 +47,15 @@ fn s3_n10_illegal_keys_are_refused() {
 }
 
 #[test]
+fn a_key_has_a_bounded_depth() {
+    let deep = |slashes: usize| format!("{}x", "/".repeat(slashes));
+    assert!(ObjectKey::parse(&deep(512)).is_ok());
+    refused(ObjectKey::parse(&deep(513)), Code::KeyTooLongError);
+    refused(ObjectKey::from_path(&"%2F".repeat(1024)), Code::KeyTooLongError);
+    assert!(KeyPrefix::parse(&"/".repeat(1024)).is_ok(), "what keys begin with is no key");
+}
+
+#[test]
 fn s3_s8_a_key_is_the_same_from_every_entrance() {
     let nul = "a\0b";
     let long = "é".repeat(513);
