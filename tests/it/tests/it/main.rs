@@ -17,6 +17,7 @@ mod copies;
 mod copying;
 mod corruption;
 mod costs;
+mod deep;
 mod doubt;
 mod durability;
 mod fleet;
