@@ -20,6 +20,7 @@ use record::BlockId;
 use tracing::warn;
 
 use crate::opening::{Opened, Opener};
+use crate::store::open_known;
 use crate::{BlockError, BlockErrorKind, BlockRef, BlockStore, SUB_BLOCK_BYTES};
 
 /// Content bytes of a range for which arriving pays: below that a range is read at once.
@@ -133,7 +134,7 @@ impl Arrival {
     pub async fn open(&mut self, store: &(impl BlockStore + ?Sized)) -> Result<(), BlockError> {
         while self.source.is_none() && !self.opener.is_done() {
             let bytes = self.opener.restart();
-            match store.open(self.block.id, bytes).await {
+            match open_known(store, self.block, bytes).await {
                 Ok(source) => self.source = Some(source),
                 Err(error) => self.again(error)?,
             }

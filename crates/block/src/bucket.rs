@@ -1,7 +1,7 @@
 //! Blocks as objects of an S3 bucket.
 //!
 //! Asks only for plain PUT, GET of a range, HEAD, DELETE and LIST. A bucket that honours
-//! `If-None-Match: *`, which [`probe`](BlockStore::probe) finds out, also refuses other bytes under
+//! `If-None-Match: *`, which [`probe`](BlockStore::probe) finds out (see [`probing`]), also refuses other bytes under
 //! a used id; nothing relies on that, because ids are unique by construction.
 //!
 //! Makes one attempt per call: [`Retrying`](crate::Retrying) repeats them. Blocks and what lies
@@ -12,10 +12,12 @@ mod address;
 mod arriving;
 mod bare;
 mod fault;
+mod learned;
 mod objects;
 mod options;
 mod pieces;
 mod pool;
+mod probing;
 mod sign;
 mod span;
 mod wire;
@@ -45,15 +47,17 @@ use record::{BlockId, Nonce};
 use self::arriving::Body;
 use self::bare::{Zipped, Zipper};
 use self::fault::{Answer, Doing, Failure};
+use self::learned::{Learned, Summing};
 use self::objects::{Found, Objects, Sent};
 pub use self::options::{BucketOptions, Secret};
 use self::pieces::Pieces;
+use self::probing::Findings;
 use self::span::Span;
 use crate::arrival::AtOnce;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
 use crate::{
-    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_BYTES_MAX, SealedBlock,
-    Stored, place,
+    Arriving, BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, MARK_BYTES_MAX,
+    SealedBlock, Stored, place,
 };
 
 /// How long an unused connection is kept: less than MinIO and AWS keep theirs, so that no request
@@ -65,9 +69,6 @@ const IDLE_CONNECTIONS_MAX: usize = 256;
 
 /// Keys on a page of a listing, the most that S3 gives.
 const PAGE_KEYS: i32 = 1_000;
-
-/// The object that a probe writes. No session has a name like this.
-const PROBE: &str = "probe";
 
 /// The object that says whose blocks these are. No session has a name like this.
 const MARK: &str = "volume";
@@ -83,8 +84,12 @@ pub struct BucketBlocks {
     block_timeout: Duration,
     /// Whether a PUT with `If-None-Match: *` was seen to be refused.
     conditional: AtomicBool,
-    /// Whether a PUT was answered with the MD5 of its body.
+    /// Whether a PUT was answered with the MD5 of its body, and what stood beside it came back.
     tells_md5: AtomicBool,
+    /// What else the last probes found.
+    findings: Findings,
+    /// Checksums of bare blocks that the bucket has lost.
+    learned: Learned,
 }
 
 impl BucketBlocks {
@@ -129,6 +134,8 @@ impl BucketBlocks {
             block_timeout: options.block_timeout,
             conditional: AtomicBool::new(false),
             tells_md5: AtomicBool::new(false),
+            findings: Findings::default(),
+            learned: Learned::default(),
         })
     }
 
@@ -181,6 +188,29 @@ impl BucketBlocks {
         Ok(found.concat().into())
     }
 
+    /// Reads all of a bare block, and remembers its checksums if it is the one of the record.
+    async fn read_and_learn(&self, block: BlockRef, doing: Doing) -> Result<u64, BlockError> {
+        let corrupt = |why: String| BlockError::because(BlockErrorKind::Corrupt, doing, why);
+        let length = u64::from(block.length);
+        let found = match self.ask_for(&place::name(block.id), 0..length, doing).await? {
+            Answer::Done(found) => found,
+            Answer::Absent => return Err(BlockError::new(BlockErrorKind::NotFound, doing)),
+            answer => return Err(self.unexpected(doing, &answer)),
+        };
+        if let Some(whole) = found.whole().filter(|whole| *whole != length) {
+            let error = format!("its object has {whole} bytes, and the record {length}");
+            return Err(corrupt(error));
+        }
+        let mut body = Body::new(found, length, self.answer_timeout, doing)?;
+        let mut summing = Summing::new(block);
+        while let Some(frame) = body.next().await? {
+            summing.push(frame).map_err(corrupt)?;
+        }
+        self.learned.remember(block.id, summing.finish().map_err(corrupt)?);
+        self.findings.note_learned(&self.bucket);
+        Ok(length)
+    }
+
     /// Sends a GET of a range, and waits for the head of the answer.
     async fn ask_for(
         &self,
@@ -201,8 +231,10 @@ impl BucketBlocks {
         match found {
             Ok(found) if found == block.to_bytes() => Ok(()),
             Ok(_) => Err(BlockError::new(BlockErrorKind::Conflict, doing)),
-            // What is no block is not this one.
-            Err(error) if error.kind() == BlockErrorKind::Corrupt => {
+            // What is no block is not this one, and what lost its checksums is not known to be.
+            Err(error)
+                if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::SumsLost) =>
+            {
                 Err(BlockError::because(BlockErrorKind::Conflict, doing, error))
             }
             Err(error) if error.kind() == BlockErrorKind::NotFound => {
@@ -358,7 +390,12 @@ impl BlockStore for BucketBlocks {
         match self.ask_for(&place::name(id), asked, doing).await? {
             Answer::Done(found) if id.is_bare() => {
                 let whole = found.whole().unwrap_or_default();
-                let zipper = Zipper::new(id, whole, found.headers(), bytes)
+                let sums = bare::kept_sums(found.headers()).or_else(|| self.learned.sums(id));
+                let Some(sums) = sums else {
+                    let error = "its object has lost its checksums";
+                    return Err(BlockError::because(BlockErrorKind::SumsLost, doing, error));
+                };
+                let zipper = Zipper::new(id, whole, sums, bytes)
                     .map_err(|why| BlockError::because(BlockErrorKind::Corrupt, doing, why))?;
                 let body = Body::new(found, most, self.answer_timeout, doing)?;
                 Ok(Box::new(Zipped::new(body, zipper)))
@@ -370,6 +407,22 @@ impl BlockStore for BucketBlocks {
             Answer::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
             answer @ Answer::Taken => Err(self.unexpected(doing, &answer)),
         }
+    }
+
+    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+        let doing = Doing::Block("learning the checksums of", block.id);
+        let learning = pin!(async {
+            let _turn = self.learned.turn(block.id).await;
+            match self.learned.sums(block.id) {
+                Some(_) => Ok(0),
+                None => self.read_and_learn(block, doing).await,
+            }
+        });
+        self.within(self.block_timeout, doing, learning).await?
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.findings.warnings(&self.bucket)
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
@@ -402,7 +455,10 @@ impl BlockStore for BucketBlocks {
         let name = place::name(id);
         let asking = pin!(self.objects.delete(&name));
         match self.ask(self.answer_timeout, doing, asking).await? {
-            Answer::Done(()) | Answer::Absent => Ok(()),
+            Answer::Done(()) | Answer::Absent => {
+                self.learned.forget(id);
+                Ok(())
+            }
             answer => Err(self.unexpected(doing, &answer)),
         }
     }
@@ -484,27 +540,7 @@ impl BlockStore for BucketBlocks {
         }
     }
 
-    /// Writes one small object named `probe` beside the sessions, where it stays, and lists.
     async fn probe(&self) -> Result<(), BlockError> {
-        let doing = Doing::Other("probing the block bucket");
-        let body = Bytes::from_static(b"probe");
-        match self.put_object(PROBE, Pieces::from_iter([body.clone()]), false, doing).await? {
-            Answer::Done(told) => {
-                self.tells_md5.store(bare::is_md5_of(told, &body), Ordering::Relaxed);
-            }
-            answer => return Err(self.unexpected(doing, &answer)),
-        }
-        if !self.honours_conditions() {
-            let second = self.put_object(PROBE, Pieces::from_iter([body]), true, doing).await;
-            // A bucket that does not know conditions may refuse them in any words it likes.
-            let honoured = match second {
-                Ok(answer) => matches!(answer, Answer::Taken),
-                Err(error) if error.kind() == BlockErrorKind::Refused => false,
-                Err(error) => return Err(error),
-            };
-            self.conditional.store(honoured, Ordering::Relaxed);
-        }
-        self.list_objects(self.prefix.clone(), true, None, doing).await?;
-        Ok(())
+        self.try_out().await
     }
 }

@@ -14,6 +14,9 @@ pub enum BlockErrorKind {
     NotFound,
     /// The bytes are not those that were sealed. Trying again helps only if a cache lies between.
     Corrupt,
+    /// The block is there, and the place has lost what its pieces are verified by. Who knows what the
+    /// whole block is lets the place [learn](crate::BlockStore::learn) it, and asks again.
+    SumsLost,
     /// The id already names other bytes: they stay, and these go under a new id. Or another mark
     /// stands already.
     Conflict,
@@ -57,6 +60,7 @@ impl fmt::Display for BlockError {
             BlockErrorKind::Unavailable => "block store unavailable",
             BlockErrorKind::NotFound => "block missing",
             BlockErrorKind::Corrupt => "block corrupt",
+            BlockErrorKind::SumsLost => "checksums of a block lost",
             BlockErrorKind::Conflict => "other bytes already there",
             BlockErrorKind::Refused => "block store refused",
         };

@@ -39,7 +39,7 @@ pub use reader::{BlockReader, Direct};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
 pub use sealed::{BlockRef, SealedBlock, Sealer, Span, SubBlock};
-pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored};
+pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored, get_known};
 
 /// Content bytes of a sub-block, the unit of verification; the last one of a block may be shorter.
 pub const SUB_BLOCK_BYTES: u32 = 65_536;

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::{Arriving, BlockError, BlockPage, BlockStore, SealedBlock, Stored};
+use crate::{Arriving, BlockError, BlockPage, BlockRef, BlockStore, SealedBlock, Stored};
 
 /// What was asked of a store by one verb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,6 +168,16 @@ impl<B: BlockStore> BlockStore for Observed<B> {
     async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
         let source = self.get.count(self.inner.open(id, bytes), |_| 0).await?;
         Ok(Box::new(Counted { source, tally: Arc::clone(&self.get) }))
+    }
+
+    /// One `get` of a whole block, which is what it costs.
+    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+        let bytes = |read: &u64| usize::try_from(*read).unwrap_or(usize::MAX);
+        self.get.count(self.inner.learn(block), bytes).await
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {

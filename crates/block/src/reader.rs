@@ -18,7 +18,7 @@ use bytes::Bytes;
 use record::BlockId;
 use tracing::warn;
 
-use crate::{Arrival, BlockError, BlockErrorKind, BlockRef, BlockStore, Opened, sealed};
+use crate::{Arrival, BlockError, BlockErrorKind, BlockRef, BlockStore, Opened, get_known, sealed};
 
 /// Where the verified content of blocks comes from.
 ///
@@ -135,7 +135,7 @@ impl<B: BlockStore> Direct<B> {
         let bytes = if span.bytes.is_empty() {
             Bytes::new()
         } else {
-            self.blocks.get(block.id, span.bytes).await?
+            get_known(&self.blocks, block, span.bytes).await?
         };
         sealed::open(block, range, bytes)
     }

@@ -18,7 +18,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use crate::store::{READING_MARK, SETTING_MARK};
-use crate::{Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
+use crate::{
+    Arriving, BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, SealedBlock, Stored,
+};
 
 /// Calls that pay for one repetition: repetitions add at most a tenth.
 const CALLS_PER_RETRY: u64 = 10;
@@ -184,6 +186,15 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
     async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
         let doing = format!("reading block {id}");
         self.call(doing, self.limits.deadline, || self.inner.open(id, bytes.clone())).await
+    }
+
+    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+        let doing = format!("learning the checksums of block {}", block.id);
+        self.call(doing, self.limits.deadline, || self.inner.learn(block)).await
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use record::{BlockId, Nonce};
 
 use crate::arrival::{Arriving, AtOnce};
-use crate::{BlockError, BlockErrorKind, SealedBlock};
+use crate::{BlockError, BlockErrorKind, BlockRef, SealedBlock};
 
 /// Bytes of a mark at most.
 pub const MARK_BYTES_MAX: usize = 4_096;
@@ -48,7 +48,8 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// before the range begins. Callers ask for at least one byte.
     ///
     /// # Errors
-    /// `NotFound` if no block has this id; never empty or made-up bytes in its place.
+    /// `NotFound` if no block has this id; never empty or made-up bytes in its place. `SumsLost` if
+    /// the place has lost what it makes sealed bytes with: see [`learn`](BlockStore::learn).
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError>;
 
     /// Whether [`open`](BlockStore::open) gives bytes as they arrive, rather than all at once.
@@ -64,6 +65,25 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// As `get` has them. What is lost after the store has answered is an error of the bytes'.
     async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
         Ok(Box::new(AtOnce(Some(self.get(id, bytes).await?))))
+    }
+
+    /// Finds out anew what the pieces of a block are verified by, after
+    /// [`get`](BlockStore::get) said that this is lost: reads all of the block once, and lets it count
+    /// if it is the one of the record. Then `get` gives sealed bytes again for a while. Returns the
+    /// bytes that were read for it: none if another call has just done so.
+    ///
+    /// # Errors
+    /// `Corrupt` if the whole block is not the one of the record, and what `get` says. A place that
+    /// cannot lose this is not asked, and says `Refused`.
+    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+        let doing = format!("learning the checksums of block {}", block.id);
+        Err(BlockError::because(BlockErrorKind::Refused, doing, "none can be lost here"))
+    }
+
+    /// What an operator should know of a place that works, in sentences, as far as the last
+    /// [`probe`](BlockStore::probe) found out.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// The sealed size in bytes of a block, or `None` if no block has this id.
@@ -110,7 +130,8 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError>;
 
     /// Whether blocks can be read and written here now: for start-up and for readiness. Costs a
-    /// small write or two, and leaves no block behind.
+    /// small write or two, now and then one as large as a small block, which is read back; leaves no
+    /// block behind.
     ///
     /// # Errors
     /// `Refused` with a sentence for the operator, or `Unavailable`.
@@ -156,6 +177,14 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
         (**self).open(id, bytes).await
     }
 
+    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+        (**self).learn(block).await
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        (**self).warnings()
+    }
+
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
         (**self).size(id).await
     }
@@ -182,6 +211,43 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
 
     async fn probe(&self) -> Result<(), BlockError> {
         (**self).probe().await
+    }
+}
+
+/// As [`BlockStore::get`], from a place that may have lost the checksums of a block of which the
+/// caller knows the record: the place learns them, which costs all of the block, once for many reads.
+///
+/// # Errors
+/// As `get` and [`learn`](BlockStore::learn) have them.
+pub async fn get_known(
+    store: &(impl BlockStore + ?Sized),
+    block: BlockRef,
+    bytes: Range<u64>,
+) -> Result<Bytes, BlockError> {
+    match store.get(block.id, bytes.clone()).await {
+        Err(error) if error.kind() == BlockErrorKind::SumsLost => {
+            store.learn(block).await?;
+            store.get(block.id, bytes).await
+        }
+        got => got,
+    }
+}
+
+/// As [`BlockStore::open`], as [`get_known`].
+///
+/// # Errors
+/// As `get_known` has them.
+pub(crate) async fn open_known(
+    store: &(impl BlockStore + ?Sized),
+    block: BlockRef,
+    bytes: Range<u64>,
+) -> Result<Box<dyn Arriving>, BlockError> {
+    match store.open(block.id, bytes.clone()).await {
+        Err(error) if error.kind() == BlockErrorKind::SumsLost => {
+            store.learn(block).await?;
+            store.open(block.id, bytes).await
+        }
+        opened => opened,
     }
 }
 

@@ -14,8 +14,8 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::primitives::ByteStream;
 use block::{
-    BlockError, BlockErrorKind, BlockId, BlockReader, BlockStore, BucketBlocks, BucketOptions,
-    Direct, Nonce, RetryLimits, Retrying, Sealer, Secret,
+    BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, BucketBlocks,
+    BucketOptions, Direct, Nonce, RetryLimits, Retrying, Sealer, Secret,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -170,9 +170,49 @@ async fn what_stands_under_the_id_of_a_bare_block_and_is_none_is_another_content
     let put = client(service).put_object().bucket(&service.bucket).key(key).body(foreign);
     put.send().await.expect("the service takes it");
     let found = store.get(id, 0..9).await.expect_err("it has no checksums");
-    check(&found, BlockErrorKind::Corrupt, "its object has lost its checksums");
+    check(&found, BlockErrorKind::SumsLost, "its object has lost its checksums");
     let refused = store.put(&block).await.expect_err("the name is taken");
     assert_eq!(refused.kind(), BlockErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn a_bare_block_without_its_checksums_is_read_by_what_its_record_says() {
+    let Some(service) = service().await else { return };
+    let options = options(service);
+    let content: Vec<u8> = (0..3_000_000_u32).map(|at| (at ^ (at >> 9)).to_le_bytes()[0]).collect();
+    let (block, prefix) = (bare(8, &content), options.prefix.clone());
+    let store = BucketBlocks::connect(options).expect("good options");
+    store.probe().await.expect("the service answers");
+    assert_eq!(store.warnings(), [""; 0]);
+    let (id, session) = (block.id(), block.id().session());
+    store.put(&block).await.expect("put");
+    let key = format!("{prefix}/{session}/{:09x}/{id}", id.counter() / 4_096);
+    let copy = client(service).put_object().bucket(&service.bucket).key(key);
+    copy.body(ByteStream::from(content.clone())).send().await.expect("the service takes it");
+    let lost = store.get(id, 0..9).await.expect_err("its checksums are lost");
+    check(&lost, BlockErrorKind::SumsLost, "its object has lost its checksums");
+    let other = BlockRef { crc32c: block.crc32c() ^ 1, ..block.reference() };
+    let error = store.learn(other).await.expect_err("another block's record");
+    check(&error, BlockErrorKind::Corrupt, "the whole of it is not the record's");
+    let longer = BlockRef { length: block.length() + 1, ..block.reference() };
+    let error = store.learn(longer).await.expect_err("another length");
+    check(&error, BlockErrorKind::Corrupt, "its object has 3000000 bytes, and the record 3000001");
+    let direct = Direct::new(store);
+    for range in [0..3_000_000, 0..1, 2_999_999..3_000_000, 65_535..65_537, 100_000..2_500_000] {
+        let found = direct.read(block.reference(), range.clone()).await.expect("it is read");
+        let (start, end) = (range.start as usize, range.end as usize);
+        assert!(found.concat() == content[start..end], "{range:?} differs");
+    }
+    let mut arrival = direct.arrival(block.reference(), 0..3_000_000).expect("it arrives");
+    let mut arrived = Vec::new();
+    while direct.advance(&mut arrival).await.expect("it arrives") {
+        while let Some(piece) = arrival.take() {
+            arrived.extend_from_slice(&piece);
+        }
+    }
+    assert!(arrived == content, "what arrived differs");
+    let told = direct.inner().warnings();
+    assert!(told.len() == 1 && told[0].starts_with("1 blocks in bucket"), "{told:?}");
 }
 
 #[track_caller]

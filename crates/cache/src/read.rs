@@ -5,7 +5,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use block::{
     Arrival, BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, Opened,
-    SUB_BLOCK_BYTES, SubBlock, sealed,
+    SUB_BLOCK_BYTES, SubBlock, get_known, sealed,
 };
 use bytes::Bytes;
 use futures::stream::FuturesUnordered;
@@ -328,7 +328,7 @@ impl<B: BlockStore> Cache<B> {
     async fn get(&self, block: BlockRef, run: Range<u32>) -> Result<Vec<SubBlock>, BlockError> {
         let content = sealed::content_of(block.length, run.clone());
         let span = sealed::span(block.length, content);
-        let bytes = self.blocks.get(block.id, span.bytes).await?;
+        let bytes = get_known(&self.blocks, block, span.bytes).await?;
         self.tally.fetched_bytes.add(bytes.len());
         sealed::open_sub_blocks(block, run, bytes)
     }

@@ -35,7 +35,7 @@ impl From<BlockError> for VolumeError {
     fn from(error: BlockError) -> VolumeError {
         match error.kind() {
             // A record named the block, so it must be there.
-            BlockErrorKind::NotFound | BlockErrorKind::Corrupt => {
+            BlockErrorKind::NotFound | BlockErrorKind::Corrupt | BlockErrorKind::SumsLost => {
                 VolumeError::Corrupt(error.to_string())
             }
             _ => VolumeError::Unavailable(error.to_string()),

@@ -7,6 +7,8 @@
 //! id and the length, and the checksums of 16 MiB, in base64, have 1,368 bytes of the 2,048 that S3
 //! allows.
 //!
+//! A bucket may lose its metadata: [`learned`](super::learned) says what becomes of a block then.
+//!
 //! Everywhere else a bare block is what it always was: a [`Zipper`] puts content and checksums
 //! together again, and whoever reads verifies what comes out. The block's id says that it is bare.
 
@@ -45,8 +47,19 @@ const _: () = assert!(
 
 /// What stands in [`SUMS`] beside a block's content.
 pub(super) fn sums(block: &SealedBlock) -> String {
-    let sums: Vec<u8> = block.sub_blocks().flat_map(|it| it.checksum.to_be_bytes()).collect();
-    STANDARD.encode(sums)
+    STANDARD.encode(sum_bytes(block))
+}
+
+/// The same before it is text.
+pub(super) fn sum_bytes(block: &SealedBlock) -> Vec<u8> {
+    block.sub_blocks().flat_map(|it| it.checksum.to_be_bytes()).collect()
+}
+
+/// The checksums that stand beside an object; `None` if none do, and nothing that makes sense if what
+/// stands there makes none.
+pub(super) fn kept_sums(headers: &HeaderMap) -> Option<Bytes> {
+    let sums = headers.get(SUMS)?;
+    Some(STANDARD.decode(sums.as_bytes()).unwrap_or_default().into())
 }
 
 /// The MD5 of what was put, if the answer tells it: an entity tag that is a single object's, and not
@@ -101,17 +114,15 @@ impl Zipper {
     /// Begins with the content of [`span`]`(wanted)`.
     ///
     /// # Errors
-    /// What is wrong with an object of `bytes` bytes and this metadata.
+    /// What is wrong with an object of `bytes` bytes and these checksums.
     pub(super) fn new(
         id: BlockId,
         bytes: u64,
-        headers: &HeaderMap,
+        checksums: Bytes,
         wanted: Range<u64>,
     ) -> Result<Zipper, String> {
         let length = u32::try_from(bytes).ok().filter(|length| *length <= BLOCK_BYTES_MAX);
         let length = length.ok_or_else(|| format!("its object has {bytes} bytes"))?;
-        let sums = headers.get(SUMS).ok_or("its object has lost its checksums")?;
-        let checksums = STANDARD.decode(sums.as_bytes()).unwrap_or_default();
         if checksums.len() as u64 != u64::from(length.div_ceil(SUB_BLOCK_BYTES) * CHECKSUM_BYTES) {
             return Err("its object has the checksums of another one".to_owned());
         }
@@ -124,7 +135,7 @@ impl Zipper {
             u64::from(HEADER_BYTES) + sub_blocks * SEALED_SUB_BLOCK_BYTES
         };
         let header = first.then(|| Bytes::copy_from_slice(&header(id, length)));
-        Ok(Zipper { length, checksums: checksums.into(), next, at, wanted, header })
+        Ok(Zipper { length, checksums, next, at, wanted, header })
     }
 
     /// Takes content that comes next, and gives what is wanted of the sealed bytes that are known

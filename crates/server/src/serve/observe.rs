@@ -174,13 +174,13 @@ fn family(
 
 /// The detailed status.
 pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
-    let volume = Arc::clone(&opened.volume);
+    let (volume, place) = (Arc::clone(&opened.volume), Arc::clone(&opened.blocks.store));
     let (meta, blocks) = (settings.meta.to_string(), settings.blocks.to_string());
     let store = Arc::clone(&opened.meta);
     let began = Instant::now();
     Arc::new(move || {
         let (volume, meta, blocks) = (Arc::clone(&volume), meta.clone(), blocks.clone());
-        let store = Arc::clone(&store);
+        let (store, place) = (Arc::clone(&store), Arc::clone(&place));
         let up = began.elapsed().as_secs();
         async move {
             let Health { store: store_health, blocks: block_health, session } =
@@ -200,7 +200,11 @@ pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
                     "session": well(session),
                 },
                 "meta": { "place": meta, "state": well(store_health), "durability": durability },
-                "blocks": { "place": blocks, "state": well(block_health) },
+                "blocks": {
+                    "place": blocks,
+                    "state": well(block_health),
+                    "warnings": place.warnings(),
+                },
                 "counters": {
                     "meta_reads": counters.meta_reads,
                     "meta_commits": counters.meta_commits,

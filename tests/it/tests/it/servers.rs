@@ -356,9 +356,8 @@ impl Minio {
     /// The blocks that are stored, by name.
     pub(crate) fn blocks(&self) -> Vec<String> {
         let mut keys = self.client().keys(BLOCK_BUCKET, "", 1000);
-        // With the one the gateway tries whether it can write, the other says whose blocks they
-        // are; both stay.
-        keys.retain(|key| key != "volume/probe" && key != "volume/volume");
+        // With some the gateway tries what it can write, one says whose blocks they are; they stay.
+        keys.retain(|key| !key.starts_with("volume/probe") && key != "volume/volume");
         keys
     }
 
@@ -409,6 +408,12 @@ fn minio_program() -> Option<PathBuf> {
     }
     let paths = std::env::var_os("PATH")?;
     std::env::split_paths(&paths).map(|folder| folder.join("minio")).find(|path| path.is_file())
+}
+
+/// Whether a block's name says that it is bare: a bit of its counter does.
+pub(crate) fn is_bare(name: &str) -> bool {
+    let counter = &name[name.len() - 12..];
+    u64::from_str_radix(counter, 16).expect("a counter") & 1 << 46 != 0
 }
 
 /// Waits until `done` says so, for at most `limit`; whether it did.

@@ -32,6 +32,11 @@ impl Answer {
         found.map_or("", |(_, value)| value.as_str())
     }
 
+    /// All headers.
+    pub(crate) fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
     /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -194,6 +199,26 @@ pub(crate) fn read_answer(stream: &mut TcpStream, method: &str) -> io::Result<An
     }
 }
 
+/// Method, target, headers with names in lowercase, and body of a request as it arrives. `read` holds
+/// what came of the next one.
+pub(crate) fn read_request(
+    stream: &mut TcpStream,
+    read: &mut Vec<u8>,
+) -> io::Result<(String, String, Vec<(String, String)>, Vec<u8>)> {
+    let (line, headers) = read_lines(stream, read)?;
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, target) = (words.next(), words.next());
+    let (method, target) = method.zip(target).ok_or_else(|| broken("no request line"))?;
+    let headers: Vec<(String, String)> =
+        headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.and_then(|(_, length)| length.parse().ok()).unwrap_or(0);
+    read_exactly(stream, read, length)?;
+    let rest = read.split_off(length);
+    let body = std::mem::replace(read, rest);
+    Ok((method, target, headers, body))
+}
+
 fn broken(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, why.to_owned())
 }
@@ -221,6 +246,17 @@ fn read_exactly(stream: &mut TcpStream, read: &mut Vec<u8>, length: usize) -> io
 }
 
 fn read_head(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Answer> {
+    let (line, headers) = read_lines(stream, read)?;
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| broken("no status"))?;
+    Ok(Answer { status, headers, body: Vec::new() })
+}
+
+/// The first line of a message and its headers.
+fn read_lines(
+    stream: &mut TcpStream,
+    read: &mut Vec<u8>,
+) -> io::Result<(String, Vec<(String, String)>)> {
     let end = loop {
         if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
             break end;
@@ -230,11 +266,10 @@ fn read_head(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Answer> {
     let head = String::from_utf8_lossy(&read[..end]).into_owned();
     read.drain(..end + 4);
     let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+    let line = lines.next().unwrap_or_default().to_owned();
     let headers = lines.filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
-    let status = status.ok_or_else(|| broken("no status"))?;
-    Ok(Answer { status, headers: headers.collect(), body: Vec::new() })
+    Ok((line, headers.collect()))
 }
 
 fn read_chunked(stream: &mut TcpStream, mut read: Vec<u8>) -> io::Result<Vec<u8>> {

@@ -1,0 +1,348 @@
+//! What is found out about a bucket by trying it.
+//!
+//! Each probe writes a small object, which a bucket that is there and lets us in takes, and lists.
+//! At first, and every ten seconds at most, it writes a *block* as real ones are, of 256 KiB with its checksums
+//! beside it, and reads bytes and checksums back, in two ranges. What comes back changed, or not at
+//! all, is no place for blocks. What comes back without its checksums, or is refused because of them,
+//! is a place for sealed blocks only: none is written bare until a later probe finds them kept.
+//!
+//! The first probe also asks whether the bucket keeps old versions, where deletes free nothing.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_s3::types::{BucketVersioningStatus, ObjectLockEnabled};
+use bytes::Bytes;
+use record::{BlockId, Nonce};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::bare;
+use super::fault::{Answer, Doing};
+use super::objects::Sent;
+use super::pieces::Pieces;
+use super::{BlockError, BlockErrorKind, BucketBlocks};
+use crate::store::BlockStore as _;
+use crate::{SUB_BLOCK_BYTES, SealedBlock, Sealer};
+
+/// The objects that a probe writes. No session has names like these.
+const PROBE: &str = "probe";
+const BARE_PROBE: &str = "probebare";
+const SEALED_PROBE: &str = "probesealed";
+
+/// Content of the block that a probe writes: more than what buckets keep in a place of its own.
+const BLOCK_PROBE_BYTES: u32 = 256 << 10;
+
+/// How soon a probe writes a block again. A bucket may keep all of them.
+const BLOCK_PROBE_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a probe waits for a block, but for the first one.
+const BLOCK_PROBE_PATIENCE: Duration = Duration::from_secs(1);
+
+const PROBING: Doing = Doing::Other("probing the block bucket");
+
+/// What probes and reads found besides.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Mutex<Found>);
+
+#[derive(Debug, Default)]
+struct Found {
+    /// When a block was last tried, and whether its checksums stayed beside it.
+    block: Option<(Instant, bool)>,
+    versions: Option<Versions>,
+    /// Bare blocks that had lost their checksums.
+    learned: u64,
+}
+
+/// What a bucket does with what is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Versions {
+    /// It is gone, as far as the bucket tells.
+    None,
+    /// It stays as a version.
+    Kept,
+    /// So it does, and nobody may remove it for a while.
+    Locked,
+}
+
+impl Findings {
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an operator should know.
+    pub(super) fn warnings(&self, bucket: &str) -> Vec<String> {
+        let found = self.found();
+        let forgets = found.block.is_some_and(|(_, kept)| !kept);
+        let mut warnings: Vec<String> =
+            forgets.then(|| Forgets(bucket).to_string()).into_iter().collect();
+        match found.versions {
+            Some(Versions::Kept) => warnings.push(Versioned(bucket, "").to_string()),
+            Some(Versions::Locked) => warnings.push(Versioned(bucket, LOCKED).to_string()),
+            Some(Versions::None) | None => {}
+        }
+        if found.learned > 0 {
+            warnings.push(Lost(bucket, found.learned).to_string());
+        }
+        warnings
+    }
+
+    /// Notes that a block had lost its checksums. Says so the first time, and ever more seldom.
+    pub(super) fn note_learned(&self, bucket: &str) {
+        let mut found = self.found();
+        found.learned = found.learned.saturating_add(1);
+        if found.learned.is_power_of_two() {
+            warn!("{}", Lost(bucket, found.learned));
+        }
+    }
+
+    /// How long ago a block was last tried with success.
+    fn block_was_tried(&self) -> Option<Duration> {
+        self.found().block.map(|(tried, _)| tried.elapsed())
+    }
+
+    /// Notes what became of a block's checksums. Says so when it changes.
+    fn note_block(&self, bucket: &str, kept: bool) {
+        let before = self.found().block.replace((Instant::now(), kept));
+        match (before.map(|(_, kept)| kept), kept) {
+            (None | Some(true), false) => warn!("{}", Forgets(bucket)),
+            (Some(false), true) => info!(bucket, "the bucket keeps user metadata again"),
+            (None | Some(true), true) | (Some(false), false) => {}
+        }
+    }
+}
+
+struct Forgets<'a>(&'a str);
+
+impl fmt::Display for Forgets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "bucket {} keeps no user metadata, or something before it drops or refuses \
+             x-amz-meta-*: new blocks carry their checksums themselves, and MD5s are computed here",
+            self.0
+        )
+    }
+}
+
+const LOCKED: &str = " and locks them";
+
+struct Versioned<'a>(&'a str, &'a str);
+
+impl fmt::Display for Versioned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Versioned(bucket, locked) = self;
+        write!(
+            f,
+            "bucket {bucket} keeps every version of its objects{locked}: what is deleted goes on \
+             taking room; blocks never change, so turn versioning off, or let a lifecycle rule \
+             remove versions that are not current"
+        )
+    }
+}
+
+struct Lost<'a>(&'a str, u64);
+
+impl fmt::Display for Lost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lost(bucket, blocks) = self;
+        write!(
+            f,
+            "{blocks} blocks in bucket {bucket} have lost their checksums ({}): each is verified as \
+             a whole by what its record says, which costs one read of all of it; copy the bucket \
+             again with its metadata to have them back",
+            bare::SUMS_NAME
+        )
+    }
+}
+
+impl BucketBlocks {
+    /// A probe: see the top of this file. What is tried is tried side by side, because readiness has
+    /// little time.
+    pub(super) async fn try_out(&self) -> Result<(), BlockError> {
+        let (small, block) = futures::join!(self.try_small(), self.try_block_now_and_then());
+        if !small? {
+            self.tells_md5.store(false, Ordering::Relaxed);
+        }
+        block?;
+        if self.findings.found().versions.is_none() {
+            let versions = self.ask_versions().await;
+            self.findings.found().versions = Some(versions);
+            let told = self.warnings();
+            // What became of metadata was said already.
+            for warning in told.iter().filter(|it| it.contains(" keeps every version ")) {
+                warn!("{warning}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what any bucket takes, and lists; whether the MD5 of it was told.
+    async fn try_small(&self) -> Result<bool, BlockError> {
+        let body = Bytes::from_static(b"probe");
+        let told =
+            self.put_object(PROBE, Pieces::from_iter([body.clone()]), false, PROBING).await?;
+        let Answer::Done(told) = told else { return Err(self.unexpected(PROBING, &told)) };
+        let tells = bare::is_md5_of(told, &body);
+        if !self.honours_conditions() {
+            let second = self.put_object(PROBE, Pieces::from_iter([body]), true, PROBING).await;
+            // A bucket that does not know conditions may refuse them in any words it likes.
+            let honoured = match second {
+                Ok(answer) => matches!(answer, Answer::Taken),
+                Err(error) if error.kind() == BlockErrorKind::Refused => false,
+                Err(error) => return Err(error),
+            };
+            self.conditional.store(honoured, Ordering::Relaxed);
+        }
+        self.list_objects(self.prefix.clone(), true, None, PROBING).await?;
+        Ok(tells)
+    }
+
+    /// Tries a block if it is time to. At first it must work; later a bucket that is busy is left
+    /// alone, and what was found before holds: whether it answers at all the small object tells.
+    async fn try_block_now_and_then(&self) -> Result<(), BlockError> {
+        match self.findings.block_was_tried() {
+            None => self.try_block().await,
+            Some(ago) if ago < BLOCK_PROBE_EVERY => Ok(()),
+            Some(_) => match tokio::time::timeout(BLOCK_PROBE_PATIENCE, self.try_block()).await {
+                Ok(Err(error)) if error.kind() == BlockErrorKind::Unavailable => {
+                    debug!(%error, "a block was not tried");
+                    Ok(())
+                }
+                Ok(tried) => tried,
+                Err(_late) => {
+                    debug!("a block was not tried in time");
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Writes a block with its checksums beside it, and reads both back.
+    async fn try_block(&self) -> Result<(), BlockError> {
+        let block = probe_block();
+        let content: Bytes = block.content().collect::<Vec<_>>().concat().into();
+        let sums = bare::sums(&block);
+        let sent = Sent { body: Pieces::from_iter([content.clone()]), sums: Some(sums) };
+        let told = match self.put_object(BARE_PROBE, sent, false, PROBING).await {
+            Ok(Answer::Done(told)) => told,
+            Ok(answer) => return Err(self.unexpected(PROBING, &answer)),
+            // Is it the metadata, or everything?
+            Err(error) if error.kind() == BlockErrorKind::Refused => {
+                debug!(%error, "a block with its checksums beside it is refused");
+                return self.try_sealed(&block).await;
+            }
+            Err(error) => return Err(error),
+        };
+        let kept = self.read_back(BARE_PROBE, &content, &block).await?;
+        self.settle(kept && bare::is_md5_of(told, &content), kept);
+        Ok(())
+    }
+
+    /// The same with a block that carries its checksums itself.
+    async fn try_sealed(&self, block: &SealedBlock) -> Result<(), BlockError> {
+        let sealed = block.to_bytes();
+        let sent = Pieces::from_iter([sealed.clone()]);
+        match self.put_object(SEALED_PROBE, sent, false, PROBING).await? {
+            Answer::Done(_) => {}
+            answer => return Err(self.unexpected(PROBING, &answer)),
+        }
+        self.read_back(SEALED_PROBE, &sealed, block).await?;
+        self.settle(false, false);
+        Ok(())
+    }
+
+    fn settle(&self, tells_md5: bool, kept: bool) {
+        self.tells_md5.store(tells_md5, Ordering::Relaxed);
+        self.findings.note_block(&self.bucket, kept);
+    }
+
+    /// Reads what was just written as blocks are read, the first sub-block and those behind it;
+    /// whether both came with their checksums.
+    async fn read_back(
+        &self,
+        name: &str,
+        written: &Bytes,
+        block: &SealedBlock,
+    ) -> Result<bool, BlockError> {
+        let end = u32::try_from(written.len()).unwrap_or(u32::MAX);
+        let first = self.read_range(name, written, 0..SUB_BLOCK_BYTES, block);
+        let rest = self.read_range(name, written, SUB_BLOCK_BYTES..end, block);
+        let (first, rest) = futures::try_join!(first, rest)?;
+        Ok(first && rest)
+    }
+
+    /// Reads a range of what was just written; whether it came with its checksums.
+    async fn read_range(
+        &self,
+        name: &str,
+        written: &Bytes,
+        range: Range<u32>,
+        block: &SealedBlock,
+    ) -> Result<bool, BlockError> {
+        let changed = |how: &str| {
+            let error = format!(
+                "bucket {} {how} what was just written, of {BLOCK_PROBE_BYTES} bytes: it is no \
+                 place for blocks: correct --blocks",
+                self.bucket
+            );
+            BlockError::because(BlockErrorKind::Refused, PROBING, error)
+        };
+        let most = u64::from(range.end - range.start);
+        let wanted = u64::from(range.start)..u64::from(range.end);
+        let found = match self.ask_for(name, wanted, PROBING).await? {
+            Answer::Done(found) => found,
+            Answer::Absent | Answer::BehindTheEnd => return Err(changed("does not find")),
+            answer @ Answer::Taken => return Err(self.unexpected(PROBING, &answer)),
+        };
+        let sums = bare::kept_sums(found.headers());
+        let whole = found.whole().is_none_or(|whole| whole == written.len() as u64);
+        let collecting = std::pin::pin!(found.collect(most));
+        let body = self.within(self.block_timeout, PROBING, collecting).await?;
+        let lost = |error| BlockError::because(BlockErrorKind::Unavailable, PROBING, error);
+        let body = body.map_err(lost)?;
+        let (start, end) = (range.start as usize, range.end as usize);
+        if !whole || written.get(start..end) != Some(&body[..]) {
+            return Err(changed("gives back other bytes than"));
+        }
+        Ok(sums.is_some_and(|sums| sums == bare::sum_bytes(block)))
+    }
+
+    /// Whether deleted objects stay as versions. A bucket that does not say counts as one that has
+    /// none: not every key may ask.
+    async fn ask_versions(&self) -> Versions {
+        let asking = self.client.get_bucket_versioning().bucket(&self.bucket).send();
+        let versioned = match self.ask_sdk(PROBING, asking).await {
+            Ok(Answer::Done(told)) => told.status() == Some(&BucketVersioningStatus::Enabled),
+            Ok(_) => false,
+            Err(error) => {
+                debug!(%error, "the bucket does not say whether it keeps versions");
+                false
+            }
+        };
+        if !versioned {
+            return Versions::None;
+        }
+        let asking = self.client.get_object_lock_configuration().bucket(&self.bucket).send();
+        let locked = match self.ask_sdk(PROBING, asking).await {
+            Ok(Answer::Done(told)) => told
+                .object_lock_configuration()
+                .and_then(|lock| lock.object_lock_enabled())
+                .is_some_and(|enabled| *enabled == ObjectLockEnabled::Enabled),
+            Ok(_) | Err(_) => false,
+        };
+        if locked { Versions::Locked } else { Versions::Kept }
+    }
+}
+
+/// A block that nobody names.
+fn probe_block() -> SealedBlock {
+    let mut sealer = Sealer::new(BlockId::bare(Nonce([0; Nonce::BYTES]), 0), BLOCK_PROBE_BYTES);
+    let content: Vec<u8> =
+        (0..BLOCK_PROBE_BYTES).map(|at| (at ^ (at >> 8)).to_le_bytes()[0]).collect();
+    sealer.push(content.into());
+    sealer.finish()
+}
