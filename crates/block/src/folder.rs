@@ -5,10 +5,13 @@
 //! absent or leads to a whole, durable block, and the first content stays. What a crash leaves lies
 //! in `tmp` and is removed when the folder is next opened.
 //!
+//! Files and folders are their owner's alone, whatever the mask of the process is.
+//!
 //! Several processes may share a folder. A process that opens it removes the others' unfinished
 //! files too; they notice and write them again.
 
 mod files;
+mod private;
 
 use std::fmt;
 use std::ops::Range;
@@ -44,6 +47,11 @@ impl FolderBlocks {
             Ok(FolderBlocks { files: Arc::new(files) })
         })
         .await
+    }
+
+    /// Whether a name may stand in a folder of blocks.
+    pub fn names(name: &str) -> bool {
+        name == files::TEMPORARY || name == files::MARK || name.parse::<Nonce>().is_ok()
     }
 
     /// The folder.

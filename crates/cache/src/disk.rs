@@ -10,8 +10,9 @@
 //! only if it was asked for before, not long ago: what is read once does not push out what is read
 //! again and again.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -67,6 +68,10 @@ const CLEAN_FILES_MIN: u64 = 4;
 
 /// Begins the name of the folder that holds the files of one layout.
 const LAYOUT: &str = "pages-1-";
+
+/// Files and folders are their owner's alone.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 /// Memory of a part of the index that has a lock of its own.
 const SHARD_BYTES: u64 = 8 << 20;
@@ -144,7 +149,7 @@ pub(crate) async fn memory_over_disk(
 
     let beneath = Beneath::default();
     let size = |bytes: u64| usize::try_from(bytes).map_err(|error| error.to_string());
-    let device = FsDeviceBuilder::new(folder).with_capacity(size(options.bytes)?).build();
+    let device = FsDeviceBuilder::new(&folder).with_capacity(size(options.bytes)?).build();
     let device = device.map_err(|error| error.to_string())?;
     let engine = BlockEngineConfig::new(device)
         .with_block_size(size(file_bytes)?)
@@ -168,6 +173,9 @@ pub(crate) async fn memory_over_disk(
         .build();
     let building = building.with_subscriber(NoSubscriber::default());
     let pages = within(DISK_OPEN_PATIENCE, building).await?.map_err(|error| error.to_string())?;
+    let closing = tokio::task::spawn_blocking(move || close_to_others(&folder));
+    let closed = within(DISK_OPEN_PATIENCE, closing).await?;
+    closed.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let (patience, began, rests_until) = (options.patience, Instant::now(), AtomicU64::new(0));
     Ok((pages, Disk { patience, beneath, began, rests_until, _lock: lock }))
 }
@@ -211,8 +219,11 @@ fn memory(
 
 /// The folder for the files of this layout, and the lock on it. Files of other layouts go.
 fn prepare(dir: &Path, bytes: u64, file_bytes: u64) -> io::Result<(PathBuf, File)> {
-    fs::create_dir_all(dir)?;
-    let lock = File::create(dir.join("lock"))?;
+    let folders = |path: &Path| DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path);
+    folders(dir)?;
+    let mut private = OpenOptions::new();
+    private.write(true).create(true).truncate(true).mode(FILE_MODE);
+    let lock = private.open(dir.join("lock"))?;
     lock.try_lock().map_err(|error| match error {
         fs::TryLockError::WouldBlock => io::Error::other("another process uses the folder"),
         fs::TryLockError::Error(error) => error,
@@ -227,6 +238,21 @@ fn prepare(dir: &Path, bytes: u64, file_bytes: u64) -> io::Result<(PathBuf, File
         }
     }
     let folder = dir.join(layout);
-    fs::create_dir_all(&folder)?;
+    folders(&folder)?;
+    // One that an earlier release made; what is in it follows when all of it is there.
+    fs::set_permissions(&folder, Permissions::from_mode(FOLDER_MODE))?;
+    lock.set_permissions(Permissions::from_mode(FILE_MODE))?;
     Ok((folder, lock))
+}
+
+/// Gives the files of a layout, which the library makes, to their owner alone. Their folder is that
+/// already.
+fn close_to_others(folder: &Path) -> io::Result<()> {
+    for found in fs::read_dir(folder)? {
+        let found = found?;
+        if found.file_type()?.is_file() {
+            fs::set_permissions(found.path(), Permissions::from_mode(FILE_MODE))?;
+        }
+    }
+    Ok(())
 }

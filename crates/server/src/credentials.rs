@@ -11,11 +11,18 @@ use gateway::access::{MasterKey, Secret, check_access_key, check_secret};
 
 use crate::config::VolumeSettings;
 use crate::environment::{first_secret, secret_file, variable};
+use crate::private;
 use crate::problem::Problem;
 
 /// Characters of a generated access key and secret.
 const ACCESS_KEY_CHARS: usize = 20;
 const SECRET_CHARS: usize = 40;
+
+/// What stands in a data directory, but for the metadata store and what lies beside it.
+const OURS: [&str; 4] = ["master.key", ROOT_CREDENTIALS, "blocks", "cache"];
+
+/// Where the operator's credentials are kept that were made here.
+const ROOT_CREDENTIALS: &str = "root-credentials";
 
 /// The operator's own access key.
 #[derive(Clone, Debug)]
@@ -37,14 +44,15 @@ pub(crate) enum Source {
     Made(PathBuf),
 }
 
-/// Makes the data directory, readable by its owner alone.
+/// Makes the data directory, readable by its owner alone, or sees to one that exists.
 pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| {
         Problem::new(format!("make the data directory {}", path.display()), error)
             .remedy("choose a folder that this user can write with --data-dir")
-    })
+    })?;
+    private::folder(path, |name| OURS.contains(&name) || name.starts_with("meta.db"))
 }
 
 /// The operator's credentials: those given, those made earlier, or fresh ones.
@@ -53,7 +61,7 @@ pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
     let password = first_secret(&["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD"])?;
     let (user, password) = match (user, password) {
         (Some(user), Some(password)) => (user.expose().to_owned(), password),
-        (None, None) => return kept_root(&data_dir.join("root-credentials")),
+        (None, None) => return kept_root(&data_dir.join(ROOT_CREDENTIALS)),
         (user, _) => {
             let (given, missing) = if user.is_some() {
                 ("ASHLAR_ROOT_USER", "ASHLAR_ROOT_PASSWORD")
@@ -108,6 +116,7 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
     match variable("ASHLAR_MASTER_KEY")?.map(Secret::new) {
         Some(given) => parse_master_key(&given, "ASHLAR_MASTER_KEY").map(Some),
         None if path.exists() => {
+            private::secret(path)?;
             parse_master_key(&secret_file(path)?, &path.display().to_string()).map(Some)
         }
         None => Ok(None),
@@ -152,6 +161,7 @@ fn keep(
         Problem::new(format!("keep a secret in {}", path.display()), error)
             .remedy("the file must be readable, and its folder writable, by this user")
     };
+    private::secret(path)?;
     match fs::read_to_string(path) {
         Ok(text) => return Ok((text, false)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -20,6 +20,7 @@ use crate::config::{
     BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, ServeSettings, ServerKind, VolumeSettings,
 };
 use crate::environment::first_secret;
+use crate::private;
 use crate::problem::Problem;
 
 /// How long a start waits for the block store's first answer.
@@ -166,7 +167,9 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
     let opened = match place {
         BlocksPlace::Memory => layered(MemoryBlocks::new(), seed).await,
         BlocksPlace::Folder(path) => {
-            layered(FolderBlocks::open(path).await.map_err(problem)?, seed).await
+            let folder = FolderBlocks::open(path).await.map_err(problem)?;
+            private::folder(path, FolderBlocks::names)?;
+            layered(folder, seed).await
         }
         BlocksPlace::Bucket(bucket) => {
             let options = bucket_options(bucket)?;
@@ -203,11 +206,14 @@ pub(crate) async fn cache(
         return Ok(None);
     }
     let dir = serve.cache_dir.clone().unwrap_or_else(|| settings.data_dir.join("cache"));
-    let disk = (bytes > 0).then_some(DiskOptions { dir, bytes, patience: DISK_PATIENCE_DEFAULT });
+    let patience = DISK_PATIENCE_DEFAULT;
+    let disk = (bytes > 0).then(|| DiskOptions { dir: dir.clone(), bytes, patience });
     let opened = Cache::open(Arc::clone(&blocks.store), CacheOptions { memory_bytes, disk }).await;
-    opened
-        .map(|cache| Some(Arc::new(cache)))
-        .map_err(|error| Problem::new("open the cache of blocks", error))
+    let cache = opened.map_err(|error| Problem::new("open the cache of blocks", error))?;
+    if cache.counters().disk {
+        private::folder(&dir, |name| name == "lock" || name.starts_with("pages-"))?;
+    }
+    Ok(Some(Arc::new(cache)))
 }
 
 fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {

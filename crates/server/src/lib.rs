@@ -13,6 +13,7 @@ mod engines;
 mod environment;
 mod logging;
 mod metrics;
+mod private;
 mod problem;
 mod serve;
 mod tls;

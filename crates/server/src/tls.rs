@@ -15,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::config::TlsFiles;
+use crate::private;
 use crate::problem::Problem;
 
 /// How often the files are looked at for a change.
@@ -49,6 +50,8 @@ impl Tls {
     pub(crate) fn load(files: TlsFiles) -> Result<Tls, Problem> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let key = load(&files, &provider)?;
+        // Not before it is known to be a key.
+        private::given(&files.key)?;
         let changed = changed(&files);
         let certificate = Arc::new(Certificate {
             files,
@@ -81,6 +84,10 @@ impl Tls {
             return Ok(false);
         }
         let fresh = load(&certificate.files, &certificate.provider)?;
+        // A renewal that everybody can read is better than a certificate that expires.
+        if let Err(problem) = private::given(&certificate.files.key) {
+            tracing::warn!(%problem, "the TLS key is used nevertheless");
+        }
         let mut current = certificate.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = (Arc::new(fresh), changed);
         Ok(true)

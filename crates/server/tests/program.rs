@@ -1,5 +1,6 @@
 //! The program as a user runs it: a process with its own folder, port and environment.
 
+mod modes;
 mod running;
 
 use std::io::{Read, Write};

@@ -1,7 +1,8 @@
 //! Opening the file: whose it is, what it is, and whether it keeps what it promises.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +36,13 @@ const ROWS_AHEAD: usize = 1_024;
 
 /// Prepared scripts that a connection keeps.
 const SCRIPTS_CACHED: usize = 256;
+
+/// The file and what lies beside it are its owner's alone: SQLite gives what it makes the mode of
+/// the file.
+const FILE_MODE: u32 = 0o600;
+
+/// What anybody but the owner may do.
+const OTHERS: u32 = 0o077;
 
 /// Pages in the log at which a commit also moves them into the file: 16 MiB.
 const CHECKPOINT_PAGES: u32 = 4_096;
@@ -83,7 +91,10 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<Lock, StoreError> {
     let name = beside(path, ".lock");
     let doing = format!("opening {}", path.display());
-    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&name);
+    let mut private = OpenOptions::new();
+    private.create(true).truncate(false).write(true).mode(FILE_MODE);
+    // The file, too, before SQLite makes it with another mode: an empty one is as good as none.
+    let opened = private.open(&name).and_then(|lock| private.open(path).map(|_| lock));
     let file = opened.map_err(|error| {
         let doing = format!("{doing}: its folder must exist and be writable");
         StoreError::because(StoreErrorKind::Unavailable, doing, error)
@@ -92,6 +103,32 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<Lock, StoreErr
         try_lock(&file, &doing, "another process serves it already")?;
     }
     Ok(Lock { file, exclusive: options.exclusive })
+}
+
+/// Takes from others what they may do with the file and what lies beside it, and says so.
+fn close_to_others(path: &Path) {
+    let (mut closed, mut open) = (false, false);
+    for suffix in ["", "-wal", "-shm", ".lock"] {
+        let path = beside(path, suffix);
+        let Ok(found) = fs::metadata(&path) else { continue };
+        let mode = found.permissions().mode();
+        if mode & OTHERS != 0 {
+            let mended = fs::set_permissions(&path, Permissions::from_mode(mode & !OTHERS));
+            closed |= mended.is_ok();
+            open |= mended.is_err();
+        }
+    }
+    let path = path.display();
+    if closed {
+        tracing::warn!(%path, "others could read the metadata store, and cannot any more");
+    }
+    if open {
+        tracing::warn!(
+            %path,
+            "others can read the metadata store, and this user may not change that: run chmod go= \
+             on it and on what lies beside it",
+        );
+    }
 }
 
 fn try_lock(file: &File, doing: &str, if_taken: &str) -> Result<(), StoreError> {
@@ -129,6 +166,7 @@ pub(crate) async fn writer(path: &Path, lock: &Lock) -> Result<SqliteConnection,
     // Nothing is changed in a file before it is known to be ours, or empty.
     let format = check_format(&mut connection, &doing).await?;
     make_durable(&mut connection, &doing).await?;
+    close_to_others(path);
     if format == Some(FORMAT) {
         return Ok(connection);
     }

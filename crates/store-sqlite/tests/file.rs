@@ -321,3 +321,32 @@ async fn the_log_stays_bounded_while_readers_overlap() {
     store.close().await;
     assert!(!log.exists(), "the last one out tidies up");
 }
+
+#[tokio::test]
+async fn the_file_and_what_lies_beside_it_are_their_owners_alone() {
+    use std::fs::{Permissions, metadata, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("meta.db");
+    let names = ["meta.db", "meta.db-wal", "meta.db-shm", "meta.db.lock"];
+    let modes = || {
+        let mode = |name: &&str| metadata(folder.path().join(name)).expect("there").permissions();
+        names.iter().map(|name| mode(name).mode() & 0o777).collect::<Vec<_>>()
+    };
+    let store = SqliteStore::open(&path, SqliteOptions::default()).await.expect("it opens");
+    assert_eq!(modes(), [0o600; 4]);
+    for name in names {
+        set_permissions(folder.path().join(name), Permissions::from_mode(0o644)).expect("changed");
+    }
+    store.close().await;
+    set_permissions(&path, Permissions::from_mode(0o644)).expect("changed");
+    let store = SqliteStore::open(&path, SqliteOptions::default()).await.expect("it opens");
+    assert_eq!(modes(), [0o600; 4], "what was open is closed");
+    store.close().await;
+    let foreign = folder.path().join("foreign.db");
+    std::fs::write(&foreign, "no database, and somebody else's").expect("written");
+    set_permissions(&foreign, Permissions::from_mode(0o644)).expect("changed");
+    SqliteStore::open(&foreign, SqliteOptions::default()).await.expect_err("it is no store");
+    assert_eq!(metadata(&foreign).expect("there").permissions().mode() & 0o777, 0o644);
+}

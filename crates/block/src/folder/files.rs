@@ -12,14 +12,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
+use super::private;
 use crate::store::{READING_MARK, SETTING_MARK, compare_marks, found_mark};
 use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
 
 /// Where files are written before they get their names. No session has a name like this.
-const TEMPORARY: &str = "tmp";
+pub(super) const TEMPORARY: &str = "tmp";
 
 /// The file that says whose blocks these are. No session has a name like this.
-const MARK: &str = "volume";
+pub(super) const MARK: &str = "volume";
 
 /// Times that a put begins again because a delete pruned its folder or an opening process removed
 /// its file.
@@ -39,11 +40,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Makes the folder if it is missing, and removes unfinished files.
+    /// Makes the folder if it is missing, removes unfinished files, and closes to others what an
+    /// earlier release left open.
     pub(super) fn open(root: PathBuf) -> Result<Files, BlockError> {
         let files = Files { root, durable: Mutex::default(), next_temporary: AtomicU64::default() };
         let temporary = files.root.join(TEMPORARY);
-        let opened = fs::create_dir_all(&temporary).and_then(|()| {
+        let opened = private::make_folders(&temporary).and_then(|()| {
             for entry in fs::read_dir(&temporary)? {
                 absent_is_fine(fs::remove_file(entry?.path()))?;
             }
@@ -56,7 +58,17 @@ impl Files {
             }
         });
         opened.map_err(|error| files.failed("opening the blocks", error))?;
+        files.close_to_others()?;
         Ok(files)
+    }
+
+    /// Closes what holds blocks to other users. Blocks lie in a session's folder, so its own mode is
+    /// enough.
+    fn close_to_others(&self) -> Result<(), BlockError> {
+        let sessions = self.sessions()?.into_iter().map(|session| self.session(session));
+        let own = [self.root.join(TEMPORARY), self.root.join(MARK)];
+        private::close_to_others(&self.root, own.into_iter().chain(sessions));
+        Ok(())
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -111,7 +123,7 @@ impl Files {
             let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
             let name = format!("{}-{number}", std::process::id());
             let path = self.root.join(TEMPORARY).join(name);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            match private::of_its_owner(&mut OpenOptions::new()).create_new(true).open(&path) {
                 Ok(file) => break (path, file),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -131,8 +143,8 @@ impl Files {
         let mut durable = self.durable();
         if !durable.contains(group) {
             let session = self.session(id.session());
-            existing_is_fine(fs::create_dir(&session))?;
-            existing_is_fine(fs::create_dir(group))?;
+            existing_is_fine(private::make_folder(&session))?;
+            existing_is_fine(private::make_folder(group))?;
             sync_folder(&self.root)?;
             sync_folder(&session)?;
             if durable.len() >= DURABLE_FOLDERS_MAX {

@@ -138,3 +138,44 @@ fn errors_tell_the_operator_what_to_do() {
     check(&failed(ErrorKind::Unsupported), Refused, "no hard links");
     check(&failed(ErrorKind::Other), Unavailable, &root.path().display().to_string());
 }
+
+#[tokio::test]
+async fn blocks_are_their_owners_alone_and_what_was_open_is_closed() {
+    use std::os::unix::fs::PermissionsExt;
+
+    fn modes(folder: &Path, found: &mut Vec<(bool, u32)>) {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let mode = fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+            found.push((path.is_dir(), mode));
+            if path.is_dir() {
+                modes(&path, found);
+            }
+        }
+    }
+
+    let root = tempfile::tempdir().expect("a folder");
+    let path = root.path().join("blocks");
+    let blocks = FolderBlocks::open(&path).await.expect("it opens");
+    blocks.set_mark(Bytes::from_static(b"ours")).await.expect("marked");
+    let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 9);
+    sealer.push_copy(b"some text");
+    let block = sealer.finish();
+    blocks.put(&block).await.expect("put");
+    let mut found = Vec::new();
+    modes(root.path(), &mut found);
+    assert!(found.len() == 6, "the root, tmp, the mark, a session, a group, a block: {found:?}");
+    for (folder, mode) in found {
+        assert_eq!(mode, if folder { 0o700 } else { 0o600 });
+    }
+    let session = path.join(block.id().session().to_string());
+    for open in [&session, &path.join("tmp"), &path.join("volume")] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).expect("changed");
+    }
+    let blocks = FolderBlocks::open(&path).await.expect("it opens again");
+    for open in [&session, &path.join("tmp"), &path.join("volume")] {
+        let mode = fs::metadata(open).expect("there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}", open.display());
+    }
+    assert_eq!(blocks.get(block.id(), 0..999).await.expect("got"), block.to_bytes());
+}
