@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use store::{Follow, Key, Space, TallyKey};
 
-use crate::{BlockId, Ino, Nonce};
+use crate::{BlockId, Ino, Nonce, Timestamp};
 
 /// The spaces of a volume.
 pub mod space {
@@ -36,6 +36,8 @@ pub mod space {
     pub const SHARE: Space = Space(b'x');
     /// Multipart uploads, by bucket and key.
     pub const UPLOAD: Space = Space(b'u');
+    /// Completed uploads that still answer, by when they cease to.
+    pub const EXPIRY: Space = Space(b'e');
     /// Parts, by upload.
     pub const PART: Space = Space(b'p');
     /// What a session has laid down ahead of the plan that publishes it.
@@ -50,6 +52,8 @@ pub mod space {
     pub const BEAT: Space = Space(b'h');
     /// Sessions that were ended from outside.
     pub const FENCED: Space = Space(b'f');
+    /// Ended sessions whose blocks were looked at.
+    pub const SWEPT: Space = Space(b'c');
     /// Tokens: what proves that a plan of a session was committed.
     pub const TOKEN: Space = Space(b'K');
     /// Access keys.
@@ -63,13 +67,14 @@ pub mod space {
     /// The files that each pack was made for. Tallies only.
     pub const ROSTER: Space = Space(b'r');
 
-    /// Spaces whose records name blocks.
-    pub const NAMING_BLOCKS: [Space; 5] = [INODE, MAP, PART, ORPHAN, PENDING];
+    /// Spaces whose records name blocks, in the order in which references move: from parts to the
+    /// file that they become, from files to what is left of them, and on to pending blocks.
+    pub const NAMING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 22] = [
+    pub const ALL: [Space; 24] = [
         VOLUME, LEASE, EPOCH, INODE, MAP, PART_SUMS, BUCKET, DENTRY, UPLOAD, PART, STAGED, SHARE,
-        SESSION, BEAT, FENCED, TOKEN, USER, POLICY, RESTING, HOLD, ORPHAN, PENDING,
+        SESSION, BEAT, FENCED, SWEPT, TOKEN, USER, POLICY, RESTING, HOLD, ORPHAN, EXPIRY, PENDING,
     ];
 }
 
@@ -185,6 +190,13 @@ pub fn uploads(bucket: Ino) -> (Key, Key) {
     partition(space::UPLOAD, bucket.0)
 }
 
+/// A completed upload that answers until then. Times before 1970 count as 1970.
+pub fn expiry(until: Timestamp, upload: Ino) -> Key {
+    let until = u64::try_from(until.0).unwrap_or(0);
+    let suffix = [until.to_be_bytes(), upload.0.to_be_bytes()].concat();
+    Key::new(space::EXPIRY, 0, &suffix)
+}
+
 /// One transmission of a part: a part sent twice is two records, in the order of their commits.
 pub fn part(upload: Ino, number: u16, transmission: u32) -> Key {
     let suffix = [&number.to_be_bytes()[..], &transmission.to_be_bytes()].concat();
@@ -224,6 +236,11 @@ pub fn beat(nonce: Nonce) -> Key {
 /// A session that was ended from outside.
 pub fn fenced(nonce: Nonce) -> Key {
     Key::new(space::FENCED, 0, &nonce.0)
+}
+
+/// An ended session whose blocks were looked at.
+pub fn swept(nonce: Nonce) -> Key {
+    Key::new(space::SWEPT, 0, &nonce.0)
 }
 
 /// One of a session's lanes; see [`crate::Token`].

@@ -23,7 +23,8 @@ pub use inode::{
 pub use name::{Dentry, Kind, Origin, Skey};
 pub use roster::Roster;
 pub use small::{
-    Beat, Bucket, Counter, Hold, Mark, Orphan, PolicyRecord, Session, Token, User, VolumeRecord,
+    Beat, Bucket, Counter, Expiry, Hold, Mark, Orphan, PolicyRecord, Session, Swept, Token, User,
+    VolumeRecord,
 };
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};
 

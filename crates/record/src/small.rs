@@ -273,6 +273,40 @@ record!(
     }
 );
 
+/// A completed upload that has nothing left but its answer. Its key says until when it gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The bytes of the upload's key.
+    pub upload: Vec<u8>,
+}
+
+record!(
+    Expiry,
+    1,
+    |this, to| {
+        to.bytes(&this.upload);
+    },
+    |from| { Expiry { upload: from.bytes("upload")?.into() } }
+);
+
+/// An ended session whose blocks a sweep has looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// When it was looked at first.
+    pub since: Timestamp,
+    /// Whether there is no need to look again: a later sweep found what had come after the first.
+    pub done: bool,
+}
+
+record!(
+    Swept,
+    1,
+    |this, to| {
+        to.signed(this.since.0).u8(u8::from(this.done));
+    },
+    |from| { Swept { since: Timestamp(from.signed("since")?), done: from.u8("done")? != 0 } }
+);
+
 /// A record whose existence says everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark;

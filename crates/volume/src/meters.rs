@@ -24,6 +24,7 @@ pub(crate) struct Meters {
     pub(crate) blocks_reaped: Count,
     pub(crate) bytes_reaped: Count,
     pub(crate) blocks_swept: Count,
+    pub(crate) damaged_kept: Count,
     pub(crate) packs_rewritten: Count,
     pub(crate) packs_left: Count,
     pub(crate) bytes_repacked: Count,
@@ -70,6 +71,8 @@ pub struct Counters {
     pub bytes_reaped: u64,
     /// Blocks that the sweeper deleted.
     pub blocks_swept: u64,
+    /// Dead things that the reaper keeps, because their records cannot be read.
+    pub damaged_kept: u64,
     /// Packs that were rewritten because little of them was alive.
     pub packs_rewritten: u64,
     /// Packs of which little was alive and that could not be rewritten, each as often as it was

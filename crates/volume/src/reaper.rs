@@ -6,6 +6,10 @@
 //! a crash at any point leaves a record of what is still to be deleted. Every step may be repeated,
 //! and two reapers at once do no harm: each step guards the orphan it is about.
 //!
+//! What cannot be read is kept, and stops nothing else: see [`damaged`]. Completed uploads that
+//! still answer are no orphans once their parts have gone, so they are in nobody's way: see
+//! [`uploads`].
+//!
 //! How an owner lets go of a block, and why that is right for blocks of several owners, stands in
 //! `release`.
 //!
@@ -13,6 +17,7 @@
 //!
 //! It knows nothing of blocks that no record names; those are the sweeper's.
 
+mod damaged;
 mod files;
 mod grace;
 mod moved;
@@ -20,13 +25,13 @@ mod owners;
 mod release;
 mod uploads;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Counter, Ino, Orphan, Timestamp, key, key::space};
+use record::{BlockId, Counter, Ino, Orphan, key, key::space};
 use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -37,6 +42,8 @@ use crate::commit::Outcome;
 use crate::pace::Pace;
 use crate::session::{entries, others, value};
 use crate::{Volume, VolumeError};
+
+pub(crate) use damaged::Damaged;
 
 /// How often the reaper looks for what it was not told of.
 pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
@@ -72,8 +79,6 @@ const VAIN_PASSES_MAX: u32 = 8;
 /// What the reaper remembers between passes.
 #[derive(Debug, Default)]
 pub(crate) struct ReaperMemory {
-    /// Completed uploads, and until when they answer: there is no need to look earlier.
-    kept: HashMap<Ino, Timestamp>,
     /// Blocks that await deletion.
     waiting: grace::Waiting,
     /// When one of them has waited long enough.
@@ -159,15 +164,9 @@ impl Volume {
     pub(crate) async fn reap_once(&self, pace: Pace) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;
-        let mut dead = self.collect().await?;
+        let (dead, more) = self.collect().await?;
         let buckets: HashSet<Ino> =
             dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
-        let now = self.now();
-        memory.kept.retain(|_, until| *until > now);
-        dead.retain(|dead| {
-            !memory.kept.contains_key(&dead.ino)
-                || uploads::bucket_of(&dead.orphan).is_some_and(|ino| buckets.contains(&ino))
-        });
         let mut held = if dead.is_empty() { HashSet::new() } else { self.held_files().await? };
         let doomed = |dead: &Dead| matches!(dead.orphan, Orphan::Doomed { .. });
         if dead.iter().any(|dead| !doomed(dead) && !dead.is_held(&held)) {
@@ -178,16 +177,17 @@ impl Volume {
         }
         let free: Vec<Dead> = dead.iter().filter(|dead| !dead.is_held(&held)).cloned().collect();
         // What dies faster than this is reaped would pile up.
-        let pace = if dead.len() >= ORPHANS_PER_PASS { Pace::Hurried } else { pace };
+        let pace = if more { Pace::Hurried } else { pace };
         let idle = dead.is_empty();
         let mut reaped = Reaped::default();
         reaped.orphans += self.reap_files(&free, pace).await?;
         reaped.orphans += self.reap_moved(&free, pace).await?;
-        reaped.orphans += self.reap_uploads(&dead, &buckets, &mut memory.kept, pace).await?;
-        reaped.orphans += self.reap_buckets(&dead).await?;
+        reaped.orphans += self.reap_uploads(&dead, &buckets, pace).await?;
+        reaped.orphans += self.reap_expired(pace).await?;
+        reaped.orphans += self.reap_buckets(&dead, more).await?;
         reaped.blocks = self.delete_pending(&mut memory, pace).await?;
         self.meters.files_reaped.add(reaped.orphans);
-        Ok(if idle && reaped.blocks == 0 { None } else { Some(reaped) })
+        Ok(if idle && reaped == Reaped::default() { None } else { Some(reaped) })
     }
 
     async fn wait_until(&self, due: Instant) -> Result<(), VolumeError> {
@@ -197,22 +197,32 @@ impl Volume {
         }
     }
 
-    /// The orphans, as many as one pass takes.
-    async fn collect(&self) -> Result<Vec<Dead>, VolumeError> {
+    /// The orphans, as many as one pass takes, and whether there may be more.
+    async fn collect(&self) -> Result<(Vec<Dead>, bool), VolumeError> {
         let (mut start, end) = key::partition(space::ORPHAN, 0);
         let limit = ORPHANS_AT_ONCE.min(self.store.limits().range_records);
         let mut dead = Vec::new();
         while dead.len() < ORPHANS_PER_PASS {
             let page = self.read_range(start, end.clone(), limit).await?;
             for entry in &page {
-                dead.push(Dead::decode(entry)?);
+                match Dead::decode(entry) {
+                    Ok(orphan) => dead.push(orphan),
+                    Err(why) => self.keep_damaged(&entry.key, &why),
+                }
             }
             match page.last() {
                 Some(last) if page.len() >= limit as usize => start = after(&last.key),
-                _ => break,
+                _ => return Ok((dead, false)),
             }
         }
-        Ok(dead)
+        Ok((dead, true))
+    }
+
+    /// Leaves something dead alone that cannot be read.
+    fn keep_damaged(&self, at: &Key, why: &VolumeError) {
+        if self.damaged.note(at, why) {
+            self.meters.damaged_kept.add(1);
+        }
     }
 
     pub(crate) async fn read_range(
@@ -282,25 +292,26 @@ impl Volume {
         self.committer.commit(plan, self.reading(), None).await.0
     }
 
-    /// Ends a bucket once its uploads and its files are gone.
-    async fn reap_buckets(&self, dead: &[Dead]) -> Result<u64, VolumeError> {
-        let mut reaped = 0;
+    /// Ends buckets of which nothing is left: no upload, and no orphan among all that there are.
+    async fn reap_buckets(&self, dead: &[Dead], more: bool) -> Result<u64, VolumeError> {
+        let (mut reaped, mut empty) = (0, Vec::new());
         for bucket in dead.iter().filter(|dead| dead.orphan == Orphan::Bucket) {
             let (start, end) = key::uploads(bucket.ino);
             let uploads = self.read_range(start, end, 100).await?;
-            if !uploads.is_empty() {
-                reaped += self.abort_uploads(uploads).await?;
-                continue;
+            if uploads.is_empty() {
+                empty.push(bucket);
+            } else {
+                reaped += self.end_uploads(bucket, uploads).await?;
             }
-            let lives = |dead: &&Dead| match &dead.orphan {
-                Orphan::File { bucket: of } | Orphan::Doomed { bucket: of, .. } => {
-                    *of == bucket.ino
-                }
-                Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. } => false,
-            };
-            // Its files were reaped in this pass, so the next one finds it alone.
-            if dead.iter().any(|dead| lives(&dead)) || dead.len() >= ORPHANS_PER_PASS {
-                reaped += 1;
+        }
+        if more || empty.is_empty() {
+            return Ok(reaped);
+        }
+        // None comes any more, since nothing can be removed from a bucket that is gone; but some may
+        // have come after the pass had read past the place where they stand.
+        let waiting = self.buckets_of_orphans().await?;
+        for bucket in empty {
+            if waiting.as_ref().is_none_or(|waiting| waiting.contains(&bucket.ino)) {
                 continue;
             }
             let plan = Plan {
@@ -313,6 +324,30 @@ impl Volume {
             reaped += progress(self.commit_plan(plan).await)?;
         }
         Ok(reaped)
+    }
+
+    /// The buckets whose bytes orphans count among, all of them. `None` if one cannot be read: it may
+    /// be of any bucket.
+    async fn buckets_of_orphans(&self) -> Result<Option<HashSet<Ino>>, VolumeError> {
+        let (mut start, end) = key::partition(space::ORPHAN, 0);
+        let limit = ORPHANS_AT_ONCE.min(self.store.limits().range_records);
+        let mut buckets = HashSet::new();
+        loop {
+            let page = self.read_range(start, end.clone(), limit).await?;
+            for entry in &page {
+                match Orphan::decode(&entry.key, &entry.value) {
+                    Ok(Orphan::File { bucket } | Orphan::Doomed { bucket, .. }) => {
+                        buckets.insert(bucket);
+                    }
+                    Ok(Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. }) => {}
+                    Err(_) => return Ok(None),
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() >= limit as usize => start = after(&last.key),
+                _ => return Ok(Some(buckets)),
+            }
+        }
     }
 
     /// Deletes pending blocks that have waited for the grace, then the records that name them. A

@@ -3,6 +3,7 @@
 mod alone;
 mod checking;
 mod commit;
+mod ending;
 pub(crate) mod faulty;
 mod feeding;
 mod gathering;
@@ -16,6 +17,7 @@ mod rollback;
 mod rosters;
 mod sessions;
 mod settling;
+mod skipping;
 mod sweeping;
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::meters::{Counters, Meters};
 use crate::mirror::{Mirror, Mirrored};
-use crate::reaper::{self, ReaperMemory};
+use crate::reaper::{self, Damaged, ReaperMemory};
 use crate::repack::{self, Repacking};
 use crate::session::{self, BEAT_INTERVAL, Heart, SESSION_SILENCE, Session};
 use crate::settle;
@@ -182,6 +182,8 @@ pub struct Volume {
     access: watch::Sender<u64>,
     /// Held by the reaper's pass.
     pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
+    /// What it keeps because it cannot be read.
+    pub(crate) damaged: Damaged,
     /// Which packs are worth rewriting.
     pub(crate) repacking: Repacking,
     /// Held by a sweep.
@@ -325,6 +327,7 @@ impl Volume {
             orphaned: Arc::default(),
             access: watch::Sender::new(0),
             reaping: tokio::sync::Mutex::default(),
+            damaged: Damaged::default(),
             repacking: Repacking::new(options.packing.pack_bytes),
             sweeping: tokio::sync::Mutex::default(),
             closing,
@@ -462,6 +465,7 @@ impl Volume {
             blocks_reaped: meters.blocks_reaped.get(),
             bytes_reaped: meters.bytes_reaped.get(),
             blocks_swept: meters.blocks_swept.get(),
+            damaged_kept: meters.damaged_kept.get(),
             packs_rewritten: meters.packs_rewritten.get(),
             packs_left: meters.packs_left.get(),
             bytes_repacked: meters.bytes_repacked.get(),

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, Dentry, File, Header, Hold, Ino,
-    Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
-    PartTag, PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token,
-    Upload, UploadState, User, VolumeRecord, key,
+    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, Dentry, Expiry, File, Header, Hold,
+    Ino, Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
+    PartTag, PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Swept, Tag, Timestamp,
+    Token, Upload, UploadState, User, VolumeRecord, key,
 };
 use store::{Key, Value};
 
@@ -200,8 +200,9 @@ fn orphans() -> Vec<Sample> {
         sample("orphan-file", at.clone(), &Orphan::File { bucket: BUCKET }),
         sample("orphan-doomed", at.clone(), &Orphan::Doomed { bucket: BUCKET, inode }),
         sample("orphan-bucket", at.clone(), &Orphan::Bucket),
-        sample("orphan-upload", at.clone(), &Orphan::Upload { key: upload }),
+        sample("orphan-upload", at.clone(), &Orphan::Upload { key: upload.clone() }),
         sample("orphan-moved", at, &moved),
+        sample("expiry", key::expiry(NOW, INO), &Expiry { upload }),
     ]
 }
 
@@ -217,6 +218,7 @@ fn sessions() -> Vec<Sample> {
         sample("mark-staged", key::staged(NONCE, INO), &Mark),
         sample("mark-resting", key::resting(INO), &Mark),
         sample("mark-fenced", key::fenced(NONCE), &Mark),
+        sample("swept", key::swept(NONCE), &Swept { since: NOW, done: true }),
         sample("mark-share", key::share(block, INO), &Mark),
         sample("mark-pending", key::pending(block), &Mark),
     ]

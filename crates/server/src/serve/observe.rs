@@ -112,6 +112,7 @@ impl Collector for Behind {
             ("blocks_reaped", seen.blocks_reaped),
             ("bytes_reaped", seen.bytes_reaped),
             ("blocks_swept", seen.blocks_swept),
+            ("damaged_kept", seen.damaged_kept),
             ("blocks_abandoned", seen.blocks_abandoned),
             ("packs_rewritten", seen.packs_rewritten),
             ("packs_left", seen.packs_left),

@@ -59,6 +59,8 @@ pub enum Finding {
     StrayPart(Key),
     /// An upload without its bucket, or one that ended and does not await the reaper.
     StrayUpload(Key),
+    /// What says until when an upload answers that does not exist.
+    StrayExpiry(Key),
     /// Something that awaits the reaper and does not exist.
     StrayOrphan(Ino),
     /// A file that rests in its record, and that nobody would find to settle it.
@@ -128,6 +130,7 @@ impl fmt::Display for Finding {
             Finding::StrayUpload(key) => {
                 write!(f, "upload {key:?} has no bucket, or ended and is not to be reaped")
             }
+            Finding::StrayExpiry(key) => write!(f, "expiry {key:?} is of no upload"),
             Finding::StrayOrphan(ino) => write!(f, "orphan {} does not exist", ino.0),
             Finding::Unmarked(ino) => {
                 write!(f, "the bytes of file {} rest in its record, and no mark says so", ino.0)

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use namespace::{rests, self_contained};
 use record::key::{self, space};
 use record::{
-    Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Hold, Ino, Inode, Kind,
-    MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Roster, Session, Slice, Token,
-    Upload, UploadState, User, VolumeRecord,
+    Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Expiry, Hold, Ino, Inode,
+    Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Roster, Session, Slice,
+    Swept, Token, Upload, UploadState, User, VolumeRecord,
 };
 use store::{Key, MetaStore, Space, TallyKey, Value};
 
@@ -78,6 +78,8 @@ pub(crate) struct Gathered {
     pub(super) uploads: Vec<(Key, Ino, UploadState)>,
     pub(super) parts: Vec<PartSummary>,
     pub(super) orphans: BTreeMap<Ino, Orphan>,
+    /// Uploads that have nothing left but their answer: the key that says until when, and of which.
+    pub(super) expiries: BTreeMap<Ino, (Key, Key)>,
     /// Bytes of doomed files, by number: their inodes are in their orphans.
     pub(super) doomed: HashMap<Ino, u64>,
     pub(super) pending: HashSet<BlockId>,
@@ -282,6 +284,18 @@ impl Gathered {
             space::FENCED => {
                 Mark::decode(key, value).map_err(failed)?;
                 self.ended.insert(session()?);
+            }
+            space::SWEPT => {
+                Swept::decode(key, value).map_err(failed)?;
+                session()?;
+            }
+            space::EXPIRY => {
+                let Expiry { upload } = Expiry::decode(key, value).map_err(failed)?;
+                if upload.len() < Key::PREFIX_BYTES {
+                    return Err("it names no upload".to_owned());
+                }
+                let of = (key.clone(), Key::from_bytes(upload));
+                self.expiries.insert(ino_of(key).map_err(named)?, of);
             }
             space::TOKEN => {
                 Token::decode(key, value).map_err(failed)?;

@@ -159,7 +159,9 @@ fn uploads(all: &mut Gathered) {
         let going = all.orphans.get(&bucket) == Some(&Orphan::Bucket);
         let ended = *state != UploadState::Open;
         let orphan = matches!(all.orphans.get(ino), Some(Orphan::Upload { .. }));
-        if (!all.inodes.contains_key(&bucket) && !going) || ended != orphan {
+        let answers = matches!(state, UploadState::Done { .. })
+            && all.expiries.get(ino).is_some_and(|(_, upload)| upload == key);
+        if (!all.inodes.contains_key(&bucket) && !going) || ended != (orphan || answers) {
             all.findings.insert(Finding::StrayUpload(key.clone()));
         }
         known.insert(*ino);
@@ -172,11 +174,17 @@ fn uploads(all: &mut Gathered) {
             all.findings.insert(Finding::StrayOrphan(*ino));
         }
     }
+    for (ino, (at, _)) in &all.expiries {
+        if !known.contains(ino) {
+            all.findings.insert(Finding::StrayExpiry(at.clone()));
+        }
+    }
     let ended = |ino: &Ino| matches!(all.orphans.get(ino), Some(Orphan::Upload { .. }));
     let mut living: Vec<PartSummary> = Vec::new();
     for part in std::mem::take(&mut all.parts) {
         let upload = Ino(part.key.partition());
-        if !known.contains(&upload) {
+        let answers = all.expiries.contains_key(&upload) && !ended(&upload);
+        if !known.contains(&upload) || answers {
             all.findings.insert(Finding::StrayPart(part.key));
         } else if used.contains(&part.ino) && !part.shared {
             // The file that took it over owns its blocks; it lets go of its packs by and by.

@@ -52,23 +52,45 @@ impl Volume {
             if self.closing.is_cancelled() {
                 return Err(closing());
             }
+            reaped += match self.reap_some(files, pace).await {
+                // One of them: each by itself, so that the others go.
+                Err(VolumeError::Corrupt(_)) => self.reap_each(files, pace).await?,
+                some => some?,
+            };
+        }
+        Ok(reaped)
+    }
+
+    /// Reaps dead files one by one; those that cannot be read are kept.
+    async fn reap_each(&self, files: &[&Dead], pace: Pace) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        for dead in files {
+            match self.reap_some(&[dead], pace).await {
+                Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
+                one => reaped += one?,
+            }
+        }
+        Ok(reaped)
+    }
+
+    async fn reap_some(&self, files: &[&Dead], pace: Pace) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        let step = self.begin_step(pace);
+        let (small, large, gone) = self.load(files).await?;
+        for dead in gone {
+            // Its inode is gone already: another reaper was faster, or this is its last step.
+            let plan = Plan {
+                guards: vec![dead.guard(), Guard::Absent(key::inode(dead.ino))],
+                writes: vec![Write::Delete(dead.key.clone())],
+            };
+            reaped += progress(self.commit_plan(plan).await)?;
+        }
+        reaped += self.reap_small(small).await?;
+        self.rest_after(step).await;
+        for file in large {
             let step = self.begin_step(pace);
-            let (small, large, gone) = self.load(files).await?;
-            for dead in gone {
-                // Its inode is gone already: another reaper was faster, or this is its last step.
-                let plan = Plan {
-                    guards: vec![dead.guard(), Guard::Absent(key::inode(dead.ino))],
-                    writes: vec![Write::Delete(dead.key.clone())],
-                };
-                reaped += progress(self.commit_plan(plan).await)?;
-            }
-            reaped += self.reap_small(small).await?;
+            reaped += self.reap_large(file).await?;
             self.rest_after(step).await;
-            for file in large {
-                let step = self.begin_step(pace);
-                reaped += self.reap_large(file).await?;
-                self.rest_after(step).await;
-            }
         }
         Ok(reaped)
     }

@@ -34,7 +34,7 @@ pub(super) async fn records(store: &dyn MetaStore, space: Space) -> usize {
     }
 }
 
-async fn bytes_of(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
+pub(super) async fn bytes_of(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     let read = Read::Tally(key::tally(bucket, Count::Bytes));
     match store.read(&[read]).await.unwrap()[..] {
         [Found::Tally(bytes)] => bytes,

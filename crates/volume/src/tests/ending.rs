@@ -1,0 +1,193 @@
+//! How uploads end, and that those which still answer are in nobody's way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use namespace::{WriteCondition, end_upload};
+use record::key::{self, space};
+use record::{Ino, ObjectHeaders, Orphan, Tag, Timestamp, Upload, UploadState};
+use store::{Plan, Write};
+use tokio::time::Instant;
+
+use super::faulty::{Faulty, get};
+use super::reaping::{bytes_of, delete, finished, part, read, records, upload};
+use super::{count_blocks, lookup, make_bucket, open, publish};
+use crate::pace::Pace;
+use crate::{
+    Complete, CompletePart, SetClock, UPLOAD_RESULT_KEPT, Unwatched, UploadId, Volume, VolumeError,
+    VolumeOptions, fsck,
+};
+
+/// More orphans than one pass takes.
+const MANY: usize = 30_100;
+
+/// After so long a gateway was told what others wrote.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// What each read of metadata takes.
+const READ: Duration = Duration::from_millis(20);
+
+/// So many numbers of files that never were.
+async fn numbers(volume: &Volume, count: usize) -> Vec<Ino> {
+    let mut inos = Vec::new();
+    while inos.len() < count {
+        inos.extend(volume.fresh_inos((count - inos.len()).min(10_000)).await.unwrap());
+    }
+    inos
+}
+
+/// Orphans of files that are gone already.
+async fn stray_orphans(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
+    for ino in numbers(volume, count).await {
+        let at = key::orphan(ino);
+        let put = Write::Put(at.clone(), Orphan::File { bucket }.encode(&at));
+        store.commit_now(&[Plan { guards: Vec::new(), writes: vec![put] }]).await;
+    }
+    tokio::time::sleep(TOLD).await;
+}
+
+/// Uploads that were completed just now, and whose parts a file took over: as a release wrote them
+/// that kept their orphans until they no longer answered, too.
+async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
+    for (n, ino) in numbers(volume, count).await.into_iter().enumerate() {
+        let state = UploadState::Done {
+            ino: Ino(7),
+            tag: Tag::Multipart([3; 16], 1),
+            sums: Vec::new(),
+            used: Vec::new(),
+            at: volume.now(),
+        };
+        let upload = Upload {
+            ino,
+            begun: Timestamp::default(),
+            uid: 0,
+            gid: 0,
+            initiator: String::new(),
+            checksum: None,
+            object: ObjectHeaders::default(),
+            state,
+        };
+        let at = key::upload(bucket, format!("u{n}").as_bytes(), [4; 16]);
+        let writes = end_upload(&at, &upload);
+        store.commit_now(&[Plan { guards: Vec::new(), writes }]).await;
+    }
+    tokio::time::sleep(TOLD).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_completed_uploads_than_a_pass_takes_do_not_stop_the_reaper() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    completed(&volume, &store, bucket, MANY).await;
+    publish(&volume, b"gone", 100_000).await.unwrap();
+    delete(&volume, b"gone").await;
+    assert_eq!(records(&*store, space::ORPHAN).await, MANY + 1);
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0, "what died behind them is gone");
+    assert_eq!(records(&*store, space::UPLOAD).await, MANY, "and they still answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completed_upload_does_not_keep_the_reaper_from_hurrying() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    completed(&volume, &store, bucket, 1).await;
+    volume.reap_now().await.unwrap();
+    publish(&volume, b"stays", 100).await.unwrap();
+    stray_orphans(&volume, &store, bucket, MANY).await;
+    store.reading.lock().unwrap().takes = READ;
+    let asked = Arc::clone(&volume);
+    let asking: tokio::task::JoinHandle<()> = volume.tasks.clone().spawn("ask", async move {
+        loop {
+            lookup(&asked, b"stays").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+    });
+    let began = Instant::now();
+    let reaped = volume.reap_once(Pace::GivingWay).await.unwrap().unwrap();
+    let took = began.elapsed();
+    assert!(!asking.is_finished(), "it was served all the time");
+    asking.abort();
+    assert!(reaped.orphans >= 29_999, "{reaped:?}");
+    assert!(took < Duration::from_secs(60), "it took {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_ends_after_its_last_orphan() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    let bucket = make_bucket(&volume).await;
+    // Somebody else's, which still answers.
+    completed(&volume, &store, Ino(99), 1).await;
+    volume.reap_now().await.unwrap();
+    stray_orphans(&volume, &store, Ino(99), MANY).await;
+    publish(&volume, b"last", 100_000).await.unwrap();
+    delete(&volume, b"last").await;
+    volume.delete_bucket("b").await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(get(&*store, &key::orphan(bucket)).await, None, "it has ended");
+    assert_eq!(bytes_of(&*store, bucket).await, 0, "and nothing was taken from it after that");
+}
+
+/// Completes an upload of one part; answers with what would complete it again.
+async fn complete(volume: &Arc<Volume>, id: UploadId) -> Result<Tag, VolumeError> {
+    let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
+    let wanted = Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+    let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
+    let completed = volume.complete("b", b"big", id, wanted, finish).await?;
+    Ok(completed.tag)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completed_upload_answers_until_its_time_has_come_and_goes_then() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
+    let options = VolumeOptions { collect: false, clock: clock.clone(), ..Default::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    let id = upload(&volume, b"big").await;
+    part(&volume, b"big", id, 1).await;
+    complete(&volume, id).await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(records(&*store, space::ORPHAN).await, 0, "it awaits nothing but its time");
+    assert_eq!(records(&*store, space::EXPIRY).await, 1);
+    let report = fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap();
+    assert_eq!(report.findings, []);
+    let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_micros()).unwrap();
+    for now in [1_000_000 + kept, 0] {
+        // Whatever the clock says before.
+        clock.set(Timestamp(now));
+        assert_eq!(volume.reap_now().await.unwrap().orphans, 0);
+        assert_eq!(complete(&volume, id).await.unwrap(), Tag::Multipart([3; 16], 1));
+    }
+    clock.set(Timestamp(1_000_001 + kept));
+    assert_eq!(volume.reap_now().await.unwrap().orphans, 1);
+    complete(&volume, id).await.unwrap_err();
+    for space in [space::EXPIRY, space::UPLOAD] {
+        assert_eq!(records(&*store, space).await, 0, "{space:?}");
+    }
+    assert_eq!(read(&volume, b"big").await.unwrap(), vec![5; 100_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_that_goes_takes_the_answers_of_its_uploads_along() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    let id = upload(&volume, b"big").await;
+    part(&volume, b"big", id, 1).await;
+    complete(&volume, id).await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(records(&*store, space::EXPIRY).await, 1);
+    delete(&volume, b"big").await;
+    volume.delete_bucket("b").await.unwrap();
+    volume.reap_now().await.unwrap();
+    for space in [space::EXPIRY, space::UPLOAD, space::ORPHAN, space::BUCKET] {
+        assert_eq!(records(&*store, space).await, 0, "{space:?}");
+    }
+    assert_eq!(count_blocks(&blocks).await, 0);
+}
