@@ -83,10 +83,7 @@ struct Mover {
 
 impl Mover {
     /// None if the file's bytes do not rest in its record.
-    fn new(ino: Ino, record: Value) -> Option<Mover> {
-        let decoded = Inode::decode(&key::inode(ino), &record);
-        let unreadable = |error: &_| warn!(ino = ino.0, %error, "a resting file cannot be read");
-        let inode = decoded.inspect_err(unreadable).ok()?;
+    fn new(ino: Ino, record: Value, inode: Inode) -> Option<Mover> {
         let content = &inode.file()?.content;
         match content {
             Content::Inline(bytes) if rests(content) => {
@@ -107,6 +104,20 @@ impl Mover {
         writes.extend(join_packs(&[slice], self.ino));
         writes.push(Write::Delete(key::resting(self.ino)));
         Plan { guards: vec![Guard::Equals(at, self.record.clone())], writes }
+    }
+}
+
+/// A file that does not rest any more, and the guard that it is as it was read to be.
+#[derive(Debug)]
+struct Gone {
+    ino: Ino,
+    guard: Guard,
+}
+
+impl Gone {
+    /// The plan that removes the mark. A file that rests after all keeps it, and is found again.
+    fn plan(self) -> Plan {
+        Plan { guards: vec![self.guard], writes: vec![Write::Delete(key::resting(self.ino))] }
     }
 }
 
@@ -170,10 +181,10 @@ impl Volume {
         let reading = self.reading();
         let (movers, gone) = self.movers(inos).await?;
         let mut settled = Settled { gone: gone.len() as u64, ..Settled::default() };
-        if !gone.is_empty() {
-            let forget = |ino: &Ino| Write::Delete(key::resting(*ino));
-            let plan = Plan { guards: Vec::new(), writes: gone.iter().map(forget).collect() };
-            self.commit_settling(plan, &reading).await?;
+        let forget = |gone: Gone| self.commit_settling(gone.plan(), &reading);
+        let mut forgetting = stream::iter(gone).map(forget).buffer_unordered(BODIES_AT_ONCE);
+        while let Some(forgotten) = forgetting.next().await {
+            forgotten?;
         }
         if !movers.is_empty() {
             settled.add(self.move_all(&movers, &reading, refused).await?);
@@ -184,14 +195,19 @@ impl Volume {
     }
 
     /// Which of these files rest, and which do not any more. Of those that have lost their names
-    /// only that is read.
-    async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<Ino>), VolumeError> {
+    /// only that is read. One that cannot be read is neither: it keeps its mark.
+    async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<Gone>), VolumeError> {
         let record = |key| Read::Record { key, follow: None };
         let reads: Vec<Read> = inos.iter().map(|ino| record(key::orphan(*ino))).collect();
         let leaving = self.store.read(&reads).await?;
         let (mut staying, mut gone) = (Vec::new(), Vec::new());
         for (ino, leaving) in inos.iter().zip(&leaving) {
-            if value(Some(leaving)).is_some() { gone.push(*ino) } else { staying.push(*ino) }
+            match value(Some(leaving)) {
+                Some(_) => {
+                    gone.push(Gone { ino: *ino, guard: Guard::Present(key::orphan(*ino)) });
+                }
+                None => staying.push(*ino),
+            }
         }
         if staying.is_empty() {
             return Ok((Vec::new(), gone));
@@ -200,9 +216,15 @@ impl Volume {
         let found = self.store.read(&reads).await?;
         let mut movers = Vec::with_capacity(staying.len());
         for (ino, found) in staying.into_iter().zip(&found) {
-            match value(Some(found)).and_then(|record| Mover::new(ino, record)) {
-                Some(mover) => movers.push(mover),
-                None => gone.push(ino),
+            let at = key::inode(ino);
+            let Some(record) = value(Some(found)) else {
+                gone.push(Gone { ino, guard: Guard::Absent(at) });
+                continue;
+            };
+            match Inode::decode(&at, &record).map(|inode| Mover::new(ino, record.clone(), inode)) {
+                Ok(Some(mover)) => movers.push(mover),
+                Ok(None) => gone.push(Gone { ino, guard: Guard::Equals(at, record) }),
+                Err(error) => warn!(ino = ino.0, %error, "a resting file cannot be read"),
             }
         }
         Ok((movers, gone))

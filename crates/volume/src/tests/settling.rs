@@ -349,3 +349,48 @@ async fn a_check_finds_what_rests_without_a_mark() {
     delete(&volume, b"a").await;
     assert_eq!(findings(&store, &blocks).await, []);
 }
+
+/// A volume without a mirror, a file that rests in it, and the file's number.
+async fn one_that_rests() -> (Arc<Faulty>, Arc<Volume>, record::Ino) {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions {
+        resting_bytes_max: RESTING_BYTES,
+        collect: false,
+        mirror_bytes: 0,
+        ..Default::default()
+    };
+    let volume = Volume::open(options, store.clone(), blocks).await.unwrap();
+    make_bucket(&volume).await;
+    put(&volume, "one", 20_000).await;
+    let marks = store.walk(space::RESTING, None, 10).await.unwrap().records;
+    assert_eq!(marks.len(), 1);
+    (store, volume, crate::scan::ino_of(&marks[0].0).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_stays_if_its_file_came_while_it_was_looked_for() {
+    let (store, volume, ino) = one_that_rests().await;
+    let at = key::inode(ino);
+    let inode = super::faulty::get(&*store, &at).await.unwrap();
+    let plan = |writes| [Plan { guards: Vec::new(), writes }];
+    store.commit_now(&plan(vec![Write::Delete(at.clone())])).await;
+    store.reading.lock().unwrap().takes = Duration::from_secs(1);
+    let coming = async {
+        // Whether the file is dead was read by then, and that there is no inode.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        store.commit_now(&plan(vec![Write::Put(at.clone(), inode.clone())])).await;
+    };
+    let (settled, ()) = futures::join!(volume.settle_now(), coming);
+    store.reading.lock().unwrap().takes = Duration::ZERO;
+    let settled = settled.unwrap().bodies + volume.settle_now().await.unwrap().bodies;
+    assert_eq!(settled, 1, "its mark led to it");
+    assert_eq!(records(&*store, space::RESTING).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_rests_and_cannot_be_read_keeps_its_mark() {
+    let (store, volume, ino) = one_that_rests().await;
+    super::skipping::damage(&store, key::inode(ino)).await;
+    volume.settle_now().await.unwrap();
+    assert_eq!(records(&*store, space::RESTING).await, 1);
+}
