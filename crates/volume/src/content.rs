@@ -10,6 +10,7 @@
 
 mod budget;
 mod ids;
+mod late;
 mod numbers;
 mod packer;
 mod resting;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 pub use budget::{ByteBudget, Overloaded, Permit};
 pub use ids::BlockIds;
+pub use late::{DELETED_AGAIN_AFTER, LATE_BLOCKS_MAX, LateBlocks};
 pub use numbers::Numbers;
 pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
 pub(crate) use resting::Rested;

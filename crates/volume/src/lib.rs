@@ -20,6 +20,7 @@ mod hints;
 mod holds;
 mod inos;
 mod lanes;
+mod latecomers;
 mod meters;
 mod mirror;
 mod pace;

@@ -8,6 +8,7 @@ pub(crate) mod faulty;
 mod feeding;
 mod gathering;
 mod holds;
+mod late;
 mod marks;
 mod pace;
 pub(crate) mod packs;

@@ -23,6 +23,7 @@ use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
 use crate::holds::{self, Holds};
 use crate::inos::Inos;
 use crate::lanes::Lanes;
+use crate::latecomers;
 use crate::meters::{Counters, Meters};
 use crate::mirror::{Mirror, Mirrored};
 use crate::reaper::{self, Damaged, ReaperMemory};
@@ -252,6 +253,8 @@ impl Volume {
             drop(volume.tasks.spawn("repacker", repacking));
             let settling = settle::settle_always(Arc::downgrade(&volume));
             drop(volume.tasks.spawn("settler", settling));
+            let latecomers = latecomers::delete_latecomers(Arc::downgrade(&volume));
+            drop(volume.tasks.spawn("latecomers", latecomers));
         }
         Ok(volume)
     }
@@ -298,6 +301,7 @@ impl Volume {
             inline_bytes_max: options.inline_bytes_max,
             packer: Packer::new(options.packing),
             resting: Arc::new(Resting::new(options.resting_bytes_max)),
+            late: Arc::default(),
             epochs: Arc::clone(&epochs),
             deadlines: options.deadlines,
             traffic: Arc::clone(&traffic),

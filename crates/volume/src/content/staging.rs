@@ -10,7 +10,7 @@
 //! deletes the block if every one of them was dropped armed.
 //!
 //! A put that was given up at its deadline may still land after the deletion. Such a block, and
-//! one that could not be deleted, is the sweeper's, once the session has ended.
+//! one that could not be deleted, is deleted again later: see [`LateBlocks`].
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -24,14 +24,16 @@ use futures::stream;
 use record::{BlockId, Content, Ino, Roster};
 use tracing::warn;
 
-use super::{BlockIds, ByteBudget, Deadlines, Numbers, Packer, Place, Resting, Traffic};
+use super::{
+    BlockIds, ByteBudget, Deadlines, LateBlocks, Numbers, Packer, Place, Resting, Traffic,
+};
 use crate::Tasks;
 use crate::epoch::{Epochs, ReaderGuard};
 
 /// Blocks of one abandoned content that are deleted at the same time.
 const DELETES_AT_ONCE: usize = 4;
 
-/// How often the deletion of one block is tried before it is left to the sweeper.
+/// How often the deletion of one block is tried before it is left for later.
 const DELETE_TRIES: u32 = 3;
 
 /// The pause before the second try; it doubles from there.
@@ -60,6 +62,8 @@ pub struct Staging {
     pub packer: Packer,
     /// Small bodies that came alone.
     pub resting: Arc<Resting>,
+    /// Blocks that may land after they were deleted.
+    pub late: Arc<LateBlocks>,
     /// What a pack pins while plans may come to name it.
     pub epochs: Arc<Epochs>,
     /// How long to wait.
@@ -105,6 +109,8 @@ impl StagedBlocks {
 pub(super) struct Claim {
     staging: Arc<Staging>,
     ids: Mutex<BTreeSet<BlockId>>,
+    /// Those of them of which it is not known whether they were put, or will be.
+    unsure: Mutex<BTreeSet<BlockId>>,
     armed: AtomicBool,
     /// The claim on a block that other contents lie in too.
     shared: OnceLock<Arc<Claim>>,
@@ -124,7 +130,7 @@ impl Claim {
 
     fn with_pin(staging: Arc<Staging>, pin: Option<ReaderGuard>) -> Arc<Claim> {
         let (ids, armed, shared) = (Mutex::default(), AtomicBool::new(true), OnceLock::new());
-        Arc::new(Claim { staging, ids, armed, shared, _pin: pin })
+        Arc::new(Claim { staging, ids, unsure: Mutex::default(), armed, shared, _pin: pin })
     }
 
     /// Makes this content one of those that share a block; once at most.
@@ -136,6 +142,11 @@ impl Claim {
     /// Before a block is put.
     pub(super) fn add(&self, id: BlockId) {
         self.ids().insert(id);
+    }
+
+    /// When a put was given up, or its answer was lost: it may happen yet.
+    pub(super) fn doubt(&self, id: BlockId) {
+        self.unsure.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 
     /// When the bytes under an id are not ours.
@@ -161,19 +172,27 @@ impl Drop for Claim {
         let ids = mem::take(&mut *self.ids());
         if armed && !ids.is_empty() {
             let staging = Arc::clone(&self.staging);
-            drop(self.staging.tasks.spawn("delete staged blocks", delete(staging, ids)));
+            let unsure =
+                mem::take(&mut *self.unsure.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.staging.tasks.spawn("delete staged blocks", delete(staging, ids, unsure)));
         }
     }
 }
 
-async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>) {
-    let staging = &staging;
+async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>, unsure: BTreeSet<BlockId>) {
+    let (staging, unsure) = (&staging, &unsure);
     stream::iter(ids)
         .for_each_concurrent(DELETES_AT_ONCE, async |id| match delete_one(staging, id).await {
-            Ok(()) => staging.traffic.abandoned.add(1),
+            Ok(()) => {
+                staging.traffic.abandoned.add(1);
+                if unsure.contains(&id) {
+                    staging.late.note(id);
+                }
+            }
             Err(error) => {
                 staging.traffic.left_behind.add(1);
-                warn!(block = %id, %error, "a staged block is left to the sweeper");
+                let again = staging.late.note(id);
+                warn!(block = %id, again, %error, "a staged block could not be deleted");
             }
         })
         .await;

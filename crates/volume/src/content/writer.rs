@@ -487,8 +487,13 @@ async fn try_put(
             claim.forget(block.id());
             Err(error)
         }
-        Ok(result) => result,
+        Ok(Err(error)) => {
+            claim.doubt(block.id());
+            Err(error)
+        }
+        Ok(stored) => stored,
         Err(late) => {
+            claim.doubt(block.id());
             let doing = format!("writing block {}", block.id());
             Err(BlockError::because(BlockErrorKind::Unavailable, doing, late))
         }

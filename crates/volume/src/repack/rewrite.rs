@@ -261,17 +261,19 @@ impl Volume {
         }
         self.traffic.failed_puts.add(1);
         self.delete_pack(block.id()).await;
+        // The put may happen yet.
+        self.staging.late.note(block.id());
         Err(VolumeError::Unavailable(format!("block {} was not put", block.id())))
     }
 
-    /// Deletes a pack that no record names. What cannot be deleted now is the sweeper's, once the
-    /// session has ended.
+    /// Deletes a pack that no record names. What cannot be deleted now is deleted later.
     pub(crate) async fn delete_pack(&self, id: BlockId) {
         match tokio::time::timeout(self.deadlines.block, self.blocks.delete(id)).await {
             Ok(Ok(())) => self.traffic.abandoned.add(1),
             Ok(Err(_)) | Err(_) => {
                 self.traffic.left_behind.add(1);
-                warn!(block = %id, "a new pack that nobody names is left to the sweeper");
+                let again = self.staging.late.note(id);
+                warn!(block = %id, again, "a new pack that nobody names could not be deleted");
             }
         }
     }

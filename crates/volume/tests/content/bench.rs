@@ -61,6 +61,7 @@ impl Bench {
             inline_bytes_max: INLINE_BYTES_MAX,
             packer: Packer::new(Packing::default()),
             resting: Arc::new(Resting::new(0)),
+            late: Arc::default(),
             epochs: Epochs::new(0),
             deadlines: DEADLINES,
             traffic: Arc::clone(&traffic),
