@@ -54,11 +54,13 @@ impl Company {
         Company { nonce, mirror: Arc::clone(mirror), alone: false, next_look: None }
     }
 
-    /// A record was told to have changed since the last time.
-    pub(crate) fn told(&mut self, key: &Key) {
-        if key.space() == space::SESSION && key.suffix() != self.nonce.0 {
+    /// A record was told to have changed since the last time; whether it is another session's.
+    pub(crate) fn told(&mut self, key: &Key) -> bool {
+        let other = key.space() == space::SESSION && key.suffix() != self.nonce.0;
+        if other {
             self.lost();
         }
+        other
     }
 
     /// Anything may have changed since the last time.

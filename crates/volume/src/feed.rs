@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use record::key::space;
 use store::{Changes, Key, MetaStore, Plan, Position, StoreError, Write};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -103,6 +103,8 @@ pub(crate) struct Listener {
     pub(crate) meters: Arc<Meters>,
     /// Told when users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
+    /// Told when another session has begun or ended.
+    pub(crate) sessions: Arc<Notify>,
     /// Up to where changes have been told.
     pub(crate) position: Position,
 }
@@ -152,7 +154,9 @@ impl Listener {
                 let mut access = false;
                 for key in &keys {
                     access |= [space::USER, space::POLICY].contains(&key.space());
-                    self.company.told(key);
+                    if self.company.told(key) {
+                        self.sessions.notify_one();
+                    }
                     if hints::is_remembered(key.space()) && !self.own.told(key) {
                         self.hints.forget(key);
                         self.mirror.forget(key);
@@ -167,6 +171,7 @@ impl Listener {
                 warn!("more changed than the store remembers: forgetting all hints");
                 self.position = next;
                 self.company.lost();
+                self.sessions.notify_one();
                 self.own.clear();
                 self.hints.clear();
                 self.meters.missed.add(1);

@@ -69,7 +69,8 @@ pub use repack::{
 pub use session::{BEAT_INTERVAL, SESSION_SILENCE};
 pub use settle::Settled;
 pub use sweeper::{
-    Collected, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_SHARE_PERCENT, SweepOptions, Swept,
+    Collected, Looking, SWEEP_AGAIN, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_INTERVAL, SWEEP_RETRY,
+    SWEEP_SHARE_PERCENT, SweepOptions, Swept,
 };
 pub use tasks::Tasks;
 pub use volume::{

@@ -9,6 +9,7 @@ mod feeding;
 mod gathering;
 mod holds;
 mod late;
+mod looking;
 mod marks;
 mod pace;
 pub(crate) mod packs;

@@ -239,7 +239,7 @@ impl Volume {
         let ended = Arc::clone(&heart.fenced);
         let heart = volume.tasks.spawn("heartbeat", heart.run(volume.closing.clone()));
         *volume.heart.get_mut() = Some(heart);
-        let listening = volume.listener(position).run(volume.closing.clone());
+        let listening = volume.listener(position, &ended).run(volume.closing.clone());
         drop(volume.tasks.spawn("listener", listening));
         let volume = Arc::new(volume);
         let holding = holds::hold_always(Arc::downgrade(&volume));
@@ -341,8 +341,8 @@ impl Volume {
         (volume, heart)
     }
 
-    /// What listens to other gateways from a position on.
-    fn listener(&self, position: store::Position) -> Listener {
+    /// What listens to other gateways from a position on, and tells of sessions that begin or end.
+    fn listener(&self, position: store::Position, sessions: &Arc<Notify>) -> Listener {
         Listener {
             store: Arc::clone(&self.store),
             hints: Arc::clone(&self.hints),
@@ -351,6 +351,7 @@ impl Volume {
             own: self.committer.own_writes(),
             meters: Arc::clone(&self.meters),
             access: self.access.clone(),
+            sessions: Arc::clone(sessions),
             position,
         }
     }

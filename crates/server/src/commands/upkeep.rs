@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use store::{Found, MetaStore, Read};
-use volume::{Collected, Progress, SweepOptions, Volume, VolumeOptions};
+use volume::{Collected, Looking, Progress, SweepOptions, Volume, VolumeOptions};
 
 use super::say;
 use crate::cli::Outcome;
@@ -26,6 +26,10 @@ pub(crate) struct Gc {
     /// Delete what is dead, and blocks of ended sessions that no record names
     #[arg(long)]
     delete: bool,
+    /// Look at the blocks of all ended sessions again. Otherwise those are left alone that earlier
+    /// collections have looked at, an hour after their first look or later
+    #[arg(long)]
+    all: bool,
     /// The share of the blocks looked at that may be deleted in one go, in percent. A larger share
     /// more often means a wrong database than that many leftovers
     #[arg(long, value_name = "PERCENT", default_value_t = volume::SWEEP_SHARE_PERCENT,
@@ -85,7 +89,11 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     };
     let problem = |error| Problem::new(doing, error);
     let volume = Volume::open(options, Arc::clone(&meta), blocks.store).await.map_err(problem)?;
-    let options = SweepOptions { dry_run: command.dry_run, share_percent: command.share_max };
+    let options = SweepOptions {
+        looking: if command.all { Looking::All } else { Looking::Unswept },
+        dry_run: command.dry_run,
+        share_percent: command.share_max,
+    };
     let collected = volume.gc(options).await;
     volume.close().await;
     meta.close().await;

@@ -32,13 +32,16 @@ use std::collections::BTreeMap;
 use record::{BlockId, Ino, Mark, Slice, key};
 use store::{Guard, Plan, Write};
 
-use super::after;
 use super::owners::{Own, Owners};
-use crate::Volume;
+use super::{after, progress};
+use crate::{Volume, VolumeError};
 
 /// The most guards and writes that letting go of one block takes, and one more for each owner that
 /// goes before.
 pub(super) const ITEMS_PER_BLOCK: usize = 7;
+
+/// Blocks that a file which was never published lets go of in one plan.
+const SHARES_PER_PLAN: usize = 64;
 
 /// A block that an owner lets go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +83,41 @@ impl Volume {
             *live > 0 && crate::repack::is_sparse(live.unsigned_abs(), *length)
         });
         self.repacking.note(sparse.map(|(pack, _)| pack));
+    }
+}
+
+impl Volume {
+    /// Lets a file that was never published go of ordinary blocks that it shares, under a guard. The
+    /// last owner's block becomes pending: who owned it before may be gone.
+    pub(crate) async fn leave_shares(
+        &self,
+        guard: &Guard,
+        blocks: &[BlockId],
+        owner: Ino,
+    ) -> Result<(), VolumeError> {
+        let held = |block: &BlockId| Held {
+            block: *block,
+            owner,
+            bytes: 0,
+            block_length: 0,
+            inode_goes: false,
+        };
+        for blocks in blocks.chunks(SHARES_PER_PLAN) {
+            let held: Vec<Held> = blocks.iter().map(held).collect();
+            let owners = self.owners(&held).await?;
+            let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
+            for (held, owners) in held.iter().zip(&owners) {
+                // One that has gone already does not count as the last.
+                if owners.own == Own::Share {
+                    plan.guards.push(Guard::Present(key::share(held.block, owner)));
+                    let_go(&mut plan, *held, owners);
+                }
+            }
+            if !plan.writes.is_empty() && progress(self.commit_plan(plan).await)? == 0 {
+                return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
+            }
+        }
+        Ok(())
     }
 }
 

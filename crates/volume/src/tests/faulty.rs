@@ -44,6 +44,23 @@ pub(crate) struct Reading {
     pub(crate) damaged: Option<Key>,
 }
 
+/// A walk waits before its first page of a space, or before a later one.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate {
+    pub(crate) space: Space,
+    pub(crate) later: bool,
+    /// Told when the walk waits.
+    pub(crate) reached: Arc<Notify>,
+    /// Lets it go on.
+    pub(crate) open: Arc<Notify>,
+}
+
+impl Gate {
+    pub(crate) fn before(space: Space, later: bool) -> Gate {
+        Gate { space, later, reached: Arc::default(), open: Arc::default() }
+    }
+}
+
 /// A store in memory with faults in front.
 #[derive(Debug, Default)]
 pub(crate) struct Faulty {
@@ -55,6 +72,8 @@ pub(crate) struct Faulty {
     pub(crate) commits: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) reading: Mutex<Reading>,
+    /// Where the next walk that comes there waits, once.
+    pub(crate) gate: Mutex<Option<Gate>>,
     /// The questions of each read so far.
     pub(crate) asked: Mutex<Vec<Vec<Read>>>,
 }
@@ -182,6 +201,13 @@ impl MetaStore for Faulty {
         limit: u32,
     ) -> Result<Page, StoreError> {
         tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+        let here = |gate: &mut Gate| gate.space == space && gate.later == resume.is_some();
+        let gate = self.gate.lock().unwrap().take_if(here);
+        if let Some(gate) = gate {
+            self.fired.fetch_add(1, Ordering::SeqCst);
+            gate.reached.notify_one();
+            gate.open.notified().await;
+        }
         self.inner.walk(space, resume, limit).await
     }
 

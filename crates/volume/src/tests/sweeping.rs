@@ -18,7 +18,7 @@ use super::{count_blocks, make_bucket, open, publish, staged};
 use crate::{SESSION_SILENCE, SweepOptions, Volume, VolumeOptions};
 
 /// Publishes one object, uploads two blocks for another, and is killed.
-async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Nonce {
+pub(super) async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Nonce {
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
     publish(&volume, b"kept", 100_000).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_sweep_beyond_its_share_deletes_nothing() {
     let swept = volume.sweep(SweepOptions::default()).await.unwrap();
     assert!(swept.beyond_share);
     assert_eq!((swept.unreferenced, swept.deleted), (1_200, 0));
-    let all = SweepOptions { share_percent: 100, dry_run: false };
+    let all = SweepOptions { share_percent: 100, ..SweepOptions::default() };
     let swept = volume.sweep(all).await.unwrap();
     assert_eq!((swept.unreferenced, swept.deleted), (1_200, 1_200));
     assert_eq!(count_blocks(&blocks).await, 0);
@@ -124,10 +124,10 @@ async fn what_was_staged_for_a_plan_that_never_came_goes() {
 
 /// Blocks whose listing fails, once it is told to.
 #[derive(Debug, Default)]
-struct Unlistable {
-    inner: MemoryBlocks,
-    failing: AtomicBool,
-    failed: AtomicBool,
+pub(super) struct Unlistable {
+    pub(super) inner: MemoryBlocks,
+    pub(super) failing: AtomicBool,
+    pub(super) failed: AtomicBool,
 }
 
 #[async_trait]
@@ -175,7 +175,7 @@ async fn a_listing_that_breaks_off_deletes_nothing() {
     volume.close().await;
     let volume = open(store.clone(), blocks.clone()).await;
     blocks.failing.store(true, Ordering::SeqCst);
-    let all = SweepOptions { share_percent: 100, dry_run: false };
+    let all = SweepOptions { share_percent: 100, ..SweepOptions::default() };
     volume.sweep(all).await.unwrap_err();
     assert!(blocks.failed.load(Ordering::SeqCst));
     assert_eq!(count_blocks(&blocks.inner).await, 1_200);
