@@ -38,7 +38,7 @@ impl<'a> Call<'a> {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn volume(&self) -> &'a Volume {
+    pub(crate) fn volume(&self) -> &'a Arc<Volume> {
         &self.gateway.volume
     }
 

@@ -120,6 +120,23 @@ pub async fn measured<F: Future>(future: F) -> (F::Output, Trips) {
     (output, Trips { reads, commits })
 }
 
+/// Charges what a future costs to whoever is measured here, wherever it runs.
+pub(crate) async fn charged<F: Future>(future: F, to: Charge) -> F::Output {
+    match to.0 {
+        Some(tally) => TALLY.scope(tally, future).await,
+        None => future.await,
+    }
+}
+
+/// Who is measured.
+#[derive(Debug)]
+pub(crate) struct Charge(Option<Arc<Tally>>);
+
+/// Who is measured here.
+pub(crate) fn charge() -> Charge {
+    Charge(TALLY.try_with(Arc::clone).ok())
+}
+
 /// Charges a read to the operation under way, if somebody measures it.
 pub(crate) fn charge_read() {
     // Nobody measures background work.

@@ -351,8 +351,8 @@ impl Volume {
             let pages = pages.remove(&ino).unwrap_or_default();
             // What is counted of packs goes while the pages tell how much that is.
             self.leave_packs(&staged, &pages, ino).await?;
-            let shared = shares.remove(&ino).unwrap_or_default();
-            self.leave_shares(&staged, &shared, ino).await?;
+            let blocks = shares.remove(&ino).unwrap_or_default();
+            self.leave_shares(&staged, &blocks, ino).await?;
             let mut keys = others.remove(&ino).unwrap_or_default();
             keys.extend(pages);
             keys.push(mark);

@@ -9,6 +9,7 @@ mod feeding;
 mod gathering;
 mod holds;
 mod late;
+mod leaving;
 mod looking;
 mod marks;
 mod pace;

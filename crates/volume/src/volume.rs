@@ -8,7 +8,7 @@ use record::{Ino, Timestamp, VolumeRecord};
 use store::{MetaStore, Read};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{Instrument, info, warn};
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Committer, Desk};
@@ -24,7 +24,7 @@ use crate::holds::{self, Holds};
 use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::latecomers;
-use crate::meters::{Counters, Meters};
+use crate::meters::{Counters, Meters, charge, charged};
 use crate::mirror::{Mirror, Mirrored};
 use crate::reaper::{self, Damaged, ReaperMemory};
 use crate::repack::{self, Repacking};
@@ -306,7 +306,6 @@ impl Volume {
             deadlines: options.deadlines,
             traffic: Arc::clone(&traffic),
         });
-        let streams = options.streams(reader, &tasks, &traffic);
         let heart = Heart::new(&store, &session, &epochs, options, started.beat);
         let volume = Volume {
             store,
@@ -322,7 +321,7 @@ impl Volume {
             epochs,
             holds: Arc::default(),
             staging,
-            streams,
+            streams: options.streams(reader, &tasks, &traffic),
             deadlines: options.deadlines,
             deletion_grace: options.deletion_grace,
             tasks,
@@ -410,6 +409,22 @@ impl Volume {
     /// Pins the epoch of what is read from here on, until the guard is dropped.
     pub(crate) fn reading(&self) -> ReaderGuard {
         self.epochs.pin()
+    }
+
+    /// Runs what must not stop halfway, though whoever waits for it may leave.
+    pub(crate) async fn to_its_end<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
+    ) -> Result<T, VolumeError> {
+        let future = charged(future, charge()).in_current_span();
+        match self.tasks.spawn(name, future).await {
+            Ok(result) => result,
+            Err(lost) => match lost.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(lost) => Err(VolumeError::Unknown(format!("it was not carried out: {lost}"))),
+            },
+        }
     }
 
     /// `n` inode numbers that nobody had before; usually without a round trip.

@@ -1,6 +1,7 @@
 //! Copies by reference, and what is staged ahead of a plan that would be too large.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use namespace::{
     Assumption, FsError, Path, Publish, Stage, Unstage, WriteCondition, lay_out, rests,
@@ -84,8 +85,29 @@ impl Volume {
     ///
     /// `replace` stands for the source's content headers and user metadata, `tags` for its tags.
     /// [`FsError::SourceChanged`] when the source is another by now.
+    ///
+    /// Goes on if its future is dropped: what it has staged is published or taken back.
     #[expect(clippy::too_many_arguments, reason = "each is a header of CopyObject")]
     pub async fn copy(
+        self: &Arc<Self>,
+        source: &Object,
+        bucket: &str,
+        key: &[u8],
+        replace: Option<ObjectHeaders>,
+        tags: Option<Vec<(String, String)>>,
+        condition: WriteCondition,
+        owner: &Owner,
+    ) -> Result<Published, VolumeError> {
+        let (volume, source, owner) = (Arc::clone(self), source.clone(), owner.clone());
+        let (bucket, key) = (bucket.to_owned(), key.to_vec());
+        let copying = async move {
+            volume.copy_at_once(&source, &bucket, &key, replace, tags, condition, &owner).await
+        };
+        self.to_its_end("copy", copying).await
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is a header of CopyObject")]
+    async fn copy_at_once(
         &self,
         source: &Object,
         bucket: &str,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use namespace::{
@@ -366,9 +367,10 @@ impl Volume {
     /// Makes an object of an upload's parts. No data moves. A repeated call answers as the first.
     ///
     /// `finish` computes what is kept with the object from the upload and the parts it is made of;
-    /// an error of its own leaves the upload open.
+    /// an error of its own leaves the upload open. Once it is computed, the rest goes on if the future
+    /// is dropped.
     pub async fn complete<E: From<VolumeError>>(
-        &self,
+        self: &Arc<Self>,
         bucket: &str,
         key: &[u8],
         id: UploadId,
@@ -381,7 +383,13 @@ impl Volume {
         }
         let used = choose(wanted.parts, &parts)?;
         let finished = finish(&found.upload, &used)?;
-        Ok(self.bind_parts(bucket, key, id, &found, &used, finished, &wanted).await?)
+        let (volume, bucket, key) = (Arc::clone(self), bucket.to_owned(), key.to_vec());
+        let Complete { object_size, condition, .. } = wanted;
+        let binding = async move {
+            let wanted = Complete { parts: &[], object_size, condition };
+            volume.bind_parts(&bucket, &key, id, &found, &used, finished, &wanted).await
+        };
+        Ok(self.to_its_end("complete", binding).await?)
     }
 
     #[expect(clippy::too_many_arguments, reason = "what was found, chosen and computed")]

@@ -123,10 +123,10 @@ impl Volume {
                 return Err(closing());
             }
             let step = self.begin_step(pace);
-            let page = self.read_range(start, end.clone(), limit).await?;
-            let Some(last) = page.last() else { return Ok(reaped) };
+            let expired = self.read_range(start, end.clone(), limit).await?;
+            let Some(last) = expired.last() else { return Ok(reaped) };
             start = after(&last.key);
-            reaped += self.end_expired(&page).await?;
+            reaped += self.end_expired(&expired).await?;
             self.rest_after(step).await;
         }
         Ok(reaped)

@@ -47,7 +47,7 @@ pub(crate) async fn delete(volume: &Volume, name: &[u8]) {
     assert!(deleted[0].as_ref().unwrap().existed);
 }
 
-pub(crate) async fn copy(volume: &Volume, from: &[u8], to: &[u8]) {
+pub(crate) async fn copy(volume: &Arc<Volume>, from: &[u8], to: &[u8]) {
     let source = volume.stat("b", from).await.unwrap();
     let none = WriteCondition::None;
     volume.copy(&source, "b", to, None, None, none, &owner()).await.unwrap();

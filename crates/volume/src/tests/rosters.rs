@@ -1,6 +1,7 @@
 //! Files that own their pack by its roster, without a record of a share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::WriteCondition;
@@ -100,7 +101,11 @@ async fn who_was_never_published_holds_no_pack() {
 }
 
 /// One client's life: what it has put, it can read, whatever others do and collect meanwhile.
-async fn live(volume: &Volume, name: &str, random: &mut SmallRng) -> BTreeMap<String, Vec<u8>> {
+async fn live(
+    volume: &Arc<Volume>,
+    name: &str,
+    random: &mut SmallRng,
+) -> BTreeMap<String, Vec<u8>> {
     let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for _ in 0..12 {
         let any = |random: &mut SmallRng| format!("{name}{}", random.random_range(0..9));

@@ -40,7 +40,7 @@ pub(super) fn listed(part: &PartStat) -> CompletePart {
 }
 
 pub(super) async fn complete(
-    volume: &Volume,
+    volume: &Arc<Volume>,
     key: &str,
     id: UploadId,
     parts: &[CompletePart],
