@@ -21,7 +21,7 @@ mod writer;
 
 use std::time::Duration;
 
-pub use budget::{ByteBudget, Overloaded, Permit};
+pub use budget::{ByteBudget, LetGo, Overloaded, Permit};
 pub use ids::BlockIds;
 pub use late::{DELETED_AGAIN_AFTER, LATE_BLOCKS_MAX, LateBlocks};
 pub use numbers::Numbers;

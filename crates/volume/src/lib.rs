@@ -39,7 +39,7 @@ pub use clock::{Clock, SetClock, SystemClock};
 pub use commit::{COMMIT_DEADLINE, QUEUE_PLANS_MAX};
 pub use company::{ALONE_LASTS, JOIN_PATIENCE, Visit, visit};
 pub use content::{
-    COMPANY_LASTS, ContentStream, ContentWriter, Packing, RESTING_BODY_BYTES_MAX,
+    COMPANY_LASTS, ContentStream, ContentWriter, LetGo, Packing, Permit, RESTING_BODY_BYTES_MAX,
     RESTING_BYTES_DEFAULT, SETTLE_DELAY, StagedContent,
 };
 pub use epoch::{Epochs, ReaderGuard};

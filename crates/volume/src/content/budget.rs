@@ -4,11 +4,13 @@
 //! smaller requests. The budget counts what its holders say; it allocates nothing.
 
 use std::fmt;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use crate::VolumeError;
 
@@ -26,12 +28,22 @@ impl From<Overloaded> for VolumeError {
     }
 }
 
+/// Whoever holds memory of a budget that it could do without.
+pub trait LetGo: fmt::Debug + Send + Sync {
+    /// Gives back what can be had again, because somebody waits for it.
+    fn let_go(&self);
+}
+
+/// How often a holder is asked while somebody waits.
+const LET_GO_EVERY: Duration = Duration::from_millis(250);
+
 /// A budget of bytes. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ByteBudget {
     semaphore: Arc<Semaphore>,
     units: u32,
     usage: Arc<Usage>,
+    holder: Arc<OnceLock<Weak<dyn LetGo>>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +61,7 @@ impl ByteBudget {
         // What the semaphore holds on this platform bounds the budget as well.
         let held = usize::try_from(units).unwrap_or(Semaphore::MAX_PERMITS);
         let semaphore = Arc::new(Semaphore::new(held.min(Semaphore::MAX_PERMITS)));
-        ByteBudget { semaphore, units, usage: Arc::default() }
+        ByteBudget { semaphore, units, usage: Arc::default(), holder: Arc::default() }
     }
 
     /// Waits, in turn, until so many bytes are free. What is larger than the whole budget gets
@@ -59,12 +71,31 @@ impl ByteBudget {
     /// `Overloaded` after `patience`.
     pub async fn acquire(&self, bytes: u64, patience: Duration) -> Result<Permit, Overloaded> {
         let units = self.units_of(bytes);
-        let waiting = Arc::clone(&self.semaphore).acquire_many_owned(units);
-        match tokio::time::timeout(patience, waiting).await {
-            Ok(Ok(permit)) => Ok(self.granted(permit)),
-            // The semaphore is never closed, so only the deadline ends up here.
-            Ok(Err(_)) | Err(_) => Err(Overloaded),
+        let mut waiting = pin!(Arc::clone(&self.semaphore).acquire_many_owned(units));
+        let deadline = Instant::now() + patience;
+        loop {
+            let pause = deadline.min(Instant::now() + LET_GO_EVERY);
+            match tokio::time::timeout_at(pause, waiting.as_mut()).await {
+                Ok(Ok(permit)) => return Ok(self.granted(permit)),
+                // The semaphore is never closed, so only the deadline ends up here.
+                Ok(Err(_)) => return Err(Overloaded),
+                Err(_) if Instant::now() >= deadline => return Err(Overloaded),
+                Err(_) => {}
+            }
+            if let Some(holder) = self.holder.get().and_then(Weak::upgrade) {
+                holder.let_go();
+            }
         }
+    }
+
+    /// Asks a holder to let go of what it can while somebody waits. The first one is asked.
+    pub fn when_waiting(&self, holder: Weak<dyn LetGo>) {
+        let _first = self.holder.set(holder);
+    }
+
+    /// Whether so much is granted that others may come to wait.
+    pub fn is_tight(&self) -> bool {
+        self.in_use() > self.total() / 2
     }
 
     /// So many bytes if they are free now and nobody waits for them.

@@ -1,7 +1,7 @@
 //! Objects: finding, reading, publishing and removing them.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use namespace::{FILE_MODE, Found, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
@@ -14,7 +14,7 @@ use store::{Key, Read, Value};
 use super::Owner;
 use super::copy::{Staged, content_of};
 use crate::content::{
-    ContentStream, ContentWriter, Listed, RecordSlices, SliceSource, StagedContent,
+    ContentStream, ContentWriter, LetGo, Listed, Permit, RecordSlices, SliceSource, StagedContent,
 };
 use crate::holds::ReadPin;
 use crate::{Volume, VolumeError};
@@ -137,6 +137,21 @@ impl Volume {
         };
         self.holds.watch(&object.pin);
         ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
+    }
+
+    /// Memory for what arrives and becomes no file, in turn with the bytes of files.
+    pub async fn memory(&self, bytes: u64) -> Result<Permit, VolumeError> {
+        Ok(self.staging.budget.acquire(bytes, self.deadlines.budget).await?)
+    }
+
+    /// Asks `holder` to let go of what it can while a reader waits for memory.
+    pub fn when_readers_wait(&self, holder: Weak<dyn LetGo>) {
+        self.streams.budget.when_waiting(holder);
+    }
+
+    /// Whether readers hold so much memory that others may have to wait for it.
+    pub fn readers_may_wait(&self) -> bool {
+        self.streams.budget.is_tight()
     }
 
     /// Begins the bytes of a new file or part. `size_hint` is how many are expected.

@@ -47,3 +47,31 @@ async fn merged_permits_are_given_back_together() {
     assert_eq!(budget.in_use(), 0);
     assert_eq!(budget.try_acquire(10 * 1024).unwrap().bytes(), 10 * 1024);
 }
+
+/// Lets go of what it holds when it is asked for the third time.
+#[derive(Debug)]
+struct Hoarder(std::sync::Mutex<(u32, Option<Permit>)>);
+
+impl LetGo for Hoarder {
+    fn let_go(&self) {
+        let (asked, held) = &mut *self.0.lock().unwrap();
+        *asked += 1;
+        if *asked == 3 {
+            *held = None;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_could_do_without_is_asked_while_somebody_waits() {
+    let budget = ByteBudget::new(10 * 1024);
+    let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
+    let hoarder = Arc::new(Hoarder(std::sync::Mutex::new((0, Some(held)))));
+    let holder: Weak<Hoarder> = Arc::downgrade(&hoarder);
+    budget.when_waiting(holder);
+    let _free = budget.acquire(2 * 1024, PATIENCE).await.unwrap();
+    assert_eq!(hoarder.0.lock().unwrap().0, 0, "nobody waited");
+    let begun = Instant::now();
+    let _waited = budget.acquire(3 * 1024, PATIENCE).await.unwrap();
+    assert_eq!(begun.elapsed(), 3 * LET_GO_EVERY);
+}
