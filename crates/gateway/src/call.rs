@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
 use s3::operation::Permission;
@@ -12,7 +13,7 @@ use time::OffsetDateTime;
 use volume::{Owner, Volume};
 
 use crate::access::Identity;
-use crate::http::Body;
+use crate::http::{Body, InMemory};
 use crate::translate;
 use crate::{Gateway, Settings};
 
@@ -44,6 +45,10 @@ impl<'a> Call<'a> {
 
     pub(crate) fn hashing(&self) -> &'a crate::receive::Desk {
         &self.gateway.hashing
+    }
+
+    pub(crate) fn sending(&self) -> &'a Arc<crate::sending::Sending> {
+        &self.gateway.sending
     }
 
     pub(crate) fn settings(&self) -> &'a Settings {
@@ -109,13 +114,16 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
+    /// Whether the body is there already.
+    in_memory: bool,
 }
 
 impl Answer {
     /// An answer without a body. It says so where a body could stand, because HTTP/1.1 closes the
     /// connection after an answer to HEAD that says nothing of its length.
     pub(crate) fn empty(status: StatusCode) -> Answer {
-        let mut answer = Answer { status, headers: HeaderMap::new(), body: empty() };
+        let headers = HeaderMap::new();
+        let mut answer = Answer { status, headers, body: empty(), in_memory: true };
         if !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             answer.length(0);
         }
@@ -125,11 +133,21 @@ impl Answer {
     /// A document.
     pub(crate) fn xml(status: StatusCode, document: String) -> Answer {
         let length = document.len() as u64;
-        let body = Full::from(document).map_err(|never| match never {}).boxed_unsync();
-        let mut answer = Answer { status, headers: HeaderMap::new(), body };
+        let mut answer = Answer::empty(status);
+        answer.send(document.into());
         answer.set(http::header::CONTENT_TYPE, "application/xml");
         answer.length(length);
         answer
+    }
+
+    /// Answers with a body that is in memory.
+    pub(crate) fn send(&mut self, bytes: Bytes) {
+        (self.body, self.in_memory) = (full(bytes), true);
+    }
+
+    /// Answers with a body that is read while it leaves.
+    pub(crate) fn stream(&mut self, body: Body) {
+        (self.body, self.in_memory) = (body, false);
     }
 
     /// Sets a header. What cannot stand in one is left out: it came from a file, not from S3.
@@ -176,8 +194,15 @@ impl Answer {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
+        if self.in_memory {
+            response.extensions_mut().insert(InMemory);
+        }
         response
     }
+}
+
+fn full(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// No bytes.

@@ -8,6 +8,11 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A body, in either direction.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 
+/// Whether an answer is whole in memory and waits for nothing but its client: an extension of such
+/// answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InMemory;
+
 /// What an operator finds a request by: an extension of every request, set by the edge, which also
 /// puts it on every answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

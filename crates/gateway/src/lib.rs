@@ -12,6 +12,7 @@ mod call;
 mod http;
 mod operations;
 mod receive;
+mod sending;
 mod translate;
 
 use std::num::NonZeroUsize;
@@ -28,9 +29,10 @@ use s3::auth::{Credentials, RequestHead, Terms, Verified};
 use s3::operation::{Demand, route};
 use s3::request::{Fields, Query};
 use s3::{Code, Fault, Target};
+use sending::Sending;
 use volume::Volume;
 
-pub use crate::http::{Body, BoxError, RequestId, Served};
+pub use crate::http::{Body, BoxError, InMemory, RequestId, Served};
 use access::{Access, Identity};
 use call::{Answer, Call};
 
@@ -68,6 +70,7 @@ pub struct Gateway {
     access: Arc<Access>,
     settings: Settings,
     hashing: Desk,
+    sending: Arc<Sending>,
 }
 
 impl Gateway {
@@ -76,7 +79,8 @@ impl Gateway {
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let hashing = Desk::new(Pool::start(Pool::workers_for(processors)));
-        Arc::new(Gateway { volume, access, settings, hashing })
+        let sending = Sending::over(&volume);
+        Arc::new(Gateway { volume, access, settings, hashing, sending })
     }
 
     /// Answers a request. Whatever went wrong is an answer too, with its code and a document.
@@ -96,6 +100,7 @@ impl Gateway {
         };
         if head.method == Method::HEAD || response.status() == ::http::StatusCode::NOT_MODIFIED {
             *response.body_mut() = call::empty();
+            response.extensions_mut().insert(InMemory);
         }
         response.extensions_mut().insert(served);
         response
@@ -129,12 +134,16 @@ impl Gateway {
         let fields = Fields::new(&head.headers, verified.hoisted());
         let operation = route(&head.method, &target, &query, fields)?;
         served.operation = operation.name();
-        if let Demand::All(permissions) = operation.demand(&target, &query, fields)? {
-            let identity = identity.as_deref();
-            let may = |permission| self.access.authorise(identity, permission);
-            if !permissions.iter().all(may) {
-                return Err(Code::AccessDenied.into());
+        let may = match operation.demand(&target, &query, fields)? {
+            Demand::All(permissions) => {
+                let may = |permission| self.access.authorise(identity.as_deref(), permission);
+                permissions.iter().all(may)
             }
+            // Which keys they are the body tells; nobody in particular may delete none of them.
+            Demand::EachKey => identity.is_some(),
+        };
+        if !may {
+            return Err(Code::AccessDenied.into());
         }
         let bytes_in = AtomicU64::new(0);
         let call = Call {

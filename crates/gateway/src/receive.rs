@@ -6,6 +6,7 @@
 
 mod sums;
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use s3::checksum::{BodyHasher, Digests, Expectation, RestHasher};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
-use volume::StagedContent;
+use volume::{Permit, StagedContent};
 
 pub(crate) use self::sums::Desk;
 use self::sums::{BodySums, Known};
@@ -174,12 +175,33 @@ fn check_chunks(sums: &mut BodySums<'_>, decoder: &mut BodyDecoder) -> Result<()
     sums.known_chunks().iter().try_for_each(|sha256| decoder.hashed(sha256))
 }
 
-/// Receives a document of at most `bytes_max` bytes.
+/// A document that was received, and the memory for it and for what is made of it.
+#[derive(Debug)]
+pub(crate) struct Document {
+    bytes: Vec<u8>,
+    _memory: Permit,
+}
+
+impl Deref for Document {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Bytes of memory for each byte of a document: for itself, and for what it is parsed into.
+const DOCUMENT_MEMORY: u64 = 2;
+
+/// Receives a document of at most `bytes_max` bytes. It is short, so that all of it must come
+/// within the time in which other bodies must show some progress.
+///
+/// Faults: `RequestTimeout` if it does not; `SlowDown` if there is no memory for it.
 pub(crate) async fn document(
     call: &Call<'_>,
     body: Body,
     bytes_max: usize,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Document, Fault> {
     let too_long = |fault: Fault| match fault.code {
         Code::EntityTooLarge => Code::MaxMessageLengthExceeded.into(),
         _ => fault,
@@ -188,20 +210,27 @@ pub(crate) async fn document(
     let expectation = Expectation::parse(call.operation, call.verified, call.headers)?;
     let decoder = BodyDecoder::new(call.verified, &head, bytes_max as u64);
     let mut decoder = decoder.map_err(too_long)?;
+    let bytes = decoder.expected().unwrap_or(bytes_max as u64);
+    let memory = call.volume().memory(DOCUMENT_MEMORY * bytes).await.map_err(translate::fault)?;
     let mut hasher = BodyHasher::new(&expectation, false, None);
-    let mut frames = Frames::new(body, call.settings().body_patience);
+    let patience = call.settings().body_patience;
+    let mut frames = Frames::new(body, patience);
     let (mut document, mut pieces) = (Vec::new(), Vec::new());
-    while let Some(frame) = frames.next().await? {
-        decoder.push(frame, &mut pieces).map_err(too_long)?;
-        for bytes in pieces.drain(..) {
-            hasher.update(&bytes);
-            document.extend_from_slice(&bytes);
+    let arrives = async {
+        while let Some(frame) = frames.next().await? {
+            decoder.push(frame, &mut pieces).map_err(too_long)?;
+            for bytes in pieces.drain(..) {
+                hasher.update(&bytes);
+                document.extend_from_slice(&bytes);
+            }
         }
-    }
+        Ok::<_, Fault>(())
+    };
+    timeout(patience, arrives).await.map_err(|_late| Code::RequestTimeout)??;
     let trailers = decoder.finish()?;
     expectation.verify(&hasher.finish(), &trailers)?;
     call.count_in(document.len() as u64);
-    Ok(document)
+    Ok(Document { bytes: document, _memory: memory })
 }
 
 /// A body's frames, as long as they do not come too slowly.

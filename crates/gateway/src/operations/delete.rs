@@ -5,7 +5,7 @@ use s3::conditions::{WriteCondition, failed};
 use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
 use s3::response::{DeleteError, DeleteObjectsOutput, Deleted};
-use s3::{BucketName, Code, Fault};
+use s3::{BucketName, Fault};
 use volume::{FsError, TagMatch, VolumeError};
 
 use crate::call::{Answer, Call, only_current};
@@ -36,19 +36,14 @@ pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault
     let bucket = call.bucket()?;
     let mut output = DeleteObjectsOutput::default();
     let mut allowed: Vec<&Deletion> = Vec::with_capacity(request.deletions.len());
-    let mut denied = 0;
     for deletion in &request.deletions {
         if let Err(fault) = call.demand(&permissions(bucket, deletion)) {
-            denied += 1;
             output.errors.push(error(deletion, fault));
         } else if let Err(fault) = only_current(deletion.version.as_ref()) {
             output.errors.push(error(deletion, fault));
         } else {
             allowed.push(deletion);
         }
-    }
-    if call.identity.is_none() && denied == request.deletions.len() {
-        return Err(Code::AccessDenied.into());
     }
     let key = |deletion: &&Deletion| {
         (deletion.key.as_str().as_bytes().to_vec(), condition(&deletion.condition))

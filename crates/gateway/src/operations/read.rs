@@ -3,12 +3,9 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt, TryStreamExt};
 use http::StatusCode;
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
-use record::{PartRun, SumKind};
+use record::{Content, PartRun, SumKind};
 use s3::conditions::{Verdict, failed};
 use s3::range::Span;
 use s3::request::{GetObject, GetObjectAttributes, ObjectAttribute};
@@ -16,8 +13,7 @@ use s3::response::{GetObjectAttributesOutput, ObjectParts, PartEntry};
 use s3::{Code, Fault, VersionId};
 use volume::{FsError, Object, VolumeError};
 
-use crate::call::{Answer, Call, empty, only_current};
-use crate::http::{Body, BoxError};
+use crate::call::{Answer, Call, only_current};
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
 
 /// What an object without a Content-Type is, as S3 has it.
@@ -75,7 +71,12 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fa
     let range = wanted.range(object.size());
     answer.length(range.end - range.start);
     if !head {
-        answer.body = stream(call, &object, range).await?;
+        match &object.file().content {
+            Content::Inline(bytes) => answer.send(part(bytes, &range)?),
+            Content::Slices(_) | Content::Pages(_) => {
+                answer.stream(call.sending().send(call.volume(), object, range).await?);
+            }
+        }
     }
     Ok(answer)
 }
@@ -201,26 +202,16 @@ fn describe(answer: &mut Answer, object: &Object) {
     }
 }
 
-/// The bytes, once the first of them have passed their checksum: before that, an error can still
-/// be told; after it, the connection breaks.
-async fn stream(call: &Call<'_>, object: &Object, range: Range<u64>) -> Result<Body, Fault> {
-    if range.is_empty() {
-        return Ok(empty());
+/// A range of the content that came with its record.
+fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
+    let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
+    match (start, end) {
+        (Ok(start), Ok(end)) if start <= end && end <= bytes.len() => Ok(bytes.slice(start..end)),
+        _ => {
+            tracing::error!(?range, bytes = bytes.len(), "a record has not the size that it says");
+            Err(Code::InternalError.into())
+        }
     }
-    let mut bytes = call.volume().read(object, range);
-    let first = match bytes.next().await {
-        Some(first) => first.map_err(translate::fault)?,
-        None => return Err(Code::InternalError.into()),
-    };
-    let rest = bytes.map_err(|error| {
-        tracing::error!(%error, "an answer breaks off");
-        BoxError::from(error)
-    });
-    Ok(body(futures::stream::once(async { Ok(first) }).chain(rest)))
-}
-
-fn body(bytes: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Body {
-    StreamBody::new(bytes.map_ok(Frame::data)).boxed_unsync()
 }
 
 /// Answers `GetObjectAttributes`.
