@@ -78,6 +78,7 @@ pub(crate) struct Metrics {
     first_byte: Seconds,
     bytes: Family<Direction, Counter>,
     turned_away: Family<Limit, Counter>,
+    given_up: Counter,
     connection_errors: Family<Kind, Counter>,
     /// Connections being served.
     pub(crate) connections: Gauge,
@@ -96,6 +97,7 @@ impl Metrics {
             first_byte: Family::new_with_constructor(histogram),
             bytes: Family::default(),
             turned_away: Family::default(),
+            given_up: Counter::default(),
             connection_errors: Family::default(),
             connections: Gauge::default(),
             panics: Counter::default(),
@@ -117,6 +119,8 @@ impl Metrics {
         all.register_with_unit("s3", "Bytes of bodies", bytes(), self.bytes.clone());
         let what = "Connections and requests told to slow down";
         all.register("s3_turned_away", what, self.turned_away.clone());
+        let what = "Answers of which the client took nothing for too long";
+        all.register("s3_answers_given_up", what, self.given_up.clone());
         let what = "Connections that ended in trouble";
         all.register("s3_connection_errors", what, self.connection_errors.clone());
         all.register("s3_connections", "Connections being served", self.connections.clone());
@@ -165,6 +169,11 @@ impl Metrics {
     /// Counts someone who was told to slow down.
     pub(crate) fn turn_away(&self, limit: &'static str) {
         self.turned_away.get_or_create(&Limit { limit }).inc();
+    }
+
+    /// Counts an answer that its client did not take.
+    pub(crate) fn give_up(&self) {
+        self.given_up.inc();
     }
 
     /// Counts a connection that ended in trouble.

@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use volume::{Volume, VolumeOptions};
 
 use crate::config::{ServeSettings, VolumeSettings};
-use crate::edge::{Edge, Listener, Seats, Service, bind};
+use crate::edge::{Edge, HostLimits, Hosts, Listener, Seats, Service, bind};
 use crate::engines::{self, Blocks, Use};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -79,6 +79,11 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
         tls: tls.clone(),
         edge: Arc::clone(&edge),
         seats: Seats::new(count(serve.connections_max)),
+        hosts: Hosts::new(HostLimits {
+            connections_max: count(serve.host_connections_max),
+            requests_max: count(serve.host_requests_max),
+            proxies: serve.trusted_proxies.clone(),
+        }),
         metrics: Arc::clone(&metrics),
         patience: Duration::from_secs(serve.body_timeout_seconds),
     };

@@ -6,6 +6,7 @@
 
 mod grace;
 mod memory;
+mod network;
 mod options;
 mod place;
 mod size;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use volume::{MIRROR_BYTES_DEFAULT, RESTING_BYTES_DEFAULT};
 
 pub(crate) use grace::Grace;
+pub(crate) use network::Network;
 pub(crate) use options::{Common, File, Serving};
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
 pub(crate) use size::Size;
@@ -101,6 +103,9 @@ pub(crate) struct ServeSettings {
     pub(crate) cache_disk: Size,
     pub(crate) connections_max: u32,
     pub(crate) requests_max: u32,
+    pub(crate) host_connections_max: u32,
+    pub(crate) host_requests_max: u32,
+    pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) body_timeout_seconds: u64,
     pub(crate) drain_timeout_seconds: u64,
 }
@@ -185,6 +190,10 @@ impl Serving {
         let named = |names: Option<Vec<String>>| -> Vec<String> {
             names.unwrap_or_default().into_iter().filter(|name| !name.is_empty()).collect()
         };
+        let connections_max = serving.connections_max.unwrap_or(4096);
+        let requests_max = serving.requests_max.unwrap_or(512);
+        // One host leaves as much to all others as it may have itself.
+        let half = |all: u32| all.div_ceil(2);
         let settings = ServeSettings {
             listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
             admin_listen,
@@ -200,8 +209,11 @@ impl Serving {
             cache_memory: serving.cache_memory.unwrap_or_else(memory::cache_default),
             cache_dir: serving.cache_dir.filter(present),
             cache_disk: serving.cache_disk.unwrap_or(Size::mebibytes(0)),
-            connections_max: serving.connections_max.unwrap_or(4096),
-            requests_max: serving.requests_max.unwrap_or(512),
+            connections_max,
+            requests_max,
+            host_connections_max: serving.host_connections_max.unwrap_or(half(connections_max)),
+            host_requests_max: serving.host_requests_max.unwrap_or(half(requests_max)),
+            trusted_proxies: serving.trusted_proxy.unwrap_or_default(),
             body_timeout_seconds: serving.body_timeout_seconds.unwrap_or(30),
             drain_timeout_seconds: serving.drain_timeout_seconds.unwrap_or(30),
         };
@@ -215,6 +227,8 @@ impl ServeSettings {
         let least = [
             ("connections_max", u64::from(self.connections_max), 1),
             ("requests_max", u64::from(self.requests_max), 1),
+            ("host_connections_max", u64::from(self.host_connections_max), 1),
+            ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
             ("block_bytes", self.block_bytes.0, 64 << 10),
             ("memory_budget", self.memory_budget.0, 4 * self.block_bytes.0),
@@ -270,6 +284,9 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
         cache_disk: Some(serve.cache_disk),
         connections_max: Some(serve.connections_max),
         requests_max: Some(serve.requests_max),
+        host_connections_max: Some(serve.host_connections_max),
+        host_requests_max: Some(serve.host_requests_max),
+        trusted_proxy: Some(serve.trusted_proxies.clone()),
         body_timeout_seconds: Some(serve.body_timeout_seconds),
         drain_timeout_seconds: Some(serve.drain_timeout_seconds),
     }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{DurabilityClass, Grace, LogFormat, Size};
+use super::{DurabilityClass, Grace, LogFormat, Network, Size};
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -157,6 +157,16 @@ options! {
         /// Requests served at a time [default: 512]
         #[arg(value_name = "COUNT")]
         requests_max: u32 = "ASHLAR_REQUESTS_MAX",
+        /// Connections of one host at a time [default: half of connections_max]
+        #[arg(value_name = "COUNT")]
+        host_connections_max: u32 = "ASHLAR_HOST_CONNECTIONS_MAX",
+        /// Requests of one host at a time [default: half of requests_max]
+        #[arg(value_name = "COUNT")]
+        host_requests_max: u32 = "ASHLAR_HOST_REQUESTS_MAX",
+        /// The address of a proxy that appends its client's to X-Forwarded-For, or a network of
+        /// such, as 10.0.0.0/8; may be repeated
+        #[arg(value_name = "ADDRESS", value_delimiter = ',')]
+        trusted_proxy: Vec<Network> = "ASHLAR_TRUSTED_PROXY",
         /// How long a body may stall before the request ends [default: 30]
         #[arg(value_name = "SECONDS")]
         body_timeout_seconds: u64 = "ASHLAR_BODY_TIMEOUT_SECONDS",

@@ -13,6 +13,8 @@ use tokio::time::Instant;
 use tracing::Span;
 use volume::Trips;
 
+use super::Turn;
+use super::flow::{FRAME_BYTES_MAX, Flow, NotTaken};
 use super::upload::Watch;
 use crate::metrics::{Metrics, RequestCost};
 
@@ -30,8 +32,11 @@ pub(crate) struct Account {
     /// Round trips to the metadata store before the answer began.
     pub(crate) trips: Trips,
     pub(crate) upload: Arc<Watch>,
-    /// Held until the answer has left: a slow reader counts among the requests in flight.
-    pub(crate) _turn: Option<OwnedSemaphorePermit>,
+    /// Held until an answer has left that is read meanwhile: its reader counts among the requests
+    /// in flight.
+    pub(crate) _turn: Option<Turn>,
+    /// Held by an answer without a turn, which is in memory.
+    pub(crate) _memory: Option<OwnedSemaphorePermit>,
 }
 
 /// An answer's body that closes its [`Account`] when it goes.
@@ -39,14 +44,19 @@ pub(crate) struct Account {
 pub(crate) struct Outgoing {
     body: Body,
     account: Account,
+    /// How its frames are taken, where the connection has other streams.
+    flow: Option<Arc<Flow>>,
+    /// The rest of a frame that is too long to be sent at once.
+    rest: Bytes,
     first_byte: Option<Instant>,
     bytes: u64,
     failed: bool,
 }
 
 impl Outgoing {
-    pub(crate) fn new(body: Body, account: Account) -> Outgoing {
-        Outgoing { body, account, first_byte: None, bytes: 0, failed: false }
+    pub(crate) fn new(body: Body, account: Account, flow: Option<Arc<Flow>>) -> Outgoing {
+        let rest = Bytes::new();
+        Outgoing { body, account, flow, rest, first_byte: None, bytes: 0, failed: false }
     }
 }
 
@@ -60,7 +70,10 @@ impl http_body::Body for Outgoing {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         let _entered = this.account.span.enter();
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let frame = match &this.flow {
+            Some(flow) => ready!(poll_flow(flow, &mut this.body, &mut this.rest, cx)),
+            None => ready!(Pin::new(&mut this.body).poll_frame(cx)),
+        };
         match &frame {
             Some(Ok(frame)) => {
                 this.first_byte.get_or_insert_with(Instant::now);
@@ -68,15 +81,19 @@ impl http_body::Body for Outgoing {
             }
             Some(Err(error)) => {
                 this.failed = true;
-                tracing::warn!(%error, "an answer's body ended early");
+                // A client that takes nothing is counted, and no news.
+                if !error.is::<NotTaken>() {
+                    tracing::warn!(%error, "an answer's body ended early");
+                }
             }
             None => {}
         }
         Poll::Ready(frame)
     }
 
+    /// A stream among others ends when what was sent has been taken, and not before.
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() && (self.flow.is_none() || self.bytes == 0)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -111,4 +128,27 @@ impl Drop for Outgoing {
                 && (self.body.is_end_stream() || account.promised == Some(self.bytes)),
         );
     }
+}
+
+/// The next frame for a stream among others, once the one before it has been taken.
+fn poll_flow(
+    flow: &Arc<Flow>,
+    body: &mut Body,
+    rest: &mut Bytes,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    if let Err(given_up) = ready!(flow.poll_taken(cx)) {
+        return Poll::Ready(Some(Err(given_up.into())));
+    }
+    while rest.is_empty() {
+        match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(bytes) => *rest = bytes,
+                Err(other) => return Poll::Ready(Some(Ok(other))),
+            },
+            other => return Poll::Ready(other),
+        }
+    }
+    let bytes = rest.split_to(rest.len().min(FRAME_BYTES_MAX));
+    Poll::Ready(Some(Ok(Frame::data(flow.send(bytes)))))
 }

@@ -2,19 +2,22 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::flow::Streams;
+use super::hosts::{Hosts, Peer};
 use super::stall::Stall;
 use super::{Edge, Seat, Service};
 use crate::metrics::Metrics;
@@ -23,6 +26,14 @@ use crate::tls::Tls;
 
 /// How long a client may take over a request's head, and how long a connection stays idle.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
+
+/// How long an HTTP/2 connection stays without a request until its peer is told that it ends, and
+/// how long the peer then has to close it.
+const H2_IDLE_WAIT: Duration = Duration::from_secs(30);
+const H2_GOAWAY_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a connection beyond the limit may take to ask, and to take the answer that it gets.
+const TURNED_AWAY_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
@@ -62,12 +73,16 @@ impl Seats {
         Seats { served: Arc::new(Semaphore::new(connections_max)), turned_away }
     }
 
-    fn take(&self) -> Option<(Seat, OwnedSemaphorePermit)> {
-        let seat = Arc::clone(&self.served).try_acquire_owned();
-        let none = || Arc::clone(&self.turned_away).try_acquire_owned();
-        match seat {
-            Ok(permit) => Some((Seat::Taken, permit)),
-            Err(_) => none().ok().map(|permit| (Seat::None, permit)),
+    /// A seat for a connection of a host that may have it, or may not.
+    fn take(&self, may: bool) -> Result<(Seat, OwnedSemaphorePermit), &'static str> {
+        let seat = || Arc::clone(&self.served).try_acquire_owned().ok();
+        let none = || Arc::clone(&self.turned_away).try_acquire_owned().ok();
+        match may.then(seat).flatten() {
+            Some(permit) => Ok((Seat::Taken, permit)),
+            None => {
+                let limit = if may { "connections" } else { "host_connections" };
+                none().map(|permit| (Seat::None(limit), permit)).ok_or(limit)
+            }
         }
     }
 }
@@ -94,6 +109,7 @@ pub(crate) struct Listener<S> {
     pub(crate) tls: Option<Tls>,
     pub(crate) edge: Arc<Edge<S>>,
     pub(crate) seats: Seats,
+    pub(crate) hosts: Arc<Hosts>,
     pub(crate) metrics: Arc<Metrics>,
     /// How long a client may take nothing of an answer.
     pub(crate) patience: Duration,
@@ -108,7 +124,6 @@ impl<S: Service> Listener<S> {
         stop: CancellationToken,
         drain: Duration,
     ) -> bool {
-        let graceful = GracefulShutdown::new();
         let tasks = TaskTracker::new();
         let serving = Arc::new(self);
         loop {
@@ -117,7 +132,7 @@ impl<S: Service> Listener<S> {
                 () = stop.cancelled() => break,
             };
             match accepted {
-                Ok((stream, _)) => serving.seat(stream, &tasks, graceful.watcher()),
+                Ok((stream, from)) => serving.seat(stream, from, &tasks, &stop),
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     serving.metrics.connection_error("accept");
@@ -127,26 +142,37 @@ impl<S: Service> Listener<S> {
         }
         drop(socket);
         tasks.close();
-        let finished = tokio::time::timeout(drain, async {
-            graceful.shutdown().await;
-            tasks.wait().await;
-        });
-        finished.await.is_ok()
+        tokio::time::timeout(drain, tasks.wait()).await.is_ok()
     }
 
-    fn seat(self: &Arc<Self>, stream: TcpStream, tasks: &TaskTracker, watcher: Watcher) {
-        let Some((seat, permit)) = self.seats.take() else {
-            self.metrics.turn_away("connections");
-            return;
+    fn seat(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        from: SocketAddr,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) {
+        let peer = Arc::new(self.hosts.peer(from.ip()));
+        let counted = peer.connection();
+        let (seat, permit) = match self.seats.take(counted.is_some()) {
+            Ok(taken) => taken,
+            Err(limit) => return self.metrics.turn_away(limit),
         };
-        let this = Arc::clone(self);
+        let (this, stop) = (Arc::clone(self), stop.clone());
         tasks.spawn(async move {
             this.metrics.connections.inc();
-            if let Err(kind) = this.connection(stream, seat, watcher).await {
+            let served = this.connection(stream, seat, peer, stop);
+            let ended = match seat {
+                Seat::Taken => served.await,
+                Seat::None(_) => {
+                    tokio::time::timeout(TURNED_AWAY_WAIT, served).await.unwrap_or(Ok(()))
+                }
+            };
+            if let Err(kind) = ended {
                 this.metrics.connection_error(kind);
             }
             this.metrics.connections.dec();
-            drop(permit);
+            drop((counted, permit));
         });
     }
 
@@ -156,22 +182,29 @@ impl<S: Service> Listener<S> {
         &self,
         stream: TcpStream,
         seat: Seat,
-        watcher: Watcher,
+        peer: Arc<Peer>,
+        stop: CancellationToken,
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
         loopback::unpace(&stream);
         let stream = Stall::new(stream, self.patience);
-        let Some(tls) = &self.tls else { return self.http1(stream, seat, watcher).await };
+        let Some(tls) = &self.tls else { return self.http1(stream, seat, peer, stop).await };
         let handshake = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream));
         let stream = handshake.await.map_err(|_| "handshake")?.map_err(|_| "handshake")?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            self.http2(stream, seat, watcher).await
+            self.http2(stream, seat, peer, stop).await
         } else {
-            self.http1(stream, seat, watcher).await
+            self.http1(stream, seat, peer, stop).await
         }
     }
 
-    async fn http1<T>(&self, stream: T, seat: Seat, watcher: Watcher) -> Result<(), &'static str>
+    async fn http1<T>(
+        &self,
+        stream: T,
+        seat: Seat,
+        peer: Arc<Peer>,
+        stop: CancellationToken,
+    ) -> Result<(), &'static str>
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -184,19 +217,33 @@ impl<S: Service> Listener<S> {
             .serve_connection(
                 TokioIo::new(stream),
                 service_fn(move |request| {
-                    let edge = Arc::clone(&edge);
-                    async move { Ok::<_, Infallible>(edge.answer(request, seat).await) }
+                    let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
+                    async move { Ok::<_, Infallible>(edge.answer(request, seat, peer).await) }
                 }),
             );
-        watcher.watch(connection).await.map_err(|error| kind(&error))
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return ended.map_err(|error| kind(&error)),
+            () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await.map_err(|error| kind(&error))
     }
 
-    async fn http2<T>(&self, stream: T, seat: Seat, watcher: Watcher) -> Result<(), &'static str>
+    /// An HTTP/2 connection ends when there has been no request for a while, as one of HTTP/1 does:
+    /// else whoever answers pings would have its seat for ever.
+    async fn http2<T>(
+        &self,
+        stream: T,
+        seat: Seat,
+        peer: Arc<Peer>,
+        stop: CancellationToken,
+    ) -> Result<(), &'static str>
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let edge = Arc::clone(&self.edge);
-        let connection = http2::Builder::new(TokioExecutor::new())
+        let streams = Streams::new(Arc::clone(&self.metrics), self.patience);
+        let connection = http2::Builder::new(streams.clone())
             .timer(TokioTimer::new())
             .keep_alive_interval(HEAD_WAIT)
             .keep_alive_timeout(HEAD_WAIT)
@@ -208,11 +255,23 @@ impl<S: Service> Listener<S> {
             .serve_connection(
                 TokioIo::new(stream),
                 service_fn(move |request| {
-                    let edge = Arc::clone(&edge);
-                    async move { Ok::<_, Infallible>(edge.answer(request, seat).await) }
+                    let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
+                    async move { Ok::<_, Infallible>(edge.answer(request, seat, peer).await) }
                 }),
             );
-        watcher.watch(connection).await.map_err(|error| kind(&error))
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return ended.map_err(|error| kind(&error)),
+            () = stop.cancelled() => {}
+            () = streams.idle_for(H2_IDLE_WAIT) => {}
+            () = streams.some_answer(), if seat != Seat::Taken => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            ended = connection.as_mut() => ended.map_err(|error| kind(&error)),
+            // What was asked before the peer knew is answered first.
+            () = streams.idle_for(H2_GOAWAY_WAIT) => Ok(()),
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! below becomes a 500. What an operation means is not known here.
 
 mod answer;
+mod flow;
+mod hosts;
 mod ids;
 mod listener;
 mod stall;
@@ -20,27 +22,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use gateway::{Body, RequestId, Served};
+use gateway::{Body, InMemory, RequestId, Served};
 use http::header::{self, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use s3::{Code, Fault};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+pub(crate) use hosts::{HostLimits, Hosts};
 pub(crate) use listener::{Listener, Seats, bind};
 
 use volume::Trips;
 
 use crate::metrics::Metrics;
 use answer::{Account, Outgoing};
+use flow::Flow;
+use hosts::{HostRequest, Peer};
 use ids::RequestIds;
 use upload::Watched;
 
 /// How long a request waits for its turn before it is told to slow down.
 const ADMISSION_WAIT: Duration = Duration::from_secs(1);
+
+/// KiB of answers, whole in memory, that may wait for their clients without a turn.
+const ANSWERS_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
 /// How long an answer to `ready` holds, so that asking often costs the stores nothing.
 const READY_HOLDS: Duration = Duration::from_secs(1);
@@ -62,8 +70,15 @@ pub(crate) trait Service: Send + Sync + 'static {
 pub(crate) enum Seat {
     /// Yes.
     Taken,
-    /// There are too many connections: it is told so, and goes.
-    None,
+    /// There are too many connections, or too many of its host: it is told so, and goes. The limit's name.
+    None(&'static str),
+}
+
+/// A request's turn: while it is held, others wait for theirs.
+#[derive(Debug)]
+struct Turn {
+    _host: HostRequest,
+    _all: OwnedSemaphorePermit,
 }
 
 /// The edge of one gateway.
@@ -73,6 +88,8 @@ pub(crate) struct Edge<S> {
     metrics: Arc<Metrics>,
     ids: RequestIds,
     requests: Arc<Semaphore>,
+    /// KiB of answers that hold no turn.
+    in_memory: Arc<Semaphore>,
     draining: AtomicBool,
     ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
@@ -90,6 +107,7 @@ impl<S: Service> Edge<S> {
             metrics,
             ids: RequestIds::starting_at(random),
             requests: Arc::new(Semaphore::new(requests_max)),
+            in_memory: Arc::new(Semaphore::new(ANSWERS_IN_MEMORY_KIB_MAX)),
             draining: AtomicBool::new(false),
             ready: tokio::sync::Mutex::new(None),
         }
@@ -101,16 +119,22 @@ impl<S: Service> Edge<S> {
     }
 
     /// Answers one request.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, seat: Seat) -> Response<Body> {
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        seat: Seat,
+        peer: Arc<Peer>,
+    ) -> Response<Body> {
         let id = self.ids.draw();
         let span = tracing::info_span!("request", id = %id);
-        self.answer_as(request, seat, id, span.clone()).instrument(span).await
+        self.answer_as(request, seat, peer, id, span.clone()).instrument(span).await
     }
 
     async fn answer_as(
         &self,
         request: Request<Incoming>,
         seat: Seat,
+        peer: Arc<Peer>,
         id: String,
         span: tracing::Span,
     ) -> Response<Body> {
@@ -120,24 +144,36 @@ impl<S: Service> Edge<S> {
         let (method, version) = (head.method.clone(), head.version);
         let expects_continue = head.headers.contains_key(header::EXPECT);
         let mut turn = None;
-        let mut response = if seat == Seat::None {
-            self.slow_down("connections", head.uri.path(), &id)
+        let mut response = if let Seat::None(limit) = seat {
+            self.slow_down(limit, head.uri.path(), &id)
         } else if let Some(check) = Health::asked(&head.method, head.uri.path()) {
             self.health(check).await
         } else {
-            let granted = Arc::clone(&self.requests).acquire_owned();
-            match tokio::time::timeout(ADMISSION_WAIT, granted).await {
-                Ok(Ok(granted)) => {
+            match self.turn(&peer, &head.headers).await {
+                Ok(granted) => {
                     turn = Some(granted);
                     let mut request = Request::from_parts(head, body.boxed_unsync());
                     request.extensions_mut().insert(RequestId(id.clone()));
                     self.handle(request, &id).await
                 }
-                _ => self.slow_down("requests", head.uri.path(), &id),
+                Err(limit) => self.slow_down(limit, head.uri.path(), &id),
             }
         };
-        let closes = seat == Seat::None || !upload.read_to_end(expects_continue).await;
-        if closes && version < Version::HTTP_2 {
+        // Others need not wait until a client has taken what is in memory, nor while the rest of a
+        // body is read that nobody wants.
+        let memory = match response.extensions_mut().remove::<InMemory>() {
+            Some(InMemory) => self.memory(&response),
+            None => None,
+        };
+        if memory.is_some() {
+            turn = None;
+        }
+        let read = match seat {
+            Seat::None(_) => false,
+            Seat::Taken if turn.is_none() => upload.read_to_end(expects_continue).await,
+            Seat::Taken => upload.read_to_end(expects_continue).now_or_never().unwrap_or(false),
+        };
+        if !read && version < Version::HTTP_2 {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let account = Account {
@@ -150,8 +186,30 @@ impl<S: Service> Edge<S> {
             trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
             upload,
             _turn: turn,
+            _memory: memory,
         };
         finish(response, &method, &id, account)
+    }
+
+    /// Waits for a request's turn: among those of its host first, so that whoever asks a lot waits
+    /// behind itself. Else the limit that it met.
+    async fn turn(&self, peer: &Arc<Peer>, headers: &HeaderMap) -> Result<Turn, &'static str> {
+        let deadline = Instant::now() + ADMISSION_WAIT;
+        let host = tokio::time::timeout_at(deadline, peer.request(headers)).await;
+        let host = host.map_err(|_late| "host_requests")?;
+        let all = Arc::clone(&self.requests).acquire_owned();
+        match tokio::time::timeout_at(deadline, all).await {
+            Ok(Ok(all)) => Ok(Turn { _host: host, _all: all }),
+            _ => Err("requests"),
+        }
+    }
+
+    /// The memory of an answer that is whole in memory, if so much may wait for clients: beyond
+    /// that an answer keeps its turn until it has been taken.
+    fn memory(&self, answer: &Response<Body>) -> Option<OwnedSemaphorePermit> {
+        let bytes = http_body::Body::size_hint(answer.body()).upper().unwrap_or(u64::MAX);
+        let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
+        Arc::clone(&self.in_memory).try_acquire_many_owned(kibibytes).ok()
     }
 
     /// The gateway's answer, or that of a gateway that broke down over it.
@@ -242,7 +300,7 @@ fn finish(response: Response<Body>, method: &Method, id: &str, account: Account)
         // One place decides the length: a body and a header that disagree would break framing.
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
     }
-    Response::from_parts(head, Outgoing::new(body, account).boxed_unsync())
+    Response::from_parts(head, Outgoing::new(body, account, Flow::here()).boxed_unsync())
 }
 
 fn promised(response: &Response<Body>) -> Option<u64> {
@@ -260,6 +318,7 @@ fn fault(code: Code, path: &str, id: &str) -> Response<Body> {
     response.headers_mut().insert(header::CONTENT_TYPE, xml);
     let served = Served { operation: "Unserved", code: Some(code.as_str()), ..Served::default() };
     response.extensions_mut().insert(served);
+    response.extensions_mut().insert(InMemory);
     response
 }
 

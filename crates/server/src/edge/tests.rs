@@ -1,6 +1,8 @@
 //! The edge with a gateway whose answers the tests choose, over real sockets.
 
+mod h2;
 mod harness;
+mod hosts;
 mod limits;
 mod tls;
 

@@ -2,20 +2,21 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway::{Body, Served};
+use gateway::{Body, InMemory, Served};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::edge::{Edge, Listener, Seats, Service};
+use crate::config::Network;
+use crate::edge::{Edge, HostLimits, Hosts, Listener, Seats, Service};
 use crate::metrics::Metrics;
 use crate::tls::Tls;
 
@@ -23,6 +24,8 @@ use crate::tls::Tls;
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) well: AtomicBool,
+    /// Requests so far.
+    asked: AtomicUsize,
     /// Told when `/wait` has begun.
     pub(super) began: Notify,
     /// Lets `/wait` end.
@@ -34,6 +37,7 @@ pub(super) struct Shared(Arc<Script>);
 
 impl Service for Shared {
     async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        self.0.asked.fetch_add(1, Ordering::Relaxed);
         let path = request.uri().path().to_owned();
         let mut response = Response::new(full(path.clone()));
         match path.as_str() {
@@ -66,6 +70,9 @@ impl Service for Shared {
             "/large" => response = Response::new(full(vec![b'x'; 64 << 20])),
             _ => {}
         }
+        if path != "/large" {
+            response.extensions_mut().insert(InMemory);
+        }
         response
     }
 
@@ -81,6 +88,10 @@ fn full(body: impl Into<Bytes>) -> Body {
 pub(super) struct Options {
     pub(super) requests_max: usize,
     pub(super) connections_max: usize,
+    /// Of one host.
+    pub(super) host_requests_max: usize,
+    pub(super) host_connections_max: usize,
+    pub(super) proxies: Vec<Network>,
     pub(super) drain: Duration,
     pub(super) patience: Duration,
     pub(super) tls: Option<Tls>,
@@ -89,7 +100,16 @@ pub(super) struct Options {
 impl Default for Options {
     fn default() -> Options {
         let minute = Duration::from_mins(1);
-        Options { requests_max: 8, connections_max: 8, drain: minute, patience: minute, tls: None }
+        Options {
+            requests_max: 8,
+            connections_max: 8,
+            host_requests_max: 8,
+            host_connections_max: 8,
+            proxies: Vec::new(),
+            drain: minute,
+            patience: minute,
+            tls: None,
+        }
     }
 }
 
@@ -98,6 +118,7 @@ pub(super) struct Harness {
     pub(super) service: Arc<Script>,
     pub(super) edge: Arc<Edge<Shared>>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) hosts: Arc<Hosts>,
     pub(super) stop: CancellationToken,
     pub(super) served: JoinHandle<bool>,
 }
@@ -106,6 +127,7 @@ impl Harness {
     pub(super) async fn start(options: Options) -> Harness {
         let service = Arc::new(Script {
             well: AtomicBool::new(true),
+            asked: AtomicUsize::new(0),
             began: Notify::new(),
             go: Notify::new(),
         });
@@ -115,21 +137,39 @@ impl Harness {
         let edge = Arc::new(edge);
         let socket = super::super::bind("127.0.0.1:0").await.expect("a free port");
         let address = socket.local_addr().expect("an address");
+        let hosts = Hosts::new(HostLimits {
+            connections_max: options.host_connections_max,
+            requests_max: options.host_requests_max,
+            proxies: options.proxies,
+        });
         let listener = Listener {
             tls: options.tls,
             edge: Arc::clone(&edge),
             seats: Seats::new(options.connections_max),
+            hosts: Arc::clone(&hosts),
             metrics: Arc::clone(&metrics),
             patience: options.patience,
         };
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the test joins it, or ends")]
         let served = tokio::spawn(listener.serve(socket, stop.clone(), options.drain));
-        Harness { address, service, edge, metrics, stop, served }
+        Harness { address, service, edge, metrics, hosts, stop, served }
+    }
+
+    /// How many requests have come to the service.
+    pub(super) fn asked(&self) -> usize {
+        self.service.asked.load(Ordering::Relaxed)
     }
 
     pub(super) async fn connect(&self) -> Connection {
         Connection(TcpStream::connect(self.address).await.expect("it listens"), Vec::new())
+    }
+
+    /// A connection from another host.
+    pub(super) async fn connect_from(&self, host: [u8; 4]) -> Connection {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind((host, 0).into()).expect("all of 127/8 is this machine");
+        Connection(socket.connect(self.address).await.expect("it listens"), Vec::new())
     }
 
     /// One request on a connection of its own.

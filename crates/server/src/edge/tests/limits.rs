@@ -62,6 +62,24 @@ async fn a_small_body_left_unread_is_read_away_and_the_connection_goes_on() {
     }
 }
 
+/// What arrives slowly and is wanted by nobody keeps nobody waiting.
+#[tokio::test]
+async fn reading_a_body_away_holds_no_turn() {
+    let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
+    let mut slow = harness.connect().await;
+    slow.send("PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx").await;
+    while harness.asked() == 0 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..8 {
+        assert_eq!(harness.ask("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await.status, 200);
+    }
+    assert_eq!(harness.asked(), 9, "it is still being read");
+    slow.send(&"x".repeat(999)).await;
+    let said = slow.read().await;
+    assert_eq!((said.status, said.header("connection")), (200, None));
+}
+
 #[tokio::test]
 async fn a_large_body_left_unread_closes_the_connection_and_says_so() {
     let harness = Harness::start(Options::default()).await;

@@ -16,7 +16,7 @@ use crate::config::TlsFiles;
 use crate::tls::Tls;
 
 /// Writes a fresh certificate for `localhost` and its key; answers the certificate.
-fn issue(folder: &Path) -> CertificateDer<'static> {
+pub(super) fn issue(folder: &Path) -> CertificateDer<'static> {
     let names = vec!["localhost".to_owned()];
     let issued = rcgen::generate_simple_self_signed(names).expect("a certificate");
     std::fs::write(folder.join("cert.pem"), issued.cert.pem()).expect("written");
@@ -24,11 +24,11 @@ fn issue(folder: &Path) -> CertificateDer<'static> {
     issued.cert.der().clone()
 }
 
-fn load(folder: &Path) -> Result<Tls, crate::problem::Problem> {
+pub(super) fn load(folder: &Path) -> Result<Tls, crate::problem::Problem> {
     Tls::load(TlsFiles { cert: folder.join("cert.pem"), key: folder.join("key.pem") })
 }
 
-async fn connect(
+pub(super) async fn connect(
     harness: &Harness,
     trusted: &CertificateDer<'static>,
     protocol: &[u8],

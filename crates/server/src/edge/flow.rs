@@ -1,0 +1,232 @@
+//! An answer on its way to an HTTP/2 peer, which may take of each answer what it likes.
+//!
+//! The peer's windows say how much of a stream may be sent, so a peer can let a thousand answers
+//! stand ready and take none of them. A [`Flow`] knows whether a frame of its answer is on the way
+//! and since when: the next one is only asked for when that one has been written to the
+//! connection, and the end of an answer is only told when all of it has. A stream whose frame is
+//! not taken for a while is given up, and with it goes whatever the connection still held of it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::metrics::Metrics;
+
+/// Bytes of a frame of an answer over HTTP/2: so many a peer must take within its patience.
+pub(crate) const FRAME_BYTES_MAX: usize = 64 << 10;
+
+tokio::task_local! {
+    /// The flow of the stream that this task answers on.
+    static FLOW: Arc<Flow>;
+}
+
+/// What is known of one answer that is being sent.
+#[derive(Debug, Default)]
+pub(crate) struct Flow(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Since when a frame has been on its way.
+    under_way: Option<Instant>,
+    /// Who waits for it to be taken.
+    waiting: Option<Waker>,
+    given_up: bool,
+}
+
+impl Flow {
+    /// That of the stream which this task answers; none over HTTP/1, where a connection has one
+    /// answer at a time and stalls with it.
+    pub(crate) fn here() -> Option<Arc<Flow>> {
+        FLOW.try_with(Arc::clone).ok()
+    }
+
+    /// Ready when the peer has taken all frames so far. An error once it was given up.
+    pub(crate) fn poll_taken(&self, cx: &Context<'_>) -> Poll<Result<(), NotTaken>> {
+        let mut state = self.state();
+        if state.given_up {
+            return Poll::Ready(Err(NotTaken));
+        }
+        if state.under_way.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        state.waiting = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The frame, which from now on is on its way until the last copy of it is dropped.
+    pub(crate) fn send(self: &Arc<Flow>, bytes: Bytes) -> Bytes {
+        self.state().under_way = Some(Instant::now());
+        Bytes::from_owner(UnderWay { bytes, flow: Arc::clone(self) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The peer took nothing of an answer for too long.
+#[derive(Debug, thiserror::Error)]
+#[error("the client takes nothing of it")]
+pub(crate) struct NotTaken;
+
+/// A frame on its way.
+struct UnderWay {
+    bytes: Bytes,
+    flow: Arc<Flow>,
+}
+
+impl AsRef<[u8]> for UnderWay {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut state = self.flow.state();
+        state.under_way = None;
+        let waiting = state.waiting.take();
+        drop(state);
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
+    }
+}
+
+/// Runs the streams of one HTTP/2 connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Streams {
+    metrics: Arc<Metrics>,
+    /// How long a peer may take nothing of an answer.
+    patience: Duration,
+    busy: Arc<Mutex<Busy>>,
+}
+
+#[derive(Debug)]
+struct Busy {
+    streams: usize,
+    ended: usize,
+    /// When the last stream ended, or the connection began.
+    since: Instant,
+    /// Who waits for a stream to end.
+    waiting: Option<Waker>,
+}
+
+impl Streams {
+    pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> Streams {
+        let busy = Busy { streams: 0, ended: 0, since: Instant::now(), waiting: None };
+        Streams { metrics, patience, busy: Arc::new(Mutex::new(busy)) }
+    }
+
+    /// Waits until, from now on, there has been no stream for so long.
+    pub(crate) async fn idle_for(&self, wait: Duration) {
+        let began = Instant::now();
+        loop {
+            let since = {
+                let busy = self.busy();
+                if busy.streams == 0 { busy.since.max(began) } else { Instant::now() }
+            };
+            if since.elapsed() >= wait {
+                return;
+            }
+            sleep_until(since + wait).await;
+        }
+    }
+
+    /// Waits until some request was answered.
+    pub(crate) async fn some_answer(&self) {
+        std::future::poll_fn(|cx| {
+            let mut busy = self.busy();
+            if busy.ended > 0 {
+                return Poll::Ready(());
+            }
+            busy.waiting = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn busy(&self) -> MutexGuard<'_, Busy> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    #[expect(clippy::disallowed_methods, reason = "the connection ends when its streams have")]
+    fn execute(&self, stream: F) {
+        self.busy().streams += 1;
+        let attended = Attended {
+            stream: Box::pin(stream),
+            flow: Arc::default(),
+            patience: self.patience,
+            late: None,
+            streams: self.clone(),
+        };
+        tokio::spawn(attended);
+    }
+}
+
+/// A stream that is given up if its peer takes nothing.
+struct Attended<F> {
+    stream: Pin<Box<F>>,
+    flow: Arc<Flow>,
+    patience: Duration,
+    late: Option<Pin<Box<Sleep>>>,
+    streams: Streams,
+}
+
+impl<F: Future<Output = ()>> Attended<F> {
+    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (flow, stream) = (Arc::clone(&self.flow), self.stream.as_mut());
+        FLOW.sync_scope(flow, || stream.poll(cx))
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Attended<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if this.poll_stream(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(since) = this.flow.state().under_way else {
+            this.late = None;
+            return Poll::Pending;
+        };
+        let deadline = since + this.patience;
+        let late = this.late.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if late.deadline() != deadline {
+            late.as_mut().reset(deadline);
+        }
+        if late.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        this.streams.metrics.give_up();
+        // Whoever waits for a frame to be taken resets the stream, which drops what the connection
+        // holds of it. Whoever holds a frame that the connection does not have yet is dropped.
+        this.flow.state().given_up = true;
+        let _either = this.poll_stream(cx);
+        Poll::Ready(())
+    }
+}
+
+impl<F> Drop for Attended<F> {
+    fn drop(&mut self) {
+        let mut busy = self.streams.busy();
+        busy.streams -= 1;
+        busy.ended += 1;
+        busy.since = Instant::now();
+        if let Some(waiting) = busy.waiting.take() {
+            waiting.wake();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Who is on the other side, and how much of the gateway one host may have.
+//!
+//! A host is an IPv4 address, or the /64 network that an IPv6 host has to itself. It is counted
+//! only while it has a connection or a request. A trusted proxy speaks for others: its connections
+//! are not counted, and each request through it is its client's, as `X-Forwarded-For` names it.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config::Network;
+
+/// The bits of an IPv6 address that tell one host from another.
+const HOST_BITS_V6: u32 = 64;
+
+/// Where a proxy says for whom it asks; each proxy adds to the end.
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// What one host may have at a time, and who speaks for others.
+#[derive(Clone, Debug)]
+pub(crate) struct HostLimits {
+    pub(crate) connections_max: usize,
+    pub(crate) requests_max: usize,
+    pub(crate) proxies: Vec<Network>,
+}
+
+/// All hosts that have something now.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    limits: HostLimits,
+    known: Mutex<HashMap<IpAddr, Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// How many [`Host`]s stand for it.
+    holders: usize,
+    share: Arc<Share>,
+}
+
+/// What one host has.
+#[derive(Debug)]
+struct Share {
+    connections: AtomicUsize,
+    requests: Arc<Semaphore>,
+}
+
+/// Keeps a host known.
+#[derive(Debug)]
+pub(crate) struct Host {
+    at: IpAddr,
+    share: Arc<Share>,
+    hosts: Arc<Hosts>,
+}
+
+/// Where a connection comes from.
+#[derive(Debug)]
+pub(crate) enum Peer {
+    /// From a host, which asks for itself.
+    Host(Host),
+    /// From a trusted proxy.
+    Proxy(Arc<Hosts>),
+}
+
+/// One connection of its host, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HostConnection(Arc<Share>);
+
+/// One request of its host, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HostRequest {
+    _turn: Option<OwnedSemaphorePermit>,
+    /// Keeps the host known. Nobody, if a proxy did not say for whom it asks.
+    _of: Option<Asker>,
+}
+
+#[derive(Debug)]
+enum Asker {
+    Peer(#[expect(dead_code, reason = "held")] Arc<Peer>),
+    Behind(#[expect(dead_code, reason = "held")] Host),
+}
+
+impl Hosts {
+    pub(crate) fn new(limits: HostLimits) -> Arc<Hosts> {
+        Arc::new(Hosts { limits, known: Mutex::default() })
+    }
+
+    /// Who connects from an address.
+    pub(crate) fn peer(self: &Arc<Hosts>, address: IpAddr) -> Peer {
+        let address = address.to_canonical();
+        if self.is_proxy(address) {
+            Peer::Proxy(Arc::clone(self))
+        } else {
+            Peer::Host(self.host(address))
+        }
+    }
+
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        self.limits.proxies.iter().any(|proxies| proxies.contains(address))
+    }
+
+    fn host(self: &Arc<Hosts>, address: IpAddr) -> Host {
+        let at = match address {
+            IpAddr::V4(_) => address,
+            IpAddr::V6(address) => {
+                let network = u128::from(address) >> HOST_BITS_V6 << HOST_BITS_V6;
+                IpAddr::V6(Ipv6Addr::from(network))
+            }
+        };
+        let fresh = || {
+            let requests = Arc::new(Semaphore::new(self.limits.requests_max));
+            Arc::new(Share { connections: AtomicUsize::new(0), requests })
+        };
+        let mut known = self.known();
+        let entry = known.entry(at).or_insert_with(|| Known { holders: 0, share: fresh() });
+        entry.holders += 1;
+        let share = Arc::clone(&entry.share);
+        drop(known);
+        Host { at, share, hosts: Arc::clone(self) }
+    }
+
+    /// For whom a proxy asks: the last address that is no proxy's. `None` if it names nobody.
+    fn behind_proxy(self: &Arc<Hosts>, headers: &HeaderMap) -> Option<Host> {
+        let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
+        for line in lines {
+            for named in line.to_str().ok()?.rsplit(',') {
+                let address = address(named.trim())?.to_canonical();
+                if !self.is_proxy(address) {
+                    return Some(self.host(address));
+                }
+            }
+        }
+        None
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<IpAddr, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many hosts have something now.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.known().len()
+    }
+}
+
+impl Peer {
+    /// One more connection, if its host may have it.
+    pub(crate) fn connection(&self) -> Option<Option<HostConnection>> {
+        let Peer::Host(host) = self else { return Some(None) };
+        let (connections, max) = (&host.share.connections, host.hosts.limits.connections_max);
+        let more = |now| (now < max).then_some(now + 1);
+        connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Some(HostConnection(Arc::clone(&host.share))))
+    }
+
+    /// Waits until the host that sent a request may have one more.
+    pub(crate) async fn request(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequest {
+        let (host, turns) = match &**self {
+            Peer::Host(host) => (Asker::Peer(Arc::clone(self)), Arc::clone(&host.share.requests)),
+            Peer::Proxy(hosts) => match hosts.behind_proxy(headers) {
+                Some(host) => {
+                    let turns = Arc::clone(&host.share.requests);
+                    (Asker::Behind(host), turns)
+                }
+                None => return HostRequest { _turn: None, _of: None },
+            },
+        };
+        // The semaphore is never closed.
+        HostRequest { _turn: turns.acquire_owned().await.ok(), _of: Some(host) }
+    }
+}
+
+impl Drop for HostConnection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let mut known = self.hosts.known();
+        let Some(entry) = known.get_mut(&self.at) else { return };
+        entry.holders -= 1;
+        if entry.holders == 0 {
+            known.remove(&self.at);
+        }
+    }
+}
+
+/// An address as proxies write it: with a port or without, in brackets or not.
+fn address(text: &str) -> Option<IpAddr> {
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    if let Ok(address) = text.parse::<std::net::SocketAddr>() {
+        return Some(address.ip());
+    }
+    let within = text.strip_prefix('[')?.strip_suffix(']')?;
+    within.parse().ok().map(IpAddr::V6)
+}

@@ -1,0 +1,113 @@
+//! What one host may have, and whom a proxy speaks for.
+
+use super::harness::{Harness, Options};
+
+const OTHER: [u8; 4] = [127, 0, 0, 2];
+
+fn get(path: &str, more: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n")
+}
+
+#[tokio::test]
+async fn a_host_with_all_its_turns_leaves_those_of_others() {
+    let harness = Harness::start(Options { host_requests_max: 1, ..Options::default() }).await;
+    let mut busy = harness.connect().await;
+    busy.send(&get("/wait", "")).await;
+    harness.service.began.notified().await;
+    let said = harness.ask(&get("/ok", "X-Forwarded-For: 9.9.9.9\r\n")).await;
+    assert_eq!((said.status, said.header("retry-after").as_deref()), (503, Some("1")));
+    assert!(said.body.contains("<Code>SlowDown</Code>"), "{}", said.body);
+    let mut other = harness.connect_from(OTHER).await;
+    other.send(&get("/ok", "")).await;
+    assert_eq!(other.read().await.status, 200);
+    harness.service.go.notify_one();
+    assert_eq!(busy.read().await.status, 200);
+    assert_eq!(harness.ask(&get("/ok", "")).await.status, 200);
+    let metrics = harness.metrics.text().expect("text");
+    let line = "ashlar_s3_turned_away_total{limit=\"host_requests\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_host_with_all_its_connections_leaves_those_of_others() {
+    let harness = Harness::start(Options { host_connections_max: 1, ..Options::default() }).await;
+    let mut first = harness.connect().await;
+    first.send(&get("/ok", "")).await;
+    assert_eq!(first.read().await.status, 200);
+    let mut second = harness.connect().await;
+    second.send(&get("/ok", "")).await;
+    let said = second.read().await;
+    assert_eq!((said.status, said.header("connection").as_deref()), (503, Some("close")));
+    let mut other = harness.connect_from(OTHER).await;
+    other.send(&get("/ok", "")).await;
+    assert_eq!(other.read().await.status, 200);
+    let metrics = harness.metrics.text().expect("text");
+    let line = "ashlar_s3_turned_away_total{limit=\"host_connections\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+    drop((first, second, other));
+    while harness.hosts.len() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(harness.ask(&get("/ok", "")).await.status, 200, "its place is free again");
+}
+
+#[tokio::test]
+async fn a_request_through_a_proxy_is_its_clients() {
+    let proxies = ["127.0.0.1", "10.0.0.0/8"].map(|proxy| proxy.parse().expect("a network"));
+    let options = Options {
+        host_requests_max: 1,
+        host_connections_max: 1,
+        proxies: proxies.to_vec(),
+        ..Options::default()
+    };
+    let harness = Harness::start(options).await;
+    let mut busy = harness.connect().await;
+    busy.send(&get("/wait", "X-Forwarded-For: 9.9.9.9\r\n")).await;
+    harness.service.began.notified().await;
+    let cases = [
+        ("X-Forwarded-For: 9.9.9.9\r\n", 503),
+        ("X-Forwarded-For: 9.9.9.9:4711\r\n", 503),
+        // What a client claims stands before what the proxy adds.
+        ("X-Forwarded-For: 1.1.1.1, 9.9.9.9\r\n", 503),
+        ("X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 9.9.9.9\r\n", 503),
+        ("X-Forwarded-For: nonsense, 9.9.9.9, 10.1.2.3\r\n", 503),
+        ("X-Forwarded-For: ::ffff:9.9.9.9\r\n", 503),
+        ("X-Forwarded-For: 9.9.9.9, 1.1.1.1\r\n", 200),
+        ("X-Forwarded-For: [2001:db8::1]:4711\r\n", 200),
+        // A proxy that does not say for whom it asks is not limited as one host.
+        ("", 200),
+        ("X-Forwarded-For: nonsense\r\n", 200),
+        ("X-Forwarded-For: 10.1.2.3\r\n", 200),
+    ];
+    for (header, status) in cases {
+        assert_eq!(harness.ask(&get("/ok", header)).await.status, status, "{header}");
+    }
+    let mut untrusted = harness.connect_from(OTHER).await;
+    untrusted.send(&get("/ok", "X-Forwarded-For: 9.9.9.9\r\n")).await;
+    assert_eq!(untrusted.read().await.status, 200, "who is no proxy speaks for itself");
+    drop(untrusted);
+    harness.service.go.notify_one();
+    assert_eq!(busy.read().await.status, 200);
+    drop(busy);
+    while harness.hosts.len() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The addresses of one IPv6 network are one host's.
+#[test]
+fn a_host_has_a_network_to_itself() {
+    use crate::edge::{HostLimits, Hosts};
+    let limits = HostLimits { connections_max: 1, requests_max: 1, proxies: Vec::new() };
+    let hosts = Hosts::new(limits);
+    let of = |address: &str| hosts.peer(address.parse().expect("an address"));
+    let first = of("2001:db8:0:1::1");
+    let connection = first.connection();
+    assert!(connection.is_some());
+    assert!(of("2001:db8:0:1:ffff::2").connection().is_none(), "the same network");
+    assert!(of("2001:db8:0:2::1").connection().is_some(), "another one");
+    assert!(of("192.0.2.1").connection().is_some());
+    assert!(of("::ffff:192.0.2.1").connection().is_some(), "the one before has gone");
+    drop((connection, first));
+    assert_eq!(hosts.len(), 0);
+}
