@@ -20,6 +20,7 @@ mod costs;
 mod deep;
 mod doubt;
 mod durability;
+mod exhaust;
 mod fleet;
 mod forgetful;
 mod full;

@@ -144,8 +144,9 @@ impl Setup {
             let said = std::fs::read(&log).expect("the log is there");
             let said = String::from_utf8_lossy(&said[begins..]).into_owned();
             let announced = |what: &str| {
-                let (_, rest) = said.split_once(&format!("{what}=\"http://"))?;
-                Some(rest.split_once('"')?.0.to_owned())
+                let (_, url) = said.split_once(&format!("{what}=\"http"))?;
+                let (_, address) = url.split_once('"')?.0.split_once("://")?;
+                Some(address.to_owned())
             };
             if let (Some(address), Some(admin)) = (announced("endpoint"), announced("admin")) {
                 break (address, admin);

@@ -1,0 +1,112 @@
+//! Documents that nobody may send, that come in crowds, or that never end.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::client::{Request, read_answer};
+use crate::servers::{Blocks, Setup, wait_for};
+
+const MIB: u64 = 1 << 20;
+
+/// What the gateway may take more for all documents than it took before.
+const MORE: u64 = 48 * MIB;
+
+/// As long as the longest document may be; no gateway comes to its end.
+fn document() -> Vec<u8> {
+    let mut document = b"<Delete><Object><Key>".to_vec();
+    document.resize((4 * MIB) as usize, b'x');
+    document
+}
+
+/// Nobody in particular may delete nothing: that is told before a body is read.
+#[test]
+fn keyless_deletes_are_refused_before_their_body() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gateway = Setup::new(folder.path(), Blocks::Folder).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    let request = Request::new("POST", "/box?delete").body(document());
+    let wire = &request.anonymous(&client.address);
+    let head = wire.len() - document().len();
+    let mut waits = client.connect().expect("a connection");
+    waits.write_all(&wire[..head]).expect("the head is taken");
+    let began = Instant::now();
+    let answer = read_answer(&mut waits, "POST").expect("an answer").expect(403);
+    assert_eq!((answer.code(), answer.header("connection")), ("AccessDenied".to_owned(), "close"));
+    assert!(began.elapsed() < Duration::from_secs(10), "the body was waited for");
+
+    let before = gateway.child.peak_memory();
+    let streams: Vec<_> = std::thread::scope(|scope| {
+        let send = || {
+            let mut stream = client.connect().expect("a connection");
+            // The answer comes before all is sent; then the rest cannot be.
+            let _ = stream.write_all(&wire[..wire.len() - 1]);
+            stream
+        };
+        let senders: Vec<_> = (0..64).map(|_| scope.spawn(send)).collect();
+        senders.into_iter().map(|sender| sender.join().expect("it sends")).collect()
+    });
+    let more = gateway.child.peak_memory() - before;
+    assert!(more < MORE, "64 keyless documents took {} MiB", more / MIB);
+    drop(streams);
+    gateway.check_log();
+    gateway.stop();
+}
+
+/// Documents take their memory from the budget of bodies.
+#[test]
+fn many_documents_stay_within_the_budget() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gateway = Setup::new(folder.path(), Blocks::Folder).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    let wire = Request::new("POST", "/box?delete").body(document());
+    let wire = &wire.sealed(client.signature()).wire();
+    let before = gateway.child.peak_memory();
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let send = || {
+            let mut stream = client.connect().expect("a connection");
+            let _ = stream.write_all(&wire[..wire.len() - 1]);
+            std::thread::sleep(Duration::from_secs(1));
+            let _ = stream.write_all(&wire[wire.len() - 1..]);
+            read_answer(&mut stream, "POST").map_or(0, |answer| answer.status)
+        };
+        let senders: Vec<_> = (0..48).map(|_| scope.spawn(send)).collect();
+        senders.into_iter().map(|sender| sender.join().expect("it sends")).collect()
+    });
+    let more = gateway.child.peak_memory() - before;
+    assert!(more < MORE, "48 documents took {} MiB", more / MIB);
+    // It does not parse, which somebody was told, so that somebody's was read whole.
+    assert!(statuses.contains(&400), "{statuses:?}");
+    client.put("/box/after", b"there is memory again").expect(200);
+    gateway.check_log();
+    gateway.stop();
+}
+
+/// A document that goes on and on, as fast as other bodies must come, is given up.
+#[test]
+fn a_document_must_arrive_whole_in_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = ["--block-bytes", "64KiB", "--body-timeout-seconds", "2"];
+    let gateway = Setup::new(folder.path(), Blocks::Folder).options(&options).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    let sealed = Request::new("POST", "/box?delete").body(document()).sealed(client.signature());
+    let mut stream = client.connect().expect("a connection");
+    stream.write_all(&sealed.head).expect("the head is taken");
+    let mut pieces = sealed.body.chunks(4096);
+    let began = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    let answered = wait_for(Duration::from_secs(8), || {
+        // 80 KiB a second at most, 4 KiB at least.
+        let _ = stream.write_all(pieces.next().expect("it is long enough"));
+        stream.peek(&mut [0]).is_ok()
+    });
+    let after = began.elapsed();
+    assert!(answered, "it is still read after {after:?}");
+    assert!(after >= Duration::from_secs(2), "{after:?}");
+    let answer = read_answer(&mut stream, "POST").expect("an answer").expect(400);
+    assert_eq!(answer.code(), "RequestTimeout");
+    gateway.check_log();
+    gateway.stop();
+}

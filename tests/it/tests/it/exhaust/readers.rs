@@ -1,0 +1,41 @@
+//! Clients that ask for much and take nothing of it.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use crate::client::Request;
+use crate::content::bytes;
+use crate::servers::{Blocks, Setup};
+
+/// What stands ready for clients that do not take it is given up when others need its memory.
+#[test]
+fn frames_nobody_takes_do_not_hold_the_memory_of_readers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = ["--memory-budget", "64MiB", "--cache-memory", "0B"];
+    let gateway = Setup::new(folder.path(), Blocks::Folder).options(&options).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    let content = bytes(1, 48 << 20);
+    client.put("/box/large", &content).expect(200);
+    let mut lazy = Vec::new();
+    for _ in 0..48 {
+        let request = Request::new("GET", "/box/large").sealed(client.signature());
+        let mut stream = client.connect().expect("a connection");
+        stream.write_all(&request.wire()).expect("a request is taken");
+        lazy.push(stream);
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    for _ in 0..2 {
+        let answer = client.get("/box/large").expect(200);
+        assert!(answer.body == content, "other bytes");
+    }
+    // Who comes back gets the rest of what was let go of.
+    let mut whole = 0;
+    for mut stream in lazy {
+        let answer = crate::client::read_answer(&mut stream, "GET");
+        whole += usize::from(answer.is_ok_and(|answer| answer.body == content));
+    }
+    assert!(whole > 0, "nobody got all of it");
+    gateway.check_log();
+    gateway.stop();
+}
