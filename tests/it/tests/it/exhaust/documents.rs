@@ -8,13 +8,16 @@ use crate::servers::{Blocks, Setup, wait_for};
 
 const MIB: u64 = 1 << 20;
 
+/// Bytes of the longest document that is taken.
+const DOCUMENT_BYTES: usize = 4 << 20;
+
 /// What the gateway may take more for all documents than it took before.
 const MORE: u64 = 48 * MIB;
 
 /// As long as the longest document may be; no gateway comes to its end.
 fn document() -> Vec<u8> {
     let mut document = b"<Delete><Object><Key>".to_vec();
-    document.resize((4 * MIB) as usize, b'x');
+    document.resize(DOCUMENT_BYTES, b'x');
     document
 }
 
@@ -27,7 +30,7 @@ fn keyless_deletes_are_refused_before_their_body() {
     client.put("/box", b"").expect(200);
     let request = Request::new("POST", "/box?delete").body(document());
     let wire = &request.anonymous(&client.address);
-    let head = wire.len() - document().len();
+    let head = wire.len() - DOCUMENT_BYTES;
     let mut waits = client.connect().expect("a connection");
     waits.write_all(&wire[..head]).expect("the head is taken");
     let began = Instant::now();
