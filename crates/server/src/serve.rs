@@ -73,17 +73,13 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     };
     let gateway = Gateway::new(Arc::clone(&shared), access, settings);
     let service = S3 { gateway, volume: Arc::clone(&shared), well: AtomicBool::new(true) };
-    let requests_max = count(serve.requests_max);
-    let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), requests_max, random));
+    let edge = Edge::new(service, Arc::clone(&metrics), count(serve.requests_max), random);
+    let edge = Arc::new(edge);
     let listener = Listener {
         tls: tls.clone(),
         edge: Arc::clone(&edge),
         seats: Seats::new(count(serve.connections_max)),
-        hosts: Hosts::new(HostLimits {
-            connections_max: count(serve.host_connections_max),
-            requests_max: count(serve.host_requests_max),
-            proxies: serve.trusted_proxies.clone(),
-        }),
+        hosts: Hosts::new(host_limits(&serve)),
         metrics: Arc::clone(&metrics),
         patience: Duration::from_secs(serve.body_timeout_seconds),
     };
@@ -112,6 +108,15 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
         return Err(Problem::new("go on serving", wrong).remedy("start it again"));
     }
     Ok(())
+}
+
+/// What one host may take up.
+fn host_limits(serve: &ServeSettings) -> HostLimits {
+    HostLimits {
+        connections_max: count(serve.host_connections_max),
+        requests_max: count(serve.host_requests_max),
+        proxies: serve.trusted_proxies.clone(),
+    }
 }
 
 /// Stops a gateway whose session was ended by another one: it can acknowledge nothing any more,

@@ -88,14 +88,16 @@ impl Inos {
     /// No numbers yet.
     pub(crate) fn new(
         session: Nonce,
-        committer: Arc<Committer>,
-        epochs: Arc<Epochs>,
-        store: Arc<dyn store::MetaStore>,
+        committer: &Arc<Committer>,
+        epochs: &Arc<Epochs>,
+        store: &Arc<dyn store::MetaStore>,
         tasks: Tasks,
     ) -> Arc<Inos> {
         let [a, b, c, d, ..] = session.0;
         let gap = u64::from(u32::from_be_bytes([a, b, c, d])) % LEASE_GAP_MAX;
         let (left, taking) = (Mutex::default(), tokio::sync::Mutex::new(()));
+        let (committer, epochs, store) =
+            (Arc::clone(committer), Arc::clone(epochs), Arc::clone(store));
         Arc::new(Inos { committer, epochs, store, tasks, gap, left, taking })
     }
 

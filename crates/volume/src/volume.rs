@@ -17,7 +17,7 @@ use crate::content::{
     BlockIds, ByteBudget, Deadlines, Packer, Packing, Reading, Resting, Staging, Traffic,
 };
 use crate::epoch::{Epochs, ReaderGuard};
-use crate::feed::{Listener, OwnWrites};
+use crate::feed::Listener;
 use crate::gather::Gatherer;
 use crate::hints::{HINT_BYTES_DEFAULT, HintMemory};
 use crate::holds::{self, Holds};
@@ -266,20 +266,19 @@ impl Volume {
         blocks: Arc<dyn BlockStore>,
         started: session::Started,
     ) -> (Volume, Heart) {
-        let session = Arc::new(Session::new(started.nonce));
-        let (tasks, meters) = (Tasks::new(), Arc::new(Meters::default()));
+        let (session, epochs) = (Arc::new(Session::new(started.nonce)), Epochs::new(started.epoch));
+        let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
         let mirror = Mirror::new(options.mirror_bytes);
         let hints = Arc::new(HintMemory::new(options.hint_bytes, &mirror));
         let store: Arc<dyn MetaStore> = Arc::new(Mirrored::new(store, Arc::clone(&mirror)));
-        let epochs = Epochs::new(started.epoch);
-        let (closing, gone) = (CancellationToken::new(), CancellationToken::new());
+        let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
         let desk = Desk {
             store: Arc::clone(&store),
             limits: store.limits(),
             session: Arc::clone(&session),
             lanes: Lanes::new(started.nonce),
             hints: Arc::clone(&hints),
-            own: Arc::new(OwnWrites::default()),
+            own: Arc::default(),
             meters: Arc::clone(&meters),
             tasks: tasks.clone(),
             closing: closing.clone(),
@@ -287,8 +286,7 @@ impl Volume {
         };
         let committer = Arc::new(Committer::new(desk, options.commits_in_flight));
         let gatherer = Gatherer::new(&store, &meters, &tasks, options.reads_in_flight);
-        let (pinned, leased) = (Arc::clone(&epochs), Arc::clone(&store));
-        let inos = Inos::new(started.nonce, Arc::clone(&committer), pinned, leased, tasks.clone());
+        let inos = Inos::new(started.nonce, &committer, &epochs, &store, tasks.clone());
         let (traffic, reader) = (Arc::<Traffic>::default(), options.reader_over(&blocks));
         let staging = Arc::new(Staging {
             blocks: Arc::clone(&blocks),

@@ -115,8 +115,9 @@ impl Prepared {
     pub(crate) fn new(act: &Act, state: &State, first: u64) -> Prepared {
         let (object, n) = match act {
             Act::Put { object, n, .. } => (*object, *n),
-            Act::Look(object) | Act::Tags(object) | Act::Begin(object) => (*object, 1),
-            Act::Copy(_, object) => (*object, 1),
+            Act::Look(object) | Act::Tags(object) | Act::Begin(object) | Act::Copy(_, object) => {
+                (*object, 1)
+            }
             Act::Part(object) | Act::Complete(object) | Act::Abort(object) => (*object, 77),
             Act::Remove { directory, .. } => (*directory, 1),
             Act::RemoveAll(_) | Act::MakeBucket | Act::DropBucket => (&b""[..], 1),

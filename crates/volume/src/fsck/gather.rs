@@ -245,7 +245,6 @@ impl Gathered {
     fn take_small(&mut self, key: &Key, value: &Value) -> Result<(), String> {
         let failed = |error: DecodeError| error.to_string();
         let named = |error: VolumeError| error.to_string();
-        let session = || named_session(key).ok_or("no session's key");
         match key.space() {
             space::BUCKET => {
                 Bucket::decode(key, value).map_err(failed)?;
@@ -269,6 +268,37 @@ impl Gathered {
                 Mark::decode(key, value).map_err(failed)?;
                 self.resting.insert(ino_of(key).map_err(named)?);
             }
+            space::EXPIRY => {
+                let Expiry { upload } = Expiry::decode(key, value).map_err(failed)?;
+                if upload.len() < Key::PREFIX_BYTES {
+                    return Err("it names no upload".to_owned());
+                }
+                let of = (key.clone(), Key::from_bytes(upload));
+                self.expiries.insert(ino_of(key).map_err(named)?, of);
+            }
+            space::VOLUME => {
+                VolumeRecord::decode(key, value).map_err(failed)?;
+            }
+            space::LEASE | space::EPOCH => {
+                Counter::decode(key, value).map_err(failed)?;
+            }
+            space::USER => {
+                User::decode(key, value).map_err(failed)?;
+            }
+            space::POLICY => {
+                PolicyRecord::decode(key, value).map_err(failed)?;
+            }
+            _ => self.take_session(key, value)?,
+        }
+        Ok(())
+    }
+
+    /// What sessions write of themselves.
+    fn take_session(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+        let failed = |error: DecodeError| error.to_string();
+        let named = |error: VolumeError| error.to_string();
+        let session = || named_session(key).ok_or("no session's key");
+        match key.space() {
             space::HOLD => {
                 Hold::decode(key, value).map_err(failed)?;
                 nonce_of(key).map_err(named)?;
@@ -289,29 +319,9 @@ impl Gathered {
                 Swept::decode(key, value).map_err(failed)?;
                 session()?;
             }
-            space::EXPIRY => {
-                let Expiry { upload } = Expiry::decode(key, value).map_err(failed)?;
-                if upload.len() < Key::PREFIX_BYTES {
-                    return Err("it names no upload".to_owned());
-                }
-                let of = (key.clone(), Key::from_bytes(upload));
-                self.expiries.insert(ino_of(key).map_err(named)?, of);
-            }
             space::TOKEN => {
                 Token::decode(key, value).map_err(failed)?;
                 self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
-            }
-            space::VOLUME => {
-                VolumeRecord::decode(key, value).map_err(failed)?;
-            }
-            space::LEASE | space::EPOCH => {
-                Counter::decode(key, value).map_err(failed)?;
-            }
-            space::USER => {
-                User::decode(key, value).map_err(failed)?;
-            }
-            space::POLICY => {
-                PolicyRecord::decode(key, value).map_err(failed)?;
             }
             _ => return Err("its space is not one of ours".to_owned()),
         }

@@ -112,7 +112,7 @@ async fn a_completed_upload_does_not_keep_the_reaper_from_hurrying() {
     assert!(!asking.is_finished(), "it was served all the time");
     asking.abort();
     assert!(reaped.orphans >= 29_999, "{reaped:?}");
-    assert!(took < Duration::from_secs(60), "it took {took:?}");
+    assert!(took < Duration::from_mins(1), "it took {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,6 +53,7 @@ impl Forgetful {
             refused: AtomicU64::new(0),
         });
         let serving = Arc::clone(&state);
+        #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let state = Arc::clone(&serving);

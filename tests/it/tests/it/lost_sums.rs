@@ -184,6 +184,9 @@ fn many_readers_of_what_was_copied_without_metadata_read_it_once_for_all() {
     scene.gateway.stop();
 }
 
+/// What is done to a block's bytes.
+type Change = fn(&mut Vec<u8>);
+
 #[test]
 fn what_was_changed_and_has_lost_its_metadata_is_not_served() {
     let Some(scene) = Scene::new(Metadata::Kept, &["--cache-memory", "0B"]) else { return };
@@ -196,7 +199,6 @@ fn what_was_changed_and_has_lost_its_metadata_is_not_served() {
         let put = Request::new("PUT", &path).body(good.clone()).header(SUMS, &sums);
         scene.minio.client().send(&put).expect(200);
     };
-    type Change = fn(&mut Vec<u8>);
     let changes: [(&str, Change); 4] = [
         ("a flipped bit", |body| body[2_000_000] ^= 1),
         ("fewer bytes", |body| body.truncate(body.len() - 65_536)),

@@ -199,12 +199,11 @@ pub(crate) fn read_answer(stream: &mut TcpStream, method: &str) -> io::Result<An
     }
 }
 
-/// Method, target, headers with names in lowercase, and body of a request as it arrives. `read` holds
-/// what came of the next one.
-pub(crate) fn read_request(
-    stream: &mut TcpStream,
-    read: &mut Vec<u8>,
-) -> io::Result<(String, String, Vec<(String, String)>, Vec<u8>)> {
+/// Method, target, headers with names in lowercase, and body of a request.
+pub(crate) type Arrived = (String, String, Vec<(String, String)>, Vec<u8>);
+
+/// A request as it arrives. `read` holds what came of the next one.
+pub(crate) fn read_request(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Arrived> {
     let (line, headers) = read_lines(stream, read)?;
     let mut words = line.split(' ').map(str::to_owned);
     let (method, target) = (words.next(), words.next());
