@@ -62,9 +62,11 @@ pub(super) fn put_back(
     match (moment, &mut fleet.database) {
         (Moment::Server(past), Some(database)) => {
             database.kill();
+            times.gone.set(Instant::now()).expect("once a round");
             database.restore(past);
         }
         (Moment::Files(folder), _) => {
+            times.gone.set(Instant::now()).expect("once a round");
             let data = fleet.first.folder.join("data");
             let _ = std::fs::remove_file(data.join("meta.db-shm"));
             for file in FILES {

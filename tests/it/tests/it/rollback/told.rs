@@ -14,6 +14,8 @@ pub(super) struct Times {
     pub(super) thawed: OnceLock<Instant>,
     /// Before the store was killed: what was acknowledged by then, and is not in the copy, is gone.
     pub(super) killed: OnceLock<Instant>,
+    /// After it was: what began since is not of the store that was killed.
+    pub(super) gone: OnceLock<Instant>,
 }
 
 /// What becomes of a change that was acknowledged.
@@ -32,7 +34,7 @@ impl Times {
             return Fate::Stays;
         };
         let Some(&killed) = self.killed.get() else { return Fate::MayStay };
-        if ended < frozen || began >= killed {
+        if ended < frozen || self.gone.get().is_some_and(|&gone| began >= gone) {
             Fate::Stays
         } else if began >= thawed && ended < killed {
             Fate::TakenBack
@@ -43,7 +45,8 @@ impl Times {
 
     /// Whether what was acknowledged from `began` on and is asked for until `now` is still there.
     pub(super) fn holds(&self, began: Instant, now: Instant) -> bool {
-        self.killed.get().is_none_or(|&killed| began >= killed || now < killed)
+        let after = self.gone.get().is_some_and(|&gone| began >= gone);
+        after || self.killed.get().is_none_or(|&killed| now < killed)
     }
 }
 
