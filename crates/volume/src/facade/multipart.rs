@@ -325,20 +325,18 @@ impl Volume {
         after: u16,
         limit: usize,
     ) -> Result<PartsPage, VolumeError> {
-        let (found, parts) = self.all_parts(bucket, key, id, after, limit).await?;
+        let (found, parts) = self.all_parts(bucket, key, id, after, limit, |_| true).await?;
         if found.upload.state != UploadState::Open {
             return Err(FsError::NoSuchUpload.into());
         }
         let truncated = parts.len() > limit;
-        let stat = |(number, mut sent): (u16, Vec<FoundPart>)| {
-            sent.pop().map(|last| PartStat { number, part: last.part })
-        };
-        let parts = parts.into_iter().take(limit).filter_map(stat).collect();
+        let stat = |(number, found): (u16, FoundPart)| PartStat { number, part: found.part };
+        let parts = parts.into_iter().take(limit).map(stat).collect();
         Ok(PartsPage { upload: found.upload, parts, truncated })
     }
 
-    /// Every transmission of each part behind `after`, in the order of their commits; of more than
-    /// `limit` parts if there are.
+    /// Of each part behind `after` the last transmission, by the order of their commits, that is
+    /// `wanted`; more than `limit` of them if there are.
     async fn all_parts(
         &self,
         bucket: &str,
@@ -346,17 +344,17 @@ impl Volume {
         id: UploadId,
         after: u16,
         limit: usize,
-    ) -> Result<(FoundUpload, SentParts), VolumeError> {
-        let mut parts = SentParts::new();
+        wanted: impl Fn(&FoundPart) -> bool,
+    ) -> Result<(FoundUpload, BTreeMap<u16, FoundPart>), VolumeError> {
+        let mut parts: BTreeMap<u16, FoundPart> = BTreeMap::new();
         let mut resume = None;
         loop {
             let name = name(bucket, key, id);
             let operation = ListParts { name, after, resume, limit: RECORDS_AT_ONCE };
             let page = self.run(&operation).await?;
             resume = page.parts.last().map(|part| (part.number, part.transmission));
-            for found in page.parts {
-                parts.entry(found.number).or_default().push(found);
-            }
+            let wanted = page.parts.into_iter().filter(|found| wanted(found));
+            parts.extend(wanted.map(|found| (found.number, found)));
             // The last number of a page may have more transmissions on the next.
             if !page.truncated || parts.len() > limit.saturating_add(1) {
                 return Ok((page.upload, parts));
@@ -377,7 +375,12 @@ impl Volume {
         wanted: Complete<'_>,
         finish: impl FnOnce(&Upload, &[FoundPart]) -> Result<Finished, E> + Send,
     ) -> Result<Completed, E> {
-        let (found, parts) = self.all_parts(bucket, key, id, 0, usize::MAX).await?;
+        let listed: BTreeMap<u16, &CompletePart> =
+            wanted.parts.iter().map(|part| (part.number, part)).collect();
+        let is_listed = |found: &FoundPart| {
+            listed.get(&found.number).is_some_and(|listed| is_listed(listed, &found.part))
+        };
+        let (found, parts) = self.all_parts(bucket, key, id, 0, usize::MAX, is_listed).await?;
         if let Some(completed) = completed(&found.upload.state)? {
             return Ok(completed);
         }
@@ -545,9 +548,6 @@ fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
     }
 }
 
-/// Transmissions by the number of their part, in the order of their commits.
-type SentParts = BTreeMap<u16, Vec<FoundPart>>;
-
 /// Whether a part is the one that the client listed.
 fn is_listed(listed: &CompletePart, part: &Part) -> bool {
     let agrees = |(algorithm, bytes): &(SumAlgorithm, Vec<u8>)| {
@@ -559,7 +559,10 @@ fn is_listed(listed: &CompletePart, part: &Part) -> bool {
 
 /// The parts that the client listed, if all are there as listed and may form an object. Of a part
 /// that was sent several times it is the last one with the entity tag that the client knows.
-fn choose(listed: &[CompletePart], parts: &SentParts) -> Result<Vec<FoundPart>, VolumeError> {
+fn choose(
+    listed: &[CompletePart],
+    parts: &BTreeMap<u16, FoundPart>,
+) -> Result<Vec<FoundPart>, VolumeError> {
     if listed.is_empty() {
         return Err(FsError::InvalidPart.into());
     }
@@ -568,9 +571,7 @@ fn choose(listed: &[CompletePart], parts: &SentParts) -> Result<Vec<FoundPart>, 
     }
     let mut used = Vec::with_capacity(listed.len());
     for (index, listed_part) in listed.iter().enumerate() {
-        let sent = parts.get(&listed_part.number).ok_or(FsError::InvalidPart)?;
-        let found = sent.iter().rev().find(|found| is_listed(listed_part, &found.part));
-        let found = found.ok_or(FsError::InvalidPart)?;
+        let found = parts.get(&listed_part.number).ok_or(FsError::InvalidPart)?;
         if index + 1 < listed.len() && found.part.size < PART_BYTES_MIN {
             return Err(FsError::PartTooSmall.into());
         }
