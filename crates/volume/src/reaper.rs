@@ -164,10 +164,11 @@ impl Volume {
     pub(crate) async fn reap_once(&self, pace: Pace) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;
-        let (dead, more) = self.collect().await?;
+        let (mut dead, more) = self.collect().await?;
+        let idle = dead.is_empty();
         let buckets: HashSet<Ino> =
             dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
-        let mut held = if dead.is_empty() { HashSet::new() } else { self.held_files().await? };
+        let mut held = if idle { HashSet::new() } else { self.held_files().await? };
         let doomed = |dead: &Dead| matches!(dead.orphan, Orphan::Doomed { .. });
         if dead.iter().any(|dead| !doomed(dead) && !dead.is_held(&held)) {
             let passed = self.advance_epoch(epoch).await?;
@@ -175,13 +176,12 @@ impl Volume {
             // Whoever reads on since then holds the one file.
             held = self.held_files().await?;
         }
-        let free: Vec<Dead> = dead.iter().filter(|dead| !dead.is_held(&held)).cloned().collect();
+        dead.retain(|dead| !dead.is_held(&held));
         // What dies faster than this is reaped would pile up.
         let pace = if more { Pace::Hurried } else { pace };
-        let idle = dead.is_empty();
         let mut reaped = Reaped::default();
-        reaped.orphans += self.reap_files(&free, pace).await?;
-        reaped.orphans += self.reap_moved(&free, pace).await?;
+        reaped.orphans += self.reap_files(&dead, pace).await?;
+        reaped.orphans += self.reap_moved(&dead, pace).await?;
         reaped.orphans += self.reap_uploads(&dead, &buckets, pace).await?;
         reaped.orphans += self.reap_expired(pace).await?;
         reaped.orphans += self.reap_buckets(&dead, more).await?;
