@@ -10,14 +10,16 @@ mod delete;
 mod listing;
 mod multipart;
 mod object;
+mod uploads;
 
 pub use bucket::BucketStat;
 pub use delete::Deleted;
 pub use multipart::{
     Complete, CompletePart, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
-    PartStat, PartsPage, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
+    PartStat, PartsPage, UploadId, UploadIdError,
 };
 pub use object::{NewObject, Object, Published, file_of, opaque_tag, size_and_tag};
+pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 
 /// Whom a new file or bucket belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]

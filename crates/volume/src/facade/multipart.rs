@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures::StreamExt;
 use namespace::{
     AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError, ListParts,
-    ListUploads, Path, Publish, PutPart, UploadName, UploadsAfter, WriteCondition, concatenate,
-    cut, end_upload, lay_out, part_runs,
+    Path, Publish, PutPart, UploadName, WriteCondition, concatenate, cut, end_upload, lay_out,
+    part_runs,
 };
 use record::{
     BlockId, Content, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums, PartTag, Slice,
@@ -32,7 +32,7 @@ pub const PART_BYTES_MIN: u64 = 5 * 1024 * 1024;
 pub const OBJECT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024 * 1024;
 
 /// Records that one round trip of a listing of parts or uploads fetches.
-const RECORDS_AT_ONCE: u32 = 1_000;
+pub(super) const RECORDS_AT_ONCE: u32 = 1_000;
 
 /// The id of an upload: when it was begun, so that ids sort by that, then 64 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,46 +131,6 @@ pub struct Completed {
     pub sums: Vec<Sum>,
     /// When it came to be.
     pub changed: Timestamp,
-}
-
-/// Which uploads to list.
-#[derive(Clone, Debug)]
-pub struct UploadsQuery {
-    /// What their keys begin with.
-    pub prefix: Vec<u8>,
-    /// Keys that hold this behind the prefix are rolled up to there.
-    pub delimiter: Option<Vec<u8>>,
-    /// Only keys behind this one, or uploads of this one behind `id_after`.
-    pub key_after: Option<Vec<u8>>,
-    /// See `key_after`.
-    pub id_after: Option<UploadId>,
-    /// The most entries.
-    pub limit: usize,
-}
-
-/// An entry of a listing of uploads.
-#[derive(Clone, Debug)]
-pub enum UploadsEntry {
-    /// An open upload.
-    Upload {
-        /// Its object's key.
-        key: Vec<u8>,
-        /// Its id.
-        id: UploadId,
-        /// The upload.
-        upload: Box<Upload>,
-    },
-    /// What several keys have in common, up to and with the delimiter.
-    Prefix(Vec<u8>),
-}
-
-/// A page of a listing of uploads.
-#[derive(Clone, Debug)]
-pub struct UploadsPage {
-    /// Uploads and common prefixes, in order.
-    pub entries: Vec<UploadsEntry>,
-    /// Whether there is more.
-    pub truncated: bool,
 }
 
 fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
@@ -478,63 +438,6 @@ impl Volume {
         self.wake_reaper();
         Ok(())
     }
-
-    /// A page of the open uploads of a bucket.
-    pub async fn uploads(
-        &self,
-        bucket: &str,
-        query: UploadsQuery,
-    ) -> Result<UploadsPage, VolumeError> {
-        let mut after = query.key_after.clone().map(|key| match query.id_after {
-            Some(id) => UploadsAfter::Upload(key, id.0),
-            None => UploadsAfter::Object(key),
-        });
-        let mut entries: Vec<UploadsEntry> = Vec::new();
-        loop {
-            let operation = ListUploads {
-                bucket: bucket.as_bytes(),
-                prefix: &query.prefix,
-                after: after.as_ref(),
-                limit: RECORDS_AT_ONCE,
-            };
-            let (uploads, more) = self.run(&operation).await?;
-            for listed in uploads {
-                after = Some(UploadsAfter::Upload(listed.object.clone(), listed.id));
-                if listed.upload.state != UploadState::Open {
-                    continue;
-                }
-                let entry = match rolled_up(&query, &listed.object) {
-                    Some(common) if query.key_after.as_deref() >= Some(&common[..]) => continue,
-                    Some(common) => match entries.last() {
-                        Some(UploadsEntry::Prefix(last)) if *last == common => continue,
-                        _ => UploadsEntry::Prefix(common),
-                    },
-                    None => UploadsEntry::Upload {
-                        key: listed.object,
-                        id: UploadId(listed.id),
-                        upload: Box::new(listed.upload),
-                    },
-                };
-                if entries.len() == query.limit {
-                    return Ok(UploadsPage { entries, truncated: true });
-                }
-                entries.push(entry);
-            }
-            if let Some(UploadsEntry::Prefix(common)) = entries.last() {
-                after = Some(UploadsAfter::Prefix(common.clone()));
-            }
-            if !more {
-                return Ok(UploadsPage { entries, truncated: false });
-            }
-        }
-    }
-}
-
-fn rolled_up(query: &UploadsQuery, key: &[u8]) -> Option<Vec<u8>> {
-    let delimiter = query.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty())?;
-    let rest = key.strip_prefix(&query.prefix[..])?;
-    let at = rest.windows(delimiter.len()).position(|window| window == delimiter)?;
-    Some(key[..query.prefix.len() + at + delimiter.len()].to_vec())
 }
 
 /// What a repeated Complete answers, if the upload was completed.
