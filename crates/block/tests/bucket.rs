@@ -303,6 +303,30 @@ async fn a_stray_key_spoils_a_listing_rather_than_hide_in_it() {
 }
 
 #[tokio::test]
+async fn a_locked_bucket_is_told_and_gets_little_of_ours() {
+    let Some(service) = service().await else { return };
+    let bucket = format!("{}-locked", service.bucket);
+    let client = client(service);
+    let made = client.create_bucket().bucket(&bucket).object_lock_enabled_for_bucket(true);
+    made.send().await.expect("the service makes locked buckets");
+    let options = BucketOptions { bucket: bucket.clone(), ..options(service) };
+    let store = BucketBlocks::connect(options).expect("good options");
+    store.probe().await.expect("it is a place for blocks");
+    let told = store.warnings();
+    assert!(told.len() == 1 && told[0].contains("and locks them"), "{told:?}");
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    store.probe().await.expect("it still is");
+    let listed = client.list_object_versions().bucket(&bucket).send().await.expect("listed");
+    let versions = |name: &str| {
+        let named = |it: &&aws_sdk_s3::types::ObjectVersion| {
+            it.key().is_some_and(|key| key.rsplit('/').next() == Some(name))
+        };
+        listed.versions().iter().filter(named).count()
+    };
+    assert_eq!((versions("probe"), versions("probebare")), (1, 1));
+}
+
+#[tokio::test]
 async fn many_calls_share_the_client() {
     let Some((_guard, store)) = fresh().await else { return };
     store.put(&block(1)).await.expect("put");

@@ -6,7 +6,8 @@
 //! all, is no place for blocks. What comes back without its checksums, or is refused because of them,
 //! is a place for sealed blocks only: none is written bare until a later probe finds them kept.
 //!
-//! The first probe also asks whether the bucket keeps old versions, where deletes free nothing.
+//! The first probe also asks whether the bucket keeps old versions, where deletes free nothing. Such
+//! a bucket gets a block an hour, and a small object only if it has none.
 
 use std::fmt;
 use std::ops::Range;
@@ -36,8 +37,11 @@ const SEALED_PROBE: &str = "probesealed";
 /// Content of the block that a probe writes: more than what buckets keep in a place of its own.
 const BLOCK_PROBE_BYTES: u32 = 256 << 10;
 
-/// How soon a probe writes a block again. A bucket may keep all of them.
+/// How soon a probe writes a block again.
 const BLOCK_PROBE_EVERY: Duration = Duration::from_secs(10);
+
+/// The same for a bucket that keeps all of them.
+const KEPT_PROBE_EVERY: Duration = Duration::from_hours(1);
 
 /// How long a probe waits for a block, but for the first one.
 const BLOCK_PROBE_PATIENCE: Duration = Duration::from_secs(1);
@@ -99,9 +103,20 @@ impl Findings {
         }
     }
 
-    /// How long ago a block was last tried with success.
-    fn block_was_tried(&self) -> Option<Duration> {
-        self.found().block.map(|(tried, _)| tried.elapsed())
+    /// Whether the bucket keeps what probes write.
+    fn keeps_versions(&self) -> bool {
+        matches!(self.found().versions, Some(Versions::Kept | Versions::Locked))
+    }
+
+    /// Whether a block is to be tried.
+    fn block_is_due(&self) -> bool {
+        let every = if self.keeps_versions() { KEPT_PROBE_EVERY } else { BLOCK_PROBE_EVERY };
+        self.found().block.is_none_or(|(tried, _)| tried.elapsed() >= every)
+    }
+
+    /// Whether a block was ever tried with success.
+    fn block_was_tried(&self) -> bool {
+        self.found().block.is_some()
     }
 
     /// Notes what became of a block's checksums. Says so when it changes.
@@ -183,10 +198,14 @@ impl BucketBlocks {
     /// Writes what any bucket takes, and lists; whether the MD5 of it was told.
     async fn try_small(&self) -> Result<bool, BlockError> {
         let body = Bytes::from_static(b"probe");
-        let told =
-            self.put_object(PROBE, Pieces::from_iter([body.clone()]), false, PROBING).await?;
-        let Answer::Done(told) = told else { return Err(self.unexpected(PROBING, &told)) };
-        let tells = bare::is_md5_of(told, &body);
+        let once = self.honours_conditions() && self.findings.keeps_versions();
+        let sent = Pieces::from_iter([body.clone()]);
+        let tells = match self.put_object(PROBE, sent, once, PROBING).await? {
+            Answer::Done(told) => bare::is_md5_of(told, &body),
+            // It stands there from before.
+            Answer::Taken if once => self.tells_md5(),
+            answer => return Err(self.unexpected(PROBING, &answer)),
+        };
         if !self.honours_conditions() {
             let second = self.put_object(PROBE, Pieces::from_iter([body]), true, PROBING).await;
             // A bucket that does not know conditions may refuse them in any words it likes.
@@ -204,20 +223,22 @@ impl BucketBlocks {
     /// Tries a block if it is time to. At first it must work; later a bucket that is busy is left
     /// alone, and what was found before holds: whether it answers at all the small object tells.
     async fn try_block_now_and_then(&self) -> Result<(), BlockError> {
-        match self.findings.block_was_tried() {
-            None => self.try_block().await,
-            Some(ago) if ago < BLOCK_PROBE_EVERY => Ok(()),
-            Some(_) => match tokio::time::timeout(BLOCK_PROBE_PATIENCE, self.try_block()).await {
-                Ok(Err(error)) if error.kind() == BlockErrorKind::Unavailable => {
-                    debug!(%error, "a block was not tried");
-                    Ok(())
-                }
-                Ok(tried) => tried,
-                Err(_late) => {
-                    debug!("a block was not tried in time");
-                    Ok(())
-                }
-            },
+        if !self.findings.block_is_due() {
+            return Ok(());
+        }
+        if !self.findings.block_was_tried() {
+            return self.try_block().await;
+        }
+        match tokio::time::timeout(BLOCK_PROBE_PATIENCE, self.try_block()).await {
+            Ok(Err(error)) if error.kind() == BlockErrorKind::Unavailable => {
+                debug!(%error, "a block was not tried");
+                Ok(())
+            }
+            Ok(tried) => tried,
+            Err(_late) => {
+                debug!("a block was not tried in time");
+                Ok(())
+            }
         }
     }
 
@@ -275,7 +296,8 @@ impl BucketBlocks {
         Ok(first && rest)
     }
 
-    /// Reads a range of what was just written; whether it came with its checksums.
+    /// Reads a range of what was just written; whether it came with its checksums, and with what it
+    /// takes to use them.
     async fn read_range(
         &self,
         name: &str,
@@ -299,16 +321,18 @@ impl BucketBlocks {
             answer @ Answer::Taken => return Err(self.unexpected(PROBING, &answer)),
         };
         let sums = bare::kept_sums(found.headers());
-        let whole = found.whole().is_none_or(|whole| whole == written.len() as u64);
+        let told = found.whole();
         let collecting = std::pin::pin!(found.collect(most));
         let body = self.within(self.block_timeout, PROBING, collecting).await?;
         let lost = |error| BlockError::because(BlockErrorKind::Unavailable, PROBING, error);
         let body = body.map_err(lost)?;
         let (start, end) = (range.start as usize, range.end as usize);
+        let whole = told.is_none_or(|whole| whole == written.len() as u64);
         if !whole || written.get(start..end) != Some(&body[..]) {
             return Err(changed("gives back other bytes than"));
         }
-        Ok(sums.is_some_and(|sums| sums == bare::sum_bytes(block)))
+        // Checksums are found by the length of the whole, which some do not tell with a range.
+        Ok(told.is_some() && sums.is_some_and(|sums| sums == bare::sum_bytes(block)))
     }
 
     /// Whether deleted objects stay as versions. A bucket that does not say counts as one that has
