@@ -119,6 +119,9 @@ pub struct Fault {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+/// Bytes of a request's path that its error document tells: a key's and its bucket's, encoded once.
+const RESOURCE_BYTES_MAX: usize = 3 * (1024 + 64);
+
 impl Fault {
     /// A fault with the code's own message.
     pub const fn new(code: Code) -> Fault {
@@ -153,8 +156,10 @@ impl Fault {
 
     /// The error document. Not sent with HEAD and 304, which have no body.
     ///
-    /// `resource` is the path as the client sent it, decoded once.
+    /// `resource` is the path as the client sent it, decoded once; of a longer one than a bucket and
+    /// a key make, the beginning is told.
     pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> String {
+        let resource = &resource[..resource.floor_char_boundary(RESOURCE_BYTES_MAX)];
         let mut out = Writer::document();
         out.element("Error", |out| {
             self.write_fields(out);

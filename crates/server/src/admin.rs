@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen};
-use crate::edge::bind;
+use crate::edge::{Stall, bind};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 
@@ -36,6 +36,9 @@ const CONNECTIONS_MAX: usize = 16;
 
 /// How long a client may take over a request's head.
 const HEAD_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a client may take nothing of an answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -130,7 +133,7 @@ pub(crate) async fn serve(
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_WAIT)
                 .serve_connection(
-                    TokioIo::new(stream),
+                    TokioIo::new(Stall::new(stream, ANSWER_WAIT)),
                     service_fn(|request| {
                         let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
                         let hosts = hosts.clone();

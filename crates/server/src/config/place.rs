@@ -170,11 +170,20 @@ impl BucketPlace {
             match &*name {
                 "endpoint" => endpoint = Some(checked_endpoint(&value)?),
                 "region" => region = value.into_owned(),
-                _ => return Err(format!("its parameter {name:?} is not known")),
+                name if is_word(name) => return Err(format!("its parameter {name} is not known")),
+                // It may be a secret that somebody put there.
+                _ => return Err("one of its parameters is not known".to_owned()),
             }
         }
         Ok(BucketPlace { bucket, prefix, endpoint, region })
     }
+}
+
+/// Whether it looks like the name of a parameter.
+fn is_word(text: &str) -> bool {
+    const WORD_BYTES_MAX: usize = 20;
+    text.len() <= WORD_BYTES_MAX
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'-'))
 }
 
 const NO_CREDENTIALS: &str = "credentials do not belong in a URL: set ASHLAR_BLOCKS_ACCESS_KEY and \

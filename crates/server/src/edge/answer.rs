@@ -32,11 +32,37 @@ pub(crate) struct Account {
     /// Round trips to the metadata store before the answer began.
     pub(crate) trips: Trips,
     pub(crate) upload: Arc<Watch>,
-    /// Held until an answer has left that is read meanwhile: its reader counts among the requests
-    /// in flight.
+    /// Whether the body is one frame that is here already.
+    pub(crate) in_memory: bool,
+    pub(crate) held: Held,
+}
+
+/// What an answer holds until it has left.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// Of one that is read meanwhile: its reader counts among the requests in flight.
     pub(crate) _turn: Option<Turn>,
-    /// Held by an answer without a turn, which is in memory.
+    /// Of one that is in memory, and then needs no turn.
     pub(crate) _memory: Option<OwnedSemaphorePermit>,
+}
+
+/// A frame that holds what its answer held.
+struct HeldFrame {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for HeldFrame {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Held {
+    /// A frame that takes it over.
+    fn go_with(&mut self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(HeldFrame { bytes, _held: std::mem::take(self) })
+    }
 }
 
 /// An answer's body that closes its [`Account`] when it goes.
@@ -72,7 +98,16 @@ impl http_body::Body for Outgoing {
         let _entered = this.account.span.enter();
         let frame = match &this.flow {
             Some(flow) => ready!(poll_flow(flow, &mut this.body, &mut this.rest, cx)),
-            None => ready!(Pin::new(&mut this.body).poll_frame(cx)),
+            None => {
+                let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+                // The connection lets go of a body with its last frame, long before that has left.
+                match frame {
+                    Some(Ok(frame)) if this.account.in_memory => {
+                        Some(Ok(frame.map_data(|bytes| this.account.held.go_with(bytes))))
+                    }
+                    frame => frame,
+                }
+            }
         };
         match &frame {
             Some(Ok(frame)) => {

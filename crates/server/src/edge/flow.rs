@@ -17,8 +17,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::metrics::Metrics;
 
-/// Bytes of a frame of an answer over HTTP/2: so many a peer must take within its patience.
-pub(crate) const FRAME_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a frame of an answer over HTTP/2: so many a peer must take of each stream within its
+/// patience. A hundred streams on a slow link share it, so they are few.
+pub(crate) const FRAME_BYTES_MAX: usize = 16 << 10;
 
 tokio::task_local! {
     /// The flow of the stream that this task answers on.

@@ -127,7 +127,9 @@ impl Hosts {
     fn behind_proxy(self: &Arc<Hosts>, headers: &HeaderMap) -> Option<Host> {
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         for line in lines {
-            for named in line.to_str().ok()?.rsplit(',') {
+            // What a client wrote before the proxy's own words may be anything.
+            for named in line.as_bytes().rsplit(|byte| *byte == b',') {
+                let named = std::str::from_utf8(named).ok()?;
                 let address = address(named.trim())?.to_canonical();
                 if !self.is_proxy(address) {
                     return Some(self.host(address));

@@ -34,11 +34,12 @@ use tracing::Instrument;
 
 pub(crate) use hosts::{HostLimits, Hosts};
 pub(crate) use listener::{Listener, Seats, bind};
+pub(crate) use stall::Stall;
 
 use volume::Trips;
 
 use crate::metrics::Metrics;
-use answer::{Account, Outgoing};
+use answer::{Account, Held, Outgoing};
 use flow::Flow;
 use hosts::{HostRequest, Peer};
 use ids::RequestIds;
@@ -161,10 +162,14 @@ impl<S: Service> Edge<S> {
         };
         // Others need not wait until a client has taken what is in memory, nor while the rest of a
         // body is read that nobody wants.
-        let memory = match response.extensions_mut().remove::<InMemory>() {
-            Some(InMemory) => self.memory(&response),
-            None => None,
-        };
+        let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
+        let mut memory = if in_memory { self.memory(&response) } else { None };
+        if in_memory && memory.is_none() && (turn.is_none() || is_fault(&response)) {
+            // There is no room for it: what a status tells must do.
+            *response.body_mut() = empty();
+            memory = self.memory(&response);
+            turn = None;
+        }
         if memory.is_some() {
             turn = None;
         }
@@ -185,8 +190,8 @@ impl<S: Service> Edge<S> {
             served: response.extensions_mut().remove::<Served>().unwrap_or_default(),
             trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
             upload,
-            _turn: turn,
-            _memory: memory,
+            in_memory,
+            held: Held { _turn: turn, _memory: memory },
         };
         finish(response, &method, &id, account)
     }
@@ -205,7 +210,7 @@ impl<S: Service> Edge<S> {
     }
 
     /// The memory of an answer that is whole in memory, if so much may wait for clients: beyond
-    /// that an answer keeps its turn until it has been taken.
+    /// that an answer keeps its turn until it has been taken, and one without a turn has no body.
     fn memory(&self, answer: &Response<Body>) -> Option<OwnedSemaphorePermit> {
         let bytes = http_body::Body::size_hint(answer.body()).upper().unwrap_or(u64::MAX);
         let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
@@ -301,6 +306,10 @@ fn finish(response: Response<Body>, method: &Method, id: &str, account: Account)
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
     }
     Response::from_parts(head, Outgoing::new(body, account, Flow::here()).boxed_unsync())
+}
+
+fn is_fault(response: &Response<Body>) -> bool {
+    response.status().is_client_error() || response.status().is_server_error()
 }
 
 fn promised(response: &Response<Body>) -> Option<u64> {

@@ -93,6 +93,21 @@ async fn whoever_takes_nothing_holds_no_turn() {
     assert_eq!(scene.peer(65_535).await.status("/ok").await, 200);
 }
 
+/// Where there is no room for more documents that nobody takes, a fault is its status alone.
+#[tokio::test]
+async fn whoever_takes_no_document_gets_no_more_of_them() {
+    let scene = Scene::start(Options { requests_max: 1, ..Options::default() }).await;
+    let mut lazy = scene.peer(0).await;
+    let mut held = Vec::new();
+    for count in 0..8 {
+        let answer = lazy.ask("/long-fault").await.await.expect("a head");
+        let length = answer.headers()["content-length"].to_str().expect("a number").to_owned();
+        assert_eq!((answer.status().as_u16(), length == "0"), (400, count >= 3), "{count}");
+        held.push(answer);
+    }
+    assert_eq!(scene.peer(65_535).await.status("/ok").await, 200, "it has no turn left");
+}
+
 /// A peer that takes nothing of an answer that is being read, or a little and no more of it.
 #[tokio::test]
 async fn an_answer_nobody_takes_is_given_up_and_its_turn_with_it() {

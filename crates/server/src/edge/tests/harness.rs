@@ -67,6 +67,11 @@ impl Service for Shared {
             "/length" => {
                 response.headers_mut().insert("content-length", 12345.into());
             }
+            "/memory" => response = Response::new(full(vec![b'x'; 40 << 20])),
+            "/long-fault" => {
+                response = Response::new(full(vec![b'x'; 10 << 20]));
+                *response.status_mut() = StatusCode::BAD_REQUEST;
+            }
             "/large" => response = Response::new(full(vec![b'x'; 64 << 20])),
             _ => {}
         }

@@ -71,6 +71,7 @@ async fn a_request_through_a_proxy_is_its_clients() {
         ("X-Forwarded-For: 1.1.1.1, 9.9.9.9\r\n", 503),
         ("X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 9.9.9.9\r\n", 503),
         ("X-Forwarded-For: nonsense, 9.9.9.9, 10.1.2.3\r\n", 503),
+        ("X-Forwarded-For: n\u{f6}nsense, 9.9.9.9\r\n", 503),
         ("X-Forwarded-For: ::ffff:9.9.9.9\r\n", 503),
         ("X-Forwarded-For: 9.9.9.9, 1.1.1.1\r\n", 200),
         ("X-Forwarded-For: [2001:db8::1]:4711\r\n", 200),

@@ -151,3 +151,17 @@ async fn a_reader_that_stops_reading_is_dropped() {
     }
     assert!(began.elapsed() >= patience);
 }
+
+/// What is too long to wait in memory without a turn keeps its turn until it has left, over HTTP/1.1
+/// too, where the body itself is gone with its last frame.
+#[tokio::test]
+async fn an_answer_in_memory_keeps_what_it_holds_until_it_was_taken() {
+    let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
+    let mut lazy = harness.connect().await;
+    lazy.send("GET /memory HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let ask = "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_eq!(harness.ask(ask).await.status, 503, "somebody has the only turn");
+    assert_eq!(lazy.read().await.body.len(), 40 << 20);
+    assert_eq!(harness.ask(ask).await.status, 200);
+}

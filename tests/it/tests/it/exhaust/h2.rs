@@ -60,8 +60,9 @@ async fn connect(
 }
 
 /// Asks for what nobody may have without a key.
-async fn ask(sender: &mut SendRequest<Bytes>) -> Response<h2::RecvStream> {
-    let request = Request::get("https://localhost/box/object").body(()).expect("a request");
+async fn ask(sender: &mut SendRequest<Bytes>, path: &str) -> Response<h2::RecvStream> {
+    let request = Request::get(format!("https://localhost/box/{path}")).body(());
+    let request = request.expect("a request");
     let mut ready = sender.clone().ready().await.expect("a stream is free");
     let answer = ready.send_request(request, true).expect("it is sent").0;
     answer.await.expect("an answer")
@@ -69,6 +70,16 @@ async fn ask(sender: &mut SendRequest<Bytes>) -> Response<h2::RecvStream> {
 
 #[test]
 fn four_connections_without_a_key_leave_all_turns_to_others() {
+    leave_all_turns("object", 403);
+}
+
+/// What is said of a request is much longer than the request, if all of that is repeated.
+#[test]
+fn long_paths_leave_all_turns_to_others() {
+    leave_all_turns(&"&".repeat(15_000), 400);
+}
+
+fn leave_all_turns(path: &str, status: u16) {
     let folder = tempfile::tempdir().expect("a folder");
     let (gateway, trusted) = start(folder.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -77,13 +88,13 @@ fn four_connections_without_a_key_leave_all_turns_to_others() {
         for _ in 0..CONNECTIONS {
             let mut sender = connect(&gateway, &trusted, 0).await;
             for _ in 0..STREAMS {
-                let answer = ask(&mut sender).await;
-                assert_eq!(answer.status(), 403, "{} answers are not taken", held.len());
+                let answer = ask(&mut sender, path).await;
+                assert_eq!(answer.status(), status, "{} answers are not taken", held.len());
                 held.push(answer.into_body());
             }
         }
         let mut other = connect(&gateway, &trusted, 65_535).await;
-        assert_eq!(ask(&mut other).await.status(), 403, "all turns are held");
+        assert_eq!(ask(&mut other, "o").await.status(), 403, "all turns are held");
         assert_eq!(held.len(), CONNECTIONS * STREAMS);
         // Each of them is given up in the end.
         let given_up = async {
@@ -93,7 +104,7 @@ fn four_connections_without_a_key_leave_all_turns_to_others() {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), given_up).await.expect("all within a time");
-        assert_eq!(ask(&mut other).await.status(), 403);
+        assert_eq!(ask(&mut other, "o").await.status(), 403);
     });
     gateway.check_log();
     gateway.stop();
