@@ -10,6 +10,7 @@ use s3::operation::Permission;
 use s3::request::{Arguments, Fields, Query};
 use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
 use time::OffsetDateTime;
+use volume::content::ByteBudget;
 use volume::{Owner, Volume};
 
 use crate::access::Identity;
@@ -49,6 +50,10 @@ impl<'a> Call<'a> {
 
     pub(crate) fn sending(&self) -> &'a Arc<crate::sending::Sending> {
         &self.gateway.sending
+    }
+
+    pub(crate) fn document_budget(&self) -> &'a ByteBudget {
+        &self.gateway.documents
     }
 
     pub(crate) fn settings(&self) -> &'a Settings {

@@ -31,6 +31,7 @@ use s3::request::{Fields, Query};
 use s3::{Code, Fault, Target};
 use sending::Sending;
 use volume::Volume;
+use volume::content::ByteBudget;
 
 pub use crate::http::{Body, BoxError, InMemory, RequestId, Served};
 use access::{Access, Identity};
@@ -52,6 +53,10 @@ pub struct Settings {
 /// A body that is slower than this for [`Settings::body_patience`] is given up.
 pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
 
+/// Bytes of memory that XML documents of requests may hold at a time, all together. What is sent as
+/// files has a budget of its own, which they cannot take from it.
+pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -71,6 +76,8 @@ pub struct Gateway {
     settings: Settings,
     hashing: Desk,
     sending: Arc<Sending>,
+    /// Memory of documents that arrive, and of what is made of them.
+    documents: ByteBudget,
 }
 
 impl Gateway {
@@ -80,7 +87,8 @@ impl Gateway {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let hashing = Desk::new(Pool::start(Pool::workers_for(processors)));
         let sending = Sending::over(&volume);
-        Arc::new(Gateway { volume, access, settings, hashing, sending })
+        let documents = ByteBudget::new(DOCUMENT_BYTES_MAX);
+        Arc::new(Gateway { volume, access, settings, hashing, sending, documents })
     }
 
     /// Answers a request. Whatever went wrong is an answer too, with its code and a document.

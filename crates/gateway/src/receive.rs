@@ -17,6 +17,7 @@ use s3::checksum::{BodyHasher, Digests, Expectation, RestHasher};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
+use volume::content::ByteBudget;
 use volume::{Permit, StagedContent};
 
 pub(crate) use self::sums::Desk;
@@ -179,7 +180,7 @@ fn check_chunks(sums: &mut BodySums<'_>, decoder: &mut BodyDecoder) -> Result<()
 #[derive(Debug)]
 pub(crate) struct Document {
     bytes: Vec<u8>,
-    _memory: Permit,
+    _memory: Option<Permit>,
 }
 
 impl Deref for Document {
@@ -192,6 +193,13 @@ impl Deref for Document {
 
 /// Bytes of memory for each byte of a document: for itself, and for what it is parsed into.
 const DOCUMENT_MEMORY: u64 = 2;
+
+/// Bytes of a document that come before memory is taken for all of it: whoever only says that a long
+/// one will come holds none for it.
+const DOCUMENT_BEGINNING_BYTES: u64 = 64 << 10;
+
+/// How long a document waits for memory.
+const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(5);
 
 /// Receives a document of at most `bytes_max` bytes. It is short, so that all of it must come
 /// within the time in which other bodies must show some progress.
@@ -210,8 +218,8 @@ pub(crate) async fn document(
     let expectation = Expectation::parse(call.operation, call.verified, call.headers)?;
     let decoder = BodyDecoder::new(call.verified, &head, bytes_max as u64);
     let mut decoder = decoder.map_err(too_long)?;
-    let bytes = decoder.expected().unwrap_or(bytes_max as u64);
-    let memory = call.volume().memory(DOCUMENT_MEMORY * bytes).await.map_err(translate::fault)?;
+    let most = decoder.expected().unwrap_or(bytes_max as u64);
+    let mut memory = None;
     let mut hasher = BodyHasher::new(&expectation, false, None);
     let patience = call.settings().body_patience;
     let mut frames = Frames::new(body, patience);
@@ -220,6 +228,8 @@ pub(crate) async fn document(
         while let Some(frame) = frames.next().await? {
             decoder.push(frame, &mut pieces).map_err(too_long)?;
             for bytes in pieces.drain(..) {
+                let needed = (document.len() + bytes.len()) as u64;
+                grow(&mut memory, needed, most, call.document_budget()).await?;
                 hasher.update(&bytes);
                 document.extend_from_slice(&bytes);
             }
@@ -231,6 +241,29 @@ pub(crate) async fn document(
     expectation.verify(&hasher.finish(), &trailers)?;
     call.count_in(document.len() as u64);
     Ok(Document { bytes: document, _memory: memory })
+}
+
+/// Takes memory for the `here` bytes of a document that have come: at first for its beginning, and
+/// then for `all` that may come, so that those who wait for the rest hold little.
+async fn grow(
+    memory: &mut Option<Permit>,
+    here: u64,
+    all: u64,
+    budget: &ByteBudget,
+) -> Result<(), Fault> {
+    let held = memory.as_ref().map_or(0, Permit::bytes);
+    if DOCUMENT_MEMORY * here <= held {
+        return Ok(());
+    }
+    let beginning = DOCUMENT_BEGINNING_BYTES.min(all);
+    let wanted = DOCUMENT_MEMORY * if here <= beginning { beginning } else { all.max(here) };
+    let more = budget.acquire(wanted - held, DOCUMENT_MEMORY_WAIT).await;
+    let more = more.map_err(|overloaded| translate::fault(overloaded.into()))?;
+    match memory {
+        Some(memory) => memory.merge(more),
+        None => *memory = Some(more),
+    }
+    Ok(())
 }
 
 /// A body's frames, as long as they do not come too slowly.

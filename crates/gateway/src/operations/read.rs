@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
 use record::{Content, PartRun, SumKind};
 use s3::conditions::{Verdict, failed};
+use s3::operation::Permission;
 use s3::range::Span;
 use s3::request::{GetObject, GetObjectAttributes, ObjectAttribute};
 use s3::response::{GetObjectAttributesOutput, ObjectParts, PartEntry};
@@ -56,6 +57,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fa
     let wanted = Wanted::of(&request, &object, &tag)?;
     let mut answer = Answer::empty(wanted.status());
     describe(&mut answer, &object);
+    describe_tags(call, &mut answer, &object, request.version.is_some())?;
     if request.checksum {
         wanted.describe_checksum(call, &mut answer, &object).await?;
     }
@@ -197,9 +199,24 @@ fn describe(answer: &mut Answer, object: &Object) {
     for (name, value) in translate::metadata(kept).headers() {
         answer.set_named(&name, value);
     }
-    if !kept.tags.is_empty() {
-        answer.set_named("x-amz-tagging-count", &kept.tags.len().to_string());
+}
+
+/// How many tags an object has, "when you have the relevant permission to read object tags" (API
+/// Reference, `GetObject`).
+fn describe_tags(
+    call: &Call<'_>,
+    answer: &mut Answer,
+    object: &Object,
+    versioned: bool,
+) -> Result<(), Fault> {
+    let tags = object.file().object.tags.len();
+    if tags > 0 {
+        let (bucket, key) = call.object()?;
+        if call.demand(&[Permission::read_tags(bucket, key, versioned)]).is_ok() {
+            answer.set_named("x-amz-tagging-count", &tags.to_string());
+        }
     }
+    Ok(())
 }
 
 /// A range of the content that came with its record.

@@ -83,12 +83,16 @@ impl Permission {
         bucket: &BucketName,
         key: &ObjectKey,
     ) -> [Permission; 2] {
-        let versioned = source.version.is_some();
-        let reads = Operation::GetObjectTagging.versioned_action(versioned);
         [
-            Permission::on_object(reads, &source.bucket, &source.key),
+            Permission::read_tags(&source.bucket, &source.key, source.version.is_some()),
             Permission::on_object(Operation::PutObjectTagging.action(), bucket, key),
         ]
+    }
+
+    /// To read the tags of an object, or of one of its versions.
+    pub fn read_tags(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
+        let action = Operation::GetObjectTagging.versioned_action(versioned);
+        Permission::on_object(action, bucket, key)
     }
 
     /// Any action on an object.

@@ -95,7 +95,7 @@ impl ByteBudget {
 
     /// Whether so much is granted that others may come to wait.
     pub fn is_tight(&self) -> bool {
-        self.in_use() > self.total() / 2
+        self.in_use() > self.total() / 4 * 3
     }
 
     /// So many bytes if they are free now and nobody waits for them.

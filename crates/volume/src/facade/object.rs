@@ -14,7 +14,7 @@ use store::{Key, Read, Value};
 use super::Owner;
 use super::copy::{Staged, content_of};
 use crate::content::{
-    ContentStream, ContentWriter, LetGo, Listed, Permit, RecordSlices, SliceSource, StagedContent,
+    ContentStream, ContentWriter, LetGo, Listed, RecordSlices, SliceSource, StagedContent,
 };
 use crate::holds::ReadPin;
 use crate::{Volume, VolumeError};
@@ -137,11 +137,6 @@ impl Volume {
         };
         self.holds.watch(&object.pin);
         ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
-    }
-
-    /// Memory for what arrives and becomes no file, in turn with the bytes of files.
-    pub async fn memory(&self, bytes: u64) -> Result<Permit, VolumeError> {
-        Ok(self.staging.budget.acquire(bytes, self.deadlines.budget).await?)
     }
 
     /// Asks `holder` to let go of what it can while a reader waits for memory.

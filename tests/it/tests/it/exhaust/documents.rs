@@ -56,7 +56,32 @@ fn keyless_deletes_are_refused_before_their_body() {
     gateway.stop();
 }
 
-/// Documents take their memory from the budget of bodies.
+/// Whoever says that long documents will come, and sends nothing of them, takes nothing from files.
+#[test]
+fn documents_that_do_not_come_leave_memory_to_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gateway = Setup::new(folder.path(), Blocks::Folder).start();
+    let client = &gateway.client;
+    client.put("/box", b"").expect(200);
+    let sealed = Request::new("POST", "/box?delete").body(document()).sealed(client.signature());
+    let silent = || {
+        let mut stream = client.connect().expect("a connection");
+        stream.write_all(&sealed.head).expect("the head is taken");
+        stream
+    };
+    let streams: Vec<_> = (0..64).map(|_| silent()).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    client.put("/box/file", &vec![7; 1 << 20]).expect(200);
+    let delete = b"<Delete><Object><Key>file</Key></Object></Delete>".to_vec();
+    client.send(&Request::new("POST", "/box?delete").body(delete)).expect(200);
+    assert!(began.elapsed() < Duration::from_secs(4), "it waited for those who send nothing");
+    drop(streams);
+    gateway.check_log();
+    gateway.stop();
+}
+
+/// Documents have a budget of their own.
 #[test]
 fn many_documents_stay_within_the_budget() {
     let folder = tempfile::tempdir().expect("a folder");
