@@ -21,8 +21,9 @@ use crate::script::{Answer, PACKET_BYTES_MAX, Script};
 /// How long the server is not asked again what it is.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 17] = [
     "binlog_format",
+    "hostname",
     "innodb_doublewrite",
     "innodb_flush_log_at_trx_commit",
     "innodb_flush_method",
@@ -30,8 +31,10 @@ const SETTINGS: [&str; 14] = [
     "innodb_read_only",
     "log_bin",
     "max_allowed_packet",
+    "port",
     "query_cache_type",
     "read_only",
+    "server_id",
     "super_read_only",
     "sync_binlog",
     "version",
@@ -191,6 +194,8 @@ pub(crate) struct Standing {
     refusals: AtomicU64,
     /// When it was asked last.
     asked: Mutex<Instant>,
+    /// What tells the server that the last connection led to from others.
+    identity: Mutex<Option<[Option<String>; 3]>>,
 }
 
 impl Standing {
@@ -201,6 +206,7 @@ impl Standing {
             risks: Mutex::default(),
             refusals: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
+            identity: Mutex::default(),
         }
     }
 
@@ -246,8 +252,20 @@ impl Standing {
         judged
     }
 
+    /// Takes note of which server it is. If it is another one, connections may stand that lead to the
+    /// one before, which has the data of before: they are not used any more.
+    fn identify(&self, settings: &Settings) {
+        let told = ["hostname", "port", "server_id"].map(|name| settings.get(name).cloned());
+        let mut known = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref() != Some(&told) && known.replace(told).is_some() {
+            self.refuse();
+            tracing::warn!("the address of the metadata store leads to another server by now");
+        }
+    }
+
     fn judged(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
         check_usable(settings, follows)?;
+        self.identify(settings);
         let found = risks(settings).join("; ");
         if !found.is_empty() && !self.relaxed {
             return Err(unavailable(&format!(

@@ -97,6 +97,8 @@ pub(crate) struct Connector {
     age: AtomicU64,
     /// When the server was asked last what it is.
     asked: Mutex<Instant>,
+    /// When the server was started that the last connection led to, which tells one from another.
+    started: Mutex<Option<String>>,
 }
 
 impl fmt::Debug for Connector {
@@ -115,6 +117,7 @@ impl Connector {
             lax: AtomicBool::new(false),
             age: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
+            started: Mutex::default(),
         })
     }
 
@@ -181,6 +184,15 @@ impl Connector {
         if lax && !self.relaxed {
             return refuse(format!("{reasons}; --metadata-durability=relaxed accepts that"));
         }
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        if started.as_ref() != Some(&server.started) {
+            // Other connections may stand that lead to another server, which has the data of before.
+            if started.replace(server.started.clone()).is_some() {
+                self.age.fetch_add(1, Ordering::SeqCst);
+                tracing::warn!(server = self.name, "the address leads to another server by now");
+            }
+        }
+        drop(started);
         if self.lax.swap(lax, Ordering::SeqCst) != lax {
             self.age.fetch_add(1, Ordering::SeqCst);
             if lax {
@@ -206,6 +218,7 @@ const QUESTIONS: &str = "select current_setting('server_version_num') version, \
      current_setting('synchronous_commit') synchronous_commit, \
      current_setting('lock_timeout') lock_timeout, \
      current_setting('transaction_isolation') isolation, \
+     pg_postmaster_start_time()::text started, \
      octet_length(repeat(repeat('x', 2048), 1024)) kept";
 
 /// What a server says about itself.
@@ -218,6 +231,7 @@ struct Server {
     synchronous_commit: String,
     lock_timeout: String,
     isolation: String,
+    started: String,
 }
 
 impl Server {
@@ -230,6 +244,7 @@ impl Server {
             synchronous_commit: row.try_get("synchronous_commit")?,
             lock_timeout: row.try_get("lock_timeout")?,
             isolation: row.try_get("isolation")?,
+            started: row.try_get("started")?,
         })
     }
 

@@ -122,3 +122,30 @@ fn an_address_that_moves_to_a_standby_is_not_read() {
         }
     });
 }
+
+/// An address that moves while connections stand: the server of before goes on taking writes.
+#[test]
+fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
+    run(async {
+        let Some(server) = own_server() else { return };
+        let proxy = Proxy::start(server.address()).expect("a proxy");
+        let through = Database::through(&server.url(), server.address(), proxy.address());
+        let store = opened(&through, false).await;
+        write(&store, [put("a", "old")]).await;
+        let promoted = Database::replica(&server);
+        let there = Url::parse(&promoted.url()).expect("a URL");
+        run_at(&there, "select pg_promote()").await;
+        let beside = opened(&promoted.url(), false).await;
+        write(&beside, [put("a", "new")]).await;
+        proxy.move_new_to(promoted.address());
+        assert_eq!(held(&store, "a").await, Some(Value::from_static(b"old")), "it did not break");
+        let begun = Instant::now();
+        while held(&store, "a").await != Some(Value::from_static(b"new")) {
+            assert!(begun.elapsed() < PATIENCE, "the old server is still read");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        for _ in 0..20 {
+            assert_eq!(held(&store, "a").await, Some(Value::from_static(b"new")));
+        }
+    });
+}

@@ -3,8 +3,9 @@
 //! Calls share a few connections, on which requests and answers follow each other in order. A call
 //! runs in a task of the store: a caller that goes away does not disturb the others. A connection
 //! that ended, or that failed to answer in time, is never used again; the next call makes another.
-//! Each is asked what the server is before it is used, and again now and then beside the calls; when
-//! the server is found to be none that will do, no connection is used any more.
+//! Each is asked what the server is before it is used, and a new one is made for that now and then
+//! beside the calls; when the server is found to be none that will do, or another one, no connection
+//! from before is used any more.
 //! No call is sent twice, but for one that the server did not know the script of.
 
 use std::fmt;
@@ -223,6 +224,8 @@ pub(crate) struct Links {
     pub(crate) standing: Standing,
     /// When it was asked last what it is.
     asked: std::sync::Mutex<Instant>,
+    /// The run of the server that the last connection led to.
+    run: std::sync::Mutex<Option<Arc<str>>>,
 }
 
 impl fmt::Debug for Links {
@@ -245,6 +248,7 @@ impl Links {
             refusals: Arc::default(),
             standing: Standing::new(options.relaxed),
             asked: std::sync::Mutex::new(Instant::now()),
+            run: std::sync::Mutex::default(),
         }
     }
 
@@ -294,7 +298,7 @@ impl Links {
                 return Err(error::closed(doing));
             }
             if let Some(link) = slot.as_ref().filter(|link| link.is_alive()) {
-                self.ask_again(link);
+                self.ask_again();
                 return Ok(link.clone());
             }
             *slot = None;
@@ -307,9 +311,9 @@ impl Links {
         })
     }
 
-    /// Asks the server what it is, over a connection in use, if it was not asked for a while. Nobody
-    /// waits for that.
-    fn ask_again(self: &Arc<Self>, link: &Link) {
+    /// Asks the server what it is, if it was not asked for a while. Nobody waits for that. It is asked
+    /// over a connection of its own, which leads to where the address leads by now.
+    fn ask_again(self: &Arc<Self>) {
         const DOING: &str = "looking at the server of the metadata store";
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.elapsed() < ASK_EVERY {
@@ -317,19 +321,24 @@ impl Links {
         }
         *asked = Instant::now();
         drop(asked);
-        let (links, link) = (Arc::clone(self), link.clone());
+        let links = Arc::clone(self);
         self.tasks.spawn(async move {
-            let mut connection = link.connection.clone();
-            // One that does not answer says nothing of the server; calls will find that out.
-            let Ok(Ok(about)) = timeout(LINK_TIMEOUT, about::ask(&mut connection, DOING)).await
-            else {
-                return;
-            };
-            if let Err(error) = links.standing.judge(&about, DOING) {
-                tracing::error!(%error, "the metadata store is not used any more as it is");
-                links.refusals.fetch_add(1, Ordering::AcqRel);
+            if let Err(error) = links.connect(DOING).await {
+                tracing::warn!(%error, "looking at the metadata store");
             }
         });
+    }
+
+    /// Takes note of which run of the server there is a connection to. If it is another one,
+    /// connections may stand that lead to the server of before: they are not used any more. Answers
+    /// how often the server had been found not to do.
+    fn meet(&self, run: &Arc<str>, refusals: u64) -> u64 {
+        let mut known = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref() == Some(run) || known.replace(Arc::clone(run)).is_none() {
+            return refusals;
+        }
+        tracing::warn!("the address of the metadata store leads to another run of the server");
+        self.refusals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// A new connection, to a server that will do: a replica would answer with what was.
@@ -358,13 +367,9 @@ impl Links {
                 self.refusals.fetch_add(1, Ordering::AcqRel);
             })?;
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            Ok(Link {
-                connection,
-                run: about.run().into(),
-                ended,
-                refusals,
-                all_refusals: Arc::clone(&self.refusals),
-            })
+            let run: Arc<str> = about.run().into();
+            let refusals = self.meet(&run, refusals);
+            Ok(Link { connection, run, ended, refusals, all_refusals: Arc::clone(&self.refusals) })
         };
         timeout(LINK_TIMEOUT, connecting).await.unwrap_or_else(|_| {
             let doing = format!("{doing}: connecting to the server took too long");

@@ -153,6 +153,11 @@ impl Proxy {
         end(&mut state.connections);
     }
 
+    /// Has new connections go to another server, and leaves those that there are where they lead.
+    pub fn move_new_to(&self, target: SocketAddr) {
+        self.shared.state().target = target;
+    }
+
     /// Lets nothing pass any more, in either direction, or everything again.
     pub fn hold(&self, held: bool) {
         self.shared.state().held = held;

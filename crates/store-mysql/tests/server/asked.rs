@@ -120,3 +120,29 @@ fn an_address_that_moves_to_a_replica_is_not_read() {
         }
     });
 }
+
+/// An address that moves while connections stand: the server of before goes on taking writes.
+#[test]
+fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
+    bench::run(async |bench| {
+        let store = strict(&bench.through).await;
+        decide_one(&store, plan([], [put(key(1, "a"), "old")])).await;
+        let promoted = Database::replica(&bench.server);
+        let there = Database::through(&bench.direct, bench.server.address(), promoted.address());
+        execute(&there, "STOP SLAVE").await;
+        execute(&there, "SET GLOBAL read_only = 0").await;
+        let beside = strict(&there).await;
+        decide_one(&beside, plan([], [put(key(1, "a"), "new")])).await;
+        bench.proxy.move_new_to(promoted.address());
+        let found = async || record(&store, &key(1, "a")).await;
+        assert_eq!(found().await.as_deref(), Some(&b"old"[..]), "it did not break");
+        let begun = Instant::now();
+        while found().await.as_deref() != Some(&b"new"[..]) {
+            assert!(begun.elapsed() < PATIENCE, "the old server is still read");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        for _ in 0..20 {
+            assert_eq!(found().await.as_deref(), Some(&b"new"[..]));
+        }
+    });
+}

@@ -54,6 +54,7 @@ fn good() -> Server {
         synchronous_commit: "on".into(),
         lock_timeout: LOCK_TIMEOUT.into(),
         isolation: "read committed".into(),
+        started: "2026-01-01 00:00:00+00".into(),
     }
 }
 

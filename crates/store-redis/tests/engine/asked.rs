@@ -159,3 +159,28 @@ async fn a_master_that_becomes_a_replica_is_noticed_without_a_commit() {
     };
     told(&refusal, &["replica"]);
 }
+
+/// An address that moves while connections stand: the server of before goes on taking writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
+    let Some(server) = server::own() else { return };
+    let proxy = Proxy::start(server.address()).expect("a proxy");
+    let url = Database::through(&server.url(), server.address(), proxy.address());
+    let store = RedisStore::open(&url, relaxed()).await.expect("a store");
+    write(&store, [put(key(1, "a"), "old")]).await;
+    let promoted = Database::replica(&server);
+    run(&mut server::connection(&promoted.url()), &["REPLICAOF", "NO", "ONE"]);
+    let beside = RedisStore::open(&promoted.url(), relaxed()).await.expect("a store");
+    write(&beside, [put(key(1, "a"), "new")]).await;
+    proxy.move_new_to(promoted.address());
+    let found = async || record(&store, key(1, "a")).await;
+    assert_eq!(found().await.as_deref(), Some(&b"old"[..]), "it did not break");
+    let begun = Instant::now();
+    while found().await.as_deref() != Some(&b"new"[..]) {
+        assert!(begun.elapsed() < PATIENCE, "the old server is still read");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for _ in 0..20 {
+        assert_eq!(found().await.as_deref(), Some(&b"new"[..]));
+    }
+}
