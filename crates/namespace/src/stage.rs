@@ -45,7 +45,11 @@ fn is_own(key: &Key, ino: Ino) -> bool {
     }
 }
 
-/// Guards that nothing of what `writes` lay down for this number is there already.
+/// Guards that one plan has for what must not be there of a number.
+const UNUSED_GUARDS_MAX: usize = 512;
+
+/// Guards that nothing of what `writes` lay down for this number is there already; of very many the
+/// first ones do, since whoever has used the number before began with them.
 ///
 /// Numbers are leased, and a metadata store that was put back to an earlier state leases some of
 /// them again. What was made under such a number must not be overwritten.
@@ -55,14 +59,11 @@ pub(crate) fn guard_unused(
     view: &mut View<'_>,
     plan: &mut Plan,
 ) -> Result<(), Halt> {
-    for write in writes {
-        if let Write::Put(key, _) = write
-            && is_own(key, ino)
-        {
-            guard_absent(key, view, plan)?;
-        }
-    }
-    Ok(())
+    let puts = writes.iter().filter_map(|write| match write {
+        Write::Put(key, _) if is_own(key, ino) => Some(key),
+        _ => None,
+    });
+    puts.take(UNUSED_GUARDS_MAX).try_for_each(|key| guard_absent(key, view, plan))
 }
 
 /// Guards that a record of a leased number is not there.

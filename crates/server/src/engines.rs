@@ -27,8 +27,9 @@ use crate::problem::Problem;
 const PROBE_WAIT: Duration = Duration::from_secs(15);
 
 /// Spaces that a metadata store without memory still takes records of: what a session needs to live
-/// and to commit, and what becomes of a name that was deleted until its blocks are gone.
-const SPARED: [Space; 8] = [
+/// and to commit, what becomes of a name or an upload that was ended until its blocks are gone, and
+/// what those who delete blocks wait for.
+const SPARED: [Space; 11] = [
     space::SESSION,
     space::BEAT,
     space::FENCED,
@@ -37,6 +38,9 @@ const SPARED: [Space; 8] = [
     space::LEASE,
     space::ORPHAN,
     space::PENDING,
+    space::EXPIRY,
+    space::HOLD,
+    space::SWEPT,
 ];
 
 /// Whether other processes may use the metadata store at the same time.

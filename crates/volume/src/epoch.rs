@@ -86,6 +86,11 @@ impl Epochs {
         }
     }
 
+    /// The newest epoch that was ever seen here.
+    pub(crate) fn current(&self) -> u64 {
+        self.readers().current
+    }
+
     /// For how long an epoch that the volume has left has been pinned here: what holds back
     /// deletions.
     pub fn oldest_pin(&self) -> Option<Duration> {

@@ -20,9 +20,10 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use record::key::{self, space};
 use record::{Hold, Ino, Nonce};
-use store::{Guard, Key, Plan, Write};
+use store::{Guard, Key, Plan, Value, Write};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -38,8 +39,8 @@ pub const HOLD_AFTER: Duration = Duration::from_secs(5);
 /// How often readers are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Holds that one plan writes or removes.
-const HOLDS_PER_PLAN: usize = 256;
+/// Holds that one plan writes, or that are removed side by side.
+const HOLDS_AT_ONCE: usize = 256;
 
 /// Keeps what a reader found from being deleted, until it is dropped.
 #[derive(Debug)]
@@ -91,10 +92,18 @@ struct Readers {
     next: u64,
     /// As many as there are bodies on their way out.
     watched: HashMap<u64, Weak<ReadPin>>,
-    /// How many readers rest on each hold.
-    held: HashMap<Ino, u64>,
-    /// Holds that nobody rests on.
-    released: HashSet<Ino>,
+    held: HashMap<Ino, Held>,
+    /// Holds that nobody rests on, as they were written.
+    released: HashMap<Ino, Value>,
+}
+
+/// A hold that stands.
+#[derive(Debug)]
+struct Held {
+    /// How many readers rest on it.
+    readers: u64,
+    /// As it was written last.
+    record: Value,
 }
 
 impl Holds {
@@ -122,11 +131,12 @@ impl Holds {
         let mut readers = self.readers();
         readers.watched.remove(&number);
         let Some(ino) = held else { return };
-        let Some(count) = readers.held.get_mut(&ino) else { return };
-        *count -= 1;
-        if *count == 0 {
-            readers.held.remove(&ino);
-            readers.released.insert(ino);
+        let Some(held) = readers.held.get_mut(&ino) else { return };
+        held.readers -= 1;
+        if held.readers == 0
+            && let Some(held) = readers.held.remove(&ino)
+        {
+            readers.released.insert(ino, held.record);
             self.released.notify_one();
         }
     }
@@ -142,56 +152,71 @@ impl Holds {
         lasting
     }
 
-    /// A hold stands for these readers.
-    fn taken(&self, pins: &[Arc<ReadPin>]) {
+    /// A hold stands for these readers, all of one file.
+    fn taken(&self, ino: Ino, record: &Value, pins: &[Arc<ReadPin>]) {
+        {
+            let mut readers = self.readers();
+            let new = || Held { readers: 0, record: record.clone() };
+            let held = readers.held.entry(ino).or_insert_with(new);
+            held.readers += pins.len() as u64;
+            held.record = record.clone();
+        }
         for pin in pins {
-            *self.readers().held.entry(pin.ino).or_default() += 1;
             let epoch = pin.epoch().take();
             drop(epoch);
         }
     }
 
     /// A hold may stand that nobody rests on.
-    fn may_be_left(&self, ino: Ino) {
-        self.readers().released.insert(ino);
+    fn may_be_left(&self, ino: Ino, record: Value) {
+        self.readers().released.insert(ino, record);
     }
 }
 
 impl Volume {
     /// Puts holds in the place of epochs that readers have pinned for long, and removes those that
-    /// nobody needs. One task does this, one step after the other, so that no hold is removed that
-    /// was just taken anew.
+    /// nobody needs. One task does this, one step after the other; and each hold is removed as it was
+    /// written, so that a plan that comes late removes none that was taken anew.
     pub(crate) async fn renew_holds(&self) {
         let released = mem::take(&mut self.holds.readers().released);
-        let unheld: Vec<Ino> = {
+        let unheld: Vec<(Ino, Value)> = {
             let readers = self.holds.readers();
-            released.into_iter().filter(|ino| !readers.held.contains_key(ino)).collect()
+            released.into_iter().filter(|(ino, _)| !readers.held.contains_key(ino)).collect()
         };
-        for inos in unheld.chunks(HOLDS_PER_PLAN) {
-            let hold = |ino: &Ino| Write::Delete(key::hold(*ino, self.session.nonce));
-            let plan = Plan { guards: Vec::new(), writes: inos.iter().map(hold).collect() };
-            match self.commit_plan(plan).await {
-                Outcome::Committed => self.wake_reaper(),
-                _ => inos.iter().for_each(|ino| self.holds.may_be_left(*ino)),
-            }
-        }
+        let removing = unheld.into_iter().map(|(ino, record)| self.remove_hold(ino, record));
+        stream::iter(removing).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
         let lasting: Vec<(Ino, Vec<Arc<ReadPin>>)> = self.holds.lasting().into_iter().collect();
-        for lasting in lasting.chunks(HOLDS_PER_PLAN) {
+        for lasting in lasting.chunks(HOLDS_AT_ONCE) {
             let since = Hold { since: self.now() };
-            let hold = |(ino, _): &(Ino, Vec<Arc<ReadPin>>)| {
-                let key = key::hold(*ino, self.session.nonce);
-                Write::Put(key.clone(), since.encode(&key))
-            };
-            let plan = Plan { guards: Vec::new(), writes: lasting.iter().map(hold).collect() };
+            let key = |ino: &Ino| key::hold(*ino, self.session.nonce);
+            let records: Vec<Value> =
+                lasting.iter().map(|(ino, _)| since.encode(&key(ino))).collect();
+            let holds = || lasting.iter().zip(&records);
+            let put =
+                |((ino, _), record): (&(Ino, _), &Value)| Write::Put(key(ino), record.clone());
+            let plan = Plan { guards: Vec::new(), writes: holds().map(put).collect() };
             let outcome = self.commit_plan(plan).await;
             if matches!(outcome, Outcome::Committed) {
                 debug!(files = lasting.len(), "readers that last hold their files");
-                lasting.iter().for_each(|(_, pins)| self.holds.taken(pins));
+                holds().for_each(|((ino, pins), record)| self.holds.taken(*ino, record, pins));
             } else {
                 // They go on pinning their epochs. If the plan happens yet, its holds go again.
                 warn!(?outcome, "files could not be held for readers that last");
-                lasting.iter().for_each(|(ino, _)| self.holds.may_be_left(*ino));
+                holds().for_each(|((ino, _), record)| self.holds.may_be_left(*ino, record.clone()));
             }
+        }
+    }
+
+    /// Removes a hold that nobody rests on, if it stands as it was written.
+    async fn remove_hold(&self, ino: Ino, record: Value) {
+        let key = key::hold(ino, self.session.nonce);
+        let guards = vec![Guard::Equals(key.clone(), record.clone())];
+        match self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await {
+            Outcome::Committed => self.wake_reaper(),
+            // A plan that came late has put another one in its place.
+            Outcome::Refused { found: Some(record), .. } => self.holds.may_be_left(ino, record),
+            Outcome::Refused { found: None, .. } => {}
+            Outcome::Aborted(_) | Outcome::Failed(_) => self.holds.may_be_left(ino, record),
         }
     }
 

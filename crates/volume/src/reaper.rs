@@ -40,7 +40,7 @@ pub use grace::DELETION_GRACE_RELAXED;
 
 use crate::commit::Outcome;
 use crate::pace::Pace;
-use crate::session::{entries, others, value};
+use crate::session::{Seen, entries, others, value};
 use crate::{Volume, VolumeError};
 
 pub(crate) use damaged::Damaged;
@@ -249,8 +249,11 @@ impl Volume {
     async fn advance_epoch(&self, seen: (Counter, Value)) -> Result<u64, VolumeError> {
         let at = key::epoch();
         let (mut epoch, mut record) = seen;
+        let others = others(&*self.store, self.session.nonce).await?;
+        let reached = others.iter().map(Seen::passed).fold(self.epochs.current(), u64::max);
         loop {
-            let next = Counter(epoch.0 + 1);
+            // A store that was put back may have forgotten an epoch in which somebody reads.
+            let next = Counter(epoch.0.max(reached) + 1);
             let plan = Plan {
                 guards: vec![Guard::Equals(at.clone(), record.clone())],
                 writes: vec![Write::Put(at.clone(), next.encode(&at))],
@@ -389,13 +392,12 @@ impl Volume {
                 .filter_map(std::future::ready)
                 .collect()
                 .await;
-            if gone.is_empty() {
-                continue;
+            if !gone.is_empty() {
+                deleted += gone.len() as u64;
+                self.meters.blocks_reaped.add(gone.len() as u64);
+                let writes = gone.into_iter().map(Write::Delete).collect();
+                progress(self.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
             }
-            deleted += gone.len() as u64;
-            self.meters.blocks_reaped.add(gone.len() as u64);
-            let writes = gone.into_iter().map(Write::Delete).collect();
-            progress(self.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
             self.rest_after(step).await;
         }
     }
@@ -463,7 +465,11 @@ pub(crate) async fn reap_always(volume: std::sync::Weak<Volume>) {
                 alive.orphaned.notify_one();
             }
             Err(error) if alive.closing.is_cancelled() => debug!(%error, "reaping ended"),
-            Err(error) => warn!(%error, "reaping failed; it is tried again"),
+            Err(error) => {
+                warn!(%error, "reaping failed; it is tried again");
+                // What is due by now would be tried again at once, and over and over.
+                alive.reaping.lock().await.due = None;
+            }
         }
     }
 }

@@ -366,6 +366,9 @@ impl Volume {
         finished: Finished,
         wanted: &Complete<'_>,
     ) -> Result<Completed, VolumeError> {
+        // Keeps the blocks of parts that somebody gives up meanwhile, until what was staged of them
+        // is taken back.
+        let _reading = self.reading();
         let sizes = used.iter().map(|found| (found.part.size, found.part.slices.as_slice()));
         let (size, slices) = concatenate(sizes);
         if wanted.object_size.is_some_and(|expected| expected != size) || size > OBJECT_BYTES_MAX {
@@ -395,7 +398,12 @@ impl Volume {
             value: found.record.clone(),
             otherwise: FsError::NoSuchUpload,
         };
-        let staged = self.stage(ino, std::slice::from_ref(&assumption), writes).await?;
+        let staged = match self.stage(ino, std::slice::from_ref(&assumption), writes).await {
+            Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
+                return self.ended_meanwhile(name(bucket, key, id)).await;
+            }
+            staged => staged?,
+        };
         let taken: BTreeSet<Ino> = used.iter().map(|found| found.part.owner).collect();
         let state = UploadState::Done {
             ino,
@@ -424,12 +432,17 @@ impl Volume {
                 Ok(Completed { tag, sums, changed })
             }
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
-                // Somebody else ended it meanwhile: if by completing it, that is our answer too.
-                let found = self.run(&FindUpload { name: name(bucket, key, id) }).await?;
-                completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
+                self.ended_meanwhile(name(bucket, key, id)).await
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Somebody else has ended an upload: if by completing it, that is the answer of whoever was
+    /// completing it too.
+    async fn ended_meanwhile(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
+        let found = self.run(&FindUpload { name }).await?;
+        completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
     }
 
     /// Gives an upload up.

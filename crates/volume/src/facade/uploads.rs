@@ -66,12 +66,16 @@ impl Volume {
                 limit: RECORDS_AT_ONCE,
             };
             let (uploads, more) = self.run(&operation).await?;
+            // The common prefix of the last record that was looked at.
+            let mut common_of_last = None;
             for listed in uploads {
                 after = Some(UploadsAfter::Upload(listed.object.clone(), listed.id));
+                let common = rolled_up(&query, &listed.object);
+                common_of_last.clone_from(&common);
                 if listed.upload.state != UploadState::Open {
                     continue;
                 }
-                let entry = match rolled_up(&query, &listed.object) {
+                let entry = match common {
                     Some(common) if query.key_after.as_deref() >= Some(&common[..]) => continue,
                     Some(common) => match entries.last() {
                         Some(UploadsEntry::Prefix(last)) if *last == common => continue,
@@ -88,8 +92,12 @@ impl Volume {
                 }
                 entries.push(entry);
             }
-            if let Some(UploadsEntry::Prefix(common)) = entries.last() {
-                after = Some(UploadsAfter::Prefix(common.clone()));
+            // Nothing more below a prefix that is listed already is worth looking at.
+            if let (Some(UploadsEntry::Prefix(listed)), Some(common)) =
+                (entries.last(), common_of_last)
+                && *listed == common
+            {
+                after = Some(UploadsAfter::Prefix(common));
             }
             if !more {
                 return Ok(UploadsPage { entries, truncated: false });

@@ -12,13 +12,15 @@ use std::time::Duration;
 use record::BlockId;
 use store::Durability;
 use tokio::time::Instant;
+use tracing::warn;
 
-/// The grace where the settings of the metadata store may lose what was acknowledged last. Redis with
-/// `appendfsync everysec` may lose two seconds.
-pub const DELETION_GRACE_RELAXED: Duration = Duration::from_secs(10);
+/// The grace where the settings of the metadata store may lose what was acknowledged last: two seconds
+/// with Redis and `appendfsync everysec`, half a minute where the operating system writes when it likes
+/// to. No grace is long enough for a store that keeps nothing until it is told to dump.
+pub const DELETION_GRACE_RELAXED: Duration = Duration::from_mins(1);
 
-/// Blocks whose time is known. More wait until there is room.
-const WAITING_MAX: usize = 262_144;
+/// Blocks whose time is known, of about a hundred bytes each. More wait until there is room.
+const WAITING_MAX: usize = 1 << 20;
 
 /// The grace that is in force: what the operator said, or what goes with the store.
 pub(crate) fn in_force(said: Option<Duration>, durability: Durability) -> Duration {
@@ -35,6 +37,9 @@ pub(crate) struct Waiting {
     since: HashMap<BlockId, Instant>,
     /// Those of the pass that is under way.
     met: HashMap<BlockId, Instant>,
+    /// Whether the pass has met more than there is room for, and whether one before had.
+    full: bool,
+    was_full: bool,
 }
 
 impl Waiting {
@@ -50,6 +55,8 @@ impl Waiting {
         }
         if self.met.len() < WAITING_MAX {
             self.met.insert(block, since);
+        } else {
+            self.full = true;
         }
         false
     }
@@ -57,6 +64,13 @@ impl Waiting {
     /// All that await deletion have been seen. What was not is forgotten: should the store speak of
     /// it again, its time begins anew. Answers when the first of the others has waited long enough.
     pub(super) fn end_pass(&mut self, grace: Duration) -> Option<Instant> {
+        if self.full && !self.was_full {
+            warn!(
+                "more than {WAITING_MAX} freed blocks wait for the deletion grace of {grace:?}; \
+                 no more than that are deleted in that time"
+            );
+        }
+        self.was_full = std::mem::take(&mut self.full);
         self.since = std::mem::take(&mut self.met);
         self.since.values().min().map(|first| *first + grace)
     }

@@ -7,7 +7,7 @@ use block::{BlockStore, MemoryBlocks, Sealer};
 use bytes::Bytes;
 use namespace::WriteCondition;
 use record::key::{self, Count, space};
-use record::{BlockId, Dentry, Ino, Mark, Nonce, Skey, Tag};
+use record::{BlockId, Dentry, Expiry, Ino, Mark, Nonce, Skey, Tag};
 use store::{Key, MetaStore, Plan, Value, Write};
 
 use super::faulty::{Faulty, get};
@@ -83,7 +83,18 @@ async fn a_healthy_volume_has_no_findings_at_any_stage() {
 
 /// Breaks a furnished volume and checks it.
 async fn broken(damage: impl AsyncFnOnce(&Faulty, &MemoryBlocks, Ino)) -> Vec<Finding> {
+    broken_once(false, damage).await
+}
+
+/// Breaks a furnished volume, which the reaper has been over if it is said so, and checks it.
+async fn broken_once(
+    reaped: bool,
+    damage: impl AsyncFnOnce(&Faulty, &MemoryBlocks, Ino),
+) -> Vec<Finding> {
     let (store, blocks, volume, bucket) = furnished().await;
+    if reaped {
+        volume.reap_now().await.unwrap();
+    }
     volume.close().await;
     damage(&store, &blocks, bucket).await;
     let report = check(&store, &blocks).await;
@@ -182,6 +193,21 @@ async fn damaged_ownership_is_found() {
         write(store, Write::Put(key.clone(), beat)).await;
     });
     assert!(matches!(token.await[..], [Finding::StraySession(..)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn damaged_ends_of_uploads_are_found() {
+    let forgotten = broken_once(true, async |store, _, _| {
+        let (expiry, _) = first(store, space::EXPIRY).await;
+        write(store, Write::Delete(expiry)).await;
+    });
+    assert!(matches!(forgotten.await[..], [Finding::StrayUpload(_)]));
+    let nameless = broken_once(true, async |store, _, _| {
+        let (key, value) = first(store, space::EXPIRY).await;
+        let Expiry { upload } = Expiry::decode(&key, &value).unwrap();
+        write(store, Write::Delete(Key::from_bytes(upload))).await;
+    });
+    assert!(nameless.await.iter().any(|f| matches!(f, Finding::StrayExpiry(_))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,13 +10,13 @@ use record::{Ino, ObjectHeaders, Orphan, Tag, Timestamp, Upload, UploadState};
 use store::{Plan, Write};
 use tokio::time::Instant;
 
-use super::faulty::{Faulty, get};
-use super::reaping::{bytes_of, delete, finished, part, read, records, upload};
+use super::faulty::{Fault, Faulty, get};
+use super::reaping::{bytes_of, delete, finished, part, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open, publish};
 use crate::pace::Pace;
 use crate::{
-    Complete, CompletePart, SetClock, UPLOAD_RESULT_KEPT, Unwatched, UploadId, Volume, VolumeError,
-    VolumeOptions, fsck,
+    Complete, CompletePart, SetClock, UPLOAD_RESULT_KEPT, Unwatched, UploadId, UploadsEntry,
+    UploadsQuery, Volume, VolumeError, VolumeOptions, fsck,
 };
 
 /// More orphans than one pass takes.
@@ -190,4 +190,83 @@ async fn a_bucket_that_goes_takes_the_answers_of_its_uploads_along() {
         assert_eq!(records(&*store, space).await, 0, "{space:?}");
     }
     assert_eq!(count_blocks(&blocks).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ended_uploads_are_passed_once_by_a_listing_with_a_delimiter() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    let bucket = make_bucket(&volume).await;
+    upload(&volume, b"a/1").await;
+    completed(&volume, &store, bucket, 2_100).await;
+    upload(&volume, b"v/1").await;
+    upload(&volume, b"v/2").await;
+    // So that what goes on for ever takes time.
+    store.reading.lock().unwrap().takes = READ;
+    let query = UploadsQuery {
+        prefix: Vec::new(),
+        delimiter: Some(b"/".to_vec()),
+        key_after: None,
+        id_after: None,
+        limit: 1_000,
+    };
+    let listing = tokio::time::timeout(READ * 50, volume.uploads("b", query));
+    let page = listing.await.expect("it ends").unwrap();
+    let prefixes: Vec<&[u8]> = page
+        .entries
+        .iter()
+        .map(|entry| match entry {
+            UploadsEntry::Prefix(prefix) => &prefix[..],
+            UploadsEntry::Upload { key, .. } => panic!("{key:?} stands for itself"),
+        })
+        .collect();
+    assert_eq!((prefixes, page.truncated), (vec![&b"a/"[..], b"v/"], false));
+}
+
+/// Two that complete the same upload: one is told what the other one did, however far it had come.
+#[tokio::test(start_paused = true)]
+async fn whoever_completes_what_was_completed_meanwhile_hears_of_it() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = || VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
+    let first = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&first).await;
+    let second = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    put(&first, b"source", 150_000).await;
+    let source = first.stat("b", b"source").await.unwrap();
+    let id = upload(&first, b"whole").await;
+    // The blocks of what is copied are shared, and each share is a record to stage.
+    let copied = first.copy_part("b", b"whole", id, 1, &source, 0..150_000).await.unwrap();
+    tokio::time::sleep(TOLD).await;
+    let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
+    let none = WriteCondition::None;
+    let whole = || Complete { parts: &parts, object_size: None, condition: none.clone() };
+    let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
+    store.inject(Some(space::STAGED), Fault::Hang);
+    let held_up = first.complete("b", b"whole", id, whole(), finish);
+    let overtakes = async {
+        while store.fired() == 0 {
+            tokio::time::sleep(READ).await;
+        }
+        let completed = second.complete("b", b"whole", id, whole(), finish).await;
+        store.release();
+        completed
+    };
+    let (held_up, overtakes) = futures::join!(held_up, overtakes);
+    assert_eq!(held_up.unwrap().tag, overtakes.unwrap().tag);
+    assert_eq!(records(&*store, space::STAGED).await, 0, "what was staged is taken back");
+    first.close().await;
+    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_very_many_blocks_is_copied() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
+    let volume = Volume::open(options, store.clone(), blocks).await.unwrap();
+    make_bucket(&volume).await;
+    put(&volume, b"source", 700_000).await;
+    let source = volume.stat("b", b"source").await.unwrap();
+    let id = upload(&volume, b"whole").await;
+    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..700_000).await.unwrap();
+    assert_eq!(copied.part.slices.len(), 2_735);
 }

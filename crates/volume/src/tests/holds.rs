@@ -1,23 +1,26 @@
 //! Readers that last, and blocks that are kept for a while.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::{BlockStore, MemoryBlocks};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use record::key::{self, space};
+use record::{Counter, Hold, Timestamp};
+use store::{MetaStore, Plan, StoreErrorKind, Write};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::faulty::{Fault, Faulty, get};
+use super::faulty::{Fault, Faulty, Reading, get};
 use super::packs::{THREE, bytes_of, exists, pack};
 use super::reaping::{delete, read, records};
 use super::rollback::{Restorable, content, put};
 use super::{count_blocks, make_bucket, open, publish};
 use crate::content::ContentStream;
 use crate::{
-    BEAT_INTERVAL, DELETION_GRACE_RELAXED, HOLD_AFTER, SESSION_SILENCE, Unwatched, Volume,
-    VolumeOptions, fsck,
+    BEAT_INTERVAL, DELETION_GRACE_RELAXED, HOLD_AFTER, REAP_INTERVAL, SESSION_SILENCE, Unwatched,
+    Volume, VolumeOptions, fsck,
 };
 
 /// Long enough for a reader to be seen to last, by its own session and then by the reaper's.
@@ -252,4 +255,84 @@ async fn a_store_that_forgot_two_seconds_loses_nothing_that_was_there_before() {
     assert_eq!(put_back(DELETION_GRACE_RELAXED).await, (11, 0));
     let (_, lost) = put_back(Duration::ZERO).await;
     assert!(lost > 0, "without the grace nothing was lost either: this proves nothing");
+}
+
+/// A block whose time has come while the store is away is not asked for over and over.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_not_asked_without_a_pause() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let grace = Duration::from_secs(10);
+    let options = VolumeOptions { deletion_grace: Some(grace), ..VolumeOptions::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    publish(&volume, b"a", 200_000).await.unwrap();
+    delete(&volume, b"a").await;
+    sleep(grace.mul_f64(0.9)).await;
+    assert_eq!(
+        (records(&*store, space::PENDING).await > 0, count_blocks(&blocks).await > 0),
+        (true, true)
+    );
+    {
+        let mut reading = store.reading.lock().unwrap();
+        (reading.takes, reading.fails) =
+            (Duration::from_millis(1), Some(StoreErrorKind::Unavailable));
+    }
+    let before = store.reads.load(Ordering::SeqCst);
+    sleep(Duration::from_secs(5)).await;
+    let asked = store.reads.load(Ordering::SeqCst) - before;
+    assert!((1..100).contains(&asked), "{asked} times");
+    *store.reading.lock().unwrap() = Reading::default();
+    sleep(REAP_INTERVAL * 2).await;
+    assert_eq!(count_blocks(&blocks).await, 0, "it goes once the store is back");
+}
+
+/// A plan that was thought lost may put a hold in another one's place.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_came_late_goes_with_the_one_that_it_replaced() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"slow", 2_000_000).await.unwrap();
+    let (stream, _) = begin(&volume, b"slow").await;
+    delete(&volume, b"slow").await;
+    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
+    let page = store.walk(space::HOLD, None, 10).await.unwrap();
+    let [(at, _)] = &page.records[..] else { panic!("one hold") };
+    let late = Write::Put(at.clone(), Hold { since: Timestamp(1) }.encode(at));
+    store.commit_now(&[Plan { guards: Vec::new(), writes: vec![late] }]).await;
+    let refused = volume.counters().refused;
+    drop(stream);
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(volume.counters().refused, refused + 1, "none but its own is removed");
+    assert_eq!(records(&*store, space::HOLD).await, 0);
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+}
+
+/// A store that was put back may have forgotten the epoch in which somebody reads.
+#[tokio::test(start_paused = true)]
+async fn an_epoch_that_the_store_forgot_is_not_given_again() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let deleting = open(store.clone(), blocks.clone()).await;
+    make_bucket(&deleting).await;
+    let reading = open(store.clone(), blocks.clone()).await;
+    for name in [&b"slow"[..], b"other"] {
+        publish(&deleting, name, 2_000_000).await.unwrap();
+    }
+    delete(&deleting, b"other").await;
+    deleting.reap_now().await.unwrap();
+    sleep(BEAT_INTERVAL * 2).await;
+    let at = key::epoch();
+    let epoch = Counter::decode(&at, &get(&*store, &at).await.unwrap()).unwrap();
+    assert_eq!(reading.epochs.current(), epoch.0);
+    let (stream, mut found) = begin(&reading, b"slow").await;
+    let back = Write::Put(at.clone(), Counter(epoch.0 - 1).encode(&at));
+    store.commit_now(&[Plan { guards: Vec::new(), writes: vec![back] }]).await;
+    delete(&deleting, b"slow").await;
+    let began = Instant::now();
+    timeout(NOTICED * 3, deleting.reap_now()).await.expect("held back").unwrap();
+    assert!(began.elapsed() > HOLD_AFTER / 2, "nobody waited for the reader");
+    let rest: Vec<Bytes> = stream.try_collect().await.expect("its blocks are there");
+    found.extend(rest.concat());
+    assert!(found == vec![5; 2_000_000]);
 }

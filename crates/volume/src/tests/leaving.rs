@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use namespace::WriteCondition;
+use record::Tag;
 use record::key::space;
 
-use super::faulty::Faulty;
-use super::reaping::{delete, owner, put, records};
+use super::faulty::{Fault, Faulty};
+use super::reaping::{delete, finished, owner, put, records, upload};
 use super::{count_blocks, make_bucket, publish};
-use crate::{Volume, VolumeOptions};
+use crate::{Complete, CompletePart, Volume, VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {
@@ -36,4 +37,33 @@ async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {
     delete(&volume, b"source").await;
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_whose_client_leaves_comes_to_its_end() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    put(&volume, b"source", 150_000).await;
+    let source = volume.stat("b", b"source").await.unwrap();
+    let id = upload(&volume, b"whole").await;
+    // The blocks of what is copied are shared, and each share is a record to stage.
+    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..150_000).await.unwrap();
+    let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
+    let absent = WriteCondition::IfAbsent;
+    let whole = || Complete { parts: &parts, object_size: None, condition: absent.clone() };
+    let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
+    store.inject(Some(space::STAGED), Fault::Hang);
+    let completing = volume.complete("b", b"whole", id, whole(), finish);
+    let left = tokio::time::timeout(Duration::from_secs(1), completing).await;
+    assert!(left.is_err() && store.fired() == 1, "it was staging");
+    assert_eq!(records(&*store, space::STAGED).await, 1);
+    store.release();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(records(&*store, space::STAGED).await, 0, "what was staged is published");
+    assert_eq!(volume.stat("b", b"whole").await.unwrap().size(), 150_000);
+    // Who asks again hears what became of it, although the name is bound by now.
+    let again = volume.complete("b", b"whole", id, whole(), finish).await.unwrap();
+    assert_eq!(again.tag, Tag::Multipart([3; 16], 1));
 }
