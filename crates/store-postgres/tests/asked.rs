@@ -137,6 +137,7 @@ fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
         run_at(&there, "select pg_promote()").await;
         let beside = opened(&promoted.url(), false).await;
         write(&beside, [put("a", "new")]).await;
+        assert_eq!(held(&store, "a").await, Some(Value::from_static(b"old")), "one that stands");
         proxy.move_new_to(promoted.address());
         assert_eq!(held(&store, "a").await, Some(Value::from_static(b"old")), "it did not break");
         let begun = Instant::now();

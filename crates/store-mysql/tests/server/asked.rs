@@ -133,8 +133,9 @@ fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
         execute(&there, "SET GLOBAL read_only = 0").await;
         let beside = strict(&there).await;
         decide_one(&beside, plan([], [put(key(1, "a"), "new")])).await;
-        bench.proxy.move_new_to(promoted.address());
         let found = async || record(&store, &key(1, "a")).await;
+        assert_eq!(found().await.as_deref(), Some(&b"old"[..]), "a connection that stands");
+        bench.proxy.move_new_to(promoted.address());
         assert_eq!(found().await.as_deref(), Some(&b"old"[..]), "it did not break");
         let begun = Instant::now();
         while found().await.as_deref() != Some(&b"new"[..]) {
