@@ -81,7 +81,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Shows a volume to whoever `access` lets. Starts a thread for every eight processors, which
+    /// Shows a volume to whoever `access` lets. Starts a thread for every three processors, which
     /// hash bodies.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);

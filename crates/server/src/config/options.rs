@@ -72,7 +72,7 @@ options! {
         #[arg(value_name = "CLASS", global = true)]
         metadata_durability: DurabilityClass = "ASHLAR_METADATA_DURABILITY",
         /// How long a block is kept after the commit that freed it, longer than the metadata store
-        /// may forget: a time such as 10s, or auto for 10s where the store's durability is relaxed
+        /// may forget: a time such as 10s, or auto for 1m where the store's durability is relaxed
         /// and 0s elsewhere. Set it where a replica may take over before it has heard of every
         /// commit [default: auto]
         #[arg(value_name = "TIME", global = true)]
