@@ -10,7 +10,7 @@ use s3::operation::Permission;
 use s3::request::{Arguments, Fields, Query};
 use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
 use time::OffsetDateTime;
-use volume::content::ByteBudget;
+use content::ByteBudget;
 use volume::{Owner, Volume};
 
 use crate::access::Identity;

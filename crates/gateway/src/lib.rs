@@ -31,7 +31,7 @@ use s3::request::{Fields, Query};
 use s3::{Code, Fault, Target};
 use sending::Sending;
 use volume::Volume;
-use volume::content::ByteBudget;
+use content::ByteBudget;
 
 pub use crate::http::{Body, BoxError, InMemory, RequestId, Served};
 use access::{Access, Identity};

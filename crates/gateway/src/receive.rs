@@ -17,7 +17,7 @@ use s3::checksum::{BodyHasher, Digests, Expectation, RestHasher};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
-use volume::content::ByteBudget;
+use content::ByteBudget;
 use volume::{Permit, StagedContent};
 
 pub(crate) use self::sums::Desk;
@@ -258,7 +258,7 @@ async fn grow(
     let beginning = DOCUMENT_BEGINNING_BYTES.min(all);
     let wanted = DOCUMENT_MEMORY * if here <= beginning { beginning } else { all.max(here) };
     let more = budget.acquire(wanted - held, DOCUMENT_MEMORY_WAIT).await;
-    let more = more.map_err(|overloaded| translate::fault(overloaded.into()))?;
+    let more = more.map_err(translate::fault)?;
     match memory {
         Some(memory) => memory.merge(more),
         None => *memory = Some(more),

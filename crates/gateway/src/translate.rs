@@ -179,8 +179,8 @@ pub(crate) fn owner_of(inode: &Inode) -> Owner {
 }
 
 /// What went wrong behind us, as a fault. What a person must look at is logged here, once.
-pub(crate) fn fault(error: VolumeError) -> Fault {
-    match error {
+pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
+    match error.into() {
         VolumeError::Fs(error) => fs_fault(error),
         VolumeError::Overloaded => Code::SlowDown.into(),
         VolumeError::Unavailable(what) => {

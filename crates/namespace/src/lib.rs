@@ -10,6 +10,7 @@ mod error;
 mod layout;
 mod list;
 mod object;
+mod packs;
 mod path;
 mod remove;
 mod run;
@@ -29,9 +30,10 @@ pub use list::{
     WalkStep,
 };
 pub use object::{
-    DIRECTORY_MODE, FILE_MODE, Found, INLINE_STAYS_MAX, Lookup, Overlap, Publish, Published,
-    SetTags, TagMatch, WriteCondition, rests, self_contained,
+    DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
+    WriteCondition, resting_marks, rests, self_contained,
 };
+pub use packs::{join_listed, join_packs};
 pub use path::{DIRECTORIES_MAX, Path};
 pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed};
 pub use run::{Env, Next, Operation, Run, Step, recall};

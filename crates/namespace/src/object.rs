@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Body, Content, Dentry, Ino, Inode, Kind, ObjectHeaders, Origin, Orphan, Skey, Tag,
-    key,
+    Attributes, Body, Content, Dentry, INLINE_STAYS_MAX, Ino, Inode, Kind, Mark, ObjectHeaders,
+    Origin, Orphan, Skey, Tag, key,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
@@ -354,13 +354,15 @@ pub(crate) fn unbind(name: &Dentry, bucket: Ino, plan: &mut Plan) -> i64 {
     alone.unwrap_or(0)
 }
 
-/// Inline contents of at most so many bytes stay where they are. Longer ones only rest in their
-/// records, and may be put into blocks at any time.
-pub const INLINE_STAYS_MAX: usize = 16 << 10;
-
 /// Whether a content stands in its record for a while only.
 pub fn rests(content: &Content) -> bool {
     matches!(content, Content::Inline(bytes) if bytes.len() > INLINE_STAYS_MAX)
+}
+
+/// What a plan writes besides a file whose content rests in its record; nothing for another.
+pub fn resting_marks(content: &Content, ino: Ino) -> Vec<Write> {
+    let mark = key::resting(ino);
+    if rests(content) { vec![Write::Put(mark.clone(), Mark.encode(&mark))] } else { Vec::new() }
 }
 
 /// The bytes of a file that is nothing but its inode: its content is inline and stays so, it has one

@@ -14,7 +14,9 @@ mod small;
 mod upload;
 
 pub use codec::DecodeError;
-pub use content::{Content, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX, Slice};
+pub use content::{
+    Content, INLINE_BYTES_MAX, INLINE_STAYS_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX, Slice,
+};
 pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
     Attributes, Body, File, FileHead, HeadBody, Header, Inode, InodeHead, ObjectHeaders, PartRun,

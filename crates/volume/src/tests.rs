@@ -4,7 +4,6 @@ mod alone;
 mod checking;
 mod commit;
 mod ending;
-pub(crate) mod faulty;
 mod feeding;
 mod gathering;
 mod holds;
@@ -33,8 +32,8 @@ use record::{
 };
 use store::MetaStore;
 
-use crate::content::{ContentWriter, StagedContent};
 use crate::{Volume, VolumeError, VolumeOptions};
+use content::{ContentWriter, StagedContent};
 
 /// A volume that collects only when told to.
 pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {
@@ -48,10 +47,10 @@ pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>)
 }
 
 pub(crate) async fn make_bucket(volume: &Volume) -> Ino {
-    let ino = volume.fresh_inos(1).await.unwrap()[0];
+    let ino = volume.session.fresh_inos(1).await.unwrap()[0];
     let settings = Bucket::default();
     let create = CreateBucket { name: b"b", ino, settings: &settings, owner: (0, 0) };
-    volume.run(&create).await.unwrap();
+    volume.session.run(&create).await.unwrap();
     ino
 }
 
@@ -99,7 +98,7 @@ async fn publish_staged(
     condition: &WriteCondition,
 ) -> Result<Published, VolumeError> {
     let path = Path::new(b"b", key);
-    let inos = volume.fresh_inos(1 + path.directories.len()).await?;
+    let inos = volume.session.fresh_inos(1 + path.directories.len()).await?;
     let inode = file(staged.size(), staged.content().clone());
     let operation = Publish {
         path: &path,
@@ -111,11 +110,11 @@ async fn publish_staged(
         assumptions: &[],
         writes: &[],
     };
-    volume.run_publishing(&operation, staged).await
+    volume.session.run_publishing(&operation, staged).await
 }
 
 pub(crate) async fn lookup(volume: &Volume, key: &[u8]) -> Result<Found, VolumeError> {
-    volume.run(&Lookup { path: &Path::new(b"b", key) }).await
+    volume.session.run(&Lookup { path: &Path::new(b"b", key) }).await
 }
 
 /// How many blocks there are, whoever wrote them.

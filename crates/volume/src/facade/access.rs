@@ -8,31 +8,31 @@ use crate::{Volume, VolumeError};
 impl Volume {
     /// All access keys.
     pub async fn users(&self) -> Result<Vec<(String, User)>, VolumeError> {
-        self.run(&ListUsers).await
+        self.session.run(&ListUsers).await
     }
 
     /// Makes or changes an access key. Answers whether it existed.
     pub async fn put_user(&self, access_key: &str, user: &User) -> Result<bool, VolumeError> {
-        self.run(&SetRecord::user(access_key, Some(user))).await
+        self.session.run(&SetRecord::user(access_key, Some(user))).await
     }
 
     /// Removes an access key. Answers whether it existed.
     pub async fn remove_user(&self, access_key: &str) -> Result<bool, VolumeError> {
-        self.run(&SetRecord::user(access_key, None)).await
+        self.session.run(&SetRecord::user(access_key, None)).await
     }
 
     /// All named policies.
     pub async fn policies(&self) -> Result<Vec<(String, PolicyRecord)>, VolumeError> {
-        self.run(&ListPolicies).await
+        self.session.run(&ListPolicies).await
     }
 
     /// Makes or changes a named policy. Answers whether it existed.
     pub async fn put_policy(&self, name: &str, policy: &PolicyRecord) -> Result<bool, VolumeError> {
-        self.run(&SetRecord::policy(name, Some(policy))).await
+        self.session.run(&SetRecord::policy(name, Some(policy))).await
     }
 
     /// Removes a named policy. Answers whether it existed.
     pub async fn remove_policy(&self, name: &str) -> Result<bool, VolumeError> {
-        self.run(&SetRecord::policy(name, None)).await
+        self.session.run(&SetRecord::policy(name, None)).await
     }
 }

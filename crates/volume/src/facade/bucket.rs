@@ -37,28 +37,30 @@ impl Volume {
         let [ino] = self.fresh().await?;
         let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
         let owner = (owner.uid, owner.gid);
-        self.run(&CreateBucket { name: name.as_bytes(), ino, settings: &settings, owner }).await
+        self.session
+            .run(&CreateBucket { name: name.as_bytes(), ino, settings: &settings, owner })
+            .await
     }
 
     /// Removes an empty bucket, and the uploads that are open in it.
     pub async fn delete_bucket(&self, name: &str) -> Result<(), VolumeError> {
-        self.run(&DeleteBucket { name: name.as_bytes() }).await?;
-        self.wake_reaper();
+        self.session.run(&DeleteBucket { name: name.as_bytes() }).await?;
+        self.session.wake_reaper();
         Ok(())
     }
 
     /// Finds a bucket, as it stands now.
     pub async fn bucket(&self, name: &str) -> Result<BucketStat, VolumeError> {
-        Ok(self.run(&FindBucket { name: name.as_bytes() }).await?.into())
+        Ok(self.session.run(&FindBucket { name: name.as_bytes() }).await?.into())
     }
 
     /// A bucket as last seen by this process, and as it stands now if it was not: enough to refuse
     /// a request early, never to answer one.
     pub async fn remembered_bucket(&self, name: &str) -> Result<BucketStat, VolumeError> {
         let operation = FindBucket { name: name.as_bytes() };
-        match self.remembered(&operation) {
+        match self.session.remembered(&operation) {
             Some(found) => Ok(found.into()),
-            None => Ok(self.run(&operation).await?.into()),
+            None => Ok(self.session.run(&operation).await?.into()),
         }
     }
 
@@ -78,7 +80,7 @@ impl Volume {
                 after: after.as_deref().map(str::as_bytes),
                 limit: u32::try_from(wanted).unwrap_or(u32::MAX),
             };
-            let page = self.run(&operation).await?;
+            let page = self.session.run(&operation).await?;
             let last = page.len() < wanted;
             buckets.extend(page.into_iter().map(BucketStat::from));
             if last {
@@ -96,6 +98,6 @@ impl Volume {
         tags: Vec<(String, String)>,
     ) -> Result<(), VolumeError> {
         let change = BucketChange::Tags(&tags);
-        self.run(&SetBucket { name: name.as_bytes(), change }).await
+        self.session.run(&SetBucket { name: name.as_bytes(), change }).await
     }
 }

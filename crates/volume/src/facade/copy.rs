@@ -12,10 +12,10 @@ use tracing::warn;
 
 use super::object::new_file;
 use super::{Object, Owner, Published};
-use crate::content::{Listed, StagedContent};
-use crate::packs::{join_listed, join_packs};
-use crate::settle::marks;
 use crate::{Volume, VolumeError};
+use content::{Listed, StagedContent};
+use namespace::resting_marks;
+use namespace::{join_listed, join_packs};
 
 /// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
 const WRITES_WITH_PUBLISH: usize = 512;
@@ -51,10 +51,10 @@ impl Volume {
         if chunks.len() <= 1 {
             return Ok(Staged { ino, ahead: Vec::new(), with: writes });
         }
-        let mark = Write::Delete(key::staged(self.env().session, ino));
+        let mark = Write::Delete(key::staged(self.session.env().session, ino));
         let mut staged = Staged { ino, ahead: Vec::new(), with: vec![mark] };
         for writes in chunks {
-            if let Err(error) = self.run(&Stage { ino, assumptions, writes }).await {
+            if let Err(error) = self.session.run(&Stage { ino, assumptions, writes }).await {
                 self.unstage(staged, &error).await;
                 return Err(error);
             }
@@ -74,7 +74,7 @@ impl Volume {
         }
         for (index, writes) in staged.ahead.iter().enumerate().rev() {
             let last = index == 0;
-            if let Err(error) = self.run(&Unstage { ino: staged.ino, writes, last }).await {
+            if let Err(error) = self.session.run(&Unstage { ino: staged.ino, writes, last }).await {
                 warn!(ino = staged.ino.0, %error, "staged records left to the sweeper");
                 return;
             }
@@ -103,7 +103,7 @@ impl Volume {
         let copying = async move {
             volume.copy_at_once(&source, &bucket, &key, replace, tags, condition, &owner).await
         };
-        self.to_its_end("copy", copying).await
+        self.session.to_its_end("copy", copying).await
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is a header of CopyObject")]
@@ -153,8 +153,8 @@ impl Volume {
         let mut place = body.as_mut().and_then(StagedContent::take_place);
         place.iter_mut().for_each(|place| place.give(ino));
         let published = match body {
-            Some(body) => self.run_publishing(&operation, body).await,
-            None => self.run(&operation).await,
+            Some(body) => self.session.run_publishing(&operation, body).await,
+            None => self.session.run(&operation).await,
         };
         self.conclude(staged, published).await
     }
@@ -166,7 +166,7 @@ impl Volume {
             Content::Inline(bytes) if rests(&source.file.content) => {
                 let mut writer = self.writer(Some(bytes.len() as u64));
                 writer.write(bytes.clone()).await?;
-                writer.finish().await.map(Some)
+                Ok(Some(writer.finish().await?))
             }
             Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => Ok(None),
         }
@@ -187,7 +187,7 @@ pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>
             });
             (content, besides)
         }
-        inline => (inline.clone(), marks(inline, ino)),
+        inline => (inline.clone(), resting_marks(inline, ino)),
     }
 }
 

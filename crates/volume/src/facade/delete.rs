@@ -92,7 +92,7 @@ impl Volume {
                 _ => Ok(Deleted { existed: false }),
             });
         }
-        self.wake_reaper();
+        self.session.wake_reaper();
         Ok(answers.into_iter().flatten().collect())
     }
 
@@ -104,7 +104,7 @@ impl Volume {
         let mut answers = Vec::new();
         for share in line {
             let operation = Remove { bucket: bucket.as_bytes(), branches: &share.branches };
-            let removed = self.run(&operation).await?;
+            let removed = self.session.run(&operation).await?;
             answers.extend(share.answers.into_iter().zip(removed));
         }
         Ok(answers)

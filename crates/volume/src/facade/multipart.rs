@@ -21,9 +21,9 @@ use store::Write;
 use super::copy::{share, unchanged};
 use super::object::{new_file, random};
 use super::{Object, Owner, Published};
-use crate::content::StagedContent;
-use crate::packs::join_packs;
 use crate::{Volume, VolumeError};
+use content::StagedContent;
+use namespace::join_packs;
 
 /// The least bytes of a part that is not the last (S3's limit).
 pub const PART_BYTES_MIN: u64 = 5 * 1024 * 1024;
@@ -147,7 +147,7 @@ impl Volume {
     ) -> Result<UploadId, VolumeError> {
         let random: [u8; 8] = random()?;
         let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.now().0.to_be_bytes());
+        id[..8].copy_from_slice(&self.session.now().0.to_be_bytes());
         id[8..].copy_from_slice(&random);
         let upload = Upload {
             ino: Upload::number(u64::from_be_bytes(random)),
@@ -160,7 +160,7 @@ impl Volume {
             state: UploadState::Open,
         };
         let id = UploadId(id);
-        self.run(&CreateUpload { name: name(bucket, key, id), upload: &upload }).await?;
+        self.session.run(&CreateUpload { name: name(bucket, key, id), upload: &upload }).await?;
         Ok(id)
     }
 
@@ -173,9 +173,9 @@ impl Volume {
         id: UploadId,
     ) -> Result<Upload, VolumeError> {
         let operation = FindUpload { name: name(bucket, key, id) };
-        let found = match self.remembered(&operation) {
+        let found = match self.session.remembered(&operation) {
             Some(found) if found.upload.state == UploadState::Open => found,
-            _ => self.run(&operation).await?,
+            _ => self.session.run(&operation).await?,
         };
         match found.upload.state {
             UploadState::Open => Ok(found.upload),
@@ -228,7 +228,7 @@ impl Volume {
             assumptions,
             writes: &joined,
         };
-        let part = self.run_publishing(&operation, body).await?;
+        let part = self.session.run_publishing(&operation, body).await?;
         Ok(PartStat { number, part })
     }
 
@@ -272,7 +272,7 @@ impl Volume {
             assumptions: &assumptions,
             writes: &shares,
         };
-        let part = self.run(&operation).await?;
+        let part = self.session.run(&operation).await?;
         Ok(PartStat { number, part })
     }
 
@@ -311,7 +311,7 @@ impl Volume {
         loop {
             let name = name(bucket, key, id);
             let operation = ListParts { name, after, resume, limit: RECORDS_AT_ONCE };
-            let page = self.run(&operation).await?;
+            let page = self.session.run(&operation).await?;
             resume = page.parts.last().map(|part| (part.number, part.transmission));
             let wanted = page.parts.into_iter().filter(|found| wanted(found));
             parts.extend(wanted.map(|found| (found.number, found)));
@@ -352,7 +352,7 @@ impl Volume {
             let wanted = Complete { parts: &[], object_size, condition };
             volume.bind_parts(&bucket, &key, id, &found, &used, finished, &wanted).await
         };
-        Ok(self.to_its_end("complete", binding).await?)
+        Ok(self.session.to_its_end("complete", binding).await?)
     }
 
     #[expect(clippy::too_many_arguments, reason = "what was found, chosen and computed")]
@@ -368,14 +368,14 @@ impl Volume {
     ) -> Result<Completed, VolumeError> {
         // Keeps the blocks of parts that somebody gives up meanwhile, until what was staged of them
         // is taken back.
-        let _reading = self.reading();
+        let _reading = self.session.reading();
         let sizes = used.iter().map(|found| (found.part.size, found.part.slices.as_slice()));
         let (size, slices) = concatenate(sizes);
         if wanted.object_size.is_some_and(|expected| expected != size) || size > OBJECT_BYTES_MAX {
             return Err(FsError::WrongSize.into());
         }
         let path = Path::new(bucket.as_bytes(), key);
-        let inos = self.fresh_inos(1 + path.directories.len()).await?;
+        let inos = self.session.fresh_inos(1 + path.directories.len()).await?;
         let ino = inos[0];
         let (content, mut writes) = lay_out(ino, slices);
         writes.extend(part_sum_pages(ino, &finished.part_sums));
@@ -410,7 +410,7 @@ impl Volume {
             tag: finished.tag,
             sums: finished.sums,
             used: taken.into_iter().collect(),
-            at: self.now(),
+            at: self.session.now(),
         };
         let mut with = staged.writes().to_vec();
         with.extend(end_upload(&found.key, &Upload { state, ..found.upload.clone() }));
@@ -424,10 +424,10 @@ impl Volume {
             assumptions: &[assumption],
             writes: &with,
         };
-        let published = self.run(&operation).await;
+        let published = self.session.run(&operation).await;
         match self.conclude(staged, published).await {
             Ok(published) => {
-                self.wake_reaper();
+                self.session.wake_reaper();
                 let Published { object_changed: changed, tag, sums } = published;
                 Ok(Completed { tag, sums, changed })
             }
@@ -441,14 +441,14 @@ impl Volume {
     /// Somebody else has ended an upload: if by completing it, that is the answer of whoever was
     /// completing it too.
     async fn ended_meanwhile(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
-        let found = self.run(&FindUpload { name }).await?;
+        let found = self.session.run(&FindUpload { name }).await?;
         completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
     }
 
     /// Gives an upload up.
     pub async fn abort(&self, bucket: &str, key: &[u8], id: UploadId) -> Result<(), VolumeError> {
-        self.run(&AbortUpload { name: name(bucket, key, id) }).await?;
-        self.wake_reaper();
+        self.session.run(&AbortUpload { name: name(bucket, key, id) }).await?;
+        self.session.wake_reaper();
         Ok(())
     }
 }

@@ -13,11 +13,12 @@ use store::{Key, Read, Value};
 
 use super::Owner;
 use super::copy::{Staged, content_of};
-use crate::content::{
-    ContentStream, ContentWriter, LetGo, Listed, RecordSlices, SliceSource, StagedContent,
-};
-use crate::holds::ReadPin;
 use crate::{Volume, VolumeError};
+use content::{
+    ContentError, ContentStream, ContentWriter, LetGo, Listed, RecordSlices, SliceSource,
+    StagedContent,
+};
+use session::{ReadPin, corrupt};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
 #[derive(Clone, Debug)]
@@ -115,9 +116,10 @@ pub struct Published {
 impl Volume {
     /// Finds an object, as it stands now.
     pub async fn stat(&self, bucket: &str, key: &[u8]) -> Result<Object, VolumeError> {
-        let reading = self.reading();
+        let reading = self.session.reading();
         let path = Path::new(bucket.as_bytes(), key);
-        let Found { bucket, ino, inode, record, way } = self.run(&Lookup { path: &path }).await?;
+        let Found { bucket, ino, inode, record, way } =
+            self.session.run(&Lookup { path: &path }).await?;
         let file = Arc::new(file_of(&inode));
         let pin = ReadPin::new(ino, reading);
         Ok(Object { bucket, ino, inode, record, way, file, pin })
@@ -132,10 +134,10 @@ impl Volume {
             Content::Slices(slices) => Arc::new(RecordSlices(slices.clone())),
             Content::Pages(_) => {
                 let (ino, file) = (object.ino, Arc::clone(&object.file));
-                Arc::new(MapPages { store: Arc::clone(&self.store), ino, file })
+                Arc::new(MapPages { store: Arc::clone(self.session.store()), ino, file })
             }
         };
-        self.holds.watch(&object.pin);
+        self.session.holds().watch(&object.pin);
         ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
     }
 
@@ -195,7 +197,7 @@ impl Volume {
             assumptions: &[],
             writes: staged.writes(),
         };
-        let published = self.run_publishing(&operation, body).await;
+        let published = self.session.run_publishing(&operation, body).await;
         self.conclude(staged, published).await
     }
 
@@ -206,7 +208,7 @@ impl Volume {
         directories: usize,
     ) -> Result<Vec<Ino>, VolumeError> {
         let listed = listed.map(|listed| listed.ino);
-        let fresh = self.fresh_inos(directories + usize::from(listed.is_none())).await?;
+        let fresh = self.session.fresh_inos(directories + usize::from(listed.is_none())).await?;
         Ok(listed.into_iter().chain(fresh).collect())
     }
 
@@ -224,7 +226,7 @@ impl Volume {
             }
         };
         if published.replaced.is_some() {
-            self.wake_reaper();
+            self.session.wake_reaper();
         }
         let object_changed = published.inode.attributes.changed;
         match published.inode.body {
@@ -243,7 +245,7 @@ impl Volume {
         tags: Vec<(String, String)>,
     ) -> Result<(), VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
-        self.run(&SetTags { path: &path, tags: &tags }).await
+        self.session.run(&SetTags { path: &path, tags: &tags }).await
     }
 
     /// The checksums of the parts that an object was completed from; none if none were kept.
@@ -252,7 +254,7 @@ impl Volume {
         let pages = parts.div_ceil(PART_SUMS_PAGE);
         let keys: Vec<Key> = (0..pages).map(|page| key::part_sums(object.ino, page)).collect();
         let mut sums = Vec::new();
-        for (key, value) in keys.iter().zip(read_records(&*self.store, &keys).await?) {
+        for (key, value) in keys.iter().zip(read_records(&**self.session.store(), &keys).await?) {
             let Some(value) = value else { break };
             let page = PartSums::decode(key, &value).map_err(|e| corrupt(key, &e))?;
             sums.extend(page.sums);
@@ -300,10 +302,6 @@ pub(super) async fn read_records(
     Ok(found.into_iter().map(value).collect())
 }
 
-pub(super) fn corrupt(key: &Key, error: &record::DecodeError) -> VolumeError {
-    VolumeError::Corrupt(format!("the record {key:?} cannot be read: {error}"))
-}
-
 /// A content map that lies in pages.
 #[derive(Debug)]
 struct MapPages {
@@ -333,9 +331,13 @@ impl MapPages {
 
 #[async_trait]
 impl SliceSource for MapPages {
-    async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, VolumeError> {
+    async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError> {
         let Content::Pages(starts) = &self.file.content else { return Ok(Vec::new()) };
-        self.load(pages_of(starts, range.start, range.end)).await
+        let loaded = self.load(pages_of(starts, range.start, range.end)).await;
+        loaded.map_err(|error| match error {
+            VolumeError::Corrupt(why) => ContentError::Corrupt(why),
+            error => ContentError::Unavailable(error.to_string()),
+        })
     }
 }
 
@@ -347,7 +349,7 @@ impl Volume {
             Content::Slices(slices) => Ok(slices.clone()),
             Content::Pages(starts) => {
                 let (ino, file) = (object.ino, Arc::clone(&object.file));
-                let pages = MapPages { store: Arc::clone(&self.store), ino, file };
+                let pages = MapPages { store: Arc::clone(self.session.store()), ino, file };
                 pages.load(0..starts.len()).await
             }
         }
@@ -355,14 +357,14 @@ impl Volume {
 
     /// Some numbers for new inodes.
     pub(super) async fn fresh<const N: usize>(&self) -> Result<[Ino; N], VolumeError> {
-        let inos = self.fresh_inos(N).await?;
+        let inos = self.session.fresh_inos(N).await?;
         Ok(std::array::from_fn(|index| inos[index]))
     }
 
     /// Whether keys of a bucket may overlap, as last seen.
     pub(super) fn overlap(&self, bucket: &str) -> namespace::Overlap {
         let operation = namespace::FindBucket { name: bucket.as_bytes() };
-        match self.remembered(&operation) {
+        match self.session.remembered(&operation) {
             Some(found) if found.settings.refuse_overlap => namespace::Overlap::Refuse,
             _ => namespace::Overlap::Allow,
         }

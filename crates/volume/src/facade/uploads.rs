@@ -65,7 +65,7 @@ impl Volume {
                 after: after.as_ref(),
                 limit: RECORDS_AT_ONCE,
             };
-            let (uploads, more) = self.run(&operation).await?;
+            let (uploads, more) = self.session.run(&operation).await?;
             // The common prefix of the last record that was looked at.
             let mut common_of_last = None;
             for listed in uploads {

@@ -64,7 +64,7 @@ async fn whoever_comes_is_heard_of_before_it_changes_anything() {
         publish(&one, b"name", round).await.unwrap();
         eventually_knows(&one, b"name").await;
         let newest = Arc::new(AtomicU64::new(0));
-        let reading = one.tasks.spawn("reader", {
+        let reading = one.session.tasks().spawn("reader", {
             let (one, newest) = (Arc::clone(&one), Arc::clone(&newest));
             async move {
                 let mut known = 0;

@@ -10,13 +10,13 @@ use record::key::{self, Count, space};
 use record::{BlockId, Dentry, Expiry, Ino, Mark, Nonce, Skey, Tag};
 use store::{Key, MetaStore, Plan, Value, Write};
 
-use super::faulty::{Faulty, get};
 use super::reaping::{copy, delete, finished, part, put, records, upload};
 use super::{make_bucket, open, publish};
 use crate::{
     Complete, CompletePart, Finding, Report, SweepOptions, Unwatched, Volume, VolumeError,
     VolumeOptions, fsck,
 };
+use faulty::{Faulty, get};
 
 async fn check(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Report {
     fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap()

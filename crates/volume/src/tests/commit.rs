@@ -9,9 +9,9 @@ use namespace::{Branch, FsError, Removal, Remove, WriteCondition};
 use record::key::{self, Count, space};
 use store::{Found, MetaStore, Read, Verdict};
 
-use super::faulty::{Fault, Faulty};
 use super::{count_blocks, lookup, make_bucket, open, publish, publish_staged, staged};
 use crate::{COMMIT_DEADLINE, Trips, VolumeError, measured};
+use faulty::{Fault, Faulty};
 
 async fn objects(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     let tally = Read::Tally(key::tally(bucket, Count::Objects));
@@ -40,10 +40,10 @@ async fn remembered_parents_make_one_trip_of_each_operation() {
     let removals = vec![Removal { name: b"second".to_vec(), condition: None }];
     let branches = [Branch { directories: vec![b"dir".to_vec()], removals }];
     let remove = Remove { bucket: b"b", branches: &branches };
-    let (removed, trips) = measured(volume.run(&remove)).await;
+    let (removed, trips) = measured(volume.session.run(&remove)).await;
     assert_eq!(removed.unwrap(), [Ok(true)]);
     assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a remembered name with a sibling");
-    assert_eq!(volume.tasks.panics(), 0);
+    assert_eq!(volume.session.tasks().panics(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn plans_that_are_about_to_come_share_a_round_trip() {
         let gate = Arc::new(tokio::sync::Barrier::new(WRITERS));
         let writers = (0..WRITERS).map(|writer| {
             let (of, gate) = (Arc::clone(&volume), Arc::clone(&gate));
-            volume.tasks.spawn("writer", async move {
+            volume.session.tasks().spawn("writer", async move {
                 gate.wait().await;
                 let name = format!("{turn}-{writer}");
                 publish(&of, name.as_bytes(), 3).await.unwrap();
@@ -203,11 +203,11 @@ async fn a_doubt_holds_its_epoch_until_it_is_settled() {
     make_bucket(&volume).await;
     store.inject(Some(space::INODE), Fault::Hang);
     publish(&volume, b"one", 3).await.unwrap_err();
-    volume.epochs.observe(100);
-    assert!(volume.epochs.passed() < 100, "the plan may still be under way");
+    volume.session.epochs().observe(100);
+    assert!(volume.session.epochs().passed() < 100, "the plan may still be under way");
     store.release();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(volume.epochs.passed(), 100);
+    assert_eq!(volume.session.epochs().passed(), 100);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,14 +10,14 @@ use record::{Ino, ObjectHeaders, Orphan, Tag, Timestamp, Upload, UploadState};
 use store::{Plan, Write};
 use tokio::time::Instant;
 
-use super::faulty::{Fault, Faulty, get};
 use super::reaping::{bytes_of, delete, finished, part, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open, publish};
-use crate::pace::Pace;
 use crate::{
     Complete, CompletePart, SetClock, UPLOAD_RESULT_KEPT, Unwatched, UploadId, UploadsEntry,
     UploadsQuery, Volume, VolumeError, VolumeOptions, fsck,
 };
+use faulty::{Fault, Faulty, get};
+use session::Pace;
 
 /// More orphans than one pass takes.
 const MANY: usize = 30_100;
@@ -32,7 +32,7 @@ const READ: Duration = Duration::from_millis(20);
 async fn numbers(volume: &Volume, count: usize) -> Vec<Ino> {
     let mut inos = Vec::new();
     while inos.len() < count {
-        inos.extend(volume.fresh_inos((count - inos.len()).min(10_000)).await.unwrap());
+        inos.extend(volume.session.fresh_inos((count - inos.len()).min(10_000)).await.unwrap());
     }
     inos
 }
@@ -100,14 +100,15 @@ async fn a_completed_upload_does_not_keep_the_reaper_from_hurrying() {
     stray_orphans(&volume, &store, bucket, MANY).await;
     store.reading.lock().unwrap().takes = READ;
     let asked = Arc::clone(&volume);
-    let asking: tokio::task::JoinHandle<()> = volume.tasks.clone().spawn("ask", async move {
-        loop {
-            lookup(&asked, b"stays").await.unwrap();
-            tokio::time::sleep(Duration::from_millis(3)).await;
-        }
-    });
+    let asking: tokio::task::JoinHandle<()> =
+        volume.session.tasks().clone().spawn("ask", async move {
+            loop {
+                lookup(&asked, b"stays").await.unwrap();
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        });
     let began = Instant::now();
-    let reaped = volume.reap_once(Pace::GivingWay).await.unwrap().unwrap();
+    let reaped = volume.upkeep.reap_once(Pace::GivingWay).await.unwrap().unwrap();
     let took = began.elapsed();
     assert!(!asking.is_finished(), "it was served all the time");
     asking.abort();

@@ -12,16 +12,16 @@ use record::{Counter, Hold, Timestamp};
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::faulty::{Fault, Faulty, Reading, get};
 use super::packs::{THREE, bytes_of, exists, pack};
 use super::reaping::{delete, read, records};
 use super::rollback::{Restorable, content, put};
 use super::{count_blocks, make_bucket, open, publish};
-use crate::content::ContentStream;
 use crate::{
     BEAT_INTERVAL, DELETION_GRACE_RELAXED, HOLD_AFTER, REAP_INTERVAL, SESSION_SILENCE, Unwatched,
     Volume, VolumeOptions, fsck,
 };
+use content::ContentStream;
+use faulty::{Fault, Faulty, Reading, get};
 
 /// Long enough for a reader to be seen to last, by its own session and then by the reaper's.
 const NOTICED: Duration = Duration::from_secs(2 * HOLD_AFTER.as_secs());
@@ -324,7 +324,7 @@ async fn an_epoch_that_the_store_forgot_is_not_given_again() {
     sleep(BEAT_INTERVAL * 2).await;
     let at = key::epoch();
     let epoch = Counter::decode(&at, &get(&*store, &at).await.unwrap()).unwrap();
-    assert_eq!(reading.epochs.current(), epoch.0);
+    assert_eq!(reading.session.epochs().current(), epoch.0);
     let (stream, mut found) = begin(&reading, b"slow").await;
     let back = Write::Put(at.clone(), Counter(epoch.0 - 1).encode(&at));
     store.commit_now(&[Plan { guards: Vec::new(), writes: vec![back] }]).await;

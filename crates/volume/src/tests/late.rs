@@ -10,10 +10,10 @@ use block::{BlockError, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Stored
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use super::faulty::Faulty;
 use super::{count_blocks, make_bucket};
-use crate::content::Deadlines;
 use crate::{ContentWriter, Volume, VolumeOptions};
+use content::Deadlines;
+use faulty::Faulty;
 
 /// How long after it was sent a put lands.
 const LANDS_AFTER: Duration = Duration::from_secs(40);

@@ -9,7 +9,6 @@ use namespace::WriteCondition;
 use record::key::space;
 use record::{Tag, Timestamp};
 
-use super::faulty::{Fault, Faulty, Gate};
 use super::reaping::{copy, delete, finished, part, put, read, records, upload};
 use super::sweeping::{Unlistable, killed};
 use super::{count_blocks, make_bucket, open, publish, staged};
@@ -17,6 +16,7 @@ use crate::{
     Complete, CompletePart, SESSION_SILENCE, SetClock, SweepOptions, Volume, VolumeError,
     VolumeOptions,
 };
+use faulty::{Fault, Faulty, Gate};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_swept_is_not_looked_at_again() {
@@ -109,8 +109,10 @@ async fn a_sweep_that_takes_long_holds_no_reaper_back() {
     let gate = Gate::before(space::MAP, false);
     *store.gate.lock().unwrap() = Some(gate.clone());
     let sweeping = Arc::clone(&volume);
-    let sweep =
-        volume.tasks.spawn("sweep", async move { sweeping.sweep(SweepOptions::default()).await });
+    let sweep = volume
+        .session
+        .tasks()
+        .spawn("sweep", async move { sweeping.sweep(SweepOptions::default()).await });
     gate.reached.notified().await;
     publish(&volume, b"new", 70_000).await.unwrap();
     delete(&volume, b"new").await;
@@ -147,7 +149,8 @@ async fn a_part_that_becomes_a_file_while_a_sweep_looks_keeps_its_blocks() {
         *store.gate.lock().unwrap() = Some(gate.clone());
         let sweeping = Arc::clone(&volume);
         let sweep = volume
-            .tasks
+            .session
+            .tasks()
             .spawn("sweep", async move { sweeping.sweep(SweepOptions::default()).await });
         gate.reached.notified().await;
         let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
@@ -181,8 +184,10 @@ async fn a_copy_that_outlives_its_source_while_a_sweep_looks_keeps_its_blocks() 
     let gate = Gate::before(space::INODE, true);
     *store.gate.lock().unwrap() = Some(gate.clone());
     let sweeping = Arc::clone(&volume);
-    let sweep =
-        volume.tasks.spawn("sweep", async move { sweeping.sweep(SweepOptions::default()).await });
+    let sweep = volume
+        .session
+        .tasks()
+        .spawn("sweep", async move { sweeping.sweep(SweepOptions::default()).await });
     gate.reached.notified().await;
     copy(&volume, b"source", b"copy").await;
     delete(&volume, b"source").await;

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use record::{Nonce, key};
 use store::{MemoryStore, MetaStore};
 
-use super::faulty::{Fault, Faulty, get};
 use super::{count_blocks, make_bucket, open, publish};
 use crate::{SweepOptions, Volume, VolumeError, VolumeOptions};
+use faulty::{Fault, Faulty, get};
 
 fn memory() -> (Arc<MemoryStore>, Arc<MemoryBlocks>) {
     (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()))
@@ -33,7 +33,7 @@ async fn refused(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> String
     let (start, end) = key::partition(key::space::SESSION, 0);
     let sessions = store::Read::Range { start, end, limit: 9, follow: None };
     let found = store.read(&[sessions]).await.unwrap();
-    assert!(crate::session::entries(found.into_iter().next()).is_empty(), "no session began");
+    assert!(session::entries(found.into_iter().next()).is_empty(), "no session began");
     error.to_string()
 }
 

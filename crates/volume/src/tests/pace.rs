@@ -6,11 +6,11 @@ use std::time::Duration;
 use block::MemoryBlocks;
 use tokio::time::Instant;
 
-use super::faulty::Faulty;
 use super::reaping::delete;
 use super::{count_blocks, lookup, make_bucket, open, publish};
-use crate::pace::Pace;
 use crate::{REST_FACTOR, Volume};
+use faulty::Faulty;
+use session::Pace;
 
 /// Files of a pass: a few steps of it.
 const FILES: usize = 320;
@@ -33,7 +33,7 @@ async fn reap(pace: Pace, served: bool) -> Duration {
     store.reading.lock().unwrap().takes = READ;
     let asking: Option<tokio::task::JoinHandle<()>> = served.then(|| {
         let volume: Arc<Volume> = Arc::clone(&volume);
-        volume.tasks.clone().spawn("ask", async move {
+        volume.session.tasks().clone().spawn("ask", async move {
             loop {
                 lookup(&volume, b"stays").await.unwrap();
                 tokio::time::sleep(Duration::from_millis(3)).await;
@@ -41,7 +41,7 @@ async fn reap(pace: Pace, served: bool) -> Duration {
         })
     });
     let began = Instant::now();
-    let reaped = volume.reap_once(pace).await.unwrap().unwrap();
+    let reaped = volume.upkeep.reap_once(pace).await.unwrap().unwrap();
     let took = began.elapsed();
     assert_eq!((reaped.orphans, reaped.blocks), (FILES as u64, FILES as u64));
     assert_eq!(count_blocks(&blocks).await, 1);

@@ -11,15 +11,15 @@ use record::key::{self, space};
 use record::{BlockId, Content, Ino, Mark, PartTag, Roster, Slice, Tag};
 use store::{MetaStore, Plan, TallyKey, Write};
 
-use super::faulty::{Fault, Faulty};
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
-use crate::content::REMEMBERED_BYTES_MAX;
-use crate::packs::{join_listed, join_packs};
 use crate::{
     COMMIT_DEADLINE, Complete, CompletePart, Finding, ReaderGuard, SESSION_SILENCE, SweepOptions,
     Unwatched, Volume, VolumeError, VolumeOptions, fsck,
 };
+use content::REMEMBERED_BYTES_MAX;
+use faulty::{Fault, Faulty};
+use namespace::{join_listed, join_packs};
 
 /// Bytes that tell one object from another.
 pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {
@@ -39,7 +39,7 @@ pub(crate) struct Laid {
 
 /// Puts a pack without publishing anything.
 pub(crate) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
-    let pin = Some(volume.reading());
+    let pin = Some(volume.session.reading());
     let mut sealer = Sealer::new(volume.staging.ids.draw_pack(), 1 << 16);
     let mut places = Vec::new();
     for (name, length) in members {
@@ -59,7 +59,7 @@ pub(crate) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
         };
         (name.to_owned(), slice)
     };
-    let inos = volume.fresh_inos(members.len()).await.unwrap();
+    let inos = volume.session.fresh_inos(members.len()).await.unwrap();
     let roster = Roster::new(inos[0], inos.len()).unwrap();
     let places = places.into_iter().map(slice).zip(inos);
     let members = places.map(|((name, slice), ino)| (name, (ino, slice))).collect();
@@ -73,7 +73,9 @@ pub(super) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
     if listed.0 % 2 == 0 {
         return publish_listed(volume, laid, name).await;
     }
-    let [ino] = volume.fresh_inos(1).await.unwrap()[..] else { panic!("one was asked for") };
+    let [ino] = volume.session.fresh_inos(1).await.unwrap()[..] else {
+        panic!("one was asked for")
+    };
     publish_slice(volume, name, ino, slice, &join_packs(&[slice], ino)).await;
 }
 
@@ -96,9 +98,9 @@ async fn publish_slice(volume: &Volume, name: &str, ino: Ino, slice: Slice, writ
         assumptions: &[],
         writes,
     };
-    let published = volume.run(&operation).await.unwrap();
+    let published = volume.session.run(&operation).await.unwrap();
     if published.replaced.is_some() {
-        volume.wake_reaper();
+        volume.session.wake_reaper();
     }
 }
 
@@ -303,7 +305,7 @@ async fn copies_are_owners_of_their_own() {
 /// Completes an upload of one long part and a copy of a member of a pack.
 pub(super) async fn complete_with_copy(volume: &Arc<Volume>, name: &[u8], of: &[u8]) {
     let id = upload(volume, name).await;
-    let mut writer = crate::content::ContentWriter::in_blocks(&volume.staging, None);
+    let mut writer = content::ContentWriter::in_blocks(&volume.staging, None);
     for _ in 0..53 {
         writer.write(vec![5; 100_000].into()).await.unwrap();
     }

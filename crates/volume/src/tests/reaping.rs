@@ -11,12 +11,12 @@ use record::key::{self, Count, space};
 use record::{ObjectHeaders, PartTag, Sum, Tag};
 use store::{Found, MetaStore, Page, Read, Space};
 
-use super::faulty::{Fault, Faulty};
 use super::{count_blocks, make_bucket, open, publish, staged};
 use crate::{
     Complete, CompletePart, Finished, NewUpload, Owner, UPLOAD_RESULT_KEPT, UploadId, Volume,
     VolumeError, VolumeOptions,
 };
+use faulty::{Fault, Faulty};
 
 pub(super) fn owner() -> Owner {
     Owner { access_key: "root".to_owned(), uid: 0, gid: 0 }
@@ -125,7 +125,7 @@ async fn a_file_without_blocks_goes_at_once_and_who_found_it_keeps_it() {
     delete(&deleting, b"replaced").await;
     assert_eq!(bytes_of(&*store, bucket).await, 3);
     assert_eq!(deleting.reap_now().await.unwrap().orphans, 0);
-    let report = crate::fsck(store, blocks, &crate::fsck::Unwatched).await.unwrap();
+    let report = crate::fsck(store, blocks, &crate::Unwatched).await.unwrap();
     assert_eq!(report.findings, []);
 }
 

@@ -9,7 +9,6 @@ use futures::TryStreamExt;
 use record::key::space;
 use record::{BlockId, Content};
 
-use super::faulty::{Fault, Faulty};
 use super::packs::{
     THREE, bytes_of, complete_with_copy, exists, findings, lay, pack, publish_member, tallies,
     world,
@@ -17,6 +16,7 @@ use super::packs::{
 use super::reaping::{copy, delete, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open};
 use crate::{REPACK_DELAY, Repacked, SESSION_SILENCE, SweepOptions, Volume, VolumeOptions};
+use faulty::{Fault, Faulty};
 
 /// Two packs of which little is alive; the dead has been reaped.
 async fn sparse(volume: &Volume) -> [BlockId; 2] {
@@ -207,7 +207,7 @@ async fn who_changes_meanwhile_stays_and_comes_later() {
     let tags = vec![("team".to_owned(), "a".to_owned())];
     let mut again = BTreeSet::new();
     let (changed, round) =
-        futures::join!(volume.set_tags("b", b"e", tags), volume.repack_some(&mut again));
+        futures::join!(volume.set_tags("b", b"e", tags), volume.upkeep.repack_some(&mut again));
     changed.unwrap();
     let done = round.unwrap().unwrap().done;
     assert_eq!((done.refused, done.bytes), (1, 4_000), "the change came between");
@@ -312,11 +312,11 @@ async fn a_new_pack_that_nobody_moved_to_is_deleted() {
     let laid = lay(&volume, &[("a", 1_000), ("c", 90_000)]).await;
     publish_member(&volume, &laid, "a").await;
     drop(laid);
-    volume.repacking.note(tallies(&*store).await.into_keys());
+    volume.upkeep.note_sparse_packs(tallies(&*store).await.into_keys());
     let tags = vec![("team".to_owned(), "a".to_owned())];
     let mut again = BTreeSet::new();
     let (changed, round) =
-        futures::join!(volume.set_tags("b", b"a", tags), volume.repack_some(&mut again));
+        futures::join!(volume.set_tags("b", b"a", tags), volume.upkeep.repack_some(&mut again));
     changed.unwrap();
     let done = round.unwrap().unwrap().done;
     assert_eq!((done.packs, done.refused), (0, 1));

@@ -14,13 +14,13 @@ use store::{
 };
 use tokio::time::{Duration, sleep};
 
-use super::faulty::get;
 use super::make_bucket;
-use crate::commit::Outcome;
 use crate::{
     BEAT_INTERVAL, FsError, NewObject, Owner, Unwatched, Volume, VolumeError, VolumeOptions,
     WriteCondition, fsck,
 };
+use faulty::get;
+use session::Outcome;
 
 /// A store in memory that can be put back to an earlier state under those who use it.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ async fn a_number_that_is_leased_twice_gives_nobody_the_bytes_of_another() {
     let given = new.stat("b", b"new/0").await.unwrap().ino;
     // A third one is given the same numbers: as if its gap were the second one's.
     let third = open(&store, &blocks).await;
-    set_lease(&store, given.0 - third.inos.gap()).await;
+    set_lease(&store, given.0 - third.session.inos().gap()).await;
     let mut refused = 0;
     for n in 0..20 {
         match put(&third, &format!("third/{n}"), &of(3, n)).await {
@@ -190,11 +190,11 @@ async fn set_lease(store: &Restorable, next: u64) {
 async fn a_session_whose_lease_was_forgotten_ends_itself_when_it_is_given_it_again() {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(&store, &blocks).await;
-    let first: Vec<Ino> = volume.fresh_inos(100).await.unwrap();
+    let first: Vec<Ino> = volume.session.fresh_inos(100).await.unwrap();
     set_lease(&store, first[0].0).await;
     let mut all = first;
     loop {
-        match volume.fresh_inos(10_000).await {
+        match volume.session.fresh_inos(10_000).await {
             Ok(more) => all.extend(more),
             Err(VolumeError::Fenced) => break,
             Err(other) => panic!("{other:?}"),
@@ -236,7 +236,7 @@ async fn a_batch_that_meets_a_foreign_token_acknowledges_nothing() {
 async fn commit_mark(volume: &Volume, n: u64) -> Outcome {
     let mark = key::resting(Ino(n));
     let writes = vec![Write::Put(mark.clone(), record::Mark.encode(&mark))];
-    volume.commit_plan(Plan { guards: vec![Guard::Absent(mark)], writes }).await
+    volume.session.commit_plan(Plan { guards: vec![Guard::Absent(mark)], writes }).await
 }
 
 #[tokio::test]

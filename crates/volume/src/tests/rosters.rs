@@ -11,12 +11,12 @@ use record::key::space;
 use record::{BlockId, ObjectHeaders, Roster, Tag};
 use store::{MetaStore, TallyKey};
 
-use super::faulty::Fault;
 use super::packs::{bytes_of, findings, tallies, world};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, open};
-use crate::content::ContentWriter;
 use crate::{NewObject, Volume, VolumeError};
+use content::ContentWriter;
+use faulty::Fault;
 
 /// Every pack's roster.
 async fn rosters(store: &dyn MetaStore) -> BTreeMap<BlockId, Roster> {

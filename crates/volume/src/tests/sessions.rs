@@ -7,10 +7,10 @@ use block::MemoryBlocks;
 use record::{VolumeRecord, key};
 use store::{MemoryStore, MetaStore, Plan, Write};
 
-use super::faulty::{Fault, Faulty, get};
 use super::{lookup, make_bucket, open, publish};
-use crate::session::{Seen, Session, fence, others};
 use crate::{BEAT_INTERVAL, SESSION_SILENCE, Unwatched, Volume, VolumeError, VolumeOptions, fsck};
+use faulty::{Fault, Faulty, get};
+use session::others;
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_made_once_and_opened_after() {
@@ -18,8 +18,10 @@ async fn a_volume_is_made_once_and_opened_after() {
     let first = open(store.clone(), blocks.clone()).await;
     let second = open(store.clone(), blocks.clone()).await;
     assert_eq!(first.record(), second.record());
-    assert_ne!(first.session.nonce, second.session.nonce);
-    let inos = [first.fresh_inos(2).await.unwrap(), second.fresh_inos(2).await.unwrap()].concat();
+    assert_ne!(first.session.nonce(), second.session.nonce());
+    let inos =
+        [first.session.fresh_inos(2).await.unwrap(), second.session.fresh_inos(2).await.unwrap()]
+            .concat();
     let distinct: std::collections::HashSet<_> = inos.iter().collect();
     assert_eq!(distinct.len(), 4);
 }
@@ -50,7 +52,7 @@ async fn a_closed_session_leaves_no_record_of_itself() {
     let volume = open(store.clone(), blocks).await;
     make_bucket(&volume).await;
     publish(&volume, b"one", 3).await.unwrap();
-    let nonce = volume.session.nonce;
+    let nonce = volume.session.nonce();
     assert!(get(&*store, &key::token(nonce, 0)).await.is_some());
     volume.close().await;
     for key in [key::session(nonce), key::beat(nonce), key::token(nonce, 0), key::fenced(nonce)] {
@@ -65,9 +67,9 @@ async fn a_fenced_session_commits_nothing_and_says_so() {
     let zombie = open(store.clone(), blocks.clone()).await;
     make_bucket(&zombie).await;
     let other = open(store.clone(), blocks.clone()).await;
-    let seen = others(&*store, other.session.nonce).await.unwrap();
+    let seen = others(&*store, other.session.nonce()).await.unwrap();
     assert_eq!(seen.len(), 1);
-    assert!(fence(&*store, &other.session, &seen[0]).await.unwrap());
+    assert!(other.session.fence(&seen[0]).await.unwrap());
     assert!(matches!(publish(&zombie, b"one", 3).await, Err(VolumeError::Fenced)));
     assert!(!zombie.check().await.is_ready());
     assert!(matches!(lookup(&zombie, b"one").await, Err(VolumeError::Fenced)));
@@ -79,9 +81,9 @@ async fn a_beat_in_between_saves_a_session() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let alive = open(store.clone(), blocks.clone()).await;
     let other = open(store.clone(), blocks.clone()).await;
-    let seen = others(&*store, other.session.nonce).await.unwrap();
+    let seen = others(&*store, other.session.nonce()).await.unwrap();
     tokio::time::sleep(BEAT_INTERVAL * 2).await;
-    assert!(!fence(&*store, &other.session, &seen[0]).await.unwrap());
+    assert!(!other.session.fence(&seen[0]).await.unwrap());
     assert!(alive.check().await.is_ready());
 }
 
@@ -89,7 +91,7 @@ async fn a_beat_in_between_saves_a_session() {
 async fn a_silent_session_is_ended_by_the_others() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let killed = open(store.clone(), blocks.clone()).await;
-    let nonce = killed.session.nonce;
+    let nonce = killed.session.nonce();
     drop(killed);
     let other = open(store.clone(), blocks.clone()).await;
     tokio::time::sleep(SESSION_SILENCE / 2).await;
@@ -104,7 +106,7 @@ async fn a_silent_session_is_ended_by_the_others() {
 async fn a_sole_process_ends_what_was_left_over_at_once() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let killed = open(store.clone(), blocks.clone()).await;
-    let nonce = killed.session.nonce;
+    let nonce = killed.session.nonce();
     let options = VolumeOptions { sole: true, collect: false, ..VolumeOptions::default() };
     let sole = Volume::open(options, store.clone(), blocks).await.unwrap();
     assert_eq!(get(&*store, &key::session(nonce)).await, None);
@@ -130,16 +132,10 @@ async fn a_beat_whose_answer_was_lost_is_the_own_one() {
 async fn a_foreign_beat_ends_the_session() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
-    let at = key::beat(volume.session.nonce);
+    let at = key::beat(volume.session.nonce());
     let foreign = record::Beat { count: 99, passed: 0 }.encode(&at);
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at, foreign)] };
     store.commit(&[plan]).await.unwrap();
     tokio::time::sleep(BEAT_INTERVAL * 2).await;
     assert!(!volume.check().await.is_ready(), "the store does not hold what was written");
-}
-
-#[test]
-fn a_session_without_a_readable_beat_has_passed_nothing() {
-    let seen = Seen { nonce: Session::new(record::Nonce([1; 10])).nonce, beat: None };
-    assert_eq!(seen.passed(), 0);
 }

@@ -9,7 +9,6 @@ use record::key::{self, space};
 use record::{Content, ObjectHeaders, Tag};
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 
-use super::faulty::{Fault, Faulty};
 use super::packs::{bytes_of, findings, tallies};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, lookup, make_bucket};
@@ -17,6 +16,7 @@ use crate::{
     Finding, NewObject, SESSION_SILENCE, SETTLE_DELAY, SURVEY_DELAY, Settled, SweepOptions, Volume,
     VolumeError, VolumeOptions, WriteCondition,
 };
+use faulty::{Fault, Faulty};
 
 /// Bytes that may rest here.
 const RESTING_BYTES: u64 = 1 << 20;
@@ -364,14 +364,14 @@ async fn one_that_rests() -> (Arc<Faulty>, Arc<Volume>, record::Ino) {
     put(&volume, "one", 20_000).await;
     let marks = store.walk(space::RESTING, None, 10).await.unwrap().records;
     assert_eq!(marks.len(), 1);
-    (store, volume, crate::scan::ino_of(&marks[0].0).unwrap())
+    (store, volume, session::scan::ino_of(&marks[0].0).unwrap())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_stays_if_its_file_came_while_it_was_looked_for() {
     let (store, volume, ino) = one_that_rests().await;
     let at = key::inode(ino);
-    let inode = super::faulty::get(&*store, &at).await.unwrap();
+    let inode = faulty::get(&*store, &at).await.unwrap();
     let plan = |writes| [Plan { guards: Vec::new(), writes }];
     store.commit_now(&plan(vec![Write::Delete(at.clone())])).await;
     store.reading.lock().unwrap().takes = Duration::from_secs(1);

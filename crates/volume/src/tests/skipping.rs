@@ -9,11 +9,11 @@ use record::Ino;
 use record::key::{self, space};
 use store::{Key, Plan, Write};
 
-use super::faulty::{Faulty, get};
 use super::reaping::{copy, delete, put, records};
 use super::{count_blocks, make_bucket, open, publish};
-use crate::scan::ino_of;
 use crate::{Volume, VolumeOptions};
+use faulty::{Faulty, get};
+use session::scan::ino_of;
 
 /// Flips a bit of a record, and waits until that was told.
 pub(super) async fn damage(store: &Faulty, key: Key) {

@@ -12,10 +12,10 @@ use record::key::{self, space};
 use record::{BlockId, Nonce};
 use store::{MetaStore, Plan, Write};
 
-use super::faulty::{Fault, Faulty, get};
 use super::reaping::{copy, delete, put, read, records};
 use super::{count_blocks, make_bucket, open, publish, staged};
 use crate::{SESSION_SILENCE, SweepOptions, Volume, VolumeOptions};
+use faulty::{Fault, Faulty, get};
 
 /// Publishes one object, uploads two blocks for another, and is killed.
 pub(super) async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Nonce {
@@ -24,7 +24,7 @@ pub(super) async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> N
     publish(&volume, b"kept", 100_000).await.unwrap();
     // A killed process deletes nothing on its way out.
     staged(&volume, 100_000).await.disarm();
-    volume.session.nonce
+    volume.session.nonce()
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,515 @@
+//! A body on its way in.
+//!
+//! Small bodies stay whole: the smallest stand in their record, one that comes alone rests there for
+//! a while (see `resting`), and others share a block when they are verified (see [`packer`]). Larger ones are cut into blocks; a full block leaves in a task of its
+//! own while the body goes on arriving.
+//!
+//! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
+//! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds
+//! little. A step beyond the first waits for [`GROWTH_PATIENCE`] only: then the block is cut
+//! where it stands, and leaves. So nobody waits long for memory while holding an unfinished
+//! block, and writers cannot lock each other out; short memory makes short blocks. The permit is
+//! given back when the put has returned. Nothing more is taken from the client meanwhile.
+//!
+//! **MD5.** A bucket computes the MD5 of what it is given. Whoever wants that of a body which fits
+//! into one block need not compute it, too: the block is *bare*, its object is the body's bytes and
+//! nothing else (see [`BlockId::is_bare`](record::BlockId::is_bare)).
+//!
+//! **Failure.** The first failed put fails the upload. What it has put is deleted when the last
+//! put under way has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::{BlockError, BlockErrorKind, BlockRef, SealedBlock, Sealer, Stored, sealed};
+use bytes::{Bytes, BytesMut};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use hashing::Md5;
+use record::INLINE_STAYS_MAX;
+use record::{Content, Slice};
+use tokio::task::{JoinError, JoinHandle};
+
+use super::packer::Landed;
+use super::staging::Claim;
+use super::{Deadlines, Permit, Place, StagedBlocks, StagedContent, Staging, packer};
+use crate::ContentError;
+
+/// Blocks that one upload may hold in memory, the unfinished one included.
+pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
+
+/// Bytes of a block's first permit, and what a block has at least when memory is short.
+pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
+
+/// How long an unfinished block waits to grow before it is cut as it is.
+pub const GROWTH_PATIENCE: Duration = Duration::from_millis(100);
+
+/// The shortest body whose MD5 the block store is asked for: of less it is computed in no time.
+const BARE_BYTES_MIN: u64 = 1 << 20;
+
+/// Frames that are shorter are copied together, so that none pins a buffer that is much larger.
+const FRAME_BYTES_MIN: usize = 16 << 10;
+
+/// One upload's body. Dropping it deletes what it has put, in the background.
+#[derive(Debug)]
+pub struct ContentWriter {
+    staging: Arc<Staging>,
+    claim: Arc<Claim>,
+    size_hint: Option<u64>,
+    /// Bytes that have arrived.
+    size: u64,
+    /// What has arrived, as long as the body may stand in its record or share a block.
+    whole: Option<Whole>,
+    block: Option<OpenBlock>,
+    puts: FuturesUnordered<JoinHandle<Result<Laid, ContentError>>>,
+    slices: Vec<Slice>,
+    /// Whether the body is to be one bare block, so that its MD5 is told.
+    bare: bool,
+    /// The MD5 of the last bare block that landed.
+    told: Option<[u8; 16]>,
+    /// What had arrived when it turned out that there will be more than one block.
+    cut_short: Option<Vec<Bytes>>,
+    /// Whether the body may rest in its record.
+    may_rest: bool,
+    failed: bool,
+}
+
+/// A block that was put.
+struct Laid {
+    slice: Slice,
+    /// Its content's MD5, if it is bare.
+    md5: Option<[u8; 16]>,
+}
+
+/// A body that has not been cut into blocks.
+#[derive(Debug, Default)]
+struct Whole {
+    /// All but the last frames, each as it came or copied together.
+    pieces: Vec<Bytes>,
+    /// Short frames.
+    tail: BytesMut,
+    /// Bytes that there is memory for beyond what a record may hold.
+    granted: u32,
+    permit: Option<Permit>,
+}
+
+impl Whole {
+    fn push(&mut self, bytes: Bytes) {
+        if bytes.len() < FRAME_BYTES_MIN && !(self.pieces.is_empty() && self.tail.is_empty()) {
+            self.tail.extend_from_slice(&bytes);
+            return;
+        }
+        self.seal_tail();
+        self.pieces.push(bytes);
+    }
+
+    fn seal_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push(self.tail.split().freeze());
+        }
+    }
+
+    fn into_bytes(mut self) -> Bytes {
+        self.seal_tail();
+        match self.pieces.as_slice() {
+            [] => Bytes::new(),
+            [only] => only.clone(),
+            pieces => pieces.concat().into(),
+        }
+    }
+}
+
+/// A block that is not full yet.
+#[derive(Debug)]
+struct OpenBlock {
+    sealer: Sealer,
+    /// Where in the body it begins.
+    position: u64,
+    /// Bytes at which it is full.
+    target: u32,
+    /// Bytes that it has memory for.
+    granted: u32,
+    permit: Permit,
+}
+
+impl ContentWriter {
+    /// Begins a body. `size_hint` is its size as far as it was announced: right, it saves memory;
+    /// wrong, it does no harm.
+    pub fn new(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
+        let small = size_hint.is_none_or(|size| size <= u64::from(whole_bytes_max(staging)));
+        ContentWriter {
+            staging: Arc::clone(staging),
+            claim: Claim::new(Arc::clone(staging)),
+            size_hint,
+            size: 0,
+            whole: small.then(Whole::default),
+            block: None,
+            puts: FuturesUnordered::new(),
+            slices: Vec::new(),
+            bare: false,
+            told: None,
+            cut_short: None,
+            may_rest: false,
+            failed: false,
+        }
+    }
+
+    /// As [`ContentWriter::new`], for a body that may rest in its record: whoever makes it a file's
+    /// says so there.
+    pub fn that_may_rest(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter { may_rest: true, ..ContentWriter::new(staging, size_hint) }
+    }
+
+    /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
+    pub fn in_blocks(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter { whole: None, ..ContentWriter::new(staging, size_hint) }
+    }
+
+    /// Asks for the MD5 of the body, before any of it is written. True if
+    /// [`StagedContent::md5`] is going to tell it, without anybody here having computed it: the
+    /// body, whose announced size must be right, fits into one block, and the block store computes
+    /// the MD5 of what it keeps. That ends when the body is [cut short](ContentWriter::cut_short).
+    pub fn ask_md5(&mut self) -> bool {
+        let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
+        let fits = self.size_hint.is_some_and(|size| one.contains(&size));
+        self.bare = fits && self.whole.is_none() && self.staging.blocks.tells_md5();
+        self.bare
+    }
+
+    /// What had arrived of a body when memory was short, and it was cut into more blocks than the one
+    /// whose MD5 would have been told: who [asked](ContentWriter::ask_md5) for that has to compute it
+    /// from here on. Told once.
+    pub fn cut_short(&mut self) -> Option<Vec<Bytes>> {
+        self.cut_short.take()
+    }
+
+    /// Bytes that have arrived.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Takes more of the body. Returns when there is memory for it; blocks upload meanwhile.
+    ///
+    /// # Errors
+    /// `Overloaded` if there was no memory in time, `Unavailable` if a block could not be put.
+    /// After any error the body is lost, and every later call fails.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), ContentError> {
+        if self.failed {
+            return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
+        }
+        // Set for the time of the call, so that a call dropped halfway fails the body too.
+        self.failed = true;
+        self.accept(bytes).await?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Ends the body, and waits until every block of it is durable. Whoever calls this has
+    /// verified the body: its length, its signature, and every checksum sent with it.
+    ///
+    /// # Errors
+    /// `Unavailable` if a block could not be put; then nothing of the body remains.
+    pub async fn finish(mut self) -> Result<StagedContent, ContentError> {
+        if self.failed {
+            return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
+        }
+        self.put_block();
+        while let Some(put) = self.puts.next().await {
+            self.land(put)?;
+        }
+        let md5 = self.told.filter(|_| self.slices.len() == 1 && self.bare);
+        let (mut place, mut listed) = (None, None);
+        let content = match self.whole.take() {
+            Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
+                Content::Inline(whole.into_bytes())
+            }
+            Some(whole) => {
+                place = self.place();
+                match place {
+                    Some(_) => Content::Inline(whole.into_bytes()),
+                    None => {
+                        let landed = self.pack(whole).await?;
+                        listed = landed.listed;
+                        Content::Slices(vec![landed.slice])
+                    }
+                }
+            }
+            None if self.slices.is_empty() => Content::Inline(Bytes::new()),
+            None => {
+                self.slices.sort_unstable_by_key(|slice| slice.position);
+                Content::Slices(std::mem::take(&mut self.slices))
+            }
+        };
+        let blocks = StagedBlocks(Arc::clone(&self.claim));
+        Ok(StagedContent::new(content, self.size, blocks, place, listed).with_md5(md5))
+    }
+
+    /// A place to rest for a whole body that came alone.
+    fn place(&self) -> Option<Place> {
+        let may_rest = self.may_rest && self.size > INLINE_STAYS_MAX as u64;
+        let others = !self.staging.packer.is_idle();
+        may_rest.then(|| self.staging.resting.admit(self.size, others)).flatten()
+    }
+
+    /// Puts a whole body into a block that it may share.
+    async fn pack(&mut self, mut whole: Whole) -> Result<Landed, ContentError> {
+        whole.seal_tail();
+        let length = u32::try_from(self.size).unwrap_or(u32::MAX);
+        let landed = packer::pack(&self.staging, whole.pieces, length, whole.permit).await?;
+        self.claim.join(Arc::clone(&landed.claim));
+        Ok(landed)
+    }
+
+    async fn accept(&mut self, bytes: Bytes) -> Result<(), ContentError> {
+        while let Some(Some(put)) = self.puts.next().now_or_never() {
+            self.land(put)?;
+        }
+        let Some(mut whole) = self.whole.take() else { return self.cut(bytes).await };
+        let size = self.size + bytes.len() as u64;
+        if size <= u64::from(whole_bytes_max(&self.staging)) && self.grow(&mut whole, size).await? {
+            self.size = size;
+            whole.push(bytes);
+            self.whole = Some(whole);
+            return Ok(());
+        }
+        self.spill(whole).await?;
+        self.cut(bytes).await
+    }
+
+    /// Memory for a whole body of so many bytes; false if there is none to grow in.
+    async fn grow(&self, whole: &mut Whole, size: u64) -> Result<bool, ContentError> {
+        if size <= u64::from(self.staging.inline_bytes_max) {
+            return Ok(true);
+        }
+        while u64::from(whole.granted) < size {
+            let most = u64::from(whole_bytes_max(&self.staging));
+            let target = self.size_hint.filter(|hint| (size..=most).contains(hint)).unwrap_or(most);
+            let target = u32::try_from(target).unwrap_or(u32::MAX);
+            match &mut whole.permit {
+                // What was admitted should end, so only the first step is refused early.
+                None => {
+                    whole.granted = target.min(PERMIT_STEP_BYTES);
+                    let patience = self.staging.deadlines.budget;
+                    let granted = u64::from(whole.granted);
+                    whole.permit = Some(self.staging.budget.acquire(granted, patience).await?);
+                }
+                Some(permit) => {
+                    let step = whole.granted.min(target - whole.granted);
+                    let more = self.staging.budget.acquire(u64::from(step), GROWTH_PATIENCE);
+                    let Ok(more) = more.await else { return Ok(false) };
+                    permit.merge(more);
+                    whole.granted += step;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes on in blocks with what was kept whole: it is too large, or memory is short. If a size
+    /// was announced that would have fitted, it was wrong.
+    async fn spill(&mut self, mut whole: Whole) -> Result<(), ContentError> {
+        whole.seal_tail();
+        let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging));
+        self.size_hint = self.size_hint.filter(fits);
+        self.size = 0;
+        if let Some(permit) = whole.permit.take() {
+            let (target, granted) = (self.staging.block_bytes(), whole.granted);
+            let sealer = Sealer::new(self.staging.ids.draw(), granted);
+            self.block = Some(OpenBlock { sealer, position: 0, target, granted, permit });
+        }
+        for piece in whole.pieces {
+            self.cut(piece).await?;
+        }
+        Ok(())
+    }
+
+    /// Distributes bytes over blocks.
+    async fn cut(&mut self, mut bytes: Bytes) -> Result<(), ContentError> {
+        while !bytes.is_empty() {
+            let block = self.room().await?;
+            let room = block.granted - block.sealer.len();
+            let piece = bytes.split_to(bytes.len().min(room as usize));
+            let length = piece.len() as u64;
+            block.sealer.push(piece);
+            let full = block.sealer.len() == block.target;
+            self.size += length;
+            if full {
+                self.put_block();
+            }
+        }
+        Ok(())
+    }
+
+    /// A block with room for at least one byte.
+    async fn room(&mut self) -> Result<&mut OpenBlock, ContentError> {
+        let mut block = match self.block.take() {
+            Some(block) => block,
+            None => self.open_block().await?,
+        };
+        if block.granted == block.sealer.len() {
+            let step = block.granted.min(block.target - block.granted);
+            match self.staging.budget.acquire(u64::from(step), GROWTH_PATIENCE).await {
+                Ok(more) => {
+                    block.permit.merge(more);
+                    block.granted += step;
+                }
+                Err(_) => {
+                    if std::mem::take(&mut self.bare) {
+                        self.cut_short = Some(block.sealer.content());
+                    }
+                    self.block = Some(block);
+                    self.put_block();
+                    block = self.open_block().await?;
+                }
+            }
+        }
+        Ok(self.block.insert(block))
+    }
+
+    async fn open_block(&mut self) -> Result<OpenBlock, ContentError> {
+        while self.puts.len() >= UPLOAD_BLOCKS_IN_FLIGHT {
+            if let Some(put) = self.puts.next().await {
+                self.land(put)?;
+            }
+        }
+        let full = self.staging.block_bytes();
+        let announced = self.size_hint.and_then(|size| size.checked_sub(self.size));
+        let rest = announced.filter(|rest| *rest > 0);
+        let target = rest.map_or(full, |rest| u32::try_from(rest).unwrap_or(full).min(full));
+        let granted = target.min(PERMIT_STEP_BYTES);
+        // What was admitted should end, so only the first block is refused early.
+        let Deadlines { budget, block } = self.staging.deadlines;
+        let patience = if self.size == 0 { budget } else { block };
+        let permit = self.staging.budget.acquire(u64::from(granted), patience).await?;
+        // An announced block is allocated once; another one grows with its permit, by copies.
+        let capacity = if rest.is_some() { target } else { granted };
+        let ids = &self.staging.ids;
+        let id = if self.bare { ids.draw_bare() } else { ids.draw() };
+        let sealer = Sealer::new(id, capacity);
+        Ok(OpenBlock { sealer, position: self.size, target, granted, permit })
+    }
+
+    /// Sends the open block on its way, if there is one.
+    fn put_block(&mut self) {
+        let Some(OpenBlock { sealer, position, permit, .. }) = self.block.take() else { return };
+        let block = sealer.finish();
+        let (staging, claim) = (Arc::clone(&self.staging), Arc::clone(&self.claim));
+        self.puts.push(self.staging.tasks.spawn("put block", async move {
+            let put = put(&staging, &claim, block).await;
+            let put = match put {
+                Ok((block, stored)) => Ok((block.reference(), md5(&block, stored).await)),
+                Err(error) => Err(error),
+            };
+            drop(permit);
+            let (BlockRef { id, length, crc32c }, md5) = put?;
+            let slice = Slice {
+                position,
+                block: id,
+                block_length: length,
+                block_crc32c: crc32c,
+                offset: 0,
+                length,
+            };
+            Ok(Laid { slice, md5 })
+        }));
+    }
+
+    /// When a put has ended.
+    fn land(
+        &mut self,
+        put: Result<Result<Laid, ContentError>, JoinError>,
+    ) -> Result<(), ContentError> {
+        let lost = |error| ContentError::Unavailable(format!("a block was not put: {error}"));
+        let Laid { slice, md5 } = put.map_err(lost)??;
+        self.slices.push(slice);
+        self.told = md5;
+        Ok(())
+    }
+}
+
+/// The longest body that is kept whole.
+fn whole_bytes_max(staging: &Staging) -> u32 {
+    let packed = staging.packer.body_bytes_max().min(staging.block_bytes());
+    packed.max(staging.inline_bytes_max)
+}
+
+/// The MD5 of a bare block's content: as it was told, or computed here if for once it was not.
+async fn md5(block: &SealedBlock, stored: Stored) -> Option<[u8; 16]> {
+    if !block.id().is_bare() || stored.content_md5.is_some() {
+        return stored.content_md5;
+    }
+    let mut md5 = Md5::new();
+    for piece in block.content() {
+        md5.update(&piece);
+        tokio::task::consume_budget().await;
+    }
+    Some(md5.finish())
+}
+
+/// Puts a block; once more under another id if the first is taken by other bytes. Returns it as it
+/// was put, and what became known of it.
+pub(super) async fn put(
+    staging: &Staging,
+    claim: &Claim,
+    block: SealedBlock,
+) -> Result<(SealedBlock, Stored), ContentError> {
+    let put = match try_put(staging, claim, &block).await {
+        Err(error) if error.kind() == BlockErrorKind::Conflict => {
+            staging.traffic.conflicts.add(1);
+            let renamed = rename(staging, &block)?;
+            drop(block);
+            try_put(staging, claim, &renamed).await.map(|stored| (renamed, stored))
+        }
+        other => other.map(|stored| (block, stored)),
+    };
+    match put {
+        Ok((block, stored)) => {
+            staging.traffic.puts.add(1);
+            staging.traffic.put_bytes.add(u64::from(block.length()));
+            Ok((block, stored))
+        }
+        Err(error) => {
+            staging.traffic.failed_puts.add(1);
+            Err(ContentError::Unavailable(error.to_string()))
+        }
+    }
+}
+
+async fn try_put(
+    staging: &Staging,
+    claim: &Claim,
+    block: &SealedBlock,
+) -> Result<Stored, BlockError> {
+    claim.add(block.id());
+    match tokio::time::timeout(staging.deadlines.block, staging.blocks.put(block)).await {
+        Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
+            // The bytes under this id are somebody else's, and not ours to delete.
+            claim.forget(block.id());
+            Err(error)
+        }
+        Ok(Err(error)) => {
+            claim.doubt(block.id());
+            Err(error)
+        }
+        Ok(stored) => stored,
+        Err(late) => {
+            claim.doubt(block.id());
+            let doing = format!("writing block {}", block.id());
+            Err(BlockError::because(BlockErrorKind::Unavailable, doing, late))
+        }
+    }
+}
+
+/// The same content under a new id. The checksums cover the id, so it is sealed anew.
+fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
+    let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
+    let ids = &staging.ids;
+    let id = match block.id() {
+        taken if taken.is_pack() => ids.draw_pack(),
+        taken if taken.is_bare() => ids.draw_bare(),
+        _ => ids.draw(),
+    };
+    let mut sealer = Sealer::new(id, block.length());
+    pieces.into_iter().for_each(|piece| sealer.push(piece));
+    Ok(sealer.finish())
+}

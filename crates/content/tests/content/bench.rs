@@ -1,0 +1,188 @@
+//! A workbench: one session's byte path over faulty blocks, and bodies to send through it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use block::Direct;
+use bytes::Bytes;
+use content::{
+    BlockIds, ByteBudget, ContentError, ContentStream, ContentWriter, Deadlines, Numbers, Packer,
+    Packing, Pin, Pins, Reading, RecordSlices, Resting, StagedContent, Staging, Traffic,
+};
+use futures::TryStreamExt;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use record::{Content, Ino, Nonce};
+use runtime::Tasks;
+
+use crate::faulty::Faulty;
+
+pub const MIB: u64 = 1 << 20;
+pub const INLINE_BYTES_MAX: u32 = 4096;
+pub const DEADLINES: Deadlines =
+    Deadlines { budget: Duration::from_secs(5), block: Duration::from_secs(30) };
+
+/// One session's byte path.
+pub struct Bench {
+    pub faulty: Arc<Faulty>,
+    pub staging: Arc<Staging>,
+    pub direct: Arc<Direct<Arc<Faulty>>>,
+    pub reading: Arc<Reading>,
+    pub tasks: Tasks,
+    pub pins: Arc<Pinned>,
+}
+
+/// What was pinned and has not been let go of.
+#[derive(Debug, Default)]
+pub struct Pinned(AtomicU64);
+
+impl Pinned {
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Pins for Pinned {
+    fn pin(self: Arc<Self>) -> Pin {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::new(LetGo(self))
+    }
+}
+
+#[derive(Debug)]
+struct LetGo(Arc<Pinned>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Numbers for rosters, one after the other.
+#[derive(Debug, Default)]
+struct Counted(AtomicU64);
+
+impl Numbers for Counted {
+    fn at_hand(self: Arc<Self>, count: usize) -> Option<Ino> {
+        let drawn = self.0.fetch_add(count as u64, Ordering::Relaxed);
+        Some(Ino(Ino::FIRST_LEASED.0 + drawn))
+    }
+}
+
+impl Bench {
+    pub fn new(faulty: Faulty, block_bytes: u32, budget_bytes: u64) -> Bench {
+        let faulty = Arc::new(faulty);
+        let tasks = Tasks::new();
+        let traffic = Arc::new(Traffic::default());
+        let pins = Arc::<Pinned>::default();
+        let direct = Arc::new(Direct::new(faulty.clone()));
+        let staging = Arc::new(Staging {
+            blocks: faulty.clone(),
+            reader: direct.clone(),
+            ids: BlockIds::new(Nonce([7; Nonce::BYTES])),
+            numbers: Arc::new(Counted::default()),
+            budget: ByteBudget::new(budget_bytes),
+            tasks: tasks.clone(),
+            block_bytes,
+            inline_bytes_max: INLINE_BYTES_MAX,
+            packer: Packer::new(Packing::default()),
+            resting: Arc::new(Resting::new(0)),
+            late: Arc::default(),
+            pins: Arc::clone(&pins) as Arc<dyn Pins>,
+            deadlines: DEADLINES,
+            traffic: Arc::clone(&traffic),
+        });
+        let reading = Arc::new(Reading {
+            reader: direct.clone(),
+            budget: ByteBudget::new(budget_bytes),
+            tasks: tasks.clone(),
+            deadlines: DEADLINES,
+            traffic,
+        });
+        Bench { faulty, staging, direct, reading, tasks, pins }
+    }
+
+    pub fn sound() -> Bench {
+        Bench::new(Faulty::default(), 4 << 20, 256 * MIB)
+    }
+
+    /// Sends a body, cut into frames of at most so many bytes.
+    pub async fn write(
+        &self,
+        body: &Bytes,
+        hint: Option<u64>,
+        frame_bytes: usize,
+    ) -> Result<StagedContent, ContentError> {
+        let mut writer = ContentWriter::new(&self.staging, hint);
+        for frame in frames(body, frame_bytes) {
+            writer.write(frame).await?;
+        }
+        writer.finish().await
+    }
+
+    /// Sends a body and keeps its blocks, as if it had been published.
+    pub async fn publish(&self, body: &Bytes) -> Content {
+        let mut staged =
+            self.write(body, Some(body.len() as u64), 100_000).await.expect("the store is sound");
+        staged.disarm();
+        staged.content().clone()
+    }
+
+    pub fn open(&self, content: &Content, range: Range<u64>) -> ContentStream {
+        match content {
+            Content::Inline(bytes) => ContentStream::inline(bytes, range),
+            Content::Slices(slices) => {
+                let source = Arc::new(RecordSlices(slices.clone()));
+                ContentStream::new(&self.reading, source, range, Box::new(()))
+            }
+            Content::Pages(_) => unreachable!("a staged content has no pages"),
+        }
+    }
+
+    pub async fn read(&self, content: &Content, range: Range<u64>) -> Result<Bytes, ContentError> {
+        let frames: Vec<Bytes> = self.open(content, range).try_collect().await?;
+        Ok(frames.concat().into())
+    }
+
+    /// Reads a whole body frame by frame and compares it, keeping nothing.
+    pub async fn read_through(&self, content: &Content, body: &Bytes) -> bool {
+        let mut rest = body.clone();
+        let mut stream = self.open(content, 0..body.len() as u64);
+        while let Ok(Some(frame)) = stream.try_next().await {
+            if frame.len() > rest.len() || rest.split_to(frame.len()) != frame {
+                return false;
+            }
+        }
+        rest.is_empty()
+    }
+
+    /// Waits until no put is under way.
+    pub async fn settle_puts(&self) {
+        while self.tasks.running() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits for everything in the background; what is still in use afterwards is a leak.
+    pub async fn settle(&self) {
+        assert_eq!(self.tasks.close_and_wait(Duration::from_secs(1_000)).await, 0);
+        assert_eq!(self.tasks.panics(), 0);
+        assert_eq!(self.staging.budget.in_use(), 0, "writers gave their memory back");
+        assert_eq!(self.reading.budget.in_use(), 0, "readers gave their memory back");
+    }
+}
+
+/// A body of arbitrary bytes.
+pub fn body(seed: u64, bytes: u64) -> Bytes {
+    let mut body = vec![0; usize::try_from(bytes).unwrap()];
+    SmallRng::seed_from_u64(seed).fill(&mut body[..]);
+    body.into()
+}
+
+pub fn frames(body: &Bytes, frame_bytes: usize) -> impl Iterator<Item = Bytes> {
+    (0..body.len())
+        .step_by(frame_bytes)
+        .map(move |at| body.slice(at..body.len().min(at + frame_bytes)))
+}

@@ -1,0 +1,257 @@
+//! Small bodies that share blocks.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use content::ContentError;
+use content::{Listed, Packing, StagedContent};
+use futures::future::join_all;
+use record::{Content, Slice};
+use tokio::time::Instant;
+
+use crate::bench::{Bench, INLINE_BYTES_MAX, MIB, body};
+use crate::faulty::{Fault, Faulty};
+
+const SIZE: u64 = 20_000;
+
+/// A store whose puts take so long that what comes meanwhile gathers.
+fn slow() -> Faulty {
+    Faulty::default().slow(Duration::from_millis(50), Duration::ZERO)
+}
+
+fn slice(staged: &StagedContent) -> Slice {
+    match staged.content() {
+        Content::Slices(slices) => slices[0],
+        other => panic!("one slice was due, not {other:?}"),
+    }
+}
+
+async fn all(bench: &Bench, bodies: &[Bytes]) -> Vec<Result<StagedContent, ContentError>> {
+    let write = |body| bench.write(body, Some(Bytes::len(body) as u64), 9_000);
+    join_all(bodies.iter().map(write)).await
+}
+
+fn bodies(count: u64) -> Vec<Bytes> {
+    (0..count).map(|seed| body(seed, SIZE + seed)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_come_together_share_blocks_and_come_back() {
+    let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
+    let bodies = bodies(100);
+    let staged = all(&bench, &bodies).await;
+    let mut numbers = BTreeSet::new();
+    for (staged, body) in staged.into_iter().zip(&bodies) {
+        let mut staged = staged.unwrap();
+        staged.disarm();
+        assert_eq!(staged.listed().is_some(), slice(&staged).block.is_pack());
+        if let Some(Listed { ino, roster }) = staged.listed() {
+            assert!(roster.contains(ino) && numbers.insert(ino), "{ino:?} of {roster:?}");
+        }
+        assert!(bench.read(staged.content(), 0..staged.size()).await.unwrap() == body);
+        let from_the_middle = bench.read(staged.content(), 7_000..7_100).await.unwrap();
+        assert_eq!(from_the_middle, body.slice(7_000..7_100));
+    }
+    let puts = bench.faulty.puts.load(Ordering::SeqCst);
+    assert!(puts <= 4, "{puts} puts for {} bodies", bodies.len());
+    assert!(bench.staging.traffic.packs.get() >= 1);
+    bench.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_alone_leaves_at_once_in_a_block_of_its_own() {
+    let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
+    for seed in 0..3 {
+        let begun = Instant::now();
+        let staged = bench.write(&body(seed, SIZE), None, 9_000).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_millis(50), "a put's time and no more");
+        let slice = slice(&staged);
+        assert!(!slice.block.is_pack());
+        assert_eq!((slice.offset, slice.length), (0, slice.block_length));
+    }
+    assert_eq!(bench.staging.traffic.packs.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_company_that_stays_away_waits_for_one_window() {
+    let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
+    for staged in all(&bench, &bodies(10)).await {
+        drop(staged.unwrap());
+    }
+    let begun = Instant::now();
+    drop(bench.write(&body(1, SIZE), None, 9_000).await.unwrap());
+    let put_and_window = Duration::from_millis(50 + 1 + 1) + Packing::default().window;
+    assert!(begun.elapsed() <= put_and_window, "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    drop(bench.write(&body(2, SIZE), None, 9_000).await.unwrap());
+    assert_eq!(begun.elapsed(), Duration::from_millis(50), "now it is known to be alone");
+}
+
+/// Writes bodies one after the other, as one of several clients that are away in between.
+async fn client(bench: &Bench, number: u64, away: Duration) {
+    // They do not begin at the same time, so that they do not begin in one pack.
+    tokio::time::sleep(Duration::from_millis(3 * number)).await;
+    for turn in 0..40 {
+        drop(bench.write(&body(100 * number + turn, SIZE), None, 9_000).await.unwrap());
+        tokio::time::sleep(away).await;
+    }
+}
+
+/// How many puts eight clients make, and how long they take, at a backend that takes 10 ms for each:
+/// not so long that others do not wait for it.
+async fn eight_clients(away: Duration) -> (u64, Duration) {
+    let faulty = Faulty::default().slow(Duration::from_millis(10), Duration::ZERO);
+    let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
+    let begun = Instant::now();
+    join_all((0..8).map(|number| client(&bench, number, away))).await;
+    (bench.faulty.puts.load(Ordering::SeqCst), begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_are_back_soon_leave_together_and_nobody_waits_long_for_others() {
+    let (soon, _) = eight_clients(Duration::from_millis(1)).await;
+    assert!(soon <= 50, "{soon} puts, where 40 are enough and groups in turn make 80");
+    // Who is away for longer is not waited for, but now and then.
+    let (_, took) = eight_clients(Duration::from_millis(8)).await;
+    assert!(took < Duration::from_millis(880), "{took:?}, where 800 ms are puts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_as_are_under_way_do_not_wait_for_them() {
+    let (puts, took) = eight_clients(Duration::from_millis(6)).await;
+    assert!(puts <= 82, "{puts} puts, where two groups in turn make 80");
+    // Each turn of each client is a put of its own group, and the time away.
+    assert!(took < Duration::from_millis(700), "{took:?}, where turns make 640 ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pack_stays_as_long_as_one_of_its_bodies_may_be_named() {
+    for named in [0, 1, 5] {
+        let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
+        let mut staged: Vec<StagedContent> =
+            all(&bench, &bodies(12)).await.into_iter().map(Result::unwrap).collect();
+        let pack = slice(&staged[11]).block;
+        assert!(pack.is_pack());
+        staged.retain(|staged| slice(staged).block == pack);
+        staged.iter_mut().take(named).for_each(StagedContent::disarm);
+        // One that was sent, and is known not to have happened.
+        if let Some(last) = staged.last_mut() {
+            last.disarm();
+            last.rearm();
+        }
+        drop(staged);
+        bench.settle().await;
+        let present = bench.faulty.present().await;
+        assert_eq!(present.contains(&pack), named > 0, "{named} of its bodies were named");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pack_is_pinned_until_its_last_body_has_settled() {
+    let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
+    let mut staged: Vec<StagedContent> =
+        all(&bench, &bodies(12)).await.into_iter().map(Result::unwrap).collect();
+    staged.iter_mut().for_each(StagedContent::disarm);
+    let last = staged.pop().unwrap();
+    assert!(slice(&last).block.is_pack());
+    drop(staged);
+    assert_eq!(bench.pins.count(), 1, "the last of them may still be published");
+    drop(last);
+    assert_eq!(bench.pins.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pack_that_cannot_be_put_fails_its_bodies_and_no_others() {
+    for fault in [Fault::Before, Fault::After, Fault::Hang, Fault::Panic] {
+        let faulty = slow().put_fails(1, fault);
+        let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
+        let staged = all(&bench, &bodies(30)).await;
+        assert_eq!(bench.faulty.fired(), 1, "the fault happened");
+        let failed = staged.iter().filter(|staged| staged.is_err()).count();
+        assert!((1..30).contains(&failed), "{failed} of 30 failed by {fault:?}");
+        drop(staged);
+        let again = bench.write(&body(1, SIZE), None, 9_000).await;
+        assert!(again.is_ok(), "the next one is served: {again:?}");
+        drop(again);
+        assert_eq!(bench.tasks.close_and_wait(Duration::from_secs(1_000)).await, 0);
+        assert_eq!(bench.staging.budget.in_use(), 0);
+        assert_eq!(bench.faulty.present().await, [], "{fault:?} left something behind");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_goes_away_costs_the_others_nothing() {
+    let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
+    let bodies = bodies(9);
+    let (gone, stay) = bodies.split_at(3);
+    let leaving = async {
+        let patience = Duration::from_millis(60);
+        assert!(tokio::time::timeout(patience, all(&bench, &gone[1..])).await.is_err());
+    };
+    let first = bench.write(&gone[0], None, 9_000);
+    let (first, (), staged) = futures::join!(first, leaving, all(&bench, stay));
+    drop(first);
+    for (staged, body) in staged.into_iter().zip(stay) {
+        let mut staged = staged.unwrap();
+        staged.disarm();
+        assert!(bench.read(staged.content(), 0..staged.size()).await.unwrap() == body);
+    }
+    bench.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gathered_leaves_when_a_pack_is_full() {
+    let faulty = Faulty::default().slow(Duration::from_secs(5), Duration::ZERO);
+    let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
+    let bodies: Vec<Bytes> = (0..40).map(|seed| body(seed, MIB)).collect();
+    let begun = Instant::now();
+    let staged = all(&bench, &bodies).await;
+    assert!(staged.iter().all(Result::is_ok));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    let longest = staged.iter().flatten().map(|it| slice(it).block_length).max();
+    assert_eq!(longest, Some(Packing::default().pack_bytes));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_long_for_a_backend_that_is_slow() {
+    let faulty = Faulty::default().slow(Duration::from_secs(1), Duration::ZERO);
+    let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
+    let begun = Instant::now();
+    let (first, second) = (body(1, SIZE), body(2, SIZE));
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.write(&second, None, 9_000).await
+    };
+    let (first, second) = futures::join!(bench.write(&first, None, 9_000), late);
+    let took = begun.elapsed();
+    assert!(first.is_ok() && second.is_ok());
+    let waited = took.saturating_sub(Duration::from_millis(1_100));
+    // A body waits a little longer than the window, by its length.
+    let window = Packing::default().window;
+    assert!(waited >= 10 * window, "it did wait for the first: {waited:?}");
+    assert!(waited <= 13 * window, "{waited:?} beside its own put");
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_memory_cuts_a_whole_body_into_blocks() {
+    let bench = Bench::new(Faulty::default(), 4 << 20, MIB);
+    let held = bench.staging.budget.acquire(MIB / 2, Duration::from_secs(1)).await.unwrap();
+    let body = body(1, MIB);
+    let staged = bench.write(&body, Some(MIB), 50_000).await.unwrap();
+    drop(held);
+    assert!(matches!(staged.content(), Content::Slices(slices) if slices.len() > 1));
+    assert!(bench.read_through(staged.content(), &body).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_frames_are_kept_in_order() {
+    let bench = Bench::sound();
+    let body = body(5, 300_000);
+    for frames in [1_000, 16_383, 16_384, 70_000, u64::from(INLINE_BYTES_MAX)] {
+        let frames = usize::try_from(frames).unwrap();
+        let staged = bench.write(&body, None, frames).await.unwrap();
+        assert!(bench.read_through(staged.content(), &body).await, "frames of {frames}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The time of day, as an argument.
+//!
+//! Records carry timestamps by this clock, for people and for S3's Last-Modified. Nothing is
+//! decided by comparing two of them. Waiting and deadlines go by the runtime's own time, which
+//! only runs forward and which tests may pause.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use record::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
+
+/// Tells the time of day.
+pub trait Clock: Debug + Send + Sync + 'static {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
+        let now = SystemTime::now();
+        // A machine that believes itself before 1970 is wrong by more than this.
+        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    }
+}
+
+/// An instant of this process's own time, for a right that ends by itself. Time in which the machine
+/// slept has passed too, which the runtime's instants do not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// By the runtime, which tests may pause.
+    run: Instant,
+    /// Since the machine was started, its sleep included.
+    awake: Duration,
+}
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Moment {
+        let since = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(since.tv_sec).unwrap_or_default();
+        let nanos = u32::try_from(since.tv_nsec).unwrap_or_default();
+        Moment { run: Instant::now(), awake: Duration::new(seconds, nanos) }
+    }
+
+    /// The one so much later.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Moment {
+        Moment { run: self.run + wait, awake: self.awake + wait }
+    }
+
+    /// Whether it has come, by either clock.
+    pub fn has_come(self) -> bool {
+        let now = Moment::now();
+        now.run >= self.run || now.awake >= self.awake
+    }
+}
+
+/// A clock that stands until it is set.
+#[derive(Debug, Default)]
+pub struct SetClock(AtomicI64);
+
+impl SetClock {
+    /// Stands at `now`.
+    pub fn new(now: Timestamp) -> SetClock {
+        SetClock(AtomicI64::new(now.0))
+    }
+
+    /// Sets the time, forward or back.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.0, Ordering::Relaxed);
+    }
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,159 @@
+//! Whether this session is alone with its volume, and until when it may rely on that.
+//!
+//! Two rules make it certain, and no clocks are compared for them:
+//!
+//! - Whoever begins a session where there is another one changes nothing for [`JOIN_PATIENCE`]
+//!   after its record is committed. Whoever changes what is remembered has a session.
+//! - A session relies on being alone for [`ALONE_LASTS`] at a time, counted from before it asked
+//!   the store. First it asks which sessions there are; from then on it asks what changed, which it
+//!   does ten times a second anyway, and the store tells of a session's record as of any other.
+//!
+//! So a session that was told of nobody asked before the newcomer's record was acknowledged, and no
+//! longer relies on it when the newcomer changes something. If the store does not answer in time, or
+//! this process does not run, the right ends by itself. What must hold of the machines is that a
+//! second of one is not as long as two of another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::{Nonce, Timestamp, key, key::space};
+use store::{Guard, Key, MetaStore, Plan, Read, StoreError, Write};
+use tracing::debug;
+
+use crate::VolumeError;
+use crate::mirror::Mirror;
+use crate::state;
+use runtime::Moment;
+
+/// For how long a session relies on what it was told of others.
+pub const ALONE_LASTS: Duration = Duration::from_millis(500);
+
+/// How long whoever begins a session waits before its first change if there are others: twice as
+/// long as they rely on being alone.
+pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
+
+const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * ALONE_LASTS.as_millis());
+
+/// How often a session that has company looks whether it still has.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Finds out whether a session is alone, and tells its mirror.
+#[derive(Debug)]
+pub(crate) struct Company {
+    nonce: Nonce,
+    mirror: Arc<Mirror>,
+    /// Whether no other session has been seen or told of since there was none.
+    alone: bool,
+    /// When it is worth looking again.
+    next_look: Option<Moment>,
+}
+
+impl Company {
+    /// Begins in doubt.
+    pub(crate) fn new(nonce: Nonce, mirror: &Arc<Mirror>) -> Company {
+        Company { nonce, mirror: Arc::clone(mirror), alone: false, next_look: None }
+    }
+
+    /// A record was told to have changed since the last time; whether it is another session's.
+    pub(crate) fn told(&mut self, key: &Key) -> bool {
+        let other = key.space() == space::SESSION && key.suffix() != self.nonce.0;
+        if other {
+            self.lost();
+        }
+        other
+    }
+
+    /// Anything may have changed since the last time.
+    pub(crate) fn lost(&mut self) {
+        if self.alone {
+            debug!("this session may have company");
+        }
+        self.alone = false;
+        self.mirror.leave();
+    }
+
+    /// All that changed until `asked` has been told, and maybe more.
+    pub(crate) fn listened(&self, asked: Moment) {
+        if self.alone {
+            self.mirror.rely(asked.after(ALONE_LASTS));
+        }
+    }
+
+    /// Looks for other sessions, now and then, while there may be some. What changes after this is
+    /// told from a position that was taken before.
+    pub(crate) async fn look(&mut self, store: &dyn MetaStore) {
+        let waits = self.next_look.is_some_and(|look| !look.has_come());
+        if self.alone || waits || !self.mirror.is_on() {
+            return;
+        }
+        let asked = Moment::now();
+        self.next_look = Some(asked.after(LOOK_INTERVAL));
+        match has_others(store, self.nonce).await {
+            Ok(false) => {
+                debug!("this session is alone with its volume");
+                self.alone = true;
+                self.listened(asked);
+            }
+            Ok(true) => {}
+            Err(error) => debug!(%error, "the sessions could not be read"),
+        }
+    }
+}
+
+/// Whether there is another session, or this one has none.
+async fn has_others(store: &dyn MetaStore, own: Nonce) -> Result<bool, StoreError> {
+    let (start, end) = key::partition(space::SESSION, 0);
+    let found = store.read(&[Read::Range { start, end, limit: 2, follow: None }]).await?;
+    let sessions = state::entries(found.into_iter().next());
+    Ok(!matches!(&sessions[..], [only] if only.key == key::session(own)))
+}
+
+/// Waits, after a session's record was committed, until no other session relies on being alone.
+pub(crate) async fn join(
+    store: &dyn MetaStore,
+    own: Nonce,
+    patience: Duration,
+) -> Result<(), StoreError> {
+    if has_others(store, own).await? {
+        tokio::time::sleep(patience).await;
+    }
+    Ok(())
+}
+
+/// A session for a few changes beside gateways, without a heartbeat.
+#[derive(Debug)]
+pub struct Visit {
+    nonce: Nonce,
+}
+
+/// Begins a session for a change that is over in less than [`crate::SESSION_SILENCE`], and waits for
+/// [`JOIN_PATIENCE`] if there are others.
+///
+/// # Errors
+/// If the store cannot be read or written.
+pub async fn visit(
+    store: &dyn MetaStore,
+    place: &str,
+    now: Timestamp,
+) -> Result<Visit, VolumeError> {
+    let (nonce, ..) = state::begin(store, place, now).await?;
+    join(store, nonce, JOIN_PATIENCE).await?;
+    Ok(Visit { nonce })
+}
+
+impl Visit {
+    /// What every plan of the visit has to guard: nothing of it commits once it has ended.
+    pub fn guard(&self) -> Guard {
+        Guard::Present(key::session(self.nonce))
+    }
+
+    /// Ends the visit. What cannot be ended now, a gateway ends later.
+    pub async fn leave(self, store: &dyn MetaStore) {
+        let (session, beat) = (key::session(self.nonce), key::beat(self.nonce));
+        let plan =
+            Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
+        if let Err(error) = store.commit(&[plan]).await {
+            debug!(%error, "a visit could not be ended");
+        }
+    }
+}

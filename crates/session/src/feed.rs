@@ -1,0 +1,185 @@
+//! Listening to what other gateways change.
+//!
+//! A task asks the store now and then what changed. Hints that others made stale are forgotten, so
+//! that operations seldom have to find out by a refused commit, and whoever keeps users and
+//! policies is told to read them again. Nothing of that needs to be right: a hint may be stale at
+//! any time, and a commit checks what it took from one.
+//!
+//! What has to be right is who else is there: see [`crate::company`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use record::key::space;
+use store::{Changes, Key, MetaStore, Plan, Position, StoreError, Write};
+use tokio::sync::{Notify, watch};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::company::Company;
+use crate::hints::{self, HintMemory};
+use crate::meters::Meters;
+use crate::mirror::Mirror;
+use runtime::Moment;
+
+/// How often the store is asked what changed.
+pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How many keys of our own that the feed has not told yet are remembered.
+const OWN_KEYS_MAX: usize = 65_536;
+
+/// What this volume wrote itself and has not been told of yet.
+///
+/// The feed tells a gateway its own changes too, and forgetting what was just learnt by writing it
+/// would be a pity. So each key is counted when a plan that writes it is sent, and a change is
+/// taken for somebody else's only if the count does not cover it.
+#[derive(Debug, Default)]
+pub(crate) struct OwnWrites {
+    counts: Mutex<HashMap<Key, u32>>,
+}
+
+impl OwnWrites {
+    fn counts(&self) -> MutexGuard<'_, HashMap<Key, u32>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A plan is about to be sent.
+    pub(crate) fn sent(&self, plan: &Plan) {
+        let mut counts = self.counts();
+        if counts.len() >= OWN_KEYS_MAX {
+            // Some hints are then forgotten for nothing.
+            counts.clear();
+        }
+        for key in remembered(plan) {
+            *counts.entry(key.clone()).or_default() += 1;
+        }
+    }
+
+    /// A plan that was sent will not be told, because it did not happen.
+    pub(crate) fn dropped(&self, plan: &Plan) {
+        let mut counts = self.counts();
+        for key in remembered(plan) {
+            take(&mut counts, key);
+        }
+    }
+
+    /// A change is told; whether it is one of our own.
+    fn told(&self, key: &Key) -> bool {
+        take(&mut self.counts(), key)
+    }
+
+    fn clear(&self) {
+        self.counts().clear();
+    }
+}
+
+fn take(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
+    let Some(count) = counts.get_mut(key) else { return false };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
+    }
+    true
+}
+
+/// The keys of a plan that hints are kept of.
+fn remembered(plan: &Plan) -> impl Iterator<Item = &Key> {
+    plan.writes.iter().filter_map(|write| match write {
+        Write::Put(key, _) | Write::Delete(key) if hints::is_remembered(key.space()) => Some(key),
+        _ => None,
+    })
+}
+
+/// The task that listens.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) store: Arc<dyn MetaStore>,
+    pub(crate) hints: Arc<HintMemory>,
+    pub(crate) mirror: Arc<Mirror>,
+    pub(crate) company: Company,
+    pub(crate) own: Arc<OwnWrites>,
+    pub(crate) meters: Arc<Meters>,
+    /// Told when users or policies may have changed.
+    pub(crate) access: watch::Sender<u64>,
+    /// Told when another session has begun or ended.
+    pub(crate) sessions: Arc<Notify>,
+    /// Up to where changes have been told.
+    pub(crate) position: Position,
+}
+
+impl Listener {
+    /// The position to begin with. Whatever is read after this is covered by the feed.
+    pub(crate) async fn begin(store: &dyn MetaStore) -> Result<Position, StoreError> {
+        match store.changes(None).await? {
+            Changes::Told { next, .. } | Changes::Missed { next } => Ok(next),
+        }
+    }
+
+    /// Listens until the volume closes. While the store does not answer, nothing is missed: the
+    /// position stays where it is.
+    pub(crate) async fn run(mut self, closing: CancellationToken) {
+        let mut ticks = tokio::time::interval(FEED_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = closing.cancelled() => return,
+            }
+            let asked = Moment::now();
+            match self.store.changes(Some(&self.position)).await {
+                Ok(changes) => {
+                    self.apply(changes);
+                    self.company.listened(asked);
+                    self.company.look(&*self.store).await;
+                    failing = false;
+                }
+                Err(_) if failing => {}
+                Err(error) => {
+                    debug!(%error, "cannot ask what changed");
+                    // A store that comes back may have forgotten what it had acknowledged.
+                    self.company.lost();
+                    failing = true;
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, changes: Changes) {
+        match changes {
+            Changes::Told { keys, next } => {
+                self.position = next;
+                let mut access = false;
+                for key in &keys {
+                    access |= [space::USER, space::POLICY].contains(&key.space());
+                    if self.company.told(key) {
+                        self.sessions.notify_one();
+                    }
+                    if hints::is_remembered(key.space()) && !self.own.told(key) {
+                        self.hints.forget(key);
+                        self.mirror.forget(key);
+                        self.meters.told.add(1);
+                    }
+                }
+                if access {
+                    self.access.send_modify(|version| *version += 1);
+                }
+            }
+            Changes::Missed { next } => {
+                warn!("more changed than the store remembers: forgetting all hints");
+                self.position = next;
+                self.company.lost();
+                self.sessions.notify_one();
+                self.own.clear();
+                self.hints.clear();
+                self.meters.missed.add(1);
+                self.access.send_modify(|version| *version += 1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

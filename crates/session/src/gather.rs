@@ -1,0 +1,328 @@
+//! Gathered reads: questions that wait leave together.
+//!
+//! A few short reads are under way at a time. What is asked for meanwhile waits in a bounded line,
+//! and leaves as one read as soon as one of them has its answer, or after [`GATHER_PATIENCE`] if
+//! that takes longer. So an idle volume adds no delay and a busy one shares its round trips. What
+//! several of those who wait ask alike is asked once.
+//!
+//! A read leaves after it was asked for, so it sees every commit that was acknowledged before, and
+//! one snapshot for all is more than each could ask for. Nobody's leaving harms others: a caller
+//! that has gone while it waited is passed over, and what leaves for several runs in a task of the
+//! volume. An error reaches all whom it concerns; one that may lie in a single record is looked
+//! for by asking for each of them again.
+//!
+//! Nothing here knows what the questions mean, and nothing is remembered.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use store::{Found, Key, MetaStore, Read, StoreError, StoreErrorKind, TallyKey};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::META_READ_DEADLINE;
+use crate::meters::Meters;
+use runtime::Tasks;
+
+use crate::VolumeError;
+
+/// For how long a read that is under way makes others wait. One that takes longer waits for
+/// something else than this machine, and sharing it would cost more time than it spares.
+pub(crate) const GATHER_PATIENCE: Duration = Duration::from_millis(2);
+
+/// Callers that wait in the line; more go to the store by themselves.
+pub(crate) const GATHER_CALLERS_MAX: usize = 1_024;
+
+/// Questions of a read that waits for others; one that has more goes by itself and delays nobody.
+pub(crate) const SHORT_QUESTIONS_MAX: usize = 16;
+
+/// Questions of a gathered read, and bytes of their keys.
+pub(crate) const GATHERED_QUESTIONS_MAX: usize = 128;
+pub(crate) const GATHERED_BYTES_MAX: usize = 64 << 10;
+
+/// What a caller is told.
+type Answer = Result<Vec<Found>, StoreError>;
+
+/// Where short reads meet.
+#[derive(Debug)]
+pub(crate) struct Gatherer {
+    desk: Arc<Desk>,
+}
+
+#[derive(Debug)]
+struct Desk {
+    store: Arc<dyn MetaStore>,
+    meters: Arc<Meters>,
+    tasks: Tasks,
+    in_flight: usize,
+    questions_max: usize,
+    line: Mutex<Line>,
+}
+
+/// Who waits. Somebody does only while every place is taken.
+#[derive(Debug, Default)]
+struct Line {
+    taken: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A read that waits to leave.
+#[derive(Debug)]
+struct Waiting {
+    reads: Vec<Read>,
+    caller: oneshot::Sender<Answer>,
+}
+
+/// What becomes of a read.
+enum Turn {
+    /// It may leave at once.
+    Now(Place),
+    /// It leaves with others, and this is where its answer comes.
+    Later(oneshot::Receiver<Answer>),
+    /// It leaves at once and counts for nobody.
+    Aside,
+}
+
+impl Gatherer {
+    /// Lets `in_flight` short reads go at a time.
+    pub(crate) fn new(
+        store: &Arc<dyn MetaStore>,
+        meters: &Arc<Meters>,
+        tasks: &Tasks,
+        in_flight: usize,
+    ) -> Gatherer {
+        let questions_max = GATHERED_QUESTIONS_MAX.min(store.limits().reads);
+        Gatherer {
+            desk: Arc::new(Desk {
+                store: Arc::clone(store),
+                meters: Arc::clone(meters),
+                tasks: tasks.clone(),
+                in_flight: in_flight.max(1),
+                questions_max,
+                line: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Answers questions from one snapshot that holds every commit acknowledged before the call.
+    ///
+    /// # Errors
+    /// What the store says; [`VolumeError::Unavailable`] after [`META_READ_DEADLINE`].
+    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, VolumeError> {
+        let deadline = Instant::now() + META_READ_DEADLINE;
+        let late =
+            || VolumeError::Unavailable("the metadata store does not answer a read".to_owned());
+        let answer = match self.turn(reads) {
+            Turn::Now(place) => {
+                let mut reading = pin!(self.desk.read(reads));
+                match timeout(GATHER_PATIENCE, &mut reading).await {
+                    Ok(answer) => answer,
+                    Err(_slow) => {
+                        drop(place);
+                        timeout_at(deadline, reading).await.map_err(|_| late())?
+                    }
+                }
+            }
+            Turn::Later(answer) => {
+                let answer = timeout_at(deadline, answer).await.map_err(|_| late())?;
+                answer.unwrap_or_else(|_dropped| Err(unavailable("the task that reads has ended")))
+            }
+            Turn::Aside => timeout_at(deadline, self.desk.read(reads)).await.map_err(|_| late())?,
+        };
+        Ok(answer?)
+    }
+
+    fn turn(&self, reads: &[Read]) -> Turn {
+        let desk = &self.desk;
+        // What a store would refuse must not be refused to others.
+        if !is_short(reads) || desk.store.limits().check_read(reads).is_err() {
+            return Turn::Aside;
+        }
+        let mut line = desk.line();
+        if line.taken < desk.in_flight {
+            line.taken += 1;
+            return Turn::Now(Place { desk: Arc::clone(desk), held: true });
+        }
+        if line.waiting.len() >= GATHER_CALLERS_MAX {
+            return Turn::Aside;
+        }
+        let (caller, answer) = oneshot::channel();
+        line.waiting.push_back(Waiting { reads: reads.to_vec(), caller });
+        Turn::Later(answer)
+    }
+}
+
+/// Whether a read takes no longer than others can wait for.
+fn is_short(reads: &[Read]) -> bool {
+    let single = |read: &Read| matches!(read, Read::Record { .. } | Read::Tally(_));
+    reads.len() <= SHORT_QUESTIONS_MAX && reads.iter().all(single)
+}
+
+/// What a question weighs: the bytes that it names.
+fn bytes(read: &Read) -> usize {
+    let key = |key: &Key| key.as_bytes().len();
+    match read {
+        Read::Record { key: at, follow } => {
+            key(at) + follow.as_ref().map_or(0, |follow| follow.prefix.len())
+        }
+        Read::Range { start, end, .. } => key(start) + key(end),
+        Read::Tally(TallyKey(at)) => key(at),
+    }
+}
+
+fn unavailable(why: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, format!("reading: {why}"))
+}
+
+impl Desk {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One round trip.
+    async fn read(&self, reads: &[Read]) -> Answer {
+        self.meters.reads.add(1);
+        self.store.read(reads).await
+    }
+
+    /// Those who leave next, in their order, as many as one read may carry. If nobody waits, a
+    /// place becomes free.
+    fn next(&self) -> Vec<Waiting> {
+        let mut line = self.line();
+        let (mut leaving, mut questions, mut weight) = (Vec::new(), 0, 0);
+        while let Some(first) = line.waiting.front() {
+            if !first.caller.is_closed() {
+                questions += first.reads.len();
+                weight += first.reads.iter().map(bytes).sum::<usize>();
+                let full = questions > self.questions_max || weight > GATHERED_BYTES_MAX;
+                if full && !leaving.is_empty() {
+                    break;
+                }
+            }
+            let first = line.waiting.pop_front();
+            leaving.extend(first.filter(|first| !first.caller.is_closed()));
+        }
+        if leaving.is_empty() {
+            line.taken -= 1;
+        }
+        leaving
+    }
+}
+
+/// The right to have a read under way. Let go of, it passes to those who wait.
+#[derive(Debug)]
+struct Place {
+    desk: Arc<Desk>,
+    held: bool,
+}
+
+impl Place {
+    /// Those who leave next in this place; if nobody waits, it is given back.
+    fn next(mut self) -> Option<(Place, Vec<Waiting>)> {
+        let leaving = self.desk.next();
+        self.held = !leaving.is_empty();
+        self.held.then_some((self, leaving))
+    }
+
+    /// Reads for those who leave, and for those who wait meanwhile, until nobody does.
+    async fn serve(self, leaving: Vec<Waiting>) {
+        let desk = Arc::clone(&self.desk);
+        let mut next = Some((self, leaving));
+        while let Some((place, leaving)) = next {
+            let (questions, callers) = gather(leaving);
+            let mut reading = pin!(desk.read(&questions));
+            let answer = match timeout(GATHER_PATIENCE, &mut reading).await {
+                Ok(answer) => {
+                    next = place.next();
+                    answer
+                }
+                Err(_slow) => {
+                    drop(place);
+                    next = None;
+                    let late = |_| unavailable("the metadata store does not answer");
+                    timeout(META_READ_DEADLINE, reading).await.map_err(late).flatten()
+                }
+            };
+            tell(&desk, callers, answer);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.held {
+            return;
+        }
+        let leaving = self.desk.next();
+        if !leaving.is_empty() {
+            let place = Place { desk: Arc::clone(&self.desk), held: true };
+            drop(self.desk.tasks.spawn("gathered read", place.serve(leaving)));
+        }
+    }
+}
+
+/// Someone who waits for an answer, with the indices of what was asked.
+#[derive(Debug)]
+struct Caller {
+    waiting: Waiting,
+    answers: Vec<usize>,
+}
+
+/// What is asked for all: each question once.
+fn gather(leaving: Vec<Waiting>) -> (Vec<Read>, Vec<Caller>) {
+    let mut places: HashMap<Read, usize> = HashMap::new();
+    let mut questions = Vec::new();
+    let mut callers = Vec::with_capacity(leaving.len());
+    for waiting in leaving {
+        let mut answers = Vec::with_capacity(waiting.reads.len());
+        for read in &waiting.reads {
+            let next = questions.len();
+            let place = *places.entry(read.clone()).or_insert(next);
+            if place == next {
+                questions.push(read.clone());
+            }
+            answers.push(place);
+        }
+        callers.push(Caller { waiting, answers });
+    }
+    (questions, callers)
+}
+
+/// Tells each caller what was answered to its questions.
+fn tell(desk: &Arc<Desk>, callers: Vec<Caller>, answer: Answer) {
+    let found = match answer {
+        Ok(found) => found,
+        Err(error) => return fail(desk, callers, &error),
+    };
+    for Caller { waiting, answers } in callers {
+        let own = answers.iter().map(|place| found.get(*place).cloned());
+        // Whoever asked counts the answers.
+        let own = own.flatten().collect();
+        let _gone = waiting.caller.send(Ok(own));
+    }
+}
+
+/// Tells of an error. One that is not the store's absence may concern one caller alone: then each
+/// is answered by itself, in a task of its own, so that nobody waits for it.
+fn fail(desk: &Arc<Desk>, callers: Vec<Caller>, error: &StoreError) {
+    if error.kind() == StoreErrorKind::Unavailable || callers.len() == 1 {
+        for caller in callers {
+            let _gone = caller.waiting.caller.send(Err(error.clone()));
+        }
+        return;
+    }
+    let apart = Arc::clone(desk);
+    drop(desk.tasks.spawn("read apart", async move {
+        for Caller { waiting, .. } in callers {
+            let reading = apart.read(&waiting.reads);
+            let late = |_| unavailable("the metadata store does not answer");
+            let answer = timeout(META_READ_DEADLINE, reading).await.map_err(late).flatten();
+            let _gone = waiting.caller.send(answer);
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests;

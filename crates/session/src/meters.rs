@@ -1,0 +1,87 @@
+//! What a session did, as counters, and what one operation cost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use runtime::Count;
+
+/// What a session did since it was begun.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// Operations that were begun for a caller.
+    pub served: Count,
+    /// Round trips that read metadata.
+    pub reads: Count,
+    /// Reads that needed none, because the session was alone and knew the records.
+    pub mirrored: Count,
+    /// Round trips that committed a batch of plans.
+    pub commits: Count,
+    /// Plans sent in those batches.
+    pub plans: Count,
+    /// Plans that a guard refused; most were planned again.
+    pub refused: Count,
+    /// Plans whose outcome was unknown at first.
+    pub in_doubt: Count,
+    /// Plans whose outcome was still unknown when their callers were answered.
+    pub unresolved: Count,
+    /// Remembered records that others were told to have changed.
+    pub told: Count,
+    /// How often more had changed than the store remembered.
+    pub missed: Count,
+}
+
+/// What an operation cost in round trips to the metadata store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trips {
+    /// Reads that were asked for; each waited for one round trip, maybe together with others.
+    pub reads: u64,
+    /// Plans that were sent; each waited for one round trip, maybe together with others.
+    pub commits: u64,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    reads: AtomicU64,
+    commits: AtomicU64,
+}
+
+tokio::task_local! {
+    static TALLY: Arc<Tally>;
+}
+
+/// Runs a future and tells what the operations in it cost.
+pub async fn measured<F: Future>(future: F) -> (F::Output, Trips) {
+    let tally = Arc::new(Tally::default());
+    let output = TALLY.scope(Arc::clone(&tally), future).await;
+    let reads = tally.reads.load(Ordering::Relaxed);
+    let commits = tally.commits.load(Ordering::Relaxed);
+    (output, Trips { reads, commits })
+}
+
+/// Charges what a future costs to whoever is measured here, wherever it runs.
+pub(crate) async fn charged<F: Future>(future: F, to: Charge) -> F::Output {
+    match to.0 {
+        Some(tally) => TALLY.scope(tally, future).await,
+        None => future.await,
+    }
+}
+
+/// Who is measured.
+#[derive(Debug)]
+pub(crate) struct Charge(Option<Arc<Tally>>);
+
+/// Who is measured here.
+pub(crate) fn charge() -> Charge {
+    Charge(TALLY.try_with(Arc::clone).ok())
+}
+
+/// Charges a read to the operation under way, if somebody measures it.
+pub(crate) fn charge_read() {
+    // Nobody measures background work.
+    let _unmeasured = TALLY.try_with(|tally| tally.reads.fetch_add(1, Ordering::Relaxed));
+}
+
+/// Charges a commit to the operation under way, if somebody measures it.
+pub(crate) fn charge_commit() {
+    let _unmeasured = TALLY.try_with(|tally| tally.commits.fetch_add(1, Ordering::Relaxed));
+}

@@ -1,0 +1,309 @@
+//! A mirrored store is a metadata store, whatever is under way at the same time.
+
+mod interleaved;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use record::{Ino, key};
+use store::{Guard, MemoryStore, MetaStore, StoreErrorKind};
+
+use super::*;
+use faulty::{Fault, Faulty, get};
+
+/// The suite that every engine passes.
+mod conformance {
+    use std::sync::Arc;
+
+    use store::{MemoryStore, MetaStore};
+
+    use super::super::{Mirror, Mirrored};
+
+    fn run(case: impl Future<Output = ()>) {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(case);
+    }
+
+    async fn fresh() -> (Arc<dyn MetaStore>, ()) {
+        let mirror = Mirror::new(1 << 20);
+        mirror.rely(super::for_long());
+        (Arc::new(Mirrored::new(Arc::new(MemoryStore::new()), mirror)), ())
+    }
+
+    store::conformance!(run, fresh);
+}
+
+fn for_long() -> Moment {
+    Moment::now().after(Duration::from_hours(1))
+}
+
+/// A mirror that may rely on being alone, over a store that counts and fails.
+fn alone() -> (Arc<Faulty>, Arc<Mirror>, Mirrored) {
+    let (store, mirror) = (Faulty::new(), Mirror::new(1 << 20));
+    mirror.rely(for_long());
+    let mirrored = Mirrored::new(store.clone(), Arc::clone(&mirror));
+    (store, mirror, mirrored)
+}
+
+fn at(number: u64) -> Key {
+    key::inode(Ino(number))
+}
+
+fn put(key: &Key, value: &'static str) -> Plan {
+    let value = Bytes::from_static(value.as_bytes());
+    Plan { guards: Vec::new(), writes: vec![Write::Put(key.clone(), value)] }
+}
+
+fn asks(key: &Key) -> [Read; 1] {
+    [Read::Record { key: key.clone(), follow: None }]
+}
+
+/// Whether a record is known without asking the store.
+fn knows(mirror: &Mirror, key: &Key) -> bool {
+    mirror.answer(&asks(key)).is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_or_read_need_not_be_read() {
+    let (store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "one")]).await.unwrap();
+    store.commit_now(&[put(&at(2), "two")]).await;
+    assert!(!knows(&mirror, &at(2)), "nobody has read it");
+    for _ in 0..2 {
+        assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "one");
+        assert_eq!(get(&mirrored, &at(2)).await.unwrap(), "two");
+    }
+    assert_eq!(store.reads.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_right_to_answer_ends_by_itself() {
+    let (_store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "one")]).await.unwrap();
+    mirror.rely(Moment::now().after(Duration::from_millis(500)));
+    assert!(knows(&mirror, &at(1)));
+    tokio::time::advance(Duration::from_millis(500)).await;
+    assert!(!knows(&mirror, &at(1)));
+    mirror.rely(for_long());
+    assert!(knows(&mirror, &at(1)), "it listened on without a gap");
+}
+
+#[tokio::test(start_paused = true)]
+async fn company_makes_it_forget() {
+    let (store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "one")]).await.unwrap();
+    mirror.leave();
+    assert!(!knows(&mirror, &at(1)));
+    store.commit_now(&[put(&at(1), "theirs")]).await;
+    mirror.rely(for_long());
+    assert!(!knows(&mirror, &at(1)));
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "theirs");
+    mirror.end();
+    mirror.rely(for_long());
+    get(&mirrored, &at(1)).await;
+    assert!(!knows(&mirror, &at(1)), "its time is over");
+}
+
+/// Reads and batches that left while others were there may come back when they no longer are.
+#[tokio::test(start_paused = true)]
+async fn what_left_in_company_teaches_nothing() {
+    let (store, mirror, mirrored) = alone();
+    mirror.leave();
+    let reading = mirror.reading();
+    let found = store.read(&asks(&at(1))).await.unwrap();
+    let sending = mirror.sending(&[put(&at(2), "ours")]);
+    let verdicts = store.commit(&[put(&at(2), "ours")]).await.unwrap();
+    store.commit_now(&[put(&at(1), "theirs"), put(&at(2), "theirs")]).await;
+    mirror.rely(for_long());
+    reading.found(&asks(&at(1)), &found);
+    sending.decided(&[put(&at(2), "ours")], &verdicts);
+    for number in [1, 2] {
+        assert_eq!(get(&mirrored, &at(number)).await.unwrap(), "theirs");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_left_before_a_commit_teaches_nothing_of_it() {
+    let (store, mirror, mirrored) = alone();
+    store.commit_now(&[put(&at(1), "old"), put(&at(2), "other")]).await;
+    let both = [asks(&at(1)), asks(&at(2))].concat();
+    let reading = mirror.reading();
+    let found = store.read(&both).await.unwrap();
+    mirrored.commit(&[put(&at(1), "new")]).await.unwrap();
+    // Its place is free again, as if the cache had been full.
+    mirror.state().records.remove(&at(1));
+    reading.found(&both, &found);
+    assert!(knows(&mirror, &at(2)));
+    assert!(!knows(&mirror, &at(1)), "what it brought is old");
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_known_of_a_record_while_a_batch_is_under_way() {
+    let (store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "old")]).await.unwrap();
+    let plans = [put(&at(1), "new")];
+    let sending = mirror.sending(&plans);
+    assert!(!knows(&mirror, &at(1)));
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "old");
+    assert!(!knows(&mirror, &at(1)), "it may change at any moment");
+    let verdicts = store.commit(&plans).await.unwrap();
+    sending.decided(&plans, &verdicts);
+    assert!(knows(&mirror, &at(1)));
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_batches_that_raced_nobody_knows_the_last() {
+    let (store, mirror, mirrored) = alone();
+    let (first, last) = ([put(&at(1), "first")], [put(&at(1), "last")]);
+    let (one, other) = (mirror.sending(&first), mirror.sending(&last));
+    let verdicts = store.commit(&first).await.unwrap();
+    store.commit(&last).await.unwrap();
+    // The answers come in the other order.
+    other.decided(&last, &verdicts);
+    one.decided(&first, &verdicts);
+    assert!(!knows(&mirror, &at(1)));
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "last");
+    assert!(knows(&mirror, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_plan_teaches_nothing() {
+    let (store, mirror, mirrored) = alone();
+    store.commit_now(&[put(&at(1), "old")]).await;
+    let mut refused = put(&at(1), "new");
+    refused.guards.push(Guard::Absent(at(1)));
+    mirrored.commit(&[refused, put(&at(2), "two")]).await.unwrap();
+    assert!(!knows(&mirror, &at(1)) && knows(&mirror, &at(2)));
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_comes_late_is_seen() {
+    let (store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "old")]).await.unwrap();
+    store.inject(None, Fault::Delayed);
+    let error = mirrored.commit(&[put(&at(1), "late")]).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unknown);
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "old");
+    store.deliver().await;
+    assert_eq!(store.fired(), 1);
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "late");
+    assert!(!knows(&mirror, &at(1)), "it is never known again");
+    mirrored.commit(&[put(&at(1), "again")]).await.unwrap();
+    assert!(!knows(&mirror, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_caller_left_is_seen() {
+    let (store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "old")]).await.unwrap();
+    store.inject(None, Fault::Hang);
+    let plans = [put(&at(1), "new")];
+    let left = tokio::time::timeout(Duration::from_secs(1), mirrored.commit(&plans)).await;
+    left.expect_err("it hangs");
+    assert_eq!(store.fired(), 1);
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "new");
+    assert!(!knows(&mirror, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_never_happens_does_no_harm() {
+    let (store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "old")]).await.unwrap();
+    store.inject(None, Fault::Unavailable);
+    mirrored.commit(&[put(&at(1), "new")]).await.unwrap_err();
+    assert_eq!(store.fired(), 1);
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "old");
+    assert!(knows(&mirror, &at(1)), "what was read afterwards is true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_is_followed_to_one_that_is_known() {
+    let (_store, mirror, mirrored) = alone();
+    let name = key::dentry(Ino::ROOT, b"name");
+    let mut bytes = vec![0; usize::from(key::dentry_to_inode().offset)];
+    bytes.extend_from_slice(&7_u64.to_be_bytes());
+    let bind = Write::Put(name.clone(), bytes.into());
+    mirrored.commit(&[Plan { guards: Vec::new(), writes: vec![bind] }]).await.unwrap();
+    let follow = |most| {
+        let follow = Some(Follow { most, ..key::dentry_to_inode() });
+        [Read::Record { key: name.clone(), follow }]
+    };
+    let target = |found: Option<Vec<Found>>| match found.map(|mut found| found.remove(0)) {
+        Some(Found::Record(Some(entry))) => Some(entry.target),
+        None => None,
+        found => panic!("{found:?}"),
+    };
+    assert_eq!(target(mirror.answer(&follow(None))), None, "the target is not known");
+    mirrored.commit(&[put(&at(7), "target")]).await.unwrap();
+    let whole = Target::Whole(Bytes::from_static(b"target"));
+    assert_eq!(target(mirror.answer(&follow(None))), Some(whole));
+    let cut = target(mirror.answer(&follow(Some(3)))).unwrap();
+    assert_eq!(cut.first_bytes(), Some(&b"tar"[..]));
+    assert_eq!(cut.whole(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_is_bounded() {
+    let (_store, mirror, mirrored) = alone();
+    let large = Bytes::from(vec![0; usize::try_from(MIRROR_VALUE_BYTES_MAX).unwrap() + 1]);
+    let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at(1), large)] };
+    mirrored.commit(&[plan]).await.unwrap();
+    assert!(!knows(&mirror, &at(1)), "it is too large");
+    for number in 0..20_000 {
+        let plans = [put(&at(number), "x")];
+        mirror.sending(&plans).decided(&plans, &[Verdict::Committed]);
+    }
+    let known = (0..20_000).filter(|number| knows(&mirror, &at(*number))).count();
+    assert!(known > 1_000 && known < (1 << 20) / 160, "{known} are known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_too_many_doubts_nothing_is_kept_any_more() {
+    let (_store, mirror, mirrored) = alone();
+    mirrored.commit(&[put(&at(1), "one")]).await.unwrap();
+    for number in 0..=DOUBTFUL_KEYS_MAX as u64 {
+        assert!(knows(&mirror, &at(1)), "{number} doubts are bearable");
+        drop(mirror.sending(&[put(&at(10 + number), "x")]));
+    }
+    assert!(mirror.state().doubtful.len() <= DOUBTFUL_KEYS_MAX);
+    assert!(!knows(&mirror, &at(1)));
+    mirrored.commit(&[put(&at(1), "two")]).await.unwrap();
+    get(&mirrored, &at(1)).await;
+    mirror.leave();
+    mirror.rely(for_long());
+    get(&mirrored, &at(1)).await;
+    assert!(!knows(&mirror, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_reads_may_be_told_is_bounded() {
+    let (store, mirror, mirrored) = alone();
+    store.commit_now(&[put(&at(1), "old")]).await;
+    let reading = mirror.reading();
+    let found = store.read(&asks(&at(1))).await.unwrap();
+    mirrored.commit(&[put(&at(1), "new")]).await.unwrap();
+    mirror.state().records.remove(&at(1));
+    for number in 0..2 * WRITTEN_KEYS_MAX as u64 {
+        let plans = [put(&at(10 + number), "x")];
+        mirror.sending(&plans).decided(&plans, &[Verdict::Committed]);
+    }
+    assert!(mirror.state().written.len() <= WRITTEN_KEYS_MAX);
+    reading.found(&asks(&at(1)), &found);
+    assert!(!knows(&mirror, &at(1)), "nobody remembers that it was written");
+    assert!(mirror.state().written.is_empty());
+    assert_eq!(get(&mirrored, &at(1)).await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_memory_every_read_asks_the_store() {
+    let mirror = Mirror::new(0);
+    let store = Arc::new(MemoryStore::new());
+    let mirrored = Mirrored::new(store, Arc::clone(&mirror));
+    mirror.rely(for_long());
+    mirrored.commit(&[put(&at(1), "one")]).await.unwrap();
+    get(&mirrored, &at(1)).await.unwrap();
+    assert!(!knows(&mirror, &at(1)));
+}

@@ -1,0 +1,224 @@
+//! Random reads and batches at once, over a store that takes its time: a read sees what was
+//! acknowledged before it, nothing that was never written, and one instant of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use record::{Ino, key};
+use store::{
+    Changes, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
+    Snapshot, Space, StoreError, StoreErrorKind, TallyPage, Verdict, Write,
+};
+
+use super::super::{Mirror, Mirrored};
+use super::for_long;
+use crate::state::value;
+use runtime::Tasks;
+
+/// Pairs of records that are always written together.
+const PAIRS: u64 = 3;
+
+/// What each task does.
+const STEPS: u64 = 400;
+
+const TASKS: u64 = 6;
+
+/// A store whose calls take some turns of the scheduler before and after they happen, and some of
+/// whose batches come much later than whoever sent them is told that nobody knows.
+#[derive(Debug)]
+struct Slow {
+    inner: Arc<MemoryStore>,
+    random: Mutex<SmallRng>,
+    tasks: Tasks,
+}
+
+impl Slow {
+    fn dice(&self, sides: u32) -> u32 {
+        self.random.lock().unwrap().random_range(0..sides)
+    }
+
+    async fn dawdle(&self) {
+        for _ in 0..self.dice(6) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[async_trait]
+impl MetaStore for Slow {
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+        self.dawdle().await;
+        let found = self.inner.read(reads).await;
+        self.dawdle().await;
+        found
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        self.dawdle().await;
+        match self.dice(200) {
+            0 => {
+                let (inner, plans, turns) = (self.inner.clone(), plans.to_vec(), self.dice(500));
+                let late = self.tasks.spawn("late", async move {
+                    for _ in 0..turns {
+                        tokio::task::yield_now().await;
+                    }
+                    inner.commit(&plans).await
+                });
+                drop(late);
+                Err(StoreError::new(StoreErrorKind::Unknown, "losing an answer"))
+            }
+            1 => Err(StoreError::new(StoreErrorKind::Unavailable, "refusing a connection")),
+            _ => {
+                let verdicts = self.inner.commit(plans).await;
+                self.dawdle().await;
+                verdicts
+            }
+        }
+    }
+
+    async fn walk(&self, _: Space, _: Option<Bytes>, _: u32) -> Result<Page, StoreError> {
+        unreachable!("nobody walks")
+    }
+
+    async fn walk_tallies(
+        &self,
+        _: Space,
+        _: Option<Bytes>,
+        _: u32,
+    ) -> Result<TallyPage, StoreError> {
+        unreachable!("nobody walks")
+    }
+
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        self.inner.changes(since).await
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.inner.snapshot().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+/// A pair, and the greatest number that its writes were acknowledged with.
+struct Pair {
+    keys: [Key; 2],
+    acknowledged: AtomicU64,
+    drawn: AtomicU64,
+}
+
+fn number(found: Option<&Found>) -> u64 {
+    let Some(value) = value(found) else { return 0 };
+    u64::from_be_bytes(value[..].try_into().expect("eight bytes"))
+}
+
+/// Reads both records; answers how many times the mirror did.
+async fn read(pair: &Pair, mirrored: &Mirrored, mirror: &Mirror) -> u64 {
+    let reads = pair.keys.clone().map(|key| Read::Record { key, follow: None });
+    let least = pair.acknowledged.load(Ordering::SeqCst);
+    let known = u64::from(mirror.answer(&reads).is_some());
+    let found = mirrored.read(&reads).await.expect("reads do not fail");
+    let (one, other) = (number(found.first()), number(found.get(1)));
+    assert_eq!(one, other, "the two were never different");
+    assert!(one >= least, "{one} is older than {least}, which was acknowledged");
+    known
+}
+
+/// Writes the next number to both, if they have a smaller one.
+async fn write(pair: &Pair, mirrored: &Mirrored) {
+    let next = pair.drawn.fetch_add(1, Ordering::SeqCst) + 1;
+    let reads = pair.keys.clone().map(|key| Read::Record { key, follow: None });
+    let found = mirrored.read(&reads).await.expect("reads do not fail");
+    let was = value(found.first());
+    if number(found.first()) >= next {
+        return;
+    }
+    let guard = |key: &Key| match &was {
+        Some(value) => store::Guard::Equals(key.clone(), value.clone()),
+        None => store::Guard::Absent(key.clone()),
+    };
+    let new = Bytes::copy_from_slice(&next.to_be_bytes());
+    let plan = Plan {
+        guards: pair.keys.iter().map(guard).collect(),
+        writes: pair.keys.iter().map(|key| Write::Put(key.clone(), new.clone())).collect(),
+    };
+    if let Ok(verdicts) = mirrored.commit(&[plan]).await
+        && verdicts[..] == [Verdict::Committed]
+    {
+        pair.acknowledged.fetch_max(next, Ordering::SeqCst);
+    }
+}
+
+/// Answers how many reads the mirror answered.
+async fn play(seed: u64) -> u64 {
+    let random = Mutex::new(SmallRng::seed_from_u64(seed));
+    let tasks = Tasks::new();
+    let spawner = tasks.clone();
+    let store = Arc::new(Slow { inner: Arc::new(MemoryStore::new()), random, tasks });
+    // Room for some of the records only, in some of the games.
+    let mirror = Mirror::new(if seed.is_multiple_of(3) { 1_200 } else { 1 << 20 });
+    mirror.rely(for_long());
+    let mirrored = Arc::new(Mirrored::new(store, Arc::clone(&mirror)));
+    let pair = |n: u64| Pair {
+        keys: [key::inode(Ino(n)), key::dentry(Ino(n), b"name")],
+        acknowledged: AtomicU64::new(0),
+        drawn: AtomicU64::new(0),
+    };
+    let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(pair).collect());
+    let tasks = (0..TASKS).map(|task| {
+        let (pairs, mirrored, mirror) = (pairs.clone(), mirrored.clone(), mirror.clone());
+        let mut random = SmallRng::seed_from_u64(seed * TASKS + task);
+        spawner.spawn("player", async move {
+            let mut known = 0;
+            for _ in 0..STEPS {
+                let pair = &pairs[random.random_range(0..pairs.len())];
+                match random.random_range(0..10) {
+                    0 | 1 => write(pair, &mirrored).await,
+                    2 => mirror.forget(&pair.keys[0]),
+                    3 if random.random_bool(0.1) => {
+                        mirror.leave();
+                        mirror.rely(for_long());
+                    }
+                    _ => known += read(pair, &mirrored, &mirror).await,
+                }
+                tokio::task::yield_now().await;
+            }
+            known
+        })
+    });
+    let mut known = 0;
+    for task in tasks.collect::<Vec<_>>() {
+        known += task.await.expect("no task panics");
+    }
+    known
+}
+
+#[tokio::test]
+async fn reads_see_what_was_acknowledged_at_one_instant() {
+    let mut known = 0;
+    for seed in 0..60 {
+        known += play(seed).await;
+    }
+    assert!(known > 10_000, "the mirror answered {known} reads only");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_see_what_was_acknowledged_on_two_threads() {
+    for seed in 100..130 {
+        play(seed).await;
+    }
+}

@@ -1,0 +1,119 @@
+//! The loop that drives an operation: plan, read or commit, and plan again.
+//!
+//! One [`Run`] lives as long as its operation and says when to give up; here is what it does not
+//! know: how a read and a commit are made, and what becomes of staged blocks. Reads and commits go
+//! to the store together with others that wait.
+
+use content::StagedContent;
+use namespace::{Env, FsError, Next, Operation, Run, recall};
+use store::{Found, Read};
+
+use crate::commit::Outcome;
+use crate::meters;
+use crate::{Session, VolumeError, corrupt};
+
+/// How often an operation is planned again because its commit failed and certainly did nothing.
+const ABORTS_MAX: u32 = 2;
+
+impl Session {
+    /// What an operation that begins now may know of the world.
+    pub fn env(&self) -> Env {
+        Env { now: self.clock.now(), session: self.nonce() }
+    }
+
+    /// Runs an operation to its answer. Once its plan is in the queue, dropping the future stops
+    /// nothing but the waiting.
+    pub async fn run<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
+    where
+        O: Operation + Sync,
+        O::Output: Send,
+    {
+        self.drive(operation, None).await
+    }
+
+    /// As [`Session::run`], for a plan that names staged blocks: they are kept once it is committed
+    /// or if nobody can tell, and deleted if it certainly is not.
+    pub async fn run_publishing<O>(
+        &self,
+        operation: &O,
+        staged: StagedContent,
+    ) -> Result<O::Output, VolumeError>
+    where
+        O: Operation + Sync,
+        O::Output: Send,
+    {
+        self.drive(operation, Some(staged)).await
+    }
+
+    /// What an operation would answer by what is remembered alone: for refusing early, never for
+    /// an answer.
+    pub fn remembered<O: Operation>(&self, operation: &O) -> Option<O::Output> {
+        recall(operation, &self.env(), &*self.hints)
+    }
+
+    /// Reads in one round trip, which others may share, counted and remembered.
+    pub async fn read_counted(&self, reads: &[Read]) -> Result<Vec<Found>, VolumeError> {
+        if self.is_fenced() {
+            return Err(VolumeError::Fenced);
+        }
+        // What nobody else can have changed needs no round trip.
+        if let Some(found) = self.mirror.answer(reads) {
+            self.meters.mirrored.add(1);
+            return Ok(found);
+        }
+        meters::charge_read();
+        let found = self.gatherer.read(reads).await?;
+        if found.len() != reads.len() {
+            return Err(VolumeError::Corrupt("the store left questions unanswered".to_owned()));
+        }
+        self.hints.learn(reads, &found);
+        Ok(found)
+    }
+
+    async fn drive<O>(
+        &self,
+        operation: &O,
+        mut staged: Option<StagedContent>,
+    ) -> Result<O::Output, VolumeError>
+    where
+        O: Operation + Sync,
+        O::Output: Send,
+    {
+        self.meters.served.add(1);
+        let reading = self.reading();
+        let mut run = Run::new(operation, self.env());
+        let mut aborts = 0;
+        loop {
+            match run.advance(&*self.hints) {
+                Next::Done(Err(FsError::NumberTaken)) => {
+                    self.state.fence("a number that this session leased is taken");
+                    return Err(VolumeError::Fenced);
+                }
+                Next::Done(answer) => return answer.map_err(VolumeError::from),
+                Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
+                Next::Read(reads) => {
+                    let found = self.read_counted(&reads).await?;
+                    run.learn(reads, found);
+                }
+                Next::Commit(plan, output) => {
+                    let guards = plan.guards.clone();
+                    let commit = self.committer.commit(plan, reading.clone(), staged.take());
+                    let (outcome, back) = commit.await;
+                    staged = back;
+                    match outcome {
+                        Outcome::Committed => return Ok(output),
+                        Outcome::Refused { guard, found } => {
+                            let guard = guards.get(guard).ok_or_else(|| {
+                                VolumeError::Corrupt("the store refused by no guard".to_owned())
+                            })?;
+                            run.refused(guard, found);
+                        }
+                        Outcome::Aborted(_) if aborts < ABORTS_MAX => aborts += 1,
+                        Outcome::Aborted(why) => return Err(VolumeError::Unavailable(why)),
+                        Outcome::Failed(error) => return Err(error),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Complete enumerations, which alone may lead to a deletion.
+//!
+//! An error, a short page or a record that does not decode ends an enumeration with an error.
+//! What came through to its end is a [`Complete`], and nothing else makes one. An enumeration may
+//! take hours: it pins nothing, and gives way to requests between two pages.
+
+use block::BlockStore;
+use bytes::Bytes;
+use record::{BlockId, Content, Ino, Inode, Nonce, Slice};
+use store::{Key, MetaStore, Space, Value};
+
+use crate::error::closing;
+use crate::pace::{Pace, Step};
+use crate::{Session, VolumeError};
+
+/// Records of one page of a walk.
+const WALK_RECORDS: u32 = 1_000;
+
+/// Pages of a listing that may be empty in a row.
+const EMPTY_PAGES_MAX: u32 = 1_000;
+
+/// The result of an enumeration that came to its end without an error.
+#[derive(Debug)]
+pub struct Complete<T>(T);
+
+impl<T> Complete<T> {
+    /// What was put together from enumerations that all came to their ends.
+    pub fn of(_came_to_their_ends: &[Complete<u64>], put_together: T) -> Complete<T> {
+        Complete(put_together)
+    }
+
+    /// What came.
+    pub fn get(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Whose enumeration it is, if it gives way to what its gateway serves.
+pub type Beside<'a> = Option<(&'a Session, Pace)>;
+
+/// Begins a page; an error if the volume closes meanwhile.
+fn begin(beside: Beside<'_>) -> Result<Option<Step>, VolumeError> {
+    let Some((volume, pace)) = beside else { return Ok(None) };
+    if volume.closing.is_cancelled() {
+        return Err(closing());
+    }
+    Ok(Some(volume.begin_step(pace)))
+}
+
+async fn rest(beside: Beside<'_>, step: Option<Step>) {
+    if let Some(((volume, _), step)) = beside.zip(step) {
+        volume.rest_after(step).await;
+    }
+}
+
+/// Visits every record of a space that exists throughout, at least once. Answers how many.
+pub async fn walk(
+    store: &dyn MetaStore,
+    space: Space,
+    visit: impl FnMut(Key, Value) -> Result<(), VolumeError> + Send,
+) -> Result<Complete<u64>, VolumeError> {
+    walk_beside(store, None, space, visit).await
+}
+
+/// As [`walk`], page by page beside what a gateway serves.
+pub async fn walk_beside(
+    store: &dyn MetaStore,
+    beside: Beside<'_>,
+    space: Space,
+    mut visit: impl FnMut(Key, Value) -> Result<(), VolumeError> + Send,
+) -> Result<Complete<u64>, VolumeError> {
+    let (mut count, mut resume): (u64, Option<Bytes>) = (0, None);
+    loop {
+        let step = begin(beside)?;
+        let page = store.walk(space, resume, WALK_RECORDS).await?;
+        for (key, value) in page.records {
+            visit(key, value)?;
+            count += 1;
+        }
+        match page.resume {
+            Some(next) => resume = Some(next),
+            None => return Ok(Complete(count)),
+        }
+        rest(beside, step).await;
+    }
+}
+
+/// All blocks of a session and their sealed sizes.
+pub async fn blocks_of(
+    blocks: &dyn BlockStore,
+    session: Nonce,
+) -> Result<Complete<Vec<(BlockId, u64)>>, VolumeError> {
+    blocks_beside(blocks, None, session).await
+}
+
+/// As [`blocks_of`], page by page beside what a gateway serves.
+pub async fn blocks_beside(
+    blocks: &dyn BlockStore,
+    beside: Beside<'_>,
+    session: Nonce,
+) -> Result<Complete<Vec<(BlockId, u64)>>, VolumeError> {
+    let (mut all, mut resume, mut empty) = (Vec::new(), None, 0);
+    loop {
+        let step = begin(beside)?;
+        let page = blocks.list(session, resume).await?;
+        empty = if page.blocks.is_empty() { empty + 1 } else { 0 };
+        all.extend(page.blocks);
+        match page.resume {
+            None => return Ok(Complete(all)),
+            Some(_) if empty > EMPTY_PAGES_MAX => {
+                let endless = format!("the blocks of session {session} have no end");
+                return Err(VolumeError::Unavailable(endless));
+            }
+            next => resume = next,
+        }
+        rest(beside, step).await;
+    }
+}
+
+/// The slices in an inode's record.
+pub fn slices_of(inode: &Inode) -> &[Slice] {
+    match inode.file().map(|file| &file.content) {
+        Some(Content::Slices(slices)) => slices,
+        _ => &[],
+    }
+}
+
+/// The inode's number that an orphan's key ends with.
+pub fn ino_of(key: &Key) -> Result<Ino, VolumeError> {
+    let bytes = key.suffix().last_chunk::<8>().copied();
+    let bytes = bytes.ok_or_else(|| VolumeError::Corrupt(format!("no number in {key:?}")))?;
+    Ok(Ino(u64::from_be_bytes(bytes)))
+}
+
+/// The block that a key begins with: of pending blocks and of shares.
+pub fn block_of(key: &Key) -> Result<BlockId, VolumeError> {
+    let bytes = key.suffix().first_chunk().copied();
+    bytes.map(BlockId).ok_or_else(|| VolumeError::Corrupt(format!("no block in {key:?}")))
+}
+
+/// The session that a key begins with: of tokens and of what is staged.
+pub fn nonce_of(key: &Key) -> Result<Nonce, VolumeError> {
+    let bytes = key.suffix().first_chunk().copied();
+    bytes.map(Nonce).ok_or_else(|| VolumeError::Corrupt(format!("no session in {key:?}")))
+}

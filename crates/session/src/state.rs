@@ -1,0 +1,92 @@
+//! One run of this process against the volume: its name, and whether it still counts.
+//!
+//! Every plan guards the session's record, so that nothing of a session commits once somebody has
+//! ended it, however late it arrives. The heartbeat shows others that the session lives, and how
+//! far its readers have let go; it is guarded by its own last value, so a session that was ended,
+//! or whose store forgot something, learns it from its next beat and stops acknowledging.
+
+mod beat;
+mod mark;
+mod observe;
+mod start;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use record::{Nonce, key};
+use store::{Guard, Key, Value};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+pub use beat::others;
+pub(crate) use beat::{Heart, end};
+pub(crate) use observe::fence;
+pub use observe::{Seen, nonce as named_session};
+pub use start::check_known;
+pub(crate) use start::{Started, begin, start};
+
+/// How often a session shows that it lives.
+pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long a session may be silent before another one ends it.
+pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
+
+/// This process's session.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub nonce: Nonce,
+    fenced: AtomicBool,
+    /// Cancelled when the session has ended, by itself or from outside.
+    pub ended: CancellationToken,
+}
+
+impl State {
+    pub(crate) fn new(nonce: Nonce) -> State {
+        State { nonce, fenced: AtomicBool::new(false), ended: CancellationToken::new() }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        key::session(self.nonce)
+    }
+
+    /// The guard that the session still counts.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard::Present(self.key())
+    }
+
+    /// Takes note that the session was ended from outside: nothing is acknowledged any more.
+    pub(crate) fn fence(&self, how: &str) {
+        if !self.fenced.swap(true, Ordering::SeqCst) {
+            error!(session = %self.nonce, how, "this session has ended; nothing is served any more");
+        }
+        self.ended.cancel();
+    }
+
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::SeqCst)
+    }
+}
+
+/// A record's bytes, if the store answered with a record.
+pub fn value(found: Option<&store::Found>) -> Option<Value> {
+    match found {
+        Some(store::Found::Record(Some(entry))) => Some(entry.value.clone()),
+        _ => None,
+    }
+}
+
+/// A tally's number; 0 if the store answered with something else.
+pub fn tally(found: Option<&store::Found>) -> i64 {
+    match found {
+        Some(store::Found::Tally(number)) => *number,
+        _ => 0,
+    }
+}
+
+/// A record's bytes under its key, as read in a range.
+pub fn entries(found: Option<store::Found>) -> Vec<store::Entry> {
+    match found {
+        Some(store::Found::Range(entries)) => entries,
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,201 @@
+//! The heartbeat.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::{Beat, Counter, key, key::space};
+use store::{Guard, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::observe::{Others, SESSIONS_MAX};
+use super::{Seen, State, entries, fence, value};
+use crate::SessionOptions;
+use crate::epoch::Epochs;
+
+/// The shortest pause between two beats, when readers let go or the reaper asks.
+const BEAT_PAUSE: Duration = Duration::from_millis(20);
+
+/// What a session's heartbeat needs.
+#[derive(Debug)]
+pub(crate) struct Heart {
+    store: Arc<dyn MetaStore>,
+    state: Arc<State>,
+    epochs: Arc<Epochs>,
+    interval: Duration,
+    silence: Duration,
+    /// The last beat that certainly stands.
+    beat: (Beat, Value),
+    /// Beats that may have followed it.
+    doubts: Vec<(Beat, Value)>,
+    others: Others,
+    /// Told when another session was ended: it may have left something.
+    pub(crate) fenced: Arc<tokio::sync::Notify>,
+}
+
+/// Beats in doubt that are remembered: one for each failed try, so the store has been failing for
+/// long when there are more.
+const DOUBTS_MAX: usize = 64;
+
+impl Heart {
+    /// Beats as the options say, from the beat that the session began with.
+    pub(crate) fn new(
+        store: &Arc<dyn MetaStore>,
+        state: &Arc<State>,
+        epochs: &Arc<Epochs>,
+        options: &SessionOptions,
+        beat: (Beat, Value),
+    ) -> Heart {
+        Heart {
+            store: Arc::clone(store),
+            state: Arc::clone(state),
+            epochs: Arc::clone(epochs),
+            interval: options.beat_interval,
+            silence: options.session_silence,
+            beat,
+            doubts: Vec::new(),
+            others: Others::default(),
+            fenced: Arc::default(),
+        }
+    }
+
+    /// Beats until the session has ended or is closed.
+    pub(crate) async fn run(mut self, closed: tokio_util::sync::CancellationToken) -> Heart {
+        let mut next = Instant::now() + self.interval;
+        let epochs = Arc::clone(&self.epochs);
+        loop {
+            tokio::select! {
+                () = closed.cancelled() => return self,
+                () = self.state.ended.cancelled() => return self,
+                () = tokio::time::sleep_until(next) => {}
+                () = epochs.moved.notified() => {
+                    // Many readers end at once; one beat tells of them all.
+                    tokio::time::sleep(BEAT_PAUSE).await;
+                }
+            }
+            self.look().await;
+            self.beat().await;
+            next = Instant::now() + self.interval;
+        }
+    }
+
+    /// Reads the epoch and the other sessions, and ends those that fell silent.
+    async fn look(&mut self) {
+        let (sessions, sessions_end) = key::partition(space::SESSION, 0);
+        let (beats, beats_end) = key::partition(space::BEAT, 0);
+        let limit = SESSIONS_MAX.min(self.store.limits().range_records);
+        let range = |start, end| Read::Range { start, end, limit, follow: None };
+        let epoch_key = key::epoch();
+        let reads = [
+            Read::Record { key: epoch_key.clone(), follow: None },
+            range(sessions, sessions_end),
+            range(beats, beats_end),
+        ];
+        let found = match self.store.read(&reads).await {
+            Ok(found) => found,
+            Err(error) => {
+                debug!(%error, "the sessions could not be read");
+                return;
+            }
+        };
+        let mut found = found.into_iter();
+        let epoch = value(found.next().as_ref());
+        if let Some(Ok(Counter(epoch))) = epoch.map(|value| Counter::decode(&epoch_key, &value)) {
+            self.epochs.observe(epoch);
+        }
+        let seen = Seen::all(&entries(found.next()), &entries(found.next()));
+        let own = self.state.nonce;
+        let silent = self.others.observe(own, seen, Instant::now(), self.silence);
+        for session in silent {
+            match fence(&*self.store, &self.state, &session).await {
+                Ok(true) => self.fenced.notify_one(),
+                Ok(false) => {}
+                Err(error) => {
+                    warn!(session = %session.nonce, %error, "a silent session could not be ended");
+                }
+            }
+        }
+    }
+
+    /// Shows that the session lives, and how far its readers have let go.
+    async fn beat(&mut self) {
+        let key = key::beat(self.state.nonce);
+        let count = self.doubts.last().map_or(self.beat.0.count, |(beat, _)| beat.count) + 1;
+        let beat = Beat { count, passed: self.epochs.passed() };
+        let value = beat.encode(&key);
+        let plan = Plan {
+            guards: vec![self.state.guard(), Guard::Equals(key.clone(), self.beat.1.clone())],
+            writes: vec![Write::Put(key, value.clone())],
+        };
+        match self.store.commit(&[plan]).await.map(|verdicts| verdicts.into_iter().next()) {
+            Ok(Some(Verdict::Committed)) => {
+                self.beat = (beat, value);
+                self.doubts.clear();
+            }
+            Ok(Some(Verdict::Refused { guard: 1, found })) => {
+                // An earlier beat arrived after all: it is ours, and the next one follows it.
+                let arrived = |(_, doubt): &(Beat, Value)| found.as_ref() == Some(doubt);
+                match self.doubts.iter().position(arrived) {
+                    Some(index) => {
+                        self.beat = self.doubts.swap_remove(index);
+                        self.doubts.clear();
+                    }
+                    None => self.state.fence("the heartbeat is not the one that was written"),
+                }
+            }
+            Ok(_) => self.state.fence("the session's record is gone"),
+            Err(error) => {
+                if error.kind() == StoreErrorKind::Unknown && self.doubts.len() < DOUBTS_MAX {
+                    self.doubts.push((beat, value));
+                }
+                warn!(%error, "a heartbeat failed");
+            }
+        }
+    }
+}
+
+impl Heart {
+    /// Ends every other session, when this process is the only one that uses the store.
+    pub(crate) async fn end_others(&self) -> Result<(), crate::VolumeError> {
+        for seen in others(&*self.store, self.state.nonce).await? {
+            fence(&*self.store, &self.state, &seen).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The live sessions besides this one.
+pub async fn others(
+    store: &dyn MetaStore,
+    own: record::Nonce,
+) -> Result<Vec<Seen>, store::StoreError> {
+    let (sessions, sessions_end) = key::partition(space::SESSION, 0);
+    let (beats, beats_end) = key::partition(space::BEAT, 0);
+    let limit = SESSIONS_MAX.min(store.limits().range_records);
+    let range = |start, end| Read::Range { start, end, limit, follow: None };
+    let found = store.read(&[range(sessions, sessions_end), range(beats, beats_end)]).await?;
+    let mut found = found.into_iter();
+    let mut seen = Seen::all(&entries(found.next()), &entries(found.next()));
+    seen.retain(|session| session.nonce != own);
+    Ok(seen)
+}
+
+/// Ends this session in good order: its record, its beat, and the lanes that nothing can be in
+/// any more once the record is gone.
+pub(crate) async fn end(
+    store: &dyn MetaStore,
+    session: &State,
+    lanes: &crate::lanes::Lanes,
+) -> Result<(), store::StoreError> {
+    let plan = Plan {
+        guards: vec![session.guard()],
+        writes: vec![Write::Delete(session.key()), Write::Delete(key::beat(session.nonce))],
+    };
+    store.commit(&[plan]).await?;
+    let per_plan = store.limits().plan_items.max(1);
+    for keys in lanes.keys().chunks(per_plan) {
+        let writes = keys.iter().cloned().map(Write::Delete).collect();
+        store.commit(&[Plan { guards: Vec::new(), writes }]).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Checks a volume: its records against each other, and against its blocks.
+//!
+//! A check reads everything and changes nothing, and it needs no session: it works beside gateways
+//! that go on writing. Then a pass may see one half of a change and not the other, so a finding
+//! counts only if every one of several passes finds it, the same in each detail. What keeps
+//! changing is thereby left out: a tally of a busy directory is judged when it rests.
+//!
+//! It holds a summary of each inode and block in memory, some hundred bytes each.
+
+mod finding;
+mod gather;
+mod judge;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::BlockStore;
+use store::MetaStore;
+
+pub use finding::Finding;
+pub(crate) use gather::Gathered;
+
+use session::VolumeError;
+use session::check_known;
+
+/// How often what was found is looked for again.
+const PASSES: u32 = 3;
+
+/// The pause before looking again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Findings that a report holds at most.
+pub const FINDINGS_MAX: usize = 10_000;
+
+/// How far a check has come: for whoever shows it to a person.
+pub trait Progress: Send + Sync {
+    /// `count` more of `what` were read.
+    fn read(&self, what: &'static str, count: u64);
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Progress for Unwatched {
+    fn read(&self, _what: &'static str, _count: u64) {}
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records of all spaces.
+    pub records: u64,
+    /// Directories, buckets among them.
+    pub directories: u64,
+    /// Files with a name.
+    pub files: u64,
+    /// What awaits the reaper.
+    pub orphans: u64,
+    /// Bytes of files, those awaiting the reaper included.
+    pub bytes: u64,
+    /// Blocks in the block store.
+    pub blocks: u64,
+    /// Their sealed sizes, in bytes.
+    pub block_bytes: u64,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong, in order; at most [`FINDINGS_MAX`].
+    pub findings: Vec<Finding>,
+    /// Whether there was more to find.
+    pub truncated: bool,
+    /// What there is.
+    pub counts: Counts,
+}
+
+/// Checks the volume in a store and its blocks.
+///
+/// # Errors
+/// If the store or the blocks cannot be read to the end, or the volume has a format that this
+/// release does not know. A record that does not decode is a finding.
+pub async fn fsck(
+    store: Arc<dyn MetaStore>,
+    blocks: Arc<dyn BlockStore>,
+    progress: &dyn Progress,
+) -> Result<Report, VolumeError> {
+    check_known(&*store).await?;
+    let (mut findings, mut counts) = one_pass(&*store, &*blocks, progress).await?;
+    for _ in 1..PASSES {
+        if findings.is_empty() {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+        let (again, recounted) = one_pass(&*store, &*blocks, progress).await?;
+        findings.retain(|finding| again.contains(finding));
+        counts = recounted;
+    }
+    let truncated = findings.len() > FINDINGS_MAX;
+    let findings = findings.into_iter().take(FINDINGS_MAX).collect();
+    Ok(Report { findings, truncated, counts })
+}
+
+async fn one_pass(
+    store: &dyn MetaStore,
+    blocks: &dyn BlockStore,
+    progress: &dyn Progress,
+) -> Result<(BTreeSet<Finding>, Counts), VolumeError> {
+    let gathered = Gathered::read(store, blocks, progress).await?;
+    Ok(judge::judge(gathered))
+}

@@ -1,0 +1,441 @@
+//! Reads everything once, into summaries.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use block::{BlockStore, sealed};
+use bytes::Bytes;
+use namespace::{rests, self_contained};
+use record::key::{self, space};
+use record::{
+    Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Expiry, Hold, Ino, Inode,
+    Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Roster, Session, Slice,
+    Swept, Token, Upload, UploadState, User, VolumeRecord,
+};
+use store::{Key, MetaStore, Space, TallyKey, Value};
+
+use super::{Finding, Progress};
+use session::VolumeError;
+use session::named_session;
+use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
+
+/// Tallies of one page of a walk.
+const WALK_TALLIES: u32 = 1_000;
+
+/// What an inode's record says.
+#[derive(Debug)]
+pub(super) struct InodeSummary {
+    pub(super) kind: Kind,
+    /// Of a directory: the one that it is in.
+    pub(super) parent: Ino,
+    pub(super) links: u64,
+    pub(super) size: u64,
+    /// Pages of its content map.
+    pub(super) pages: u64,
+    /// Whether it has checksums of parts.
+    pub(super) parts: bool,
+    /// Whether its bytes rest in its record.
+    pub(super) rests: bool,
+    /// How long it is, if it is nothing but its inode.
+    pub(super) self_contained: Option<u64>,
+}
+
+/// A name.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub(super) key: Key,
+    pub(super) dentry: Dentry,
+}
+
+/// What records say of a block.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Sealed sizes, in bytes: one, unless records disagree.
+    pub(super) sizes: BTreeSet<u64>,
+    pub(super) owners: BTreeSet<Ino>,
+}
+
+/// A part of an upload.
+#[derive(Debug)]
+pub(super) struct PartSummary {
+    pub(super) key: Key,
+    pub(super) ino: Ino,
+    pub(super) shared: bool,
+    pub(super) slices: Vec<Slice>,
+}
+
+/// Everything, in short.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(super) findings: BTreeSet<Finding>,
+    pub(super) records: u64,
+    pub(super) names: Vec<Name>,
+    pub(super) inodes: BTreeMap<Ino, InodeSummary>,
+    pub(super) named: HashMap<BlockId, Named>,
+    /// Pages of content maps as found: of which file, which.
+    pub(super) pages: HashMap<Ino, Vec<(u64, Key)>>,
+    pub(super) sum_pages: Vec<Key>,
+    pub(super) buckets: BTreeSet<Ino>,
+    pub(super) uploads: Vec<(Key, Ino, UploadState)>,
+    pub(super) parts: Vec<PartSummary>,
+    pub(super) orphans: BTreeMap<Ino, Orphan>,
+    /// Uploads that have nothing left but their answer: the key that says until when, and of which.
+    pub(super) expiries: BTreeMap<Ino, (Key, Key)>,
+    /// Bytes of doomed files, by number: their inodes are in their orphans.
+    pub(super) doomed: HashMap<Ino, u64>,
+    pub(super) pending: HashSet<BlockId>,
+    /// Blocks that something names which is on its way out.
+    pub(super) fading: HashSet<BlockId>,
+    pub(super) shares: BTreeSet<(BlockId, Ino)>,
+    pub(super) staged: HashSet<Ino>,
+    /// Files that are marked as resting.
+    pub(super) resting: HashSet<Ino>,
+    pub(super) sessions: HashSet<Nonce>,
+    pub(super) ended: HashSet<Nonce>,
+    pub(super) tokens: Vec<(Key, Nonce)>,
+    pub(super) tallies: HashMap<(Ino, u8), i64>,
+    /// Directories and buckets whose tallies changed while names were read.
+    pub(super) restless: HashSet<Ino>,
+    /// How many bytes of which pack each owner names, whatever state it is in.
+    pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
+    /// Owners that were moved from a pack to another and have not let go of it.
+    pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
+    /// Bytes that are alive of each pack, by its tally.
+    pub(super) live: HashMap<BlockId, i64>,
+    /// The files that each pack was made for.
+    pub(super) rosters: HashMap<BlockId, Roster>,
+    /// Packs whose tallies changed while owners were read.
+    pub(super) restless_packs: HashSet<BlockId>,
+    pub(super) blocks: HashMap<BlockId, u64>,
+}
+
+impl Gathered {
+    /// Reads a volume.
+    pub(super) async fn read(
+        store: &dyn MetaStore,
+        blocks: &dyn BlockStore,
+        progress: &dyn Progress,
+    ) -> Result<Gathered, VolumeError> {
+        let mut all = Gathered::default();
+        let before = all.read_tallies(store, progress).await?;
+        let lived = all.read_of_packs(store, space::LIVE, progress).await?;
+        let listed = all.read_of_packs(store, space::ROSTER, progress).await?;
+        // Blocks before references: a block is durable before a record names it, so one that is
+        // named and not listed is missing, or came between; and live sessions after both.
+        for session in blocks.sessions().await? {
+            let listed = blocks_of(blocks, session).await?;
+            progress.read("blocks", listed.get().len() as u64);
+            all.blocks.extend(listed.get().iter().copied());
+        }
+        for space in space::ALL {
+            let found = walk(store, space, |key, value| {
+                all.take(&key, &value);
+                Ok(())
+            });
+            let found = *found.await?.get();
+            progress.read(what(space), found);
+            all.records += found;
+        }
+        all.live = all.read_of_packs(store, space::LIVE, progress).await?;
+        // Who was read with a roster is not to be judged without.
+        let rosters = all.read_of_packs(store, space::ROSTER, progress).await?;
+        let rosters = listed.into_iter().chain(rosters).filter(|(_, tally)| *tally != 0);
+        all.rosters = rosters.map(|(pack, tally)| (pack, Roster::from_tally(tally))).collect();
+        let changed = |pack: &&BlockId| lived.get(pack) != all.live.get(pack);
+        all.restless_packs = lived.keys().chain(all.live.keys()).filter(changed).copied().collect();
+        all.tallies = all.read_tallies(store, progress).await?;
+        let changed = |at: &&(Ino, u8)| before.get(at) != all.tallies.get(at);
+        all.restless =
+            before.keys().chain(all.tallies.keys()).filter(changed).map(|(ino, _)| *ino).collect();
+        Ok(all)
+    }
+
+    async fn read_tallies(
+        &mut self,
+        store: &dyn MetaStore,
+        progress: &dyn Progress,
+    ) -> Result<HashMap<(Ino, u8), i64>, VolumeError> {
+        let mut tallies = HashMap::new();
+        walk_tallies(store, space::TALLY, progress, |key, value| match *key.suffix() {
+            [count] => {
+                tallies.insert((Ino(key.partition()), count), value);
+            }
+            _ => {
+                self.findings.insert(Finding::Undecodable(key, "no tally's key".into()));
+            }
+        })
+        .await?;
+        Ok(tallies)
+    }
+
+    /// The tallies of one of the two spaces that have one for each pack.
+    async fn read_of_packs(
+        &mut self,
+        store: &dyn MetaStore,
+        space: Space,
+        progress: &dyn Progress,
+    ) -> Result<HashMap<BlockId, i64>, VolumeError> {
+        let at = if space == space::LIVE { key::live } else { key::roster };
+        let mut tallies = HashMap::new();
+        walk_tallies(store, space, progress, |key, value| {
+            let pack = key.suffix().try_into().map(BlockId);
+            match pack {
+                Ok(pack) if at(pack).0 == key && pack.is_pack() => {
+                    tallies.insert(pack, value);
+                }
+                _ => {
+                    self.findings.insert(Finding::Undecodable(key, "no pack's tally".into()));
+                }
+            }
+        })
+        .await?;
+        Ok(tallies)
+    }
+
+    /// Takes a record in; one that does not decode is a finding.
+    fn take(&mut self, key: &Key, value: &Value) {
+        if let Err(why) = self.try_take(key, value) {
+            self.findings.insert(Finding::Undecodable(key.clone(), why));
+        }
+    }
+
+    fn try_take(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+        let failed = |error: DecodeError| error.to_string();
+        let shape = |error: VolumeError| error.to_string();
+        match key.space() {
+            space::DENTRY => {
+                let dentry = Dentry::decode(key, value).map_err(failed)?;
+                self.names.push(Name { key: key.clone(), dentry });
+            }
+            space::INODE => {
+                let inode = Inode::decode(key, value).map_err(failed)?;
+                self.take_inode(Ino(key.partition()), &inode);
+            }
+            space::MAP => {
+                let slices = MapPage::decode(key, value).map_err(failed)?.0;
+                let ino = Ino(key.partition());
+                let page: [u8; 4] = key.suffix().try_into().map_err(|_| "no page's key")?;
+                let page = u64::from(u32::from_be_bytes(page));
+                self.pages.entry(ino).or_default().push((page, key.clone()));
+                self.take_slices(ino, &slices);
+            }
+            space::PART_SUMS => {
+                PartSums::decode(key, value).map_err(failed)?;
+                self.sum_pages.push(key.clone());
+            }
+            space::ORPHAN => {
+                let ino = ino_of(key).map_err(shape)?;
+                let orphan = Orphan::decode(key, value).map_err(failed)?;
+                self.take_orphan(ino, orphan).map_err(failed)?;
+            }
+            space::PART => {
+                let part = Part::decode(key, value).map_err(failed)?;
+                let Part { owner: ino, shared, slices, .. } = part;
+                self.count_in_packs(ino, &slices);
+                self.parts.push(PartSummary { key: key.clone(), ino, shared, slices });
+            }
+            space::UPLOAD => {
+                let upload = Upload::decode(key, value).map_err(failed)?;
+                self.uploads.push((key.clone(), upload.ino, upload.state));
+            }
+            _ => self.take_small(key, value)?,
+        }
+        Ok(())
+    }
+
+    fn take_small(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+        let failed = |error: DecodeError| error.to_string();
+        let named = |error: VolumeError| error.to_string();
+        match key.space() {
+            space::BUCKET => {
+                Bucket::decode(key, value).map_err(failed)?;
+                self.buckets.insert(Ino(key.partition()));
+            }
+            space::PENDING => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.pending.insert(block_of(key).map_err(named)?);
+            }
+            space::SHARE => {
+                Mark::decode(key, value).map_err(failed)?;
+                let share = (block_of(key).map_err(named)?, ino_of(key).map_err(named)?);
+                self.shares.insert(share);
+            }
+            space::STAGED => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.staged.insert(ino_of(key).map_err(named)?);
+                self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
+            }
+            space::RESTING => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.resting.insert(ino_of(key).map_err(named)?);
+            }
+            space::EXPIRY => {
+                let Expiry { upload } = Expiry::decode(key, value).map_err(failed)?;
+                if upload.len() < Key::PREFIX_BYTES {
+                    return Err("it names no upload".to_owned());
+                }
+                let of = (key.clone(), Key::from_bytes(upload));
+                self.expiries.insert(ino_of(key).map_err(named)?, of);
+            }
+            space::VOLUME => {
+                VolumeRecord::decode(key, value).map_err(failed)?;
+            }
+            space::LEASE | space::EPOCH => {
+                Counter::decode(key, value).map_err(failed)?;
+            }
+            space::USER => {
+                User::decode(key, value).map_err(failed)?;
+            }
+            space::POLICY => {
+                PolicyRecord::decode(key, value).map_err(failed)?;
+            }
+            _ => self.take_session(key, value)?,
+        }
+        Ok(())
+    }
+
+    /// What sessions write of themselves.
+    fn take_session(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+        let failed = |error: DecodeError| error.to_string();
+        let named = |error: VolumeError| error.to_string();
+        let session = || named_session(key).ok_or("no session's key");
+        match key.space() {
+            space::HOLD => {
+                Hold::decode(key, value).map_err(failed)?;
+                nonce_of(key).map_err(named)?;
+            }
+            space::SESSION => {
+                Session::decode(key, value).map_err(failed)?;
+                self.sessions.insert(session()?);
+            }
+            space::BEAT => {
+                Beat::decode(key, value).map_err(failed)?;
+                self.tokens.push((key.clone(), session()?));
+            }
+            space::FENCED => {
+                Mark::decode(key, value).map_err(failed)?;
+                self.ended.insert(session()?);
+            }
+            space::SWEPT => {
+                Swept::decode(key, value).map_err(failed)?;
+                session()?;
+            }
+            space::TOKEN => {
+                Token::decode(key, value).map_err(failed)?;
+                self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
+            }
+            _ => return Err("its space is not one of ours".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn take_inode(&mut self, ino: Ino, inode: &Inode) {
+        let mut summary = InodeSummary {
+            kind: Kind::Symlink,
+            parent: ino,
+            links: 1,
+            size: 0,
+            pages: 0,
+            parts: false,
+            rests: false,
+            self_contained: self_contained(inode),
+        };
+        match &inode.body {
+            Body::Directory { parent } => {
+                summary.kind = Kind::Directory;
+                summary.parent = *parent;
+            }
+            Body::Symlink { .. } => {}
+            Body::File(file) => {
+                summary.kind = Kind::File;
+                (summary.links, summary.size) = (u64::from(file.links), file.size);
+                summary.parts = !file.parts.is_empty();
+                summary.rests = rests(&file.content);
+                match &file.content {
+                    Content::Inline(_) => {}
+                    Content::Slices(slices) => self.take_slices(ino, slices),
+                    Content::Pages(starts) => summary.pages = starts.len() as u64,
+                }
+            }
+        }
+        self.inodes.insert(ino, summary);
+    }
+
+    fn take_orphan(&mut self, ino: Ino, orphan: Orphan) -> Result<(), DecodeError> {
+        if let Orphan::Doomed { inode, .. } = &orphan {
+            let inode = Inode::decode(&key::inode(ino), inode)?;
+            self.doomed.insert(ino, inode.file().map_or(0, |file| file.size));
+            // Some of its blocks may be gone already; none is leaked.
+            let slices = session::scan::slices_of(&inode);
+            self.fading.extend(slices.iter().map(|slice| slice.block));
+            self.count_in_packs(ino, slices);
+        }
+        if let Orphan::Moved { pack, owner, length } = &orphan {
+            // Readers may have found the old place, so the pack must be there.
+            self.fading.insert(*pack);
+            self.moved.insert((*pack, *owner), ino);
+            let named = self.in_packs.entry((*pack, *owner)).or_default();
+            *named = named.saturating_add(i64::try_from(*length).unwrap_or(i64::MAX));
+        }
+        self.orphans.insert(ino, orphan);
+        Ok(())
+    }
+
+    fn take_slices(&mut self, owner: Ino, slices: &[Slice]) {
+        self.count_in_packs(owner, slices);
+        self.name_blocks(owner, slices);
+    }
+
+    fn count_in_packs(&mut self, owner: Ino, slices: &[Slice]) {
+        for slice in slices.iter().filter(|slice| slice.block.is_pack()) {
+            let named = self.in_packs.entry((slice.block, owner)).or_default();
+            *named = named.saturating_add(i64::from(slice.length));
+        }
+    }
+
+    /// Whether a file owns a pack by its roster: it is on it, and names the pack.
+    pub(super) fn is_listed(&self, pack: BlockId, owner: Ino) -> bool {
+        let listed = self.rosters.get(&pack).is_some_and(|roster| roster.contains(owner));
+        listed && self.named.get(&pack).is_some_and(|named| named.owners.contains(&owner))
+    }
+
+    pub(super) fn name_blocks(&mut self, owner: Ino, slices: &[Slice]) {
+        for slice in slices {
+            let named = self.named.entry(slice.block).or_default();
+            named.owners.insert(owner);
+            named.sizes.insert(sealed::sealed_bytes(slice.block_length));
+        }
+    }
+}
+
+/// Visits every tally of a space.
+async fn walk_tallies(
+    store: &dyn MetaStore,
+    space: Space,
+    progress: &dyn Progress,
+    mut visit: impl FnMut(Key, i64) + Send,
+) -> Result<(), VolumeError> {
+    let mut resume: Option<Bytes> = None;
+    loop {
+        let page = store.walk_tallies(space, resume, WALK_TALLIES).await?;
+        progress.read("tallies", page.tallies.len() as u64);
+        for (TallyKey(key), value) in page.tallies {
+            visit(key, value);
+        }
+        match page.resume {
+            Some(next) => resume = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn what(space: Space) -> &'static str {
+    match space {
+        space::INODE => "inodes",
+        space::DENTRY => "names",
+        space::MAP => "content map pages",
+        space::PART => "parts",
+        space::SHARE => "shares",
+        space::ORPHAN => "orphans",
+        _ => "other records",
+    }
+}

@@ -1,0 +1,467 @@
+//! Deletes what records say is dead, once nobody can be reading it.
+//!
+//! Foreground plans never drop a reference to a block: they leave an orphan. A pass collects orphans, moves
+//! the volume's epoch on, and waits until every session has let go of what it read before. Then it
+//! takes each orphan's references away and names its blocks as *pending* in the same plans, so that
+//! a crash at any point leaves a record of what is still to be deleted. Every step may be repeated,
+//! and two reapers at once do no harm: each step guards the orphan it is about.
+//!
+//! What cannot be read is kept, and stops nothing else: see [`damaged`]. Completed uploads that
+//! still answer are no orphans once their parts have gone, so they are in nobody's way: see
+//! [`uploads`].
+//!
+//! How an owner lets go of a block, and why that is right for blocks of several owners, stands in
+//! `release`.
+//!
+//! Freed blocks are kept for a while where the store may forget what freed them: see `grace`.
+//!
+//! It knows nothing of blocks that no record names; those are the sweeper's.
+
+mod damaged;
+mod files;
+mod grace;
+mod moved;
+mod owners;
+mod release;
+mod uploads;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use record::{BlockId, Counter, Ino, Orphan, key, key::space};
+use store::{Entry, Guard, Key, Plan, Read, Value, Write};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+pub use grace::DELETION_GRACE_RELAXED;
+
+use session::Outcome;
+use session::Pace;
+use session::{Seen, entries, others, value};
+use session::{VolumeError, closing, corrupt};
+
+use crate::upkeep::Upkeep;
+
+pub(crate) use damaged::Damaged;
+
+/// How often the reaper looks for what it was not told of.
+pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
+
+/// How long it waits after it was told, so that one pass takes what is deleted together.
+pub const REAP_DELAY: Duration = Duration::from_millis(500);
+
+/// For how long a completed upload answers again.
+pub const UPLOAD_RESULT_KEPT: Duration = Duration::from_hours(24);
+
+/// Orphans that one pass takes.
+const ORPHANS_PER_PASS: usize = 30_000;
+
+/// Orphans that one round trip reads.
+const ORPHANS_AT_ONCE: u32 = 1_000;
+
+/// Pending blocks that one round trip reads.
+const PENDING_AT_ONCE: u32 = 64;
+
+/// Blocks deleted at the same time.
+const DELETES_AT_ONCE: usize = 8;
+
+/// How often a pass asks whether every session has let go: at first, and at most.
+const PATIENCE_MIN: Duration = Duration::from_millis(10);
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
+
+/// Passes of one [`Upkeep::reap_now`].
+const PASSES_MAX: u32 = 1_000;
+
+/// How many of them in a row may do nothing although something is dead.
+const VAIN_PASSES_MAX: u32 = 8;
+
+/// What the reaper remembers between passes.
+#[derive(Debug, Default)]
+pub(crate) struct ReaperMemory {
+    /// Blocks that await deletion.
+    waiting: grace::Waiting,
+    /// When one of them has waited long enough.
+    due: Option<Instant>,
+}
+
+/// An orphan as collected.
+#[derive(Clone, Debug)]
+struct Dead {
+    ino: Ino,
+    key: Key,
+    value: Value,
+    orphan: Orphan,
+}
+
+impl Dead {
+    fn decode(entry: &Entry) -> Result<Dead, VolumeError> {
+        let orphan = Orphan::decode(&entry.key, &entry.value)
+            .map_err(|error| corrupt(&entry.key, &error))?;
+        let suffix = <[u8; 8]>::try_from(entry.key.suffix())
+            .map_err(|_| VolumeError::Corrupt(format!("no orphan's key: {:?}", entry.key)))?;
+        let ino = Ino(u64::from_be_bytes(suffix));
+        Ok(Dead { ino, key: entry.key.clone(), value: entry.value.clone(), orphan })
+    }
+
+    /// Whether somebody reads on what would be let go of.
+    fn is_held(&self, held: &HashSet<Ino>) -> bool {
+        match &self.orphan {
+            Orphan::File { .. } => held.contains(&self.ino),
+            Orphan::Moved { owner, .. } => held.contains(owner),
+            // Nobody was left who could read it when it was doomed.
+            Orphan::Doomed { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
+        }
+    }
+
+    /// Guards that nobody took the orphan meanwhile.
+    fn guard(&self) -> Guard {
+        Guard::Equals(self.key.clone(), self.value.clone())
+    }
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// Files, parts and uploads that are gone, and what was left of bytes that were moved.
+    pub orphans: u64,
+    /// Blocks that are gone.
+    pub blocks: u64,
+}
+
+impl Upkeep {
+    /// Deletes what is dead, until nothing is. Waits for readers that hold on to it, on every
+    /// gateway, but for those that last and hold their files, and for as long as freed blocks are
+    /// kept; completed uploads that still answer stay.
+    pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
+        let (mut all, mut vain) = (Reaped::default(), 0);
+        for _ in 0..PASSES_MAX {
+            match self.reap_once(Pace::Hurried).await? {
+                None => match self.reaping.lock().await.due {
+                    None => return Ok(all),
+                    Some(due) => self.wait_until(due).await?,
+                },
+                Some(pass) if pass == Reaped::default() => vain += 1,
+                Some(pass) => {
+                    all.orphans += pass.orphans;
+                    all.blocks += pass.blocks;
+                    vain = 0;
+                }
+            }
+            // Something changed under each of these passes, or it is beyond what a reaper knows.
+            if vain == VAIN_PASSES_MAX {
+                return Ok(all);
+            }
+        }
+        Err(VolumeError::Unavailable("things die faster than they are reaped".to_owned()))
+    }
+
+    /// One pass; `None` if nothing was dead.
+    pub async fn reap_once(&self, pace: Pace) -> Result<Option<Reaped>, VolumeError> {
+        let mut memory = self.reaping.lock().await;
+        let epoch = self.read_epoch().await?;
+        let (mut dead, more) = self.collect().await?;
+        let idle = dead.is_empty();
+        let buckets: HashSet<Ino> =
+            dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
+        let mut held = if idle { HashSet::new() } else { self.session.held_files().await? };
+        let doomed = |dead: &Dead| matches!(dead.orphan, Orphan::Doomed { .. });
+        if dead.iter().any(|dead| !doomed(dead) && !dead.is_held(&held)) {
+            let passed = self.advance_epoch(epoch).await?;
+            self.wait_for_readers(passed).await?;
+            // Whoever reads on since then holds the one file.
+            held = self.session.held_files().await?;
+        }
+        dead.retain(|dead| !dead.is_held(&held));
+        // What dies faster than this is reaped would pile up.
+        let pace = if more { Pace::Hurried } else { pace };
+        let mut reaped = Reaped::default();
+        reaped.orphans += self.reap_files(&dead, pace).await?;
+        reaped.orphans += self.reap_moved(&dead, pace).await?;
+        reaped.orphans += self.reap_uploads(&dead, &buckets, pace).await?;
+        reaped.orphans += self.reap_expired(pace).await?;
+        reaped.orphans += self.reap_buckets(&dead, more).await?;
+        reaped.blocks = self.delete_pending(&mut memory, pace).await?;
+        self.meters.files_reaped.add(reaped.orphans);
+        Ok(if idle && reaped == Reaped::default() { None } else { Some(reaped) })
+    }
+
+    async fn wait_until(&self, due: Instant) -> Result<(), VolumeError> {
+        tokio::select! {
+            () = self.session.closing().cancelled() => Err(closing()),
+            () = tokio::time::sleep_until(due) => Ok(()),
+        }
+    }
+
+    /// The orphans, as many as one pass takes, and whether there may be more.
+    async fn collect(&self) -> Result<(Vec<Dead>, bool), VolumeError> {
+        let (mut start, end) = key::partition(space::ORPHAN, 0);
+        let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
+        let mut dead = Vec::new();
+        while dead.len() < ORPHANS_PER_PASS {
+            let page = self.read_range(start, end.clone(), limit).await?;
+            for entry in &page {
+                match Dead::decode(entry) {
+                    Ok(orphan) => dead.push(orphan),
+                    Err(why) => self.keep_damaged(&entry.key, &why),
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() >= limit as usize => start = after(&last.key),
+                _ => return Ok((dead, false)),
+            }
+        }
+        Ok((dead, true))
+    }
+
+    /// Leaves something dead alone that cannot be read.
+    fn keep_damaged(&self, at: &Key, why: &VolumeError) {
+        if self.damaged.note(at, why) {
+            self.meters.damaged_kept.add(1);
+        }
+    }
+
+    pub(crate) async fn read_range(
+        &self,
+        start: Key,
+        end: Key,
+        limit: u32,
+    ) -> Result<Vec<Entry>, VolumeError> {
+        let read = Read::Range { start, end, limit, follow: None };
+        Ok(entries(self.session.store().read(&[read]).await?.into_iter().next()))
+    }
+
+    async fn read_epoch(&self) -> Result<(Counter, Value), VolumeError> {
+        let at = key::epoch();
+        let found =
+            self.session.store().read(&[Read::Record { key: at.clone(), follow: None }]).await?;
+        let missing = || VolumeError::Corrupt("the epoch is missing".to_owned());
+        let record = value(found.first()).ok_or_else(missing)?;
+        let epoch = Counter::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
+        Ok((epoch, record))
+    }
+
+    /// Moves the epoch on. What was collected before this is what the new epoch's readers cannot
+    /// have seen, so an advance by somebody else does not do: it may have come earlier.
+    async fn advance_epoch(&self, seen: (Counter, Value)) -> Result<u64, VolumeError> {
+        let at = key::epoch();
+        let (mut epoch, mut record) = seen;
+        let others = others(&**self.session.store(), self.session.nonce()).await?;
+        let reached =
+            others.iter().map(Seen::passed).fold(self.session.epochs().current(), u64::max);
+        loop {
+            // A store that was put back may have forgotten an epoch in which somebody reads.
+            let next = Counter(epoch.0.max(reached) + 1);
+            let plan = Plan {
+                guards: vec![Guard::Equals(at.clone(), record.clone())],
+                writes: vec![Write::Put(at.clone(), next.encode(&at))],
+            };
+            match self.session.commit_plan(plan).await {
+                Outcome::Committed => {
+                    self.session.epochs().observe(next.0);
+                    return Ok(next.0);
+                }
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Refused { .. } | Outcome::Aborted(_) => {
+                    (epoch, record) = self.read_epoch().await?;
+                }
+            }
+        }
+    }
+
+    /// Waits until nobody anywhere reads in an epoch before this one.
+    async fn wait_for_readers(&self, epoch: u64) -> Result<(), VolumeError> {
+        let mut pause = PATIENCE_MIN;
+        loop {
+            let own = self.session.epochs().passed() >= epoch;
+            if own {
+                let others = others(&**self.session.store(), self.session.nonce()).await?;
+                if others.iter().all(|session| session.passed() >= epoch) {
+                    return Ok(());
+                }
+            }
+            tokio::select! {
+                () = self.session.closing().cancelled() => return Err(closing()),
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(PATIENCE_MAX);
+        }
+    }
+
+    /// Ends buckets of which nothing is left: no upload, and no orphan among all that there are.
+    async fn reap_buckets(&self, dead: &[Dead], more: bool) -> Result<u64, VolumeError> {
+        let (mut reaped, mut empty) = (0, Vec::new());
+        for bucket in dead.iter().filter(|dead| dead.orphan == Orphan::Bucket) {
+            let (start, end) = key::uploads(bucket.ino);
+            let uploads = self.read_range(start, end, 100).await?;
+            if uploads.is_empty() {
+                empty.push(bucket);
+            } else {
+                reaped += self.end_uploads(bucket, uploads).await?;
+            }
+        }
+        if more || empty.is_empty() {
+            return Ok(reaped);
+        }
+        // None comes any more, since nothing can be removed from a bucket that is gone; but some may
+        // have come after the pass had read past the place where they stand.
+        let waiting = self.buckets_of_orphans().await?;
+        for bucket in empty {
+            if waiting.as_ref().is_none_or(|waiting| waiting.contains(&bucket.ino)) {
+                continue;
+            }
+            let plan = Plan {
+                guards: vec![bucket.guard()],
+                writes: vec![
+                    Write::Delete(bucket.key.clone()),
+                    Write::Clear(key::tally(bucket.ino, key::Count::Bytes)),
+                ],
+            };
+            reaped += progress(self.session.commit_plan(plan).await)?;
+        }
+        Ok(reaped)
+    }
+
+    /// The buckets whose bytes orphans count among, all of them. `None` if one cannot be read: it may
+    /// be of any bucket.
+    async fn buckets_of_orphans(&self) -> Result<Option<HashSet<Ino>>, VolumeError> {
+        let (mut start, end) = key::partition(space::ORPHAN, 0);
+        let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
+        let mut buckets = HashSet::new();
+        loop {
+            let page = self.read_range(start, end.clone(), limit).await?;
+            for entry in &page {
+                match Orphan::decode(&entry.key, &entry.value) {
+                    Ok(Orphan::File { bucket } | Orphan::Doomed { bucket, .. }) => {
+                        buckets.insert(bucket);
+                    }
+                    Ok(Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. }) => {}
+                    Err(_) => return Ok(None),
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() >= limit as usize => start = after(&last.key),
+                _ => return Ok(Some(buckets)),
+            }
+        }
+    }
+
+    /// Deletes pending blocks that have waited for the grace, then the records that name them. A
+    /// block that cannot be deleted now stays pending.
+    async fn delete_pending(
+        &self,
+        memory: &mut ReaperMemory,
+        pace: Pace,
+    ) -> Result<u64, VolumeError> {
+        let grace = grace::in_force(self.deletion_grace, self.session.store().durability());
+        let deleted = self.delete_those_due(&mut memory.waiting, grace, pace).await;
+        match deleted {
+            Ok(_) => memory.due = memory.waiting.end_pass(grace),
+            Err(_) => memory.waiting.break_off(),
+        }
+        deleted
+    }
+
+    async fn delete_those_due(
+        &self,
+        waiting: &mut grace::Waiting,
+        grace: Duration,
+        pace: Pace,
+    ) -> Result<u64, VolumeError> {
+        let (mut start, end) = key::partition(space::PENDING, 0);
+        let mut deleted = 0;
+        loop {
+            let step = self.session.begin_step(pace);
+            let found = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
+            let Some(last) = found.last() else { return Ok(deleted) };
+            start = after(&last.key);
+            let due = found.into_iter().filter_map(|entry| {
+                let block = BlockId(entry.key.suffix().try_into().ok()?);
+                waiting.has_waited(block, grace).then_some((entry.key, block))
+            });
+            let gone: Vec<Key> = stream::iter(due.collect::<Vec<_>>())
+                .map(|(key, block)| self.delete_block_of(key, block))
+                .buffer_unordered(DELETES_AT_ONCE)
+                .filter_map(std::future::ready)
+                .collect()
+                .await;
+            if !gone.is_empty() {
+                deleted += gone.len() as u64;
+                self.meters.blocks_reaped.add(gone.len() as u64);
+                let writes = gone.into_iter().map(Write::Delete).collect();
+                progress(self.session.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
+            }
+            self.session.rest_after(step).await;
+        }
+    }
+
+    /// Deletes the block of a pending record; answers the record's key if it is gone.
+    async fn delete_block_of(&self, key: Key, id: BlockId) -> Option<Key> {
+        let deleting = tokio::time::timeout(self.staging.deadlines.block, self.blocks.delete(id));
+        match deleting.await {
+            Ok(Ok(())) => Some(key),
+            Ok(Err(error)) => {
+                warn!(block = %id, %error, "a dead block could not be deleted yet");
+                None
+            }
+            Err(_late) => {
+                warn!(block = %id, "a dead block could not be deleted in time");
+                None
+            }
+        }
+    }
+}
+
+/// Whether a step of the reaper happened. A refusal means that somebody else did it, or that the
+/// next pass must look again.
+fn progress(outcome: Outcome) -> Result<u64, VolumeError> {
+    match outcome {
+        Outcome::Committed => Ok(1),
+        Outcome::Refused { .. } | Outcome::Aborted(_) => Ok(0),
+        Outcome::Failed(error) => Err(error),
+    }
+}
+
+/// The first key behind this one.
+pub(crate) fn after(key: &Key) -> Key {
+    Key::from_bytes([key.as_bytes(), &[0]].concat())
+}
+
+/// Reaps whenever something died, and now and then, for as long as the volume lives.
+pub(crate) async fn reap_always(volume: std::sync::Weak<Upkeep>) {
+    loop {
+        let Some(alive) = volume.upgrade() else { return };
+        let (closing, orphaned) =
+            (alive.session.closing().clone(), Arc::clone(&alive.session.orphaned()));
+        let due = alive.reaping.lock().await.due;
+        drop(alive);
+        let look = Instant::now() + REAP_INTERVAL;
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep_until(due.map_or(look, |due| due.min(look))) => {}
+            () = orphaned.notified() => tokio::time::sleep(REAP_DELAY).await,
+        }
+        let Some(alive) = volume.upgrade() else { return };
+        if alive.session.closing().is_cancelled() || alive.session.is_fenced() {
+            return;
+        }
+        match alive.reap_once(Pace::GivingWay).await {
+            Ok(None) => {}
+            // What is left was not to be reaped now; it is looked at again in a while.
+            Ok(Some(reaped)) if reaped == Reaped::default() => {}
+            Ok(Some(reaped)) => {
+                debug!(orphans = reaped.orphans, blocks = reaped.blocks, "reaped");
+                // What died meanwhile was announced, but maybe not what a pass left behind.
+                alive.session.orphaned().notify_one();
+            }
+            Err(error) if alive.session.closing().is_cancelled() => debug!(%error, "reaping ended"),
+            Err(error) => {
+                warn!(%error, "reaping failed; it is tried again");
+                // What is due by now would be tried again at once, and over and over.
+                alive.reaping.lock().await.due = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Reaping files.
+//!
+//! A file whose blocks fit one plan goes in that plan, together with its inode's record, which
+//! whoever would share its blocks guards. A larger one is *doomed* first: its inode's record moves
+//! into the orphan, so that nobody finds it any more, and its content map goes page by page. What
+//! it has in packs goes before its pages, which say how much that is.
+
+use block::SUB_BLOCK_BYTES;
+use futures::StreamExt;
+use futures::stream;
+use record::{Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
+use store::{Guard, Key, Plan, Read, Value, Write};
+use tracing::warn;
+
+use super::owners::Owners;
+use super::release::{Held, ITEMS_PER_BLOCK, held, let_go};
+use session::{closing, corrupt};
+
+use super::{Dead, progress};
+use session::Pace;
+use session::VolumeError;
+use session::value;
+
+use crate::upkeep::Upkeep;
+
+/// Files whose records and owners are read together.
+const FILES_AT_ONCE: usize = 64;
+
+/// Pages of a content map that one round trip reads.
+const PAGES_AT_ONCE: usize = 16;
+
+/// The most blocks that one plan lets go of.
+const BLOCKS_PER_PLAN: usize = 256;
+
+/// Pages of part checksums that one plan removes.
+const SUM_PAGES_MAX: u32 = 64;
+
+/// A file that is dead, with its inode.
+#[derive(Debug)]
+struct DeadFile<'a> {
+    dead: &'a Dead,
+    bucket: Ino,
+    record: Value,
+    file: File,
+}
+
+impl Upkeep {
+    /// Reaps dead files. Answers for how many something was done.
+    pub(super) async fn reap_files(&self, dead: &[Dead], pace: Pace) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        let files: Vec<&Dead> = dead
+            .iter()
+            .filter(|dead| matches!(dead.orphan, Orphan::File { .. } | Orphan::Doomed { .. }))
+            .collect();
+        for files in files.chunks(FILES_AT_ONCE) {
+            if self.session.closing().is_cancelled() {
+                return Err(closing());
+            }
+            reaped += match self.reap_some(files, pace).await {
+                // One of them: each by itself, so that the others go.
+                Err(VolumeError::Corrupt(_)) => self.reap_each(files, pace).await?,
+                some => some?,
+            };
+        }
+        Ok(reaped)
+    }
+
+    /// Reaps dead files one by one; those that cannot be read are kept.
+    async fn reap_each(&self, files: &[&Dead], pace: Pace) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        for dead in files {
+            match self.reap_some(&[dead], pace).await {
+                Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
+                one => reaped += one?,
+            }
+        }
+        Ok(reaped)
+    }
+
+    async fn reap_some(&self, files: &[&Dead], pace: Pace) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        let step = self.session.begin_step(pace);
+        let (small, large, gone) = self.load(files).await?;
+        for dead in gone {
+            // Its inode is gone already: another reaper was faster, or this is its last step.
+            let plan = Plan {
+                guards: vec![dead.guard(), Guard::Absent(key::inode(dead.ino))],
+                writes: vec![Write::Delete(dead.key.clone())],
+            };
+            reaped += progress(self.session.commit_plan(plan).await)?;
+        }
+        reaped += self.reap_small(small).await?;
+        self.session.rest_after(step).await;
+        for file in large {
+            let step = self.session.begin_step(pace);
+            reaped += self.reap_large(file).await?;
+            self.session.rest_after(step).await;
+        }
+        Ok(reaped)
+    }
+
+    /// Reads the inodes of dead files: those that go in one plan, those that do not, and orphans
+    /// without an inode.
+    async fn load<'a>(
+        &self,
+        files: &[&'a Dead],
+    ) -> Result<(Vec<DeadFile<'a>>, Vec<DeadFile<'a>>, Vec<&'a Dead>), VolumeError> {
+        let inode = |dead: &&Dead| Read::Record { key: key::inode(dead.ino), follow: None };
+        let reads: Vec<Read> = files.iter().map(inode).collect();
+        let found = self.session.store().read(&reads).await?;
+        let (mut small, mut large, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+        for (dead, found) in files.iter().zip(&found) {
+            let at = key::inode(dead.ino);
+            let (bucket, record) = match (&dead.orphan, value(Some(found))) {
+                (Orphan::Doomed { bucket, inode }, _) => (*bucket, inode.clone()),
+                (Orphan::File { bucket }, Some(record)) => (*bucket, record),
+                _ => {
+                    gone.push(*dead);
+                    continue;
+                }
+            };
+            let inode = Inode::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
+            let Some(file) = inode.file().cloned() else {
+                warn!(ino = dead.ino.0, "an orphan is no file; it is left alone");
+                continue;
+            };
+            let file = DeadFile { dead, bucket, record, file };
+            if file.is_small(&self.session.limits()) { small.push(file) } else { large.push(file) }
+        }
+        Ok((small, large, gone))
+    }
+
+    /// Reaps files that go in one plan each.
+    async fn reap_small(&self, files: Vec<DeadFile<'_>>) -> Result<u64, VolumeError> {
+        let of_each: Vec<Vec<Held>> = files.iter().map(DeadFile::held).collect();
+        let held = of_each.concat();
+        let owners = self.owners(&held).await?;
+        let mut rest = owners.as_slice();
+        let mut plans = Vec::with_capacity(files.len());
+        for (file, held) in files.iter().zip(&of_each) {
+            let (own, others) = rest.split_at_checked(held.len()).unwrap_or_default();
+            plans.push(file.end(held, own));
+            rest = others;
+        }
+        let outcomes: Vec<_> = stream::iter(plans)
+            .map(|plan| self.session.commit_plan(plan))
+            .buffered(FILES_AT_ONCE)
+            .collect()
+            .await;
+        self.note_sparse(&held, &owners);
+        let (mut reaped, mut rest) = (0, owners.as_slice());
+        for ((file, held), outcome) in files.iter().zip(&of_each).zip(outcomes) {
+            reaped += progress(outcome)?;
+            let (own, others) = rest.split_at_checked(held.len()).unwrap_or_default();
+            self.forget(file, held, own);
+            rest = others;
+        }
+        Ok(reaped)
+    }
+
+    /// Makes room in memory that a dead file's content takes. What has another owner may be read
+    /// on, but of a pack others own other bytes, or have to read them again once.
+    fn forget(&self, file: &DeadFile<'_>, held: &[Held], owners: &[Owners]) {
+        let Content::Slices(slices) = &file.file.content else { return };
+        for slice in slices {
+            let place = held.binary_search_by_key(&slice.block, |held| held.block);
+            let alone =
+                place.ok().and_then(|place| owners.get(place)).is_some_and(Owners::is_alone);
+            if alone || slice.block.is_pack() {
+                let mut end = slice.offset.saturating_add(slice.length);
+                if end >= slice.block_length {
+                    end = end.div_ceil(SUB_BLOCK_BYTES).saturating_mul(SUB_BLOCK_BYTES);
+                }
+                self.staging.reader.forget(slice.block, slice.offset..end);
+            }
+        }
+    }
+
+    /// Reaps a file whose content map is too large for one plan. Answers 0 if somebody else is at
+    /// it, who then goes on.
+    async fn reap_large(&self, file: DeadFile<'_>) -> Result<u64, VolumeError> {
+        let (bucket, ino) = (file.bucket, file.dead.ino);
+        let doomed = Orphan::Doomed { bucket, inode: file.record.clone() };
+        let doomed = doomed.encode(&file.dead.key);
+        let guard = Guard::Equals(file.dead.key.clone(), doomed.clone());
+        if !matches!(file.dead.orphan, Orphan::Doomed { .. }) {
+            let inode = key::inode(ino);
+            let plan = Plan {
+                guards: vec![file.dead.guard(), Guard::Equals(inode.clone(), file.record.clone())],
+                writes: vec![
+                    Write::Delete(inode),
+                    Write::Put(file.dead.key.clone(), doomed.clone()),
+                ],
+            };
+            if progress(self.session.commit_plan(plan).await)? == 0 {
+                return Ok(0);
+            }
+        }
+        match &file.file.content {
+            Content::Inline(_) => {}
+            Content::Slices(slices) => {
+                self.release(&guard, &held(slices, ino), None).await?;
+            }
+            Content::Pages(starts) => {
+                let pages = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+                let pages: Vec<Key> = (0..pages).map(|page| key::map_page(ino, page)).collect();
+                self.leave_packs(&guard, &pages, ino).await?;
+                for page in pages {
+                    self.reap_page(&guard, page, ino).await?;
+                }
+            }
+        }
+        let mut plan = Plan { guards: vec![guard], writes: file.last_writes() };
+        plan.writes.push(Write::Delete(file.dead.key.clone()));
+        progress(self.session.commit_plan(plan).await)
+    }
+
+    /// Lets `owner` go of the packs that pages of a content map name.
+    pub(crate) async fn leave_packs(
+        &self,
+        guard: &Guard,
+        pages: &[Key],
+        owner: Ino,
+    ) -> Result<(), VolumeError> {
+        let mut slices: Vec<Slice> = Vec::new();
+        for pages in pages.chunks(PAGES_AT_ONCE) {
+            let record = |page: &Key| Read::Record { key: page.clone(), follow: None };
+            let reads: Vec<Read> = pages.iter().map(record).collect();
+            let found = self.session.store().read(&reads).await?;
+            for (page, found) in pages.iter().zip(&found) {
+                let Some(record) = value(Some(found)) else { continue };
+                let page = MapPage::decode(page, &record).map_err(|error| corrupt(page, &error))?;
+                slices.extend(page.0.into_iter().filter(|slice| slice.block.is_pack()));
+            }
+        }
+        self.release(guard, &held(&slices, owner), None).await
+    }
+
+    async fn reap_page(&self, guard: &Guard, page: Key, ino: Ino) -> Result<(), VolumeError> {
+        let found =
+            self.session.store().read(&[Read::Record { key: page.clone(), follow: None }]).await?;
+        // An earlier pass came as far as this.
+        let Some(record) = value(found.first()) else { return Ok(()) };
+        let slices = MapPage::decode(&page, &record).map_err(|error| corrupt(&page, &error))?.0;
+        let held = held(slices.iter().filter(|slice| !slice.block.is_pack()), ino);
+        self.release(guard, &held, Some(Write::Delete(page))).await
+    }
+
+    /// Lets owners go of blocks under a guard; `last` happens with the last of them.
+    pub(super) async fn release(
+        &self,
+        guard: &Guard,
+        held: &[Held],
+        last: Option<Write>,
+    ) -> Result<(), VolumeError> {
+        let room = self.session.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
+        let chunks: Vec<&[Held]> = held.chunks(BLOCKS_PER_PLAN.min(room.max(1))).collect();
+        for (index, held) in chunks.iter().enumerate() {
+            if self.session.closing().is_cancelled() {
+                return Err(closing());
+            }
+            let owners = self.owners(held).await?;
+            let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
+            for (held, owners) in held.iter().zip(&owners) {
+                let_go(&mut plan, *held, owners);
+            }
+            if index + 1 == chunks.len() {
+                plan.writes.extend(last.clone());
+            }
+            if plan.writes.is_empty() {
+                continue;
+            }
+            if progress(self.session.commit_plan(plan).await)? == 0 {
+                return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
+            }
+            self.note_sparse(held, &owners);
+        }
+        if chunks.is_empty()
+            && let Some(last) = last
+        {
+            let plan = Plan { guards: vec![guard.clone()], writes: vec![last] };
+            progress(self.session.commit_plan(plan).await)?;
+        }
+        Ok(())
+    }
+}
+
+impl DeadFile<'_> {
+    /// Whether the file goes in one plan.
+    fn is_small(&self, limits: &store::Limits) -> bool {
+        let blocks = match &self.file.content {
+            Content::Inline(_) => 0,
+            Content::Slices(slices) => slices.len(),
+            Content::Pages(_) => return false,
+        };
+        // Of those that die with it, each may be a guard.
+        let items = blocks * ITEMS_PER_BLOCK + FILES_AT_ONCE + self.sum_pages() as usize + 16;
+        !matches!(self.dead.orphan, Orphan::Doomed { .. }) && items <= limits.plan_items
+    }
+
+    fn held(&self) -> Vec<Held> {
+        match &self.file.content {
+            Content::Slices(slices) => {
+                let held = held(slices, self.dead.ino);
+                held.into_iter().map(|held| Held { inode_goes: true, ..held }).collect()
+            }
+            Content::Inline(_) | Content::Pages(_) => Vec::new(),
+        }
+    }
+
+    fn sum_pages(&self) -> u32 {
+        let parts: u64 = self.file.parts.iter().map(|run| u64::from(run.count)).sum();
+        let pages = parts.div_ceil(u64::from(PART_SUMS_PAGE));
+        u32::try_from(pages).unwrap_or(u32::MAX).min(SUM_PAGES_MAX)
+    }
+
+    /// What goes last: checksums of parts, and the bytes that the bucket counts.
+    fn last_writes(&self) -> Vec<Write> {
+        let page = |page| Write::Delete(key::part_sums(self.dead.ino, page));
+        let mut writes: Vec<Write> = (0..self.sum_pages()).map(page).collect();
+        if let Ok(size @ 1..) = i64::try_from(self.file.size) {
+            writes.push(Write::Add(key::tally(self.bucket, key::Count::Bytes), -size));
+        }
+        writes
+    }
+
+    /// The one plan that ends a small file.
+    fn end(&self, held: &[Held], owners: &[Owners]) -> Plan {
+        let inode = key::inode(self.dead.ino);
+        let mut plan = Plan {
+            guards: vec![self.dead.guard(), Guard::Equals(inode.clone(), self.record.clone())],
+            writes: vec![Write::Delete(inode), Write::Delete(self.dead.key.clone())],
+        };
+        for (held, owners) in held.iter().zip(owners) {
+            let_go(&mut plan, *held, owners);
+        }
+        plan.writes.extend(self.last_writes());
+        plan
+    }
+}

@@ -1,0 +1,61 @@
+//! Reaping what is left of bytes that were moved to another pack: that their owner owned the pack
+//! which they were moved from. Readers that found them there have ended by now.
+
+use futures::StreamExt;
+use futures::stream;
+use record::Orphan;
+use store::{Plan, Write};
+
+use super::release::{Held, let_go};
+use session::closing;
+
+use super::{Dead, progress};
+use session::Pace;
+use session::VolumeError;
+
+use crate::upkeep::Upkeep;
+
+/// Orphans whose owners are read together.
+const ORPHANS_AT_ONCE: usize = 64;
+
+impl Upkeep {
+    /// Lets files go of the packs that their bytes were moved from.
+    pub(super) async fn reap_moved(&self, dead: &[Dead], pace: Pace) -> Result<u64, VolumeError> {
+        let moved = |dead: &'_ Dead| match dead.orphan {
+            Orphan::Moved { pack: block, owner, length } => {
+                let bytes = i64::try_from(length).unwrap_or(i64::MAX);
+                Some(Held { block, owner, bytes, block_length: 0, inode_goes: false })
+            }
+            _ => None,
+        };
+        let moved: Vec<(&Dead, Held)> =
+            dead.iter().filter_map(|dead| Some((dead, moved(dead)?))).collect();
+        let mut reaped = 0;
+        for moved in moved.chunks(ORPHANS_AT_ONCE) {
+            if self.session.closing().is_cancelled() {
+                return Err(closing());
+            }
+            let step = self.session.begin_step(pace);
+            let held: Vec<Held> = moved.iter().map(|(_, held)| *held).collect();
+            let owners = self.owners(&held).await?;
+            let plans = moved.iter().zip(&owners).map(|((dead, held), owners)| {
+                let mut plan = Plan {
+                    guards: vec![dead.guard()],
+                    writes: vec![Write::Delete(dead.key.clone())],
+                };
+                let_go(&mut plan, *held, owners);
+                plan
+            });
+            let outcomes: Vec<_> = stream::iter(plans.collect::<Vec<_>>())
+                .map(|plan| self.session.commit_plan(plan))
+                .buffered(ORPHANS_AT_ONCE)
+                .collect()
+                .await;
+            for outcome in outcomes {
+                reaped += progress(outcome)?;
+            }
+            self.session.rest_after(step).await;
+        }
+        Ok(reaped)
+    }
+}

@@ -1,0 +1,229 @@
+use std::sync::Arc;
+
+use block::{Direct, MemoryBlocks};
+use content::{BlockIds, ByteBudget, Deadlines, Numbers, Packer, Packing, Pins, Resting, Staging};
+use faulty::Faulty;
+use namespace::{
+    Branch, CreateBucket, Lookup, Overlap, Path, Publish, Removal, Remove, SetTags, WriteCondition,
+    join_listed, join_packs,
+};
+use record::{
+    Attributes, Body, Bucket, Content, File, Ino, Inode, ObjectHeaders, Roster, Slice, Tag,
+    Timestamp,
+};
+use session::{Session, SessionOptions};
+use store::{MetaStore, Plan, Verdict, Write};
+
+use super::super::release::{held, let_go};
+use super::*;
+
+/// The upkeep of a volume with a bucket.
+async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
+    let blocks: Arc<dyn block::BlockStore> = Arc::new(MemoryBlocks::new());
+    let session = Session::open(SessionOptions::default(), store.clone(), &*blocks).await.unwrap();
+    let staging = Arc::new(Staging {
+        blocks: Arc::clone(&blocks),
+        reader: Arc::new(Direct::new(Arc::clone(&blocks))),
+        ids: BlockIds::new(session.nonce()),
+        numbers: Arc::clone(session.inos()) as Arc<dyn Numbers>,
+        budget: ByteBudget::new(1 << 20),
+        tasks: session.tasks().clone(),
+        block_bytes: 65_536,
+        inline_bytes_max: 16,
+        packer: Packer::new(Packing::default()),
+        resting: Arc::new(Resting::new(0)),
+        late: Arc::default(),
+        pins: Arc::clone(session.epochs()) as Arc<dyn Pins>,
+        deadlines: Deadlines::default(),
+        traffic: Arc::default(),
+    });
+    let [bucket] = session.fresh_inos(1).await.unwrap()[..] else { panic!("one was asked for") };
+    let create =
+        CreateBucket { name: b"b", ino: bucket, settings: &Bucket::default(), owner: (0, 0) };
+    session.run(&create).await.unwrap();
+    Upkeep::new(&session, &blocks, &staging, 1 << 20, None)
+}
+
+async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice, writes: &[Write]) {
+    let now = Timestamp::default();
+    let inode = Inode {
+        attributes: Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now },
+        body: Body::File(Box::new(File {
+            size: u64::from(slice.length),
+            data_version: 1,
+            links: 1,
+            tag: Tag::Md5([7; 16]),
+            sums: Vec::new(),
+            object: ObjectHeaders::default(),
+            parts: Vec::new(),
+            content: Content::Slices(vec![slice]),
+        })),
+    };
+    let operation = Publish {
+        path: &Path::new(b"b", name.as_bytes()),
+        ino,
+        fresh: &[],
+        inode: &inode,
+        condition: &WriteCondition::None,
+        overlap: Overlap::Allow,
+        assumptions: &[],
+        writes,
+    };
+    upkeep.session.run(&operation).await.unwrap();
+}
+
+/// Three files on the roster of one pack, each with its inode's record and what it holds.
+async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Held)>) {
+    let store = Faulty::new();
+    let upkeep = upkeep(&store).await;
+    let inos = upkeep.session.fresh_inos(3).await.unwrap();
+    let (pack, roster) = (upkeep.staging.ids.draw_pack(), Roster::new(inos[0], 3).unwrap());
+    let mut files = Vec::new();
+    for (name, (ino, place)) in ["a", "b", "c"].into_iter().zip(inos.into_iter().zip(0..)) {
+        let slice = Slice {
+            position: 0,
+            block: pack,
+            block_length: 3_000,
+            block_crc32c: 7,
+            offset: place * 1_000,
+            length: 1_000,
+        };
+        publish(&upkeep, name, ino, slice, &join_listed(&slice, roster)).await;
+        let path = Path::new(b"b", name.as_bytes());
+        let found = upkeep.session.run(&Lookup { path: &path }).await.unwrap();
+        let held = Held { inode_goes: true, ..held(&[slice], ino)[0] };
+        files.push((found.record, held));
+    }
+    (store, upkeep, files)
+}
+
+async fn set_tags(upkeep: &Upkeep, name: &str) {
+    let tags = [("new".to_owned(), "tag".to_owned())];
+    let path = Path::new(b"b", name.as_bytes());
+    upkeep.session.run(&SetTags { path: &path, tags: &tags }).await.unwrap();
+}
+
+async fn delete(upkeep: &Upkeep, name: &str) {
+    let removals = vec![Removal { name: name.into(), condition: None }];
+    let branches = [Branch { directories: Vec::new(), removals }];
+    let removed = upkeep.session.run(&Remove { bucket: b"b", branches: &branches }).await;
+    assert_eq!(removed.unwrap(), [Ok(true)]);
+}
+
+/// Makes a file of another one's bytes.
+async fn copy(upkeep: &Upkeep, from: &str, to: &str) {
+    let path = Path::new(b"b", from.as_bytes());
+    let found = upkeep.session.run(&Lookup { path: &path }).await.unwrap();
+    let Content::Slices(slices) = &found.inode.file().unwrap().content else {
+        panic!("it lies in a pack")
+    };
+    let [ino] = upkeep.session.fresh_inos(1).await.unwrap()[..] else {
+        panic!("one was asked for")
+    };
+    publish(upkeep, to, ino, slices[0], &join_packs(slices, ino)).await;
+}
+
+/// The plan that ends a file.
+fn end((record, held): &(Value, Held), owners: &Owners) -> Plan {
+    let inode = key::inode(held.owner);
+    let guards = vec![Guard::Equals(inode.clone(), record.clone())];
+    let mut plan = Plan { guards, writes: vec![Write::Delete(inode)] };
+    let_go(&mut plan, *held, owners);
+    plan
+}
+
+/// The plans that end these files when they die together.
+async fn ends(upkeep: &Upkeep, files: &[(Value, Held)]) -> Vec<Plan> {
+    let held: Vec<Held> = files.iter().map(|(_, held)| *held).collect();
+    let owners = upkeep.owners(&held).await.unwrap();
+    files.iter().zip(&owners).map(|(file, owners)| end(file, owners)).collect()
+}
+
+fn takes_the_pack(plan: &Plan) -> bool {
+    let pending = |write: &Write| matches!(write, Write::Put(key, _) if key.space().0 == b'q');
+    plan.writes.iter().any(pending)
+}
+
+async fn commit(store: &Faulty, plan: &Plan) -> bool {
+    store.commit(std::slice::from_ref(plan)).await.unwrap() == [Verdict::Committed]
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_dies_alone_is_vouched_for_by_one_who_stays_as_it_was() {
+    let (store, upkeep, files) = world().await;
+    let [first] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
+    let [second] = &ends(&upkeep, &files[1..2]).await[..] else { panic!("one plan") };
+    let [third] = &ends(&upkeep, &files[2..]).await[..] else { panic!("one plan") };
+    assert!(![first, second, third].map(takes_the_pack).contains(&true));
+    // Each was going to leave the pack to another one.
+    assert!(commit(&store, second).await && commit(&store, third).await);
+    assert!(!commit(&store, first).await, "nobody is left who vouches for it");
+    let [last] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
+    assert!(takes_the_pack(last) && commit(&store, last).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_vouches_and_changes_meanwhile_is_asked_again() {
+    let (store, upkeep, files) = world().await;
+    let [first] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
+    for name in ["b", "c"] {
+        set_tags(&upkeep, name).await;
+    }
+    assert!(!commit(&store, first).await, "it may as well have left the pack");
+    let [again] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
+    assert!(commit(&store, again).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_takes_the_pack_along_only_if_all_others_have_gone() {
+    for skipped in 0..3 {
+        let (store, upkeep, files) = world().await;
+        let plans = ends(&upkeep, &files).await;
+        assert_eq!(plans.iter().filter(|plan| takes_the_pack(plan)).count(), 1);
+        assert!(takes_the_pack(&plans[2]));
+        // In their order all of them go. If one does not, the pack does not.
+        let mut went = 0;
+        for (place, plan) in plans.iter().enumerate() {
+            went += usize::from(place != skipped && commit(&store, plan).await);
+        }
+        assert_eq!(went, [1, 1, 2][skipped], "without {skipped}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_copied_meanwhile_keeps_the_pack() {
+    let (store, upkeep, files) = world().await;
+    for name in ["a", "b"] {
+        delete(&upkeep, name).await;
+    }
+    upkeep.reap_now().await.unwrap();
+    let [last] = &ends(&upkeep, &files[2..]).await[..] else { panic!("one plan") };
+    assert!(takes_the_pack(last));
+    copy(&upkeep, "c", "copy").await;
+    assert!(!commit(&store, last).await);
+    let [again] = &ends(&upkeep, &files[2..]).await[..] else { panic!("one plan") };
+    assert!(!takes_the_pack(again) && commit(&store, again).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inode_that_cannot_be_read_keeps_its_pack() {
+    let (store, upkeep, files) = world().await;
+    for (_, held) in &files[1..] {
+        let damaged = Value::from_static(b"no inode");
+        let writes = vec![Write::Put(key::inode(held.owner), damaged)];
+        store.commit_now(&[Plan { guards: Vec::new(), writes }]).await;
+    }
+    let [first] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
+    assert!(!takes_the_pack(first) && commit(&store, first).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_lets_go_without_its_inode_and_without_a_share_owns_nothing() {
+    let (_, upkeep, files) = world().await;
+    let held = [Held { inode_goes: false, ..files[0].1 }];
+    let owners = upkeep.owners(&held).await.unwrap();
+    assert_eq!(owners[0].own, Own::Nothing);
+    let mut plan = Plan::default();
+    let_go(&mut plan, held[0], &owners[0]);
+    assert_eq!(plan, Plan::default());
+}

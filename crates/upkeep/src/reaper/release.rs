@@ -1,0 +1,165 @@
+//! What it takes for an owner to let go of blocks.
+//!
+//! A block without share records has one owner. With them, each owner has one; letting go removes
+//! the own one as long as another stands, and the last owner's block becomes pending. That nobody
+//! else owns it is a guard, not a count.
+//!
+//! **Packs.** Every owner of a pack has a share record or is on its roster from its first plan on
+//! (see [`crate::packs`]), so one without either owns nothing: it has let go before, or something
+//! is wrong, and then nothing is deleted for it. What an owner names of a pack is taken from the
+//! pack's tally in the plan that removes its share, or its inode, and the tally goes when the pack
+//! becomes pending, with the roster.
+//!
+//! *Why no pack becomes pending that a plan under way is about to name.* Its members are published
+//! by plans of their own, and until one has been, no record says that it is coming. But each of
+//! these plans pins an epoch from before the pack was put. A member that is let go of was
+//! published after that, lost its name later, and was collected later still; after that the reaper
+//! moved the epoch on, and waited until nobody read in an older one. So every plan of the pack has
+//! settled by then, or its session was fenced and it never will be committed. A copy guards its
+//! source's record, which goes, or names another block, before the source's share does.
+//!
+//! *Why it is enough that somebody else owns a block.* Owners that die in one pass cannot vouch
+//! for each other: of two that do, the second is refused. So an owner that stays is asked for, and
+//! if there is none, each vouches for the one before it, in the order in which their plans go. One
+//! with a share vouches by its being there, one on the roster by its inode's exact record.
+//!
+//! *Why those on the roster who do not own need no guard.* By then none of them is about to be
+//! published, as above, and a file that does not name the pack any more never will again. Those
+//! who did when they were asked, and die in the same pass, are guarded to be gone.
+
+use std::collections::BTreeMap;
+
+use record::{BlockId, Ino, Mark, Slice, key};
+use store::{Guard, Plan, Write};
+
+use super::owners::{Own, Owners};
+use super::{after, progress};
+use session::VolumeError;
+
+use crate::upkeep::Upkeep;
+
+/// The most guards and writes that letting go of one block takes, and one more for each owner that
+/// goes before.
+pub(super) const ITEMS_PER_BLOCK: usize = 7;
+
+/// Blocks that a file which was never published lets go of in one plan.
+const SHARES_PER_PLAN: usize = 64;
+
+/// A block that an owner lets go of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) block: BlockId,
+    pub(crate) owner: Ino,
+    /// How many bytes of the block the owner names.
+    pub(crate) bytes: i64,
+    /// Content bytes of the block; 0 if nobody knows.
+    pub(crate) block_length: u32,
+    /// Whether the owner's inode goes in the same plan, which guards its exact record: one on the
+    /// roster lets go in no other way.
+    pub(crate) inode_goes: bool,
+}
+
+/// The blocks of slices, each once.
+pub(crate) fn held<'a>(slices: impl IntoIterator<Item = &'a Slice>, owner: Ino) -> Vec<Held> {
+    let mut blocks: BTreeMap<BlockId, Held> = BTreeMap::new();
+    for Slice { block, block_length, length, .. } in slices.into_iter().copied() {
+        let none = Held { block, owner, bytes: 0, block_length, inode_goes: false };
+        let held = blocks.entry(block).or_insert(none);
+        held.bytes = held.bytes.saturating_add(i64::from(length));
+    }
+    blocks.into_values().collect()
+}
+
+impl Upkeep {
+    /// Takes note of packs of which little is left once these have let go.
+    pub(super) fn note_sparse(&self, held: &[Held], owners: &[Owners]) {
+        let mut packs: BTreeMap<BlockId, (i64, u32)> = BTreeMap::new();
+        for (held, owners) in held.iter().zip(owners) {
+            if held.block.is_pack() && owners.own != Own::Nothing && owners.other.is_some() {
+                let (live, length) = packs.entry(held.block).or_insert((owners.live, 0));
+                *live = live.saturating_sub(held.bytes);
+                *length = (*length).max(held.block_length);
+            }
+        }
+        let sparse = packs.into_iter().filter(|(_, (live, length))| {
+            *live > 0 && crate::repack::is_sparse(live.unsigned_abs(), *length)
+        });
+        self.repacking.note(sparse.map(|(pack, _)| pack));
+    }
+}
+
+impl Upkeep {
+    /// Lets a file that was never published go of ordinary blocks that it shares, under a guard. The
+    /// last owner's block becomes pending: who owned it before may be gone.
+    pub(crate) async fn leave_shares(
+        &self,
+        guard: &Guard,
+        blocks: &[BlockId],
+        owner: Ino,
+    ) -> Result<(), VolumeError> {
+        let held = |block: &BlockId| Held {
+            block: *block,
+            owner,
+            bytes: 0,
+            block_length: 0,
+            inode_goes: false,
+        };
+        for blocks in blocks.chunks(SHARES_PER_PLAN) {
+            let held: Vec<Held> = blocks.iter().map(held).collect();
+            let owners = self.owners(&held).await?;
+            let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
+            for (held, owners) in held.iter().zip(&owners) {
+                // One that has gone already does not count as the last.
+                if owners.own == Own::Share {
+                    plan.guards.push(Guard::Present(key::share(held.block, owner)));
+                    let_go(&mut plan, *held, owners);
+                }
+            }
+            if !plan.writes.is_empty() && progress(self.session.commit_plan(plan).await)? == 0 {
+                return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds to a plan that an owner lets go of a block.
+pub(super) fn let_go(plan: &mut Plan, held: Held, owners: &Owners) {
+    let own = key::share(held.block, held.owner);
+    let pack = held.block.is_pack();
+    match owners.own {
+        Own::Nothing if pack => return,
+        // Not twice, or the tally would be wrong.
+        Own::Share if pack => plan.guards.push(Guard::Present(own.clone())),
+        Own::Nothing | Own::Share | Own::Listed => {}
+    }
+    if let Some(other) = &owners.other {
+        if owners.own != Own::Nothing {
+            plan.guards.push(other.clone());
+        }
+        if owners.own == Own::Share {
+            plan.writes.push(Write::Delete(own));
+        }
+        if pack {
+            plan.writes.push(Write::Add(key::live(held.block), -held.bytes));
+        }
+        return;
+    }
+    let (start, end) = key::shares(held.block);
+    if owners.own == Own::Share {
+        plan.guards.push(Guard::Empty(start, own.clone()));
+        plan.guards.push(Guard::Empty(after(&own), end));
+        plan.writes.push(Write::Delete(own));
+    } else {
+        plan.guards.push(Guard::Empty(start, end));
+    }
+    plan.guards.extend(owners.before.iter().map(|ino| Guard::Absent(key::inode(*ino))));
+    let pending = key::pending(held.block);
+    plan.writes.push(Write::Put(pending.clone(), Mark.encode(&pending)));
+    if pack {
+        plan.writes.push(Write::Clear(key::live(held.block)));
+    }
+    if owners.listed {
+        plan.writes.push(Write::Clear(key::roster(held.block)));
+    }
+}

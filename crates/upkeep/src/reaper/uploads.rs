@@ -1,0 +1,268 @@
+//! Reaping uploads: the parts that no file took over, then the upload's own record.
+//!
+//! A completed upload answers again for a while after its parts have gone. Then it has an *expiry* in
+//! place of its orphan, under a key that begins with the time until which it answers. So however many
+//! uploads answer, a pass looks at those alone whose time has come. It is the volume's clock that
+//! says so: what a wrong one ends early is an answer, and nothing that anybody stored.
+
+use std::collections::HashSet;
+
+use futures::StreamExt;
+use futures::stream;
+use namespace::end_upload;
+use record::key::space;
+use record::{Expiry, Ino, Orphan, Part, Timestamp, Upload, UploadState, key};
+use store::{Entry, Guard, Key, Plan, Read, Write};
+use tracing::warn;
+
+use super::release::held;
+use session::{closing, corrupt};
+
+use super::{Dead, UPLOAD_RESULT_KEPT, after, progress};
+use session::Pace;
+use session::VolumeError;
+use session::value;
+
+use crate::upkeep::Upkeep;
+
+/// Parts that one round trip reads.
+const PARTS_AT_ONCE: u32 = 256;
+
+/// Uploads that one pass takes whose time has come.
+const EXPIRED_PER_PASS: u64 = 10_000;
+
+/// Those of them that are read together.
+const EXPIRED_AT_ONCE: usize = 64;
+
+/// Until when an upload answers that was completed then.
+fn answers_until(completed: Timestamp) -> Timestamp {
+    let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_micros()).unwrap_or(i64::MAX);
+    Timestamp(completed.0.saturating_add(kept))
+}
+
+fn upload_key(bytes: &[u8]) -> Option<Key> {
+    (bytes.len() >= Key::PREFIX_BYTES).then(|| Key::from_bytes(bytes.to_vec()))
+}
+
+impl Upkeep {
+    /// Reaps ended uploads. Those completed lately keep their answer, unless their bucket is gone.
+    pub(super) async fn reap_uploads(
+        &self,
+        dead: &[Dead],
+        buckets: &HashSet<Ino>,
+        pace: Pace,
+    ) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        for dead in dead {
+            let Orphan::Upload { key } = &dead.orphan else { continue };
+            let Some(at) = upload_key(key) else {
+                warn!(ino = dead.ino.0, "an orphan names no upload; it is left alone");
+                continue;
+            };
+            if self.session.closing().is_cancelled() {
+                return Err(closing());
+            }
+            let bucket_is_gone = buckets.contains(&Ino(at.partition()));
+            let step = self.session.begin_step(pace);
+            match self.reap_upload(dead, at, bucket_is_gone).await {
+                Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
+                one => reaped += one?,
+            }
+            self.session.rest_after(step).await;
+        }
+        Ok(reaped)
+    }
+
+    async fn reap_upload(
+        &self,
+        dead: &Dead,
+        at: Key,
+        bucket_is_gone: bool,
+    ) -> Result<u64, VolumeError> {
+        let found =
+            self.session.store().read(&[Read::Record { key: at.clone(), follow: None }]).await?;
+        let Some(record) = value(found.first()) else {
+            let writes = vec![Write::Delete(dead.key.clone())];
+            let guards = vec![dead.guard(), Guard::Absent(at)];
+            return progress(self.session.commit_plan(Plan { guards, writes }).await);
+        };
+        let upload = Upload::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
+        let (used, until) = match &upload.state {
+            UploadState::Open => {
+                warn!(?at, "an orphaned upload is open; it is left alone");
+                return Ok(0);
+            }
+            UploadState::Aborted => (HashSet::new(), None),
+            UploadState::Done { used, at: ended, .. } => {
+                (used.iter().copied().collect(), Some(answers_until(*ended)))
+            }
+        };
+        let removed = self.reap_parts(dead, upload.ino, &used).await?;
+        let (start, end) = key::parts(upload.ino);
+        let left = Write::Delete(dead.key.clone());
+        let mut plan = Plan {
+            guards: vec![dead.guard(), Guard::Equals(at.clone(), record), Guard::Empty(start, end)],
+            writes: vec![left],
+        };
+        plan.writes.push(match until {
+            Some(until) if until > self.session.now() && !bucket_is_gone => {
+                let expiry = key::expiry(until, upload.ino);
+                let of = Expiry { upload: at.as_bytes().to_vec() };
+                Write::Put(expiry.clone(), of.encode(&expiry))
+            }
+            _ => Write::Delete(at),
+        });
+        Ok(removed + progress(self.session.commit_plan(plan).await)?)
+    }
+
+    /// Ends completed uploads that need not answer any more.
+    pub(super) async fn reap_expired(&self, pace: Pace) -> Result<u64, VolumeError> {
+        let (mut start, _) = key::partition(space::EXPIRY, 0);
+        let end = key::expiry(self.session.now(), Ino(0));
+        let limits = self.session.limits();
+        let most = EXPIRED_AT_ONCE.min(limits.reads).max(1);
+        let limit = u32::try_from(most).unwrap_or(1).min(limits.range_records);
+        let mut reaped = 0;
+        while reaped < EXPIRED_PER_PASS && start < end {
+            if self.session.closing().is_cancelled() {
+                return Err(closing());
+            }
+            let step = self.session.begin_step(pace);
+            let expired = self.read_range(start, end.clone(), limit).await?;
+            let Some(last) = expired.last() else { return Ok(reaped) };
+            start = after(&last.key);
+            reaped += self.end_expired(&expired).await?;
+            self.session.rest_after(step).await;
+        }
+        Ok(reaped)
+    }
+
+    /// Ends uploads whose time has come, with their expiries.
+    async fn end_expired(&self, expired: &[Entry]) -> Result<u64, VolumeError> {
+        let mut named: Vec<(&Entry, Key)> = Vec::with_capacity(expired.len());
+        for entry in expired {
+            let expiry = Expiry::decode(&entry.key, &entry.value);
+            let expiry = expiry.map_err(|error| corrupt(&entry.key, &error));
+            let none = || VolumeError::Corrupt("it names no upload".to_owned());
+            match expiry.and_then(|expiry| upload_key(&expiry.upload).ok_or_else(none)) {
+                Ok(upload) => named.push((entry, upload)),
+                Err(why) => self.keep_damaged(&entry.key, &why),
+            }
+        }
+        let record = |(_, at): &(&Entry, Key)| Read::Record { key: at.clone(), follow: None };
+        let reads: Vec<Read> = named.iter().map(record).collect();
+        let found = self.session.store().read(&reads).await?;
+        let mut plans = Vec::with_capacity(named.len());
+        for ((entry, at), found) in named.into_iter().zip(&found) {
+            let mut plan = Plan {
+                guards: vec![Guard::Equals(entry.key.clone(), entry.value.clone())],
+                writes: vec![Write::Delete(entry.key.clone())],
+            };
+            match value(Some(found)) {
+                None => plan.guards.push(Guard::Absent(at)),
+                Some(record) => match Upload::decode(&at, &record) {
+                    Ok(Upload { state: UploadState::Done { .. }, .. }) => {
+                        plan.guards.push(Guard::Equals(at.clone(), record));
+                        plan.writes.push(Write::Delete(at));
+                    }
+                    Ok(_) => {
+                        let why = VolumeError::Corrupt(format!("{at:?} was not completed"));
+                        self.keep_damaged(&entry.key, &why);
+                        continue;
+                    }
+                    Err(error) => {
+                        self.keep_damaged(&entry.key, &corrupt(&at, &error));
+                        continue;
+                    }
+                },
+            }
+            plans.push(plan);
+        }
+        let mut outcomes = stream::iter(plans)
+            .map(|plan| self.session.commit_plan(plan))
+            .buffer_unordered(EXPIRED_AT_ONCE);
+        let mut ended = 0;
+        while let Some(outcome) = outcomes.next().await {
+            ended += progress(outcome)?;
+        }
+        Ok(ended)
+    }
+
+    /// Removes an upload's parts, and lets go of the blocks that no file took over.
+    async fn reap_parts(
+        &self,
+        dead: &Dead,
+        upload: Ino,
+        used: &HashSet<Ino>,
+    ) -> Result<u64, VolumeError> {
+        let mut removed = 0;
+        loop {
+            let (start, end) = key::parts(upload);
+            let page = self.read_range(start, end, PARTS_AT_ONCE).await?;
+            if page.is_empty() {
+                return Ok(removed);
+            }
+            let mut taken_over = Vec::new();
+            for entry in page {
+                if self.session.closing().is_cancelled() {
+                    return Err(closing());
+                }
+                let part = Part::decode(&entry.key, &entry.value)
+                    .map_err(|error| corrupt(&entry.key, &error))?;
+                let ino = part.owner;
+                removed += 1;
+                // The blocks of a part that was sent are the file's now; those of a part that was
+                // copied, and packs, have a record for each owner, and the part's own is one.
+                let taken = used.contains(&ino) && !part.shared;
+                let slices = part.slices.iter();
+                let held = held(slices.filter(|slice| !taken || slice.block.is_pack()), ino);
+                if taken && held.is_empty() {
+                    taken_over.push(Write::Delete(entry.key));
+                } else {
+                    let last = Write::Delete(entry.key);
+                    self.release(&dead.guard(), &held, Some(last)).await?;
+                }
+            }
+            if !taken_over.is_empty() {
+                let plan = Plan { guards: vec![dead.guard()], writes: taken_over };
+                if progress(self.session.commit_plan(plan).await)? == 0 {
+                    return Ok(removed);
+                }
+            }
+        }
+    }
+
+    /// Ends the uploads of a bucket that is gone: gives up those that are open, and removes those
+    /// that have nothing left but their answer. The others have their orphans.
+    pub(super) async fn end_uploads(
+        &self,
+        bucket: &Dead,
+        uploads: Vec<Entry>,
+    ) -> Result<u64, VolumeError> {
+        let mut reaped = 0;
+        for entry in uploads {
+            let upload = match Upload::decode(&entry.key, &entry.value) {
+                Ok(upload) => upload,
+                Err(error) => {
+                    self.keep_damaged(&entry.key, &corrupt(&entry.key, &error));
+                    continue;
+                }
+            };
+            let mut guards = vec![bucket.guard(), Guard::Equals(entry.key.clone(), entry.value)];
+            let writes = match upload.state {
+                UploadState::Open => {
+                    let ended = Upload { state: UploadState::Aborted, ..upload };
+                    end_upload(&entry.key, &ended)
+                }
+                UploadState::Aborted => continue,
+                UploadState::Done { at, .. } => {
+                    guards.push(Guard::Absent(key::orphan(upload.ino)));
+                    let expiry = key::expiry(answers_until(at), upload.ino);
+                    vec![Write::Delete(entry.key), Write::Delete(expiry)]
+                }
+            };
+            reaped += progress(self.session.commit_plan(Plan { guards, writes }).await)?;
+        }
+        Ok(reaped)
+    }
+}

@@ -1,0 +1,248 @@
+//! Rewrites packs of which little is alive, so that what is dead in them can be deleted.
+//!
+//! A pack lives as long as any of its owners, and most of it may be dead by then. One below half
+//! is *sparse*: what is alive in it is copied into a new pack, together with what is left of other
+//! such packs. The new pack is durable before any plan names it. Then each owner's inode is swapped
+//! in a plan of its own, under the guard of its exact record: the new slices, a share in the new
+//! pack, and an orphan that stands for the old one, which a file on the old pack's roster is given
+//! first. An owner that changed meanwhile is refused
+//! and stays where it was, which leaves dead bytes in the new pack and does no other harm. Readers
+//! may still hold the old place, so the old share goes with the orphan, by the reaper, after their
+//! epochs; and the old pack with its last share.
+//!
+//! So a file is at each instant in the one place or in the other, and both hold the same bytes:
+//! they are verified against the old block's checksums as they are read, and compared by checksum
+//! with what the new block holds under the slices that are about to be published.
+//!
+//! The tally of a pack says whether it is worth a look, never more. The reaper tells of packs that
+//! became sparse under its hands; others are found by a walk over the tallies now and then. A pack
+//! with an owner that cannot be moved (a part of an upload, or a file whose content map lies in
+//! pages) is left alone. There is one rewriter in each gateway. Two that meet do no harm: of two
+//! swaps one is refused.
+//!
+//! It knows nothing of names, and of a file nothing but where its bytes lie.
+
+mod batch;
+mod rewrite;
+mod survey;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use block::BLOCK_BYTES_MAX;
+use record::BlockId;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use session::Pace;
+use session::VolumeError;
+
+use crate::upkeep::Upkeep;
+pub use rewrite::Round;
+
+/// A pack is rewritten if less than this share of it is alive, in percent. What is stored in packs
+/// is then at most so much larger than what is alive: twice as large at 50.
+pub const LIVE_SHARE_PERCENT: u64 = 50;
+
+/// How long the rewriter waits after it was told, so that what is left of several packs goes into
+/// one.
+pub const REPACK_DELAY: Duration = Duration::from_secs(10);
+
+/// How long after the start it looks for sparse packs that nobody told it of, and how often then.
+pub const SURVEY_DELAY: Duration = Duration::from_mins(1);
+
+/// See [`SURVEY_DELAY`].
+pub const SURVEY_INTERVAL: Duration = Duration::from_hours(1);
+
+/// Bytes that the rewriter reads and writes in a second, at most, in the long run.
+pub const REPACK_BYTES_PER_SECOND: u64 = 32 << 20;
+
+/// Packs that are noted as sparse at most; the others are found by the next survey.
+const NOTES_MAX: usize = 65_536;
+
+/// Packs that are noted as sparse while the rewriter gives way to requests.
+const NOTES_GIVING_WAY: usize = 256;
+
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
+
+/// How often [`Upkeep::repack_now`] goes over what was noted.
+const ROUNDS_MAX: u32 = 16;
+
+/// Whether so little of a pack is alive that it is worth rewriting.
+pub(crate) const fn is_sparse(live: u64, length: u32) -> bool {
+    live.saturating_mul(100) < (length as u64).saturating_mul(LIVE_SHARE_PERCENT)
+}
+
+/// What the rewriter knows between its rounds.
+#[derive(Debug)]
+pub(crate) struct Repacking {
+    /// Content bytes of a full pack.
+    pack_bytes: u32,
+    sparse: Mutex<BTreeSet<BlockId>>,
+    /// Told when something was noted.
+    noted: Arc<Notify>,
+    /// Held by a round.
+    round: tokio::sync::Mutex<()>,
+}
+
+impl Repacking {
+    pub(crate) fn new(pack_bytes: u32) -> Repacking {
+        Repacking {
+            pack_bytes: pack_bytes.clamp(1, BLOCK_BYTES_MAX),
+            sparse: Mutex::default(),
+            noted: Arc::default(),
+            round: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Takes note of packs that may be sparse.
+    pub(crate) fn note(&self, packs: impl IntoIterator<Item = BlockId>) {
+        let mut sparse = self.sparse();
+        let before = sparse.len();
+        let room = NOTES_MAX.saturating_sub(before);
+        sparse.extend(packs.into_iter().take(room));
+        if sparse.len() > before {
+            self.noted.notify_one();
+        }
+    }
+
+    /// Dead bytes are not to pile up because the volume is busy.
+    fn pace(&self) -> Pace {
+        if self.sparse().len() > NOTES_GIVING_WAY { Pace::Hurried } else { Pace::GivingWay }
+    }
+
+    fn next(&self) -> Option<BlockId> {
+        self.sparse().pop_first()
+    }
+
+    /// Takes back one that was taken, for the next round.
+    fn put_back(&self, pack: BlockId) {
+        self.sparse().insert(pack);
+    }
+
+    /// The set is whole between any two statements, so a panic elsewhere leaves it usable.
+    fn sparse(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
+        self.sparse.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the rewriter did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repacked {
+    /// Sparse packs that were rewritten.
+    pub packs: u64,
+    /// Bytes of files that were moved.
+    pub bytes: u64,
+    /// Sparse packs that were left alone.
+    pub left: u64,
+    /// Owners that were not moved because they changed meanwhile.
+    pub refused: u64,
+}
+
+impl Repacked {
+    fn add(&mut self, more: Repacked) {
+        self.packs += more.packs;
+        self.bytes += more.bytes;
+        self.left += more.left;
+        self.refused += more.refused;
+    }
+}
+
+impl Upkeep {
+    /// Takes note of packs that may be sparse: the next round looks at them.
+    pub fn note_sparse_packs(&self, packs: impl IntoIterator<Item = BlockId>) {
+        self.repacking.note(packs);
+    }
+
+    /// Rewrites every sparse pack. What they leave behind is the reaper's.
+    ///
+    /// # Errors
+    /// If a store cannot be reached; what was rewritten until then stays rewritten.
+    pub async fn repack_now(&self) -> Result<Repacked, VolumeError> {
+        self.survey_packs().await?;
+        let mut all = Repacked::default();
+        for _ in 0..ROUNDS_MAX {
+            let mut again = BTreeSet::new();
+            let ended = loop {
+                match self.repack_some(&mut again).await {
+                    Ok(Some(round)) => all.add(round.done),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            };
+            let done = again.is_empty();
+            self.repacking.note(again);
+            ended?;
+            if done {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Rewrites packs that became sparse, for as long as the volume lives.
+pub(crate) async fn repack_always(volume: Weak<Upkeep>) {
+    let mut survey = Instant::now() + SURVEY_DELAY;
+    loop {
+        let Some(alive) = volume.upgrade() else { return };
+        let (closing, noted) =
+            (alive.session.closing().clone(), Arc::clone(&alive.repacking.noted));
+        drop(alive);
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep_until(survey) => {}
+            () = async {
+                noted.notified().await;
+                tokio::time::sleep(REPACK_DELAY).await;
+            } => {}
+        }
+        if Instant::now() >= survey {
+            survey = Instant::now() + SURVEY_INTERVAL;
+            let Some(alive) = volume.upgrade() else { return };
+            if let Err(error) = alive.survey_packs().await {
+                warn!(%error, "looking for sparse packs failed; it is tried again in a while");
+            }
+        }
+        if repack_all(&volume, &closing).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Goes once over what was noted, no faster than it should; `None` when the volume is going.
+async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Option<()> {
+    let mut again = BTreeSet::new();
+    loop {
+        let alive = volume.upgrade()?;
+        if closing.is_cancelled() || alive.session.is_fenced() {
+            return None;
+        }
+        let step = alive.session.begin_step(alive.repacking.pace());
+        let pause = match alive.repack_some(&mut again).await {
+            Ok(None) => break,
+            Ok(Some(Round { done, traffic })) => {
+                let Repacked { packs, bytes, left, refused } = done;
+                debug!(packs, bytes, left, refused, "packs rewritten");
+                alive.session.rest_after(step).await;
+                Duration::from_millis(traffic.saturating_mul(1_000) / REPACK_BYTES_PER_SECOND)
+            }
+            Err(error) => {
+                warn!(%error, "rewriting packs failed; it is tried again");
+                RETRY_PAUSE
+            }
+        };
+        drop(alive);
+        tokio::select! {
+            () = closing.cancelled() => return None,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+    // They come with the next round, a while from now.
+    volume.upgrade()?.repacking.note(again);
+    Some(())
+}

@@ -1,0 +1,240 @@
+//! What goes into a new pack, decided from records alone.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use block::BlockRef;
+use record::{BlockId, Body, Content, DecodeError, Ino, Inode, Mark, Orphan, Slice, key};
+use store::{Guard, Plan, Value, Write};
+
+use super::is_sparse;
+use namespace::join_packs;
+use session::scan::slices_of;
+
+/// An owner of a pack as found.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
+    pub(super) ino: Ino,
+    /// Its inode's record; a part of an upload has none.
+    pub(super) record: Option<Value>,
+    /// Whether it is on the pack's roster, and has no share of it: without a record it is gone.
+    pub(super) listed: bool,
+    /// Whether it has lost its name and will let go by itself.
+    pub(super) leaving: bool,
+}
+
+/// What is to be done with a pack.
+#[derive(Debug)]
+pub(super) enum Look {
+    /// Nothing: enough of it is alive, or nothing will be soon.
+    Fine,
+    /// It is sparse, and has an owner that cannot be moved.
+    Fixed,
+    /// It is worth rewriting.
+    Sparse(Source),
+}
+
+/// A file that is to be moved.
+#[derive(Clone, Debug)]
+struct Mover {
+    record: Value,
+    inode: Inode,
+    /// The pack that it owns by the roster: then all of it lies there.
+    listed_on: Option<BlockId>,
+}
+
+/// A sparse pack.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) block: BlockRef,
+    /// What is alive of its content, in order and apart.
+    pub(super) runs: Vec<Range<u32>>,
+    /// How much that is.
+    pub(super) bytes: u32,
+    movers: BTreeMap<Ino, Mover>,
+}
+
+impl Source {
+    /// How many files are to be moved.
+    pub(super) fn owners(&self) -> usize {
+        self.movers.len()
+    }
+
+    /// The slices that lie in this pack.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &Slice> {
+        let all = self.movers.values().flat_map(|mover| slices_of(&mover.inode));
+        all.filter(|slice| slice.block == self.block.id)
+    }
+}
+
+/// Looks at a pack and all of its owners.
+pub(super) fn look(pack: BlockId, owners: Vec<Owner>) -> Result<Look, DecodeError> {
+    let (mut movers, mut fixed) = (BTreeMap::new(), false);
+    for Owner { ino, record, listed, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
+        let Some(record) = record else {
+            fixed |= !listed;
+            continue;
+        };
+        let inode = Inode::decode(&key::inode(ino), &record)?;
+        fixed |= inode.file().is_some_and(|file| matches!(file.content, Content::Pages(_)));
+        // What does not name it any more was moved before, and its share waits for the reaper.
+        if slices_of(&inode).iter().any(|slice| slice.block == pack) {
+            movers.insert(ino, Mover { record, inode, listed_on: listed.then_some(pack) });
+        }
+    }
+    let named = |mover: &Mover| {
+        let slices = slices_of(&mover.inode).iter().copied();
+        slices.filter(|slice| slice.block == pack).collect::<Vec<Slice>>()
+    };
+    let slices: Vec<Slice> = movers.values().flat_map(named).collect();
+    let Some(first) = slices.first() else {
+        return Ok(if fixed { Look::Fixed } else { Look::Fine });
+    };
+    let reference = |slice: &Slice| (slice.block_length, slice.block_crc32c);
+    if slices.iter().any(|slice| reference(slice) != reference(first)) {
+        return Err(DecodeError::Field("block length"));
+    }
+    let block = BlockRef { id: pack, length: first.block_length, crc32c: first.block_crc32c };
+    let runs = runs(&slices);
+    let bytes = runs.iter().map(|run| run.end - run.start).sum();
+    Ok(match fixed {
+        _ if !is_sparse(u64::from(bytes), block.length) => Look::Fine,
+        true => Look::Fixed,
+        false => Look::Sparse(Source { block, runs, bytes, movers }),
+    })
+}
+
+/// What slices name of their block, each byte once.
+fn runs(slices: &[Slice]) -> Vec<Range<u32>> {
+    // A slice lies within its block, or its record would not decode.
+    let mut named: Vec<Range<u32>> = slices
+        .iter()
+        .map(|slice| slice.offset..slice.offset.saturating_add(slice.length))
+        .collect();
+    named.sort_unstable_by_key(|run| run.start);
+    let mut runs: Vec<Range<u32>> = Vec::with_capacity(named.len());
+    for run in named {
+        match runs.last_mut() {
+            Some(last) if run.start <= last.end => last.end = last.end.max(run.end),
+            _ => runs.push(run),
+        }
+    }
+    runs
+}
+
+/// What goes into one new pack.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) sources: Vec<Source>,
+    /// Content bytes.
+    pub(super) bytes: u32,
+    movers: BTreeMap<Ino, Mover>,
+}
+
+impl Batch {
+    /// How many files are to be moved.
+    pub(super) fn owners(&self) -> usize {
+        self.movers.len()
+    }
+
+    /// Adds a pack. Gives it back if one of its owners is in the batch as it was before.
+    pub(super) fn add(&mut self, source: Source) -> Result<(), Source> {
+        let before = |(ino, mover): (&Ino, &Mover)| {
+            self.movers.get(ino).is_some_and(|known| known.record != mover.record)
+        };
+        if source.movers.iter().any(before) {
+            return Err(source);
+        }
+        self.bytes = self.bytes.saturating_add(source.bytes);
+        self.movers.extend(source.movers.iter().map(|(ino, mover)| (*ino, mover.clone())));
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// The swap of each owner, once its bytes lie in their new place.
+    pub(super) fn swaps(&self, placed: &Placed) -> Vec<Swap> {
+        self.movers.iter().filter_map(|(ino, mover)| Swap::new(*ino, mover, placed)).collect()
+    }
+}
+
+/// Where the bytes of old packs lie in the new one.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) block: BlockRef,
+    /// Of each old pack: its runs, and where each begins in the new one.
+    pub(super) runs: BTreeMap<BlockId, Vec<(Range<u32>, u32)>>,
+}
+
+impl Placed {
+    /// The slice in the new pack that has the bytes of a slice in an old one.
+    pub(super) fn locate(&self, slice: &Slice) -> Option<Slice> {
+        let runs = self.runs.get(&slice.block)?;
+        let next = runs.partition_point(|(run, _)| run.start <= slice.offset);
+        let (run, begins) = runs.get(next.checked_sub(1)?)?;
+        if slice.offset.checked_add(slice.length)? > run.end {
+            return None;
+        }
+        let offset = begins.checked_add(slice.offset - run.start)?;
+        let BlockRef { id, length, crc32c } = self.block;
+        Some(Slice { block: id, block_length: length, block_crc32c: crc32c, offset, ..*slice })
+    }
+}
+
+/// The move of one owner to a new pack.
+#[derive(Debug)]
+pub(super) struct Swap {
+    /// Whose move.
+    ino: Ino,
+    record: Value,
+    /// Its inode as it will be.
+    inode: Inode,
+    /// What it leaves: of each old pack, how many bytes.
+    pub(super) left: BTreeMap<BlockId, u64>,
+    /// The old pack that it owns by the roster.
+    listed_on: Option<BlockId>,
+    /// Its slices in the new pack.
+    joined: Vec<Slice>,
+}
+
+impl Swap {
+    fn new(ino: Ino, mover: &Mover, placed: &Placed) -> Option<Swap> {
+        let mut inode = mover.inode.clone();
+        let Body::File(file) = &mut inode.body else { return None };
+        let Content::Slices(slices) = &mut file.content else { return None };
+        let (mut left, mut joined) = (BTreeMap::new(), Vec::new());
+        for slice in slices {
+            if let Some(new) = placed.locate(slice) {
+                *left.entry(slice.block).or_default() += u64::from(slice.length);
+                *slice = new;
+                joined.push(new);
+            }
+        }
+        let (record, listed_on) = (mover.record.clone(), mover.listed_on);
+        (!joined.is_empty()).then_some(Swap { ino, record, inode, left, listed_on, joined })
+    }
+
+    /// Bytes that are moved.
+    pub(super) fn bytes(&self) -> u64 {
+        self.left.values().sum()
+    }
+
+    /// The plan; `orphans` has a fresh number for each pack that is left.
+    pub(super) fn plan(&self, orphans: &[Ino]) -> Plan {
+        let at = key::inode(self.ino);
+        let mut writes = vec![Write::Put(at.clone(), self.inode.encode(&at))];
+        writes.extend(join_packs(&self.joined, self.ino));
+        let mut guards = vec![Guard::Equals(at, self.record.clone())];
+        for ((pack, length), ino) in self.left.iter().zip(orphans) {
+            let orphan = key::orphan(*ino);
+            guards.push(Guard::Absent(orphan.clone()));
+            let moved = Orphan::Moved { pack: *pack, owner: self.ino, length: *length };
+            writes.push(Write::Put(orphan.clone(), moved.encode(&orphan)));
+            if self.listed_on == Some(*pack) {
+                // Its inode says no longer that it owns the old pack.
+                let share = key::share(*pack, self.ino);
+                writes.push(Write::Put(share.clone(), Mark.encode(&share)));
+            }
+        }
+        Plan { guards, writes }
+    }
+}

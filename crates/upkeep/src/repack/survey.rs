@@ -1,0 +1,90 @@
+//! Finds sparse packs by their tallies.
+
+use record::{BlockId, Inode, Roster, key, key::space};
+use store::{Found, Read, TallyKey};
+
+use super::is_sparse;
+use session::VolumeError;
+use session::closing;
+use session::scan::{ino_of, slices_of};
+use session::{tally, value};
+
+use crate::upkeep::Upkeep;
+
+/// Tallies of one page of a walk.
+const WALK_TALLIES: u32 = 1_000;
+
+/// Packs that one round trip asks about.
+const PACKS_AT_ONCE: usize = 256;
+
+/// No smaller than packs were by default in any release, so that those that were written with
+/// another setting are found too.
+const PACK_BYTES_USUAL: u32 = 8 << 20;
+
+impl Upkeep {
+    /// Takes note of every pack that looks sparse.
+    pub(super) async fn survey_packs(&self) -> Result<(), VolumeError> {
+        let longest = self.repacking.pack_bytes.max(PACK_BYTES_USUAL);
+        let mut resume = None;
+        loop {
+            let page = self.session.store().walk_tallies(space::LIVE, resume, WALK_TALLIES).await?;
+            let suspects = page.tallies.iter().filter_map(|(TallyKey(key), live)| {
+                let pack = BlockId(key.suffix().try_into().ok()?);
+                let live = u64::try_from(*live).ok().filter(|live| *live > 0)?;
+                is_sparse(live, longest).then_some((pack, live))
+            });
+            let suspects: Vec<(BlockId, u64)> = suspects.collect();
+            for suspects in suspects.chunks(PACKS_AT_ONCE) {
+                if self.session.closing().is_cancelled() {
+                    return Err(closing());
+                }
+                self.note_suspects(suspects).await?;
+            }
+            resume = page.resume;
+            if resume.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes note of those packs that are much longer than what is alive of them. How long a pack
+    /// is every slice in it says, so one owner is asked.
+    async fn note_suspects(&self, suspects: &[(BlockId, u64)]) -> Result<(), VolumeError> {
+        let ask = |(pack, _): &(BlockId, u64)| {
+            let (start, end) = key::shares(*pack);
+            let share = Read::Range { start, end, limit: 1, follow: None };
+            [share, Read::Tally(key::roster(*pack))]
+        };
+        let reads: Vec<Read> = suspects.iter().flat_map(ask).collect();
+        let found = self.session.store().read(&reads).await?;
+        let mut owned = Vec::with_capacity(suspects.len());
+        for ((pack, live), found) in suspects.iter().zip(found.chunks(2)) {
+            let share = match found.first() {
+                Some(Found::Range(shares)) => shares.first(),
+                _ => None,
+            };
+            let first = match share {
+                Some(share) => Some(ino_of(&share.key)?),
+                None => Roster::from_tally(tally(found.get(1))).get(0),
+            };
+            // Without an owner it is on its way out.
+            owned.extend(first.map(|ino| (*pack, *live, ino)));
+        }
+        let inode = |ino| Read::Record { key: key::inode(ino), follow: None };
+        let reads: Vec<Read> = owned.iter().map(|(_, _, ino)| inode(*ino)).collect();
+        if reads.is_empty() {
+            return Ok(());
+        }
+        let found = self.session.store().read(&reads).await?;
+        let sparse = owned.iter().zip(&found).filter(|((pack, live, ino), found)| {
+            let record = value(Some(found));
+            let inode = record.and_then(|it| Inode::decode(&key::inode(*ino), &it).ok());
+            let slices = inode.as_ref().map(slices_of).unwrap_or_default();
+            let length = slices.iter().find(|it| it.block == *pack).map(|it| it.block_length);
+            // Where that owner cannot say, all of them are asked later.
+            length.is_none_or(|length| is_sparse(*live, length))
+        });
+        self.repacking.note(sparse.map(|((pack, _, _), _)| *pack));
+        Ok(())
+    }
+}

@@ -1,0 +1,352 @@
+//! Settles bodies that rest in their records: puts them into blocks.
+//!
+//! What has rested for long enough goes into one block, together with whatever else has, and each
+//! file's inode is swapped in a plan of its own, under the guard of its exact record. The block is
+//! durable before any of these plans is sent. A file that was removed or replaced meanwhile is
+//! refused, and needs no block any more: mostly that is seen before anything is read.
+//!
+//! Each file that rests has a mark in the metadata store, written by the plan that published it and
+//! removed by the one that settles it. So what a gateway leaves behind when it ends is found: every
+//! gateway looks for such files a while after its start, and now and then. Two that settle the same
+//! file do no harm: of two swaps one is refused, and leaves dead bytes in its block at most.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use block::{BlockRef, SealedBlock, Sealer};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream;
+use namespace::rests;
+use record::{Body, Content, Ino, Inode, Slice, key, key::space};
+use store::{Guard, Plan, Read, Value, Write};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use content::{RESTING_BODY_BYTES_MAX, Rested, SETTLE_DELAY};
+use namespace::join_packs;
+use session::Outcome;
+use session::Pace;
+use session::ReaderGuard;
+use session::closing;
+
+use crate::reaper::after;
+use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
+use session::VolumeError;
+use session::scan::ino_of;
+use session::value;
+
+use crate::upkeep::Upkeep;
+
+/// Bodies that are settled together.
+const BODIES_AT_ONCE: usize = 64;
+
+/// Bytes that are settled together, and so those of a block.
+const BYTES_AT_ONCE: u64 = 4 << 20;
+const _: () = assert!(RESTING_BODY_BYTES_MAX <= BYTES_AT_ONCE);
+
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// What was settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Bodies that lie in blocks now.
+    pub bodies: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bodies that were gone by then.
+    pub gone: u64,
+    /// Bodies that rest on, because something else of their files changed meanwhile.
+    pub refused: u64,
+}
+
+impl Settled {
+    fn add(&mut self, more: Settled) {
+        self.bodies += more.bodies;
+        self.bytes += more.bytes;
+        self.gone += more.gone;
+        self.refused += more.refused;
+    }
+}
+
+/// A file that is to be settled.
+#[derive(Debug)]
+struct Mover {
+    ino: Ino,
+    record: Value,
+    inode: Inode,
+    bytes: Bytes,
+}
+
+impl Mover {
+    /// None if the file's bytes do not rest in its record.
+    fn new(ino: Ino, record: Value, inode: Inode) -> Option<Mover> {
+        let content = &inode.file()?.content;
+        match content {
+            Content::Inline(bytes) if rests(content) => {
+                Some(Mover { ino, record, bytes: bytes.clone(), inode })
+            }
+            Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => None,
+        }
+    }
+
+    /// The plan that swaps the inode, once its bytes lie in a block.
+    fn plan(&self, slice: Slice) -> Plan {
+        let at = key::inode(self.ino);
+        let mut inode = self.inode.clone();
+        if let Body::File(file) = &mut inode.body {
+            file.content = Content::Slices(vec![slice]);
+        }
+        let mut writes = vec![Write::Put(at.clone(), inode.encode(&at))];
+        writes.extend(join_packs(&[slice], self.ino));
+        writes.push(Write::Delete(key::resting(self.ino)));
+        Plan { guards: vec![Guard::Equals(at, self.record.clone())], writes }
+    }
+}
+
+/// A file that does not rest any more, and the guard that it is as it was read to be.
+#[derive(Debug)]
+struct Gone {
+    ino: Ino,
+    guard: Guard,
+}
+
+impl Gone {
+    /// The plan that removes the mark. A file that rests after all keeps it, and is found again.
+    fn plan(self) -> Plan {
+        Plan { guards: vec![self.guard], writes: vec![Write::Delete(key::resting(self.ino))] }
+    }
+}
+
+impl Upkeep {
+    /// Settles every body that rests, of whatever session, and however long it has.
+    ///
+    /// # Errors
+    /// If a store cannot be reached; what was settled until then stays settled.
+    pub async fn settle_now(&self) -> Result<Settled, VolumeError> {
+        let (mut all, until) = (Settled::default(), Instant::now());
+        while let Some(own) = self.settle_some(until).await? {
+            all.add(own);
+        }
+        all.add(self.settle_marked().await?);
+        Ok(all)
+    }
+
+    /// Settles bodies of this session that have rested since `until`; `None` if there are none.
+    async fn settle_some(&self, until: Instant) -> Result<Option<Settled>, VolumeError> {
+        let rested = self.staging.resting.take(until, BODIES_AT_ONCE, BYTES_AT_ONCE);
+        if rested.is_empty() {
+            return Ok(None);
+        }
+        let inos: Vec<Ino> = rested.iter().map(|body| body.ino).collect();
+        let mut refused = Vec::new();
+        let settled = self.settle_files(&inos, &mut refused).await;
+        let rests_on = |body: &Rested| settled.is_err() || refused.contains(&body.ino);
+        for body in rested {
+            let resting = &self.staging.resting;
+            if rests_on(&body) { resting.put_back(body) } else { resting.gone(body) }
+        }
+        settled.map(Some)
+    }
+
+    /// Settles bodies that are marked, whoever left them.
+    async fn settle_marked(&self) -> Result<Settled, VolumeError> {
+        let mut all = Settled::default();
+        let (mut start, end) = key::partition(space::RESTING, 0);
+        // Even the longest bodies are no more than are settled together.
+        let most = usize::try_from(BYTES_AT_ONCE / RESTING_BODY_BYTES_MAX).unwrap_or(1);
+        loop {
+            let limit = self.session.limits().range_records.min(u32::try_from(most).unwrap_or(1));
+            let page = self.read_range(start, end.clone(), limit).await?;
+            let Some(last) = page.last() else { return Ok(all) };
+            start = after(&last.key);
+            let inos: Result<Vec<Ino>, _> = page.iter().map(|entry| ino_of(&entry.key)).collect();
+            all.add(self.settle_files(&inos?, &mut Vec::new()).await?);
+            if self.session.closing().is_cancelled() {
+                return Err(closing());
+            }
+        }
+    }
+
+    /// Settles what rests of these files, but for those that were `refused`.
+    async fn settle_files(
+        &self,
+        inos: &[Ino],
+        refused: &mut Vec<Ino>,
+    ) -> Result<Settled, VolumeError> {
+        // From before the block is put until the last swap has settled: see the reaper's `release`.
+        let reading = self.session.reading();
+        let (movers, gone) = self.movers(inos).await?;
+        let mut settled = Settled { gone: gone.len() as u64, ..Settled::default() };
+        let forget = |gone: Gone| self.commit_settling(gone.plan(), &reading);
+        let mut forgetting = stream::iter(gone).map(forget).buffer_unordered(BODIES_AT_ONCE);
+        while let Some(forgotten) = forgetting.next().await {
+            forgotten?;
+        }
+        if !movers.is_empty() {
+            settled.add(self.move_all(&movers, &reading, refused).await?);
+        }
+        self.meters.bodies_settled.add(settled.bodies);
+        self.meters.bytes_settled.add(settled.bytes);
+        Ok(settled)
+    }
+
+    /// Which of these files rest, and which do not any more. Of those that have lost their names
+    /// only that is read. One that cannot be read is neither: it keeps its mark.
+    async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<Gone>), VolumeError> {
+        let record = |key| Read::Record { key, follow: None };
+        let reads: Vec<Read> = inos.iter().map(|ino| record(key::orphan(*ino))).collect();
+        let leaving = self.session.store().read(&reads).await?;
+        let (mut staying, mut gone) = (Vec::new(), Vec::new());
+        for (ino, leaving) in inos.iter().zip(&leaving) {
+            match value(Some(leaving)) {
+                Some(_) => {
+                    gone.push(Gone { ino: *ino, guard: Guard::Present(key::orphan(*ino)) });
+                }
+                None => staying.push(*ino),
+            }
+        }
+        if staying.is_empty() {
+            return Ok((Vec::new(), gone));
+        }
+        let reads: Vec<Read> = staying.iter().map(|ino| record(key::inode(*ino))).collect();
+        let found = self.session.store().read(&reads).await?;
+        let mut movers = Vec::with_capacity(staying.len());
+        for (ino, found) in staying.into_iter().zip(&found) {
+            let at = key::inode(ino);
+            let Some(record) = value(Some(found)) else {
+                gone.push(Gone { ino, guard: Guard::Absent(at) });
+                continue;
+            };
+            match Inode::decode(&at, &record).map(|inode| Mover::new(ino, record.clone(), inode)) {
+                Ok(Some(mover)) => movers.push(mover),
+                Ok(None) => gone.push(Gone { ino, guard: Guard::Equals(at, record) }),
+                Err(error) => warn!(ino = ino.0, %error, "a resting file cannot be read"),
+            }
+        }
+        Ok((movers, gone))
+    }
+
+    /// Puts bodies into one block, and lets their files name it.
+    async fn move_all(
+        &self,
+        movers: &[Mover],
+        reading: &ReaderGuard,
+        refused: &mut Vec<Ino>,
+    ) -> Result<Settled, VolumeError> {
+        let several = movers.len() > 1;
+        let id = if several { self.staging.ids.draw_pack() } else { self.staging.ids.draw() };
+        let length = |mover: &Mover| u32::try_from(mover.bytes.len()).unwrap_or(u32::MAX);
+        let total: u32 = movers.iter().map(length).sum();
+        let _permit =
+            self.staging.budget.acquire(u64::from(total), self.staging.deadlines.block).await?;
+        let (mut sealer, mut places) = (Sealer::new(id, total), Vec::with_capacity(movers.len()));
+        for mover in movers {
+            places.push((sealer.len(), length(mover)));
+            sealer.push(mover.bytes.clone());
+        }
+        let block = sealer.finish();
+        self.put_pack(&block).await?;
+        let BlockRef { id: block_id, length: block_length, crc32c: block_crc32c } =
+            block.reference();
+        let plans = movers.iter().zip(places).map(|(mover, (offset, length))| {
+            mover.plan(Slice {
+                position: 0,
+                block: block_id,
+                block_length,
+                block_crc32c,
+                offset,
+                length,
+            })
+        });
+        let outcomes: Vec<Outcome> = stream::iter(plans.collect::<Vec<Plan>>())
+            .map(|plan| async { self.session.commit_reading(plan, reading.clone()).await })
+            .buffered(BODIES_AT_ONCE)
+            .collect()
+            .await;
+        let (mut settled, mut certain, mut failed) = (Settled::default(), true, None);
+        for (mover, outcome) in movers.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Committed => {
+                    settled.bodies += 1;
+                    settled.bytes += mover.bytes.len() as u64;
+                }
+                Outcome::Refused { .. } | Outcome::Aborted(_) => {
+                    settled.refused += 1;
+                    refused.push(mover.ino);
+                }
+                Outcome::Failed(error) => {
+                    certain &= !matches!(error, VolumeError::Unknown(_));
+                    failed = Some(error);
+                }
+            }
+        }
+        if settled.bodies == 0 && certain {
+            // No plan that names it can be committed any more.
+            self.delete_pack(block.id()).await;
+        } else {
+            self.remember_settled(&block);
+        }
+        failed.map_or(Ok(settled), Err)
+    }
+
+    /// What came lately is likely to be read soon.
+    fn remember_settled(&self, block: &SealedBlock) {
+        for sub_block in block.sub_blocks() {
+            self.staging.reader.remember(block.id(), &sub_block);
+        }
+    }
+
+    async fn commit_settling(&self, plan: Plan, reading: &ReaderGuard) -> Result<(), VolumeError> {
+        match self.session.commit_reading(plan, reading.clone()).await {
+            Outcome::Committed | Outcome::Refused { .. } => Ok(()),
+            Outcome::Aborted(why) => Err(VolumeError::Unavailable(why)),
+            Outcome::Failed(error) => Err(error),
+        }
+    }
+}
+
+/// Settles what rests, for as long as the volume lives.
+pub(crate) async fn settle_always(volume: Weak<Upkeep>) {
+    let mut survey = Instant::now() + SURVEY_DELAY;
+    loop {
+        let Some(alive) = volume.upgrade() else { return };
+        let (closing, resting) =
+            (alive.session.closing().clone(), Arc::clone(&alive.staging.resting));
+        drop(alive);
+        let due = resting.next_due();
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep_until(due.unwrap_or(survey).min(survey)) => {}
+            () = resting.begun(), if due.is_none() => continue,
+        }
+        let Some(alive) = volume.upgrade() else { return };
+        if alive.session.is_fenced() {
+            return;
+        }
+        let marked = Instant::now() >= survey;
+        let settling = async {
+            let step = alive.session.begin_step(Pace::GivingWay);
+            let until = Instant::now().checked_sub(SETTLE_DELAY).unwrap_or_else(Instant::now);
+            let own = alive.settle_some(until).await?.unwrap_or_default();
+            let found = if marked { alive.settle_marked().await? } else { Settled::default() };
+            alive.session.rest_after(step).await;
+            Ok::<_, VolumeError>((own, found))
+        };
+        match settling.await {
+            Ok((own, found)) => debug!(?own, ?found, "resting bodies settled"),
+            Err(error) => {
+                warn!(%error, "settling bodies failed; it is tried again");
+                tokio::select! {
+                    () = closing.cancelled() => return,
+                    () = tokio::time::sleep(RETRY_PAUSE) => {}
+                }
+                continue;
+            }
+        }
+        if marked {
+            survey = Instant::now() + SURVEY_INTERVAL;
+        }
+    }
+}
