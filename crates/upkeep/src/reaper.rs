@@ -434,7 +434,7 @@ pub(crate) async fn reap_always(volume: std::sync::Weak<Upkeep>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };
         let (closing, orphaned) =
-            (alive.session.closing().clone(), Arc::clone(&alive.session.orphaned()));
+            (alive.session.closing().clone(), Arc::clone(alive.session.orphaned()));
         let due = alive.reaping.lock().await.due;
         drop(alive);
         let look = Instant::now() + REAP_INTERVAL;
