@@ -33,7 +33,7 @@ use crate::meters::{self, Meters};
 use crate::state::State;
 use runtime::Tasks;
 
-use crate::VolumeError;
+use crate::error::VolumeError;
 
 /// Plans that wait for a batch. More make their callers wait.
 pub const QUEUE_PLANS_MAX: usize = 1_024;

@@ -20,7 +20,7 @@ use record::{Nonce, Timestamp, key, key::space};
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, Write};
 use tracing::debug;
 
-use crate::VolumeError;
+use crate::error::VolumeError;
 use crate::mirror::Mirror;
 use crate::state;
 use runtime::Moment;

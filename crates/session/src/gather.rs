@@ -22,11 +22,13 @@ use store::{Found, Key, MetaStore, Read, StoreError, StoreErrorKind, TallyKey};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::META_READ_DEADLINE;
 use crate::meters::Meters;
 use runtime::Tasks;
 
-use crate::VolumeError;
+use crate::error::VolumeError;
+
+/// How long an operation waits for one read of metadata.
+pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);
 
 /// For how long a read that is under way makes others wait. One that takes longer waits for
 /// something else than this machine, and sharing it would cost more time than it spares.

@@ -15,9 +15,9 @@ use record::{Counter, Ino, Nonce, key};
 use store::{Guard, Plan, Read, Write};
 use tracing::debug;
 
-use crate::VolumeError;
 use crate::commit::{Committer, Outcome};
 use crate::epoch::Epochs;
+use crate::error::VolumeError;
 use crate::meters;
 use crate::state::value;
 use runtime::Tasks;

@@ -9,8 +9,9 @@ use namespace::{Env, FsError, Next, Operation, Run, recall};
 use store::{Found, Read};
 
 use crate::commit::Outcome;
+use crate::error::{VolumeError, corrupt};
 use crate::meters;
-use crate::{Session, VolumeError, corrupt};
+use crate::session::Session;
 
 /// How often an operation is planned again because its commit failed and certainly did nothing.
 const ABORTS_MAX: u32 = 2;

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use record::{BlockId, Content, Ino, Inode, Nonce, Slice};
 use store::{Key, MetaStore, Space, Value};
 
+use crate::error::VolumeError;
 use crate::error::closing;
-use crate::pace::{Pace, Step};
-use crate::{Session, VolumeError};
+use crate::throttle::{Pace, Step, Throttle};
 
 /// Records of one page of a walk.
 const WALK_RECORDS: u32 = 1_000;
@@ -36,20 +36,20 @@ impl<T> Complete<T> {
 }
 
 /// Whose enumeration it is, if it gives way to what its gateway serves.
-pub type Beside<'a> = Option<(&'a Session, Pace)>;
+pub type Beside<'a> = Option<(&'a Throttle, Pace)>;
 
 /// Begins a page; an error if the volume closes meanwhile.
 fn begin(beside: Beside<'_>) -> Result<Option<Step>, VolumeError> {
-    let Some((volume, pace)) = beside else { return Ok(None) };
-    if volume.closing.is_cancelled() {
+    let Some((throttle, pace)) = beside else { return Ok(None) };
+    if throttle.is_closing() {
         return Err(closing());
     }
-    Ok(Some(volume.begin_step(pace)))
+    Ok(Some(throttle.begin_step(pace)))
 }
 
 async fn rest(beside: Beside<'_>, step: Option<Step>) {
-    if let Some(((volume, _), step)) = beside.zip(step) {
-        volume.rest_after(step).await;
+    if let Some(((throttle, _), step)) = beside.zip(step) {
+        throttle.rest_after(step).await;
     }
 }
 

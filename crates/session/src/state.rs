@@ -11,7 +11,6 @@ mod observe;
 mod start;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use record::{Nonce, key};
 use store::{Guard, Key, Value};
@@ -24,12 +23,6 @@ pub(crate) use observe::fence;
 pub use observe::{Seen, nonce as named_session};
 pub use start::check_known;
 pub(crate) use start::{Started, begin, start};
-
-/// How often a session shows that it lives.
-pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);
-
-/// How long a session may be silent before another one ends it.
-pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
 
 /// This process's session.
 #[derive(Debug)]

@@ -17,9 +17,7 @@
 //!
 //! It knows nothing of blocks that no record names; those are the sweeper's.
 
-mod damaged;
 mod files;
-mod grace;
 mod moved;
 mod owners;
 mod release;
@@ -36,16 +34,13 @@ use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-pub use grace::DELETION_GRACE_RELAXED;
-
 use session::Outcome;
 use session::Pace;
 use session::{Seen, entries, others, value};
 use session::{VolumeError, closing, corrupt};
 
-use crate::upkeep::Upkeep;
-
-pub(crate) use damaged::Damaged;
+use crate::grace::{self, Waiting};
+use crate::upkeep::{ReaperMemory, Upkeep};
 
 /// How often the reaper looks for what it was not told of.
 pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
@@ -77,15 +72,6 @@ const PASSES_MAX: u32 = 1_000;
 
 /// How many of them in a row may do nothing although something is dead.
 const VAIN_PASSES_MAX: u32 = 8;
-
-/// What the reaper remembers between passes.
-#[derive(Debug, Default)]
-pub(crate) struct ReaperMemory {
-    /// Blocks that await deletion.
-    waiting: grace::Waiting,
-    /// When one of them has waited long enough.
-    due: Option<Instant>,
-}
 
 /// An orphan as collected.
 #[derive(Clone, Debug)]
@@ -366,14 +352,14 @@ impl Upkeep {
 
     async fn delete_those_due(
         &self,
-        waiting: &mut grace::Waiting,
+        waiting: &mut Waiting,
         grace: Duration,
         pace: Pace,
     ) -> Result<u64, VolumeError> {
         let (mut start, end) = key::partition(space::PENDING, 0);
         let mut deleted = 0;
         loop {
-            let step = self.session.begin_step(pace);
+            let step = self.session.throttle().begin_step(pace);
             let found = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
             let Some(last) = found.last() else { return Ok(deleted) };
             start = after(&last.key);
@@ -393,7 +379,7 @@ impl Upkeep {
                 let writes = gone.into_iter().map(Write::Delete).collect();
                 progress(self.session.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
             }
-            self.session.rest_after(step).await;
+            self.session.throttle().rest_after(step).await;
         }
     }
 

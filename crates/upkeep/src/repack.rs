@@ -27,25 +27,18 @@ mod rewrite;
 mod survey;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use block::BLOCK_BYTES_MAX;
 use record::BlockId;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use session::Pace;
 use session::VolumeError;
 
 use crate::upkeep::Upkeep;
 pub use rewrite::Round;
-
-/// A pack is rewritten if less than this share of it is alive, in percent. What is stored in packs
-/// is then at most so much larger than what is alive: twice as large at 50.
-pub const LIVE_SHARE_PERCENT: u64 = 50;
 
 /// How long the rewriter waits after it was told, so that what is left of several packs goes into
 /// one.
@@ -60,75 +53,11 @@ pub const SURVEY_INTERVAL: Duration = Duration::from_hours(1);
 /// Bytes that the rewriter reads and writes in a second, at most, in the long run.
 pub const REPACK_BYTES_PER_SECOND: u64 = 32 << 20;
 
-/// Packs that are noted as sparse at most; the others are found by the next survey.
-const NOTES_MAX: usize = 65_536;
-
-/// Packs that are noted as sparse while the rewriter gives way to requests.
-const NOTES_GIVING_WAY: usize = 256;
-
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// How often [`Upkeep::repack_now`] goes over what was noted.
 const ROUNDS_MAX: u32 = 16;
-
-/// Whether so little of a pack is alive that it is worth rewriting.
-pub(crate) const fn is_sparse(live: u64, length: u32) -> bool {
-    live.saturating_mul(100) < (length as u64).saturating_mul(LIVE_SHARE_PERCENT)
-}
-
-/// What the rewriter knows between its rounds.
-#[derive(Debug)]
-pub(crate) struct Repacking {
-    /// Content bytes of a full pack.
-    pack_bytes: u32,
-    sparse: Mutex<BTreeSet<BlockId>>,
-    /// Told when something was noted.
-    noted: Arc<Notify>,
-    /// Held by a round.
-    round: tokio::sync::Mutex<()>,
-}
-
-impl Repacking {
-    pub(crate) fn new(pack_bytes: u32) -> Repacking {
-        Repacking {
-            pack_bytes: pack_bytes.clamp(1, BLOCK_BYTES_MAX),
-            sparse: Mutex::default(),
-            noted: Arc::default(),
-            round: tokio::sync::Mutex::default(),
-        }
-    }
-
-    /// Takes note of packs that may be sparse.
-    pub(crate) fn note(&self, packs: impl IntoIterator<Item = BlockId>) {
-        let mut sparse = self.sparse();
-        let before = sparse.len();
-        let room = NOTES_MAX.saturating_sub(before);
-        sparse.extend(packs.into_iter().take(room));
-        if sparse.len() > before {
-            self.noted.notify_one();
-        }
-    }
-
-    /// Dead bytes are not to pile up because the volume is busy.
-    fn pace(&self) -> Pace {
-        if self.sparse().len() > NOTES_GIVING_WAY { Pace::Hurried } else { Pace::GivingWay }
-    }
-
-    fn next(&self) -> Option<BlockId> {
-        self.sparse().pop_first()
-    }
-
-    /// Takes back one that was taken, for the next round.
-    fn put_back(&self, pack: BlockId) {
-        self.sparse().insert(pack);
-    }
-
-    /// The set is whole between any two statements, so a panic elsewhere leaves it usable.
-    fn sparse(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
-        self.sparse.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What the rewriter did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -222,13 +151,13 @@ async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Optio
         if closing.is_cancelled() || alive.session.is_fenced() {
             return None;
         }
-        let step = alive.session.begin_step(alive.repacking.pace());
+        let step = alive.session.throttle().begin_step(alive.repacking.pace());
         let pause = match alive.repack_some(&mut again).await {
             Ok(None) => break,
             Ok(Some(Round { done, traffic })) => {
                 let Repacked { packs, bytes, left, refused } = done;
                 debug!(packs, bytes, left, refused, "packs rewritten");
-                alive.session.rest_after(step).await;
+                alive.session.throttle().rest_after(step).await;
                 Duration::from_millis(traffic.saturating_mul(1_000) / REPACK_BYTES_PER_SECOND)
             }
             Err(error) => {

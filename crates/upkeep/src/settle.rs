@@ -327,11 +327,11 @@ pub(crate) async fn settle_always(volume: Weak<Upkeep>) {
         }
         let marked = Instant::now() >= survey;
         let settling = async {
-            let step = alive.session.begin_step(Pace::GivingWay);
+            let step = alive.session.throttle().begin_step(Pace::GivingWay);
             let until = Instant::now().checked_sub(SETTLE_DELAY).unwrap_or_else(Instant::now);
             let own = alive.settle_some(until).await?.unwrap_or_default();
             let found = if marked { alive.settle_marked().await? } else { Settled::default() };
-            alive.session.rest_after(step).await;
+            alive.session.throttle().rest_after(step).await;
             Ok::<_, VolumeError>((own, found))
         };
         match settling.await {

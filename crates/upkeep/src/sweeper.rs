@@ -163,7 +163,7 @@ impl Upkeep {
 
     async fn sweep_at(&self, options: SweepOptions, pace: Pace) -> Result<Swept, VolumeError> {
         let _one = self.sweeping.lock().await;
-        let (beside, began) = (Some((&*self.session, pace)), self.session.now());
+        let (beside, began) = (Some((self.session.throttle(), pace)), self.session.now());
         let ended = self.ended_sessions(options.looking, began).await?;
         let mut swept = Swept { sessions: ended.all.len() as u64, ..Swept::default() };
         if !options.dry_run {
@@ -333,7 +333,7 @@ impl Upkeep {
         for space in [space::MAP, space::PART_SUMS, space::SHARE] {
             scan::walk_beside(
                 &**self.session.store(),
-                Some((&*self.session, pace)),
+                Some((self.session.throttle(), pace)),
                 space,
                 |key, _| {
                     let owner = match key.space() {

@@ -1,4 +1,4 @@
-//! What upkeep works with, and the tasks that do it.
+//! What upkeep works with.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,11 +6,21 @@ use std::time::Duration;
 use block::BlockStore;
 use content::Staging;
 use session::Session;
+use tokio::time::Instant;
 
+use crate::damaged::Damaged;
+use crate::grace::Waiting;
 use crate::meters::UpkeepMeters;
-use crate::reaper::{self, Damaged, ReaperMemory};
-use crate::repack::{self, Repacking};
-use crate::{latecomers, settle, sweeper};
+use crate::sparse::Repacking;
+
+/// What the reaper remembers between passes.
+#[derive(Debug, Default)]
+pub(crate) struct ReaperMemory {
+    /// Blocks that await deletion.
+    pub(crate) waiting: Waiting,
+    /// When one of them has waited long enough.
+    pub(crate) due: Option<Instant>,
+}
 
 /// The upkeep of a volume that a session has open.
 #[derive(Debug)]
@@ -54,17 +64,6 @@ impl Upkeep {
             repacking: Repacking::new(pack_bytes),
             sweeping: tokio::sync::Mutex::default(),
         })
-    }
-
-    /// Does everything by itself from now on, until the session closes.
-    pub fn begin(self: &Arc<Self>) {
-        let tasks = self.session.tasks();
-        drop(tasks.spawn("reaper", reaper::reap_always(Arc::downgrade(self))));
-        let changes = Arc::clone(self.session.session_changes());
-        drop(tasks.spawn("sweeper", sweeper::sweep_always(Arc::downgrade(self), changes)));
-        drop(tasks.spawn("repacker", repack::repack_always(Arc::downgrade(self))));
-        drop(tasks.spawn("settler", settle::settle_always(Arc::downgrade(self))));
-        drop(tasks.spawn("latecomers", latecomers::delete_latecomers(Arc::downgrade(self))));
     }
 
     /// What it did so far.

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::{ADDED_BYTES, ADDED_ITEMS, Desk, Outcome, Sent, Waiting};
-use crate::VolumeError;
+use crate::error::VolumeError;
 use crate::lanes::TakenLane;
 
 /// How often all that is ready to run has its turn before a batch is closed. Who waited for the same

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{Desk, FOREIGN_TOKEN, Outcome, Sent, is_foreign};
-use crate::VolumeError;
+use crate::error::VolumeError;
 use crate::lanes::Step;
 use crate::state::value;
 

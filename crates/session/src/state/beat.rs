@@ -10,7 +10,6 @@ use tracing::{debug, warn};
 
 use super::observe::{Others, SESSIONS_MAX};
 use super::{Seen, State, entries, fence, value};
-use crate::SessionOptions;
 use crate::epoch::Epochs;
 
 /// The shortest pause between two beats, when readers let go or the reaper asks.
@@ -38,20 +37,22 @@ pub(crate) struct Heart {
 const DOUBTS_MAX: usize = 64;
 
 impl Heart {
-    /// Beats as the options say, from the beat that the session began with.
+    /// Beats at an interval from the beat that the session began with, and ends others that were silent
+    /// for `silence`.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
         state: &Arc<State>,
         epochs: &Arc<Epochs>,
-        options: &SessionOptions,
+        interval: Duration,
+        silence: Duration,
         beat: (Beat, Value),
     ) -> Heart {
         Heart {
             store: Arc::clone(store),
             state: Arc::clone(state),
             epochs: Arc::clone(epochs),
-            interval: options.beat_interval,
-            silence: options.session_silence,
+            interval,
+            silence,
             beat,
             doubts: Vec::new(),
             others: Others::default(),
@@ -156,7 +157,7 @@ impl Heart {
 
 impl Heart {
     /// Ends every other session, when this process is the only one that uses the store.
-    pub(crate) async fn end_others(&self) -> Result<(), crate::VolumeError> {
+    pub(crate) async fn end_others(&self) -> Result<(), crate::error::VolumeError> {
         for seen in others(&*self.store, self.state.nonce).await? {
             fence(&*self.store, &self.state, &seen).await?;
         }

@@ -12,7 +12,8 @@ use block::{BlockErrorKind, BlockStore};
 use bytes::Bytes;
 use record::VolumeRecord;
 
-use crate::{VolumeError, scan};
+use crate::error::VolumeError;
+use crate::scan;
 
 /// What stands before a volume's id in its mark.
 const BEFORE: &str = "ashlar volume ";

@@ -11,7 +11,7 @@ use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value
 use tracing::{info, warn};
 
 use super::{mark, value};
-use crate::VolumeError;
+use crate::error::VolumeError;
 
 /// How often the first commits of a session are tried while the store does not answer.
 const TRIES: u32 = 4;

@@ -79,7 +79,7 @@ impl Upkeep {
 
     async fn reap_some(&self, files: &[&Dead], pace: Pace) -> Result<u64, VolumeError> {
         let mut reaped = 0;
-        let step = self.session.begin_step(pace);
+        let step = self.session.throttle().begin_step(pace);
         let (small, large, gone) = self.load(files).await?;
         for dead in gone {
             // Its inode is gone already: another reaper was faster, or this is its last step.
@@ -90,11 +90,11 @@ impl Upkeep {
             reaped += progress(self.session.commit_plan(plan).await)?;
         }
         reaped += self.reap_small(small).await?;
-        self.session.rest_after(step).await;
+        self.session.throttle().rest_after(step).await;
         for file in large {
-            let step = self.session.begin_step(pace);
+            let step = self.session.throttle().begin_step(pace);
             reaped += self.reap_large(file).await?;
-            self.session.rest_after(step).await;
+            self.session.throttle().rest_after(step).await;
         }
         Ok(reaped)
     }

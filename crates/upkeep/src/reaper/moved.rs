@@ -35,7 +35,7 @@ impl Upkeep {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
-            let step = self.session.begin_step(pace);
+            let step = self.session.throttle().begin_step(pace);
             let held: Vec<Held> = moved.iter().map(|(_, held)| *held).collect();
             let owners = self.owners(&held).await?;
             let plans = moved.iter().zip(&owners).map(|((dead, held), owners)| {
@@ -54,7 +54,7 @@ impl Upkeep {
             for outcome in outcomes {
                 reaped += progress(outcome)?;
             }
-            self.session.rest_after(step).await;
+            self.session.throttle().rest_after(step).await;
         }
         Ok(reaped)
     }

@@ -82,7 +82,7 @@ impl Upkeep {
             }
         }
         let sparse = packs.into_iter().filter(|(_, (live, length))| {
-            *live > 0 && crate::repack::is_sparse(live.unsigned_abs(), *length)
+            *live > 0 && crate::sparse::is_sparse(live.unsigned_abs(), *length)
         });
         self.repacking.note(sparse.map(|(pack, _)| pack));
     }

@@ -63,12 +63,12 @@ impl Upkeep {
                 return Err(closing());
             }
             let bucket_is_gone = buckets.contains(&Ino(at.partition()));
-            let step = self.session.begin_step(pace);
+            let step = self.session.throttle().begin_step(pace);
             match self.reap_upload(dead, at, bucket_is_gone).await {
                 Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
                 one => reaped += one?,
             }
-            self.session.rest_after(step).await;
+            self.session.throttle().rest_after(step).await;
         }
         Ok(reaped)
     }
@@ -127,12 +127,12 @@ impl Upkeep {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
-            let step = self.session.begin_step(pace);
+            let step = self.session.throttle().begin_step(pace);
             let expired = self.read_range(start, end.clone(), limit).await?;
             let Some(last) = expired.last() else { return Ok(reaped) };
             start = after(&last.key);
             reaped += self.end_expired(&expired).await?;
-            self.session.rest_after(step).await;
+            self.session.throttle().rest_after(step).await;
         }
         Ok(reaped)
     }

@@ -7,7 +7,7 @@ use block::BlockRef;
 use record::{BlockId, Body, Content, DecodeError, Ino, Inode, Mark, Orphan, Slice, key};
 use store::{Guard, Plan, Value, Write};
 
-use super::is_sparse;
+use crate::sparse::is_sparse;
 use namespace::join_packs;
 use session::scan::slices_of;
 

@@ -11,8 +11,9 @@ use record::{BlockId, Ino, Roster, Slice, key};
 use store::Read;
 use tracing::warn;
 
+use super::Repacked;
 use super::batch::{Batch, Look, Owner, Placed, Source, Swap, look};
-use super::{Repacked, is_sparse};
+use crate::sparse::is_sparse;
 use session::Outcome;
 use session::ReaderGuard;
 use session::VolumeError;

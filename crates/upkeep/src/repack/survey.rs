@@ -3,7 +3,7 @@
 use record::{BlockId, Inode, Roster, key, key::space};
 use store::{Found, Read, TallyKey};
 
-use super::is_sparse;
+use crate::sparse::is_sparse;
 use session::VolumeError;
 use session::closing;
 use session::scan::{ino_of, slices_of};

@@ -6,11 +6,14 @@
 //! nothing is asked of the volume there is no rest, and where so much is left to do that it would
 //! pile up, or somebody waits for the end of it, there is none either.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::Session;
+use crate::epoch::Epochs;
+use crate::meters::Meters;
 
 /// How many times as long as it worked a background task rests while requests are served: it takes
 /// a twentieth of the time.
@@ -40,7 +43,30 @@ pub struct Step {
     served: u64,
 }
 
-impl Session {
+/// Knows whether requests are served, and for how long background work rests.
+#[derive(Debug)]
+pub struct Throttle {
+    meters: Arc<Meters>,
+    epochs: Arc<Epochs>,
+    closing: CancellationToken,
+}
+
+impl Throttle {
+    /// Watches what a session serves, until it closes.
+    pub(crate) fn new(
+        meters: &Arc<Meters>,
+        epochs: &Arc<Epochs>,
+        closing: &CancellationToken,
+    ) -> Throttle {
+        let (meters, epochs) = (Arc::clone(meters), Arc::clone(epochs));
+        Throttle { meters, epochs, closing: closing.clone() }
+    }
+
+    /// Whether the session closes: then no new step is begun.
+    pub fn is_closing(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
     /// Begins a step of background work.
     pub fn begin_step(&self, pace: Pace) -> Step {
         Step { pace, began: Instant::now(), served: self.meters.served.get() }

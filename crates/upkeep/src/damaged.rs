@@ -18,7 +18,7 @@ pub(crate) struct Damaged(Mutex<HashSet<Key>>);
 
 impl Damaged {
     /// Takes note of one under the key of what says that it is dead. True for the first time.
-    pub(super) fn note(&self, at: &Key, why: &dyn std::fmt::Display) -> bool {
+    pub(crate) fn note(&self, at: &Key, why: &dyn std::fmt::Display) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(at) {
             return false;

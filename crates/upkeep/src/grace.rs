@@ -44,7 +44,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// A block is seen to await deletion. Whether it has for as long as `grace`.
-    pub(super) fn has_waited(&mut self, block: BlockId, grace: Duration) -> bool {
+    pub(crate) fn has_waited(&mut self, block: BlockId, grace: Duration) -> bool {
         if grace.is_zero() {
             return true;
         }
@@ -63,7 +63,7 @@ impl Waiting {
 
     /// All that await deletion have been seen. What was not is forgotten: should the store speak of
     /// it again, its time begins anew. Answers when the first of the others has waited long enough.
-    pub(super) fn end_pass(&mut self, grace: Duration) -> Option<Instant> {
+    pub(crate) fn end_pass(&mut self, grace: Duration) -> Option<Instant> {
         if self.full && !self.was_full {
             warn!(
                 "more than {WAITING_MAX} freed blocks wait for the deletion grace of {grace:?}; \
@@ -76,7 +76,7 @@ impl Waiting {
     }
 
     /// A pass ended before it had seen all.
-    pub(super) fn break_off(&mut self) {
+    pub(crate) fn break_off(&mut self) {
         let met = std::mem::take(&mut self.met);
         self.since.extend(met);
     }

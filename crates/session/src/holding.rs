@@ -1,0 +1,119 @@
+//! Putting holds in the place of epochs that readers have pinned for long, and removing them again.
+
+use std::collections::HashSet;
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use record::key::{self, space};
+use record::{Hold, Ino, Nonce};
+use store::{Guard, Key, Plan, Value, Write};
+use tracing::{debug, warn};
+
+use crate::commit::Outcome;
+use crate::error::VolumeError;
+use crate::holds::ReadPin;
+use crate::scan;
+use crate::session::Session;
+use crate::state::{Seen, others};
+
+/// How often readers are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Holds that one plan writes, or that are removed side by side.
+const HOLDS_AT_ONCE: usize = 256;
+
+impl Session {
+    /// Puts holds in the place of epochs that readers have pinned for long, and removes those that
+    /// nobody needs. One task does this, one step after the other; and each hold is removed as it was
+    /// written, so that a plan that comes late removes none that was taken anew.
+    pub(crate) async fn renew_holds(&self) {
+        let released = mem::take(&mut self.holds.readers().released);
+        let unheld: Vec<(Ino, Value)> = {
+            let readers = self.holds.readers();
+            released.into_iter().filter(|(ino, _)| !readers.held.contains_key(ino)).collect()
+        };
+        let removing = unheld.into_iter().map(|(ino, record)| self.remove_hold(ino, record));
+        stream::iter(removing).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
+        let lasting: Vec<(Ino, Vec<Arc<ReadPin>>)> = self.holds.lasting().into_iter().collect();
+        for lasting in lasting.chunks(HOLDS_AT_ONCE) {
+            let since = Hold { since: self.now() };
+            let key = |ino: &Ino| key::hold(*ino, self.nonce());
+            let records: Vec<Value> =
+                lasting.iter().map(|(ino, _)| since.encode(&key(ino))).collect();
+            let holds = || lasting.iter().zip(&records);
+            let put =
+                |((ino, _), record): (&(Ino, _), &Value)| Write::Put(key(ino), record.clone());
+            let plan = Plan { guards: Vec::new(), writes: holds().map(put).collect() };
+            let outcome = self.commit_plan(plan).await;
+            if matches!(outcome, Outcome::Committed) {
+                debug!(files = lasting.len(), "readers that last hold their files");
+                holds().for_each(|((ino, pins), record)| self.holds.taken(*ino, record, pins));
+            } else {
+                // They go on pinning their epochs. If the plan happens yet, its holds go again.
+                warn!(?outcome, "files could not be held for readers that last");
+                holds().for_each(|((ino, _), record)| self.holds.may_be_left(*ino, record.clone()));
+            }
+        }
+    }
+
+    /// Removes a hold that nobody rests on, if it stands as it was written.
+    async fn remove_hold(&self, ino: Ino, record: Value) {
+        let key = key::hold(ino, self.nonce());
+        let guards = vec![Guard::Equals(key.clone(), record.clone())];
+        match self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await {
+            Outcome::Committed => self.wake_reaper(),
+            // A plan that came late has put another one in its place.
+            Outcome::Refused { found: Some(record), .. } => self.holds.may_be_left(ino, record),
+            Outcome::Refused { found: None, .. } => {}
+            Outcome::Aborted(_) | Outcome::Failed(_) => self.holds.may_be_left(ino, record),
+        }
+    }
+
+    /// The files that some living session holds. To be asked for after having waited for readers.
+    pub async fn held_files(&self) -> Result<HashSet<Ino>, VolumeError> {
+        let mut holds: Vec<(Key, Ino, Nonce)> = Vec::new();
+        scan::walk(&*self.store, space::HOLD, |key, _| {
+            let (ino, session) = (Ino(key.partition()), scan::nonce_of(&key)?);
+            holds.push((key, ino, session));
+            Ok(())
+        })
+        .await?;
+        if holds.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let others = others(&*self.store, self.nonce()).await?;
+        let mut living: HashSet<Nonce> =
+            others.into_iter().map(|Seen { nonce, .. }| nonce).collect();
+        living.insert(self.nonce());
+        let (living, left): (Vec<_>, Vec<_>) =
+            holds.into_iter().partition(|(_, _, session)| living.contains(session));
+        for (key, _, session) in left {
+            let guards = vec![Guard::Absent(key::session(session))];
+            // Whatever becomes of it: a hold of a session that has ended counts for nothing.
+            let _outcome =
+                self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await;
+        }
+        Ok(living.into_iter().map(|(_, ino, _)| ino).collect())
+    }
+}
+
+/// Looks after holds for as long as the volume lives.
+pub(crate) async fn hold_always(volume: Weak<Session>) {
+    loop {
+        let Some(alive) = volume.upgrade() else { return };
+        let (closing, holds) = (alive.closing.clone(), Arc::clone(&alive.holds));
+        drop(alive);
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            () = holds.released.notified() => {}
+        }
+        let Some(alive) = volume.upgrade() else { return };
+        if alive.is_fenced() {
+            return;
+        }
+        alive.renew_holds().await;
+    }
+}

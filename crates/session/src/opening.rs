@@ -1,0 +1,136 @@
+//! Beginning a session: its records first, and then all that serves it.
+
+use std::sync::Arc;
+
+use block::BlockStore;
+use runtime::Tasks;
+use store::MetaStore;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::commit::{Committer, Desk};
+use crate::company::{self, Company};
+use crate::epoch::Epochs;
+use crate::error::VolumeError;
+use crate::feed::Listener;
+use crate::gather::Gatherer;
+use crate::hints::HintMemory;
+use crate::holding::hold_always;
+use crate::inos::Inos;
+use crate::lanes::Lanes;
+use crate::meters::Meters;
+use crate::mirror::{Mirror, Mirrored};
+use crate::options::SessionOptions;
+use crate::session::Session;
+use crate::state::{self, Heart, Started, State};
+use crate::throttle::Throttle;
+
+impl Session {
+    /// Opens the volume in `store`, or makes one if there is none, and begins a session. The blocks
+    /// are asked whose they are, and marked.
+    ///
+    /// # Errors
+    /// With a sentence for the operator, if a store cannot be reached or read, if a newer release
+    /// made the volume, or if the blocks are another volume's; then nothing was changed.
+    pub async fn open(
+        options: SessionOptions,
+        store: Arc<dyn MetaStore>,
+        blocks: &dyn BlockStore,
+    ) -> Result<Arc<Session>, VolumeError> {
+        let now = options.clock.now();
+        let (bytes, place) = (options.block_bytes, &options.place);
+        let started = state::start(&*store, blocks, bytes, place, now).await?;
+        if !options.sole {
+            company::join(&*store, started.nonce, options.join_patience).await?;
+        }
+        let position = Listener::begin(&*store).await?;
+        let (mut session, heart) = Session::assemble(&options, store, started);
+        if options.sole {
+            heart.end_others().await?;
+        }
+        let heart = session.tasks.spawn("heartbeat", heart.run(session.closing.clone()));
+        *session.heart.get_mut() = Some(heart);
+        let listening = session.listener(position).run(session.closing.clone());
+        drop(session.tasks.spawn("listener", listening));
+        let session = Arc::new(session);
+        let holding = hold_always(Arc::downgrade(&session));
+        drop(session.tasks.spawn("holds", holding));
+        Ok(session)
+    }
+
+    /// Puts together what serves a session that has begun, and its heart, which does not beat yet.
+    fn assemble(
+        options: &SessionOptions,
+        store: Arc<dyn MetaStore>,
+        started: Started,
+    ) -> (Session, Heart) {
+        let (state, epochs) = (Arc::new(State::new(started.nonce)), Epochs::new(started.epoch));
+        let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
+        let mirror = Mirror::new(options.mirror_bytes);
+        let hints = Arc::new(HintMemory::new(options.hint_bytes, &mirror));
+        let store: Arc<dyn MetaStore> = Arc::new(Mirrored::new(store, Arc::clone(&mirror)));
+        let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
+        let desk = Desk {
+            store: Arc::clone(&store),
+            limits: store.limits(),
+            state: Arc::clone(&state),
+            lanes: Lanes::new(started.nonce),
+            hints: Arc::clone(&hints),
+            own: Arc::default(),
+            meters: Arc::clone(&meters),
+            tasks: tasks.clone(),
+            closing: closing.clone(),
+            gone: gone.clone(),
+        };
+        let committer = Committer::new(desk, options.commits_in_flight);
+        let gatherer = Gatherer::new(&store, &meters, &tasks, options.reads_in_flight);
+        let inos = Inos::new(started.nonce, &committer, &epochs, &store, tasks.clone());
+        let heart = Heart::new(
+            &store,
+            &state,
+            &epochs,
+            options.beat_interval,
+            options.session_silence,
+            started.beat,
+        );
+        let throttle = Throttle::new(&meters, &epochs, &closing);
+        let session = Session {
+            store,
+            clock: Arc::clone(&options.clock),
+            record: started.volume,
+            state,
+            committer,
+            gatherer,
+            hints,
+            mirror,
+            inos,
+            epochs,
+            holds: Arc::default(),
+            throttle,
+            tasks,
+            meters,
+            orphaned: Arc::default(),
+            sessions: Arc::clone(&heart.fenced),
+            access: watch::Sender::new(0),
+            closing,
+            gone,
+            heart: tokio::sync::Mutex::default(),
+        };
+        (session, heart)
+    }
+
+    /// What listens to other gateways from a position on, and tells of sessions that begin or end.
+    fn listener(&self, position: store::Position) -> Listener {
+        Listener {
+            store: Arc::clone(&self.store),
+            hints: Arc::clone(&self.hints),
+            mirror: Arc::clone(&self.mirror),
+            company: Company::new(self.state.nonce, &self.mirror),
+            own: self.committer.own_writes(),
+            meters: Arc::clone(&self.meters),
+            access: self.access.clone(),
+            sessions: Arc::clone(&self.sessions),
+            position,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! How a session is begun.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::BLOCK_BYTES_DEFAULT;
+use runtime::{Clock, SystemClock};
+
+use crate::company::JOIN_PATIENCE;
+use crate::hints::HINT_BYTES_DEFAULT;
+
+/// How often a session shows that it lives.
+pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long a session may be silent before another one ends it.
+pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
+
+/// How a session is begun.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Content bytes of a full block; counts when the volume is made, and never after.
+    pub block_bytes: u32,
+    /// Bytes of remembered records.
+    pub hint_bytes: u64,
+    /// Bytes of the records that are kept while this session is alone with its volume, so that
+    /// they need not be read; with 0 every read asks the store.
+    pub mirror_bytes: u64,
+    /// How long a session that has just begun changes nothing if there are others. Less than
+    /// [`JOIN_PATIENCE`] only where none of them keeps a mirror.
+    pub join_patience: Duration,
+    /// Whether this is the only process that uses the store: other sessions are then left over
+    /// from processes that are gone, and are ended at once.
+    pub sole: bool,
+    /// Where the session runs, for people: host and process.
+    pub place: String,
+    /// Batches of plans that may be under way at the same time.
+    pub commits_in_flight: usize,
+    /// Short reads of metadata that may be under way at the same time; those that are asked for
+    /// meanwhile leave together.
+    pub reads_in_flight: usize,
+    /// How often the session shows that it lives.
+    pub beat_interval: Duration,
+    /// How long another session may be silent before it is ended.
+    pub session_silence: Duration,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            block_bytes: BLOCK_BYTES_DEFAULT,
+            hint_bytes: HINT_BYTES_DEFAULT,
+            mirror_bytes: 0,
+            join_patience: JOIN_PATIENCE,
+            sole: false,
+            place: String::new(),
+            commits_in_flight: 1,
+            reads_in_flight: 1,
+            beat_interval: BEAT_INTERVAL,
+            session_silence: SESSION_SILENCE,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
