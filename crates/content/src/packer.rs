@@ -20,7 +20,7 @@
 //! while another is about to be published; else it might find the pack without owners.
 //!
 //! **Roster.** The bodies of a pack get numbers that follow each other: the files that they become
-//! need no records of their shares (see [`crate::packs`]).
+//! need no records of their shares (see `namespace::join_listed`).
 //!
 //! **Memory.** Bodies bring their permits, which are given back when the pack has been put, and a
 //! cache has taken its copy. Sealing copies none of them.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use content::ByteBudget;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
 use s3::operation::Permission;
 use s3::request::{Arguments, Fields, Query};
 use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
 use time::OffsetDateTime;
-use content::ByteBudget;
 use volume::{Owner, Volume};
 
 use crate::access::Identity;

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use ::http::request::Parts;
 use ::http::{Method, Request, Response};
+use content::ByteBudget;
 use hashing::Pool;
 use receive::Desk;
 use s3::auth::{Credentials, RequestHead, Terms, Verified};
@@ -31,7 +32,6 @@ use s3::request::{Fields, Query};
 use s3::{Code, Fault, Target};
 use sending::Sending;
 use volume::Volume;
-use content::ByteBudget;
 
 pub use crate::http::{Body, BoxError, InMemory, RequestId, Served};
 use access::{Access, Identity};

@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
+use content::ByteBudget;
 use http_body_util::BodyExt;
 use record::{Sum, SumAlgorithm, SumKind};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
@@ -17,7 +18,6 @@ use s3::checksum::{BodyHasher, Digests, Expectation, RestHasher};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
-use content::ByteBudget;
 use volume::{Permit, StagedContent};
 
 pub(crate) use self::sums::Desk;
