@@ -1,4 +1,4 @@
-//! Deletes what lands after its put was given up: see [`crate::content::LateBlocks`].
+//! Deletes what lands after its put was given up: see [`content::LateBlocks`].
 
 use std::sync::{Arc, Weak};
 

@@ -6,7 +6,7 @@
 //! a crash at any point leaves a record of what is still to be deleted. Every step may be repeated,
 //! and two reapers at once do no harm: each step guards the orphan it is about.
 //!
-//! What cannot be read is kept, and stops nothing else: see [`damaged`]. Completed uploads that
+//! What cannot be read is kept, and stops nothing else: see [`crate::damaged`]. Completed uploads that
 //! still answer are no orphans once their parts have gone, so they are in nobody's way: see
 //! [`uploads`].
 //!

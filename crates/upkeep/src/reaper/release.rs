@@ -5,7 +5,7 @@
 //! else owns it is a guard, not a count.
 //!
 //! **Packs.** Every owner of a pack has a share record or is on its roster from its first plan on
-//! (see [`crate::packs`]), so one without either owns nothing: it has let go before, or something
+//! (see [`namespace::join_listed`]), so one without either owns nothing: it has let go before, or something
 //! is wrong, and then nothing is deleted for it. What an owner names of a pack is taken from the
 //! pack's tally in the plan that removes its share, or its inode, and the tally goes when the pack
 //! becomes pending, with the roster.
