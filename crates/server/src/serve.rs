@@ -20,7 +20,7 @@ use store::MetaStore;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{Volume, VolumeOptions};
+use volume::{SessionOptions, Volume, VolumeOptions};
 
 use crate::config::{ServeSettings, VolumeSettings};
 use crate::edge::{Edge, HostLimits, Hosts, Listener, Seats, Service, bind};
@@ -164,18 +164,22 @@ async fn open(
     let blocks = engines::blocks(&settings.blocks, seed).await?;
     let cache = engines::cache(settings, serve, &blocks).await?;
     let budget = serve.memory_budget.0;
+    let session = SessionOptions {
+        mirror_bytes: serve.mirror_bytes.0,
+        sole: engines::serves_one(&settings.meta),
+        commits_in_flight: engines::commits_in_flight(&settings.meta),
+        reads_in_flight: engines::reads_in_flight(&settings.meta),
+        place: place(),
+        ..SessionOptions::default()
+    };
     let options = VolumeOptions {
+        session,
         block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
         resting_bytes_max: serve.resting_bytes.0,
-        mirror_bytes: serve.mirror_bytes.0,
         deletion_grace: settings.deletion_grace.said(),
-        sole: engines::serves_one(&settings.meta),
-        commits_in_flight: engines::commits_in_flight(&settings.meta),
-        reads_in_flight: engines::reads_in_flight(&settings.meta),
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
-        place: place(),
         ..VolumeOptions::default()
     };
     let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use content::StagedContent;
 use namespace::FsError;
+use runtime::Tasks;
 use store::{Guard, Limits, MetaStore, Plan, StoreErrorKind, Value, Verdict};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -26,14 +27,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::epoch::ReaderGuard;
+use crate::error::VolumeError;
 use crate::feed::OwnWrites;
 use crate::hints::HintMemory;
 use crate::lanes::{Lanes, Step, TakenLane};
 use crate::meters::{self, Meters};
 use crate::state::State;
-use runtime::Tasks;
-
-use crate::error::VolumeError;
 
 /// Plans that wait for a batch. More make their callers wait.
 pub const QUEUE_PLANS_MAX: usize = 1_024;

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::{Nonce, Timestamp, key, key::space};
+use runtime::Moment;
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, Write};
 use tracing::debug;
 
 use crate::error::VolumeError;
 use crate::mirror::Mirror;
 use crate::state;
-use runtime::Moment;
 
 /// For how long a session relies on what it was told of others.
 pub const ALONE_LASTS: Duration = Duration::from_millis(500);

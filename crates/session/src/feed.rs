@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use record::key::space;
+use runtime::Moment;
 use store::{Changes, Key, MetaStore, Plan, Position, StoreError, Write};
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
@@ -22,7 +23,6 @@ use crate::company::Company;
 use crate::hints::{self, HintMemory};
 use crate::meters::Meters;
 use crate::mirror::Mirror;
-use runtime::Moment;
 
 /// How often the store is asked what changed.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);

@@ -18,14 +18,13 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use runtime::Tasks;
 use store::{Found, Key, MetaStore, Read, StoreError, StoreErrorKind, TallyKey};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::meters::Meters;
-use runtime::Tasks;
-
 use crate::error::VolumeError;
+use crate::meters::Meters;
 
 /// How long an operation waits for one read of metadata.
 pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use content::Numbers;
 use record::{Counter, Ino, Nonce, key};
+use runtime::Tasks;
 use store::{Guard, Plan, Read, Write};
 use tracing::debug;
 
@@ -20,7 +21,6 @@ use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::meters;
 use crate::state::value;
-use runtime::Tasks;
 
 /// Numbers taken from the volume at once.
 pub const LEASE_INOS: u64 = 65_536;

@@ -27,19 +27,20 @@ use crate::throttle::Throttle;
 
 impl Session {
     /// Opens the volume in `store`, or makes one if there is none, and begins a session. The blocks
-    /// are asked whose they are, and marked.
+    /// are asked whose they are, and marked. `block_bytes`, the content of a full block, counts when
+    /// the volume is made, and never after.
     ///
     /// # Errors
     /// With a sentence for the operator, if a store cannot be reached or read, if a newer release
     /// made the volume, or if the blocks are another volume's; then nothing was changed.
     pub async fn open(
         options: SessionOptions,
+        block_bytes: u32,
         store: Arc<dyn MetaStore>,
         blocks: &dyn BlockStore,
     ) -> Result<Arc<Session>, VolumeError> {
         let now = options.clock.now();
-        let (bytes, place) = (options.block_bytes, &options.place);
-        let started = state::start(&*store, blocks, bytes, place, now).await?;
+        let started = state::start(&*store, blocks, block_bytes, &options.place, now).await?;
         if !options.sole {
             company::join(&*store, started.nonce, options.join_patience).await?;
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::BLOCK_BYTES_DEFAULT;
 use runtime::{Clock, SystemClock};
 
 use crate::company::JOIN_PATIENCE;
@@ -18,8 +17,6 @@ pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
 /// How a session is begun.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Content bytes of a full block; counts when the volume is made, and never after.
-    pub block_bytes: u32,
     /// Bytes of remembered records.
     pub hint_bytes: u64,
     /// Bytes of the records that are kept while this session is alone with its volume, so that
@@ -49,7 +46,6 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
         SessionOptions {
-            block_bytes: BLOCK_BYTES_DEFAULT,
             hint_bytes: HINT_BYTES_DEFAULT,
             mirror_bytes: 0,
             join_patience: JOIN_PATIENCE,

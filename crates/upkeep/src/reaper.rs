@@ -30,14 +30,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Counter, Ino, Orphan, key, key::space};
+use session::{Outcome, Pace, Seen, VolumeError, closing, corrupt, entries, others, value};
 use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
-
-use session::Outcome;
-use session::Pace;
-use session::{Seen, entries, others, value};
-use session::{VolumeError, closing, corrupt};
 
 use crate::grace::{self, Waiting};
 use crate::upkeep::{ReaperMemory, Upkeep};

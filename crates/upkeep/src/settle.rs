@@ -15,27 +15,20 @@ use std::time::Duration;
 
 use block::{BlockRef, SealedBlock, Sealer};
 use bytes::Bytes;
+use content::{RESTING_BODY_BYTES_MAX, Rested, SETTLE_DELAY};
 use futures::StreamExt;
 use futures::stream;
+use namespace::join_packs;
 use namespace::rests;
 use record::{Body, Content, Ino, Inode, Slice, key, key::space};
+use session::scan::ino_of;
+use session::{Outcome, Pace, ReaderGuard, VolumeError, closing, value};
 use store::{Guard, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use content::{RESTING_BODY_BYTES_MAX, Rested, SETTLE_DELAY};
-use namespace::join_packs;
-use session::Outcome;
-use session::Pace;
-use session::ReaderGuard;
-use session::closing;
-
 use crate::reaper::after;
 use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
-use session::VolumeError;
-use session::scan::ino_of;
-use session::value;
-
 use crate::upkeep::Upkeep;
 
 /// Bodies that are settled together.

@@ -40,15 +40,11 @@ use futures::StreamExt;
 use futures::stream;
 use record::key::{self, space};
 use record::{BlockId, Ino, Nonce, Timestamp};
+use session::scan::{self, Complete, block_of, ino_of, nonce_of};
+use session::{LANES_MAX, Pace, VolumeError, corrupt, named_session, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
-
-use session::Pace;
-use session::corrupt;
-use session::scan::{self, Complete, block_of, ino_of, nonce_of};
-use session::{LANES_MAX, VolumeError};
-use session::{named_session, value};
 
 use crate::naming;
 use crate::reaper::Reaped;

@@ -13,8 +13,7 @@ mod options;
 mod volume;
 
 pub use content::{
-    COMPANY_LASTS, ContentError, ContentStream, ContentWriter, LetGo, Packing, Permit,
-    RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT, SETTLE_DELAY, StagedContent,
+    ContentStream, ContentWriter, LetGo, Packing, Permit, RESTING_BYTES_DEFAULT, StagedContent,
 };
 pub use counters::Counters;
 pub use facade::{
@@ -28,18 +27,11 @@ pub use namespace::{
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
-    ALONE_LASTS, BEAT_INTERVAL, CLOSE_PATIENCE, COMMIT_DEADLINE, Epochs, FEED_INTERVAL,
-    HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX, HOLD_AFTER,
-    INOS_PER_OPERATION_MAX, JOIN_PATIENCE, LANES_MAX, LEASE_INOS, META_READ_DEADLINE,
-    MIRROR_BYTES_DEFAULT, MIRROR_VALUE_BYTES_MAX, QUEUE_PLANS_MAX, REST_FACTOR, REST_MAX,
-    ReaderGuard, SESSION_SILENCE, Trips, Visit, VolumeError, measured, visit,
+    MIRROR_BYTES_DEFAULT, SessionOptions, Trips, Visit, VolumeError, measured, visit,
 };
 pub use upkeep::{
-    Collected, Counts, DELETION_GRACE_RELAXED, FINDINGS_MAX, Finding, LIVE_SHARE_PERCENT, Looking,
-    Progress, REAP_DELAY, REAP_INTERVAL, REPACK_BYTES_PER_SECOND, REPACK_DELAY, Reaped, Repacked,
-    Report, SURVEY_DELAY, SURVEY_INTERVAL, SWEEP_AGAIN, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY,
-    SWEEP_INTERVAL, SWEEP_RETRY, SWEEP_SHARE_PERCENT, Settled, SweepOptions, Swept,
-    UPLOAD_RESULT_KEPT, Unwatched, fsck,
+    Collected, Counts, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked, Report,
+    SWEEP_SHARE_PERCENT, Settled, SweepOptions, Swept, Unwatched, fsck,
 };
 pub use volume::{CHECK_DEADLINE, Health, Volume};
 

@@ -8,10 +8,7 @@ use content::{
     BlockIds, ByteBudget, Deadlines, Numbers, Packer, Packing, Pins, Reading, Resting, Staging,
     Traffic,
 };
-use runtime::{Clock, SystemClock};
-use session::{
-    BEAT_INTERVAL, HINT_BYTES_DEFAULT, JOIN_PATIENCE, SESSION_SILENCE, Session, SessionOptions,
-};
+use session::{Session, SessionOptions};
 
 /// Bytes up to which a body is kept in its record, unless told otherwise.
 pub const INLINE_BYTES_DEFAULT: u32 = 4 << 10;
@@ -35,28 +32,6 @@ pub struct VolumeOptions {
     pub write_budget_bytes: u64,
     /// Bytes that bodies on their way out may hold in memory.
     pub read_budget_bytes: u64,
-    /// Bytes of remembered records.
-    pub hint_bytes: u64,
-    /// Bytes of the records that are kept while this session is alone with its volume, so that
-    /// they need not be read; with 0 every read asks the store.
-    pub mirror_bytes: u64,
-    /// How long a session that has just begun changes nothing if there are others. Less than
-    /// [`session::JOIN_PATIENCE`] only where none of them keeps a mirror.
-    pub join_patience: Duration,
-    /// Whether this is the only process that uses the store: other sessions are then left over
-    /// from processes that are gone, and are ended at once.
-    pub sole: bool,
-    /// Where the session runs, for people: host and process.
-    pub place: String,
-    /// Batches of plans that may be under way at the same time.
-    pub commits_in_flight: usize,
-    /// Short reads of metadata that may be under way at the same time; those that are asked for
-    /// meanwhile leave together.
-    pub reads_in_flight: usize,
-    /// How often the session shows that it lives.
-    pub beat_interval: Duration,
-    /// How long another session may be silent before it is ended.
-    pub session_silence: Duration,
     /// How long a block is kept after a commit has freed it: longer than the metadata store may
     /// forget. `None`: [`upkeep::DELETION_GRACE_RELAXED`] while the store is relaxed, else 0.
     pub deletion_grace: Option<Duration>,
@@ -68,8 +43,8 @@ pub struct VolumeOptions {
     /// Whether the reaper, the sweeper, the rewriter of packs and what settles resting bodies run by
     /// themselves.
     pub collect: bool,
-    /// The time of day.
-    pub clock: Arc<dyn Clock>,
+    /// How its session is begun.
+    pub session: SessionOptions,
 }
 
 impl Default for VolumeOptions {
@@ -81,20 +56,11 @@ impl Default for VolumeOptions {
             resting_bytes_max: 0,
             write_budget_bytes: BUDGET_BYTES_DEFAULT,
             read_budget_bytes: BUDGET_BYTES_DEFAULT,
-            hint_bytes: HINT_BYTES_DEFAULT,
-            mirror_bytes: 0,
-            join_patience: JOIN_PATIENCE,
-            sole: false,
-            place: String::new(),
-            commits_in_flight: 1,
-            reads_in_flight: 1,
-            beat_interval: BEAT_INTERVAL,
-            session_silence: SESSION_SILENCE,
             deletion_grace: None,
             deadlines: Deadlines::default(),
             reader: None,
             collect: true,
-            clock: Arc::new(SystemClock),
+            session: SessionOptions::default(),
         }
     }
 }
@@ -104,23 +70,6 @@ impl VolumeOptions {
     fn reader_over(&self, blocks: &Arc<dyn BlockStore>) -> Arc<dyn BlockReader> {
         let given = self.reader.clone();
         given.unwrap_or_else(|| Arc::new(Direct::new(Arc::clone(blocks))))
-    }
-
-    /// How its session is begun.
-    pub(crate) fn session(&self) -> SessionOptions {
-        SessionOptions {
-            block_bytes: self.block_bytes,
-            hint_bytes: self.hint_bytes,
-            mirror_bytes: self.mirror_bytes,
-            join_patience: self.join_patience,
-            sole: self.sole,
-            place: self.place.clone(),
-            commits_in_flight: self.commits_in_flight,
-            reads_in_flight: self.reads_in_flight,
-            beat_interval: self.beat_interval,
-            session_silence: self.session_silence,
-            clock: Arc::clone(&self.clock),
-        }
     }
 
     /// What all writers of a session share.

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use block::{BlockStore, MemoryBlocks};
 use bytes::Bytes;
+use content::{ContentWriter, StagedContent};
 use namespace::{CreateBucket, Found, Lookup, Overlap, Path, Publish, Published, WriteCondition};
 use record::{
     Attributes, Body, Bucket, Content, File, Ino, Inode, Nonce, ObjectHeaders, Tag, Timestamp,
@@ -33,7 +34,6 @@ use record::{
 use store::MetaStore;
 
 use crate::{Volume, VolumeError, VolumeOptions};
-use content::{ContentWriter, StagedContent};
 
 /// A volume that collects only when told to.
 pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {

@@ -58,7 +58,8 @@ impl Volume {
         store: Arc<dyn MetaStore>,
         blocks: Arc<dyn BlockStore>,
     ) -> Result<Arc<Volume>, VolumeError> {
-        let session = Session::open(options.session(), store, &*blocks).await?;
+        let began = options.session.clone();
+        let session = Session::open(began, options.block_bytes, store, &*blocks).await?;
         let traffic = Arc::<Traffic>::default();
         let staging = Arc::new(options.staging(&session, &blocks, &traffic));
         let streams = Arc::new(options.reading(&staging));
@@ -70,7 +71,7 @@ impl Volume {
         Ok(Arc::new(Volume { session, blocks, staging, streams, upkeep }))
     }
 
-    /// Is told, within about [`crate::FEED_INTERVAL`], when users or policies may have changed,
+    /// Is told, within about [`session::FEED_INTERVAL`], when users or policies may have changed,
     /// whoever changed them.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.session.access_changes()
@@ -82,7 +83,7 @@ impl Volume {
         self.session.lost().await;
     }
 
-    /// Finishes what is under way, for [`crate::CLOSE_PATIENCE`] at most, and ends the session:
+    /// Finishes what is under way, for [`session::CLOSE_PATIENCE`] at most, and ends the session:
     /// nothing that comes later is served. The stores stay open; they are the caller's.
     pub async fn close(&self) {
         self.session.close().await;

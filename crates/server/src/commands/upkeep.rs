@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use store::{Found, MetaStore, Read};
-use volume::{Collected, Looking, Progress, SweepOptions, Volume, VolumeOptions};
+use volume::{Collected, Looking, Progress, SessionOptions, SweepOptions, Volume, VolumeOptions};
 
 use super::say;
 use crate::cli::Outcome;
@@ -81,9 +81,8 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     let (meta, sole) = existing(&settings, doing).await?;
     let blocks = engines::blocks(&settings.blocks, seed()?).await?;
     let options = VolumeOptions {
-        sole,
+        session: SessionOptions { sole, place: serve::place(), ..SessionOptions::default() },
         collect: false,
-        place: serve::place(),
         deletion_grace: settings.deletion_grace.said(),
         ..VolumeOptions::default()
     };

@@ -1,12 +1,11 @@
-use record::{Attributes, Body, Content, Dentry, File, Inode, ObjectHeaders, Tag, Timestamp, key};
-
 use std::time::Duration;
 
+use record::{Attributes, Body, Content, Dentry, File, Inode, ObjectHeaders, Tag, Timestamp, key};
+use runtime::Moment;
 use store::{MemoryStore, MetaStore as _};
 
 use super::*;
 use crate::mirror::Mirrored;
-use runtime::Moment;
 
 fn dentry(name: &[u8]) -> (Key, Value) {
     let key = key::dentry(Ino(9), name);

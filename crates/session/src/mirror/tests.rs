@@ -5,11 +5,11 @@ mod interleaved;
 use std::time::Duration;
 
 use bytes::Bytes;
+use faulty::{Fault, Faulty, get};
 use record::{Ino, key};
 use store::{Guard, MemoryStore, MetaStore, StoreErrorKind};
 
 use super::*;
-use faulty::{Fault, Faulty, get};
 
 /// The suite that every engine passes.
 mod conformance {

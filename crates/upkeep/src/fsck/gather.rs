@@ -11,12 +11,11 @@ use record::{
     Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Roster, Session, Slice,
     Swept, Token, Upload, UploadState, User, VolumeRecord,
 };
+use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
+use session::{VolumeError, named_session};
 use store::{Key, MetaStore, Space, TallyKey, Value};
 
 use super::{Finding, Progress};
-use session::VolumeError;
-use session::named_session;
-use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 
 /// Tallies of one page of a walk.
 const WALK_TALLIES: u32 = 1_000;

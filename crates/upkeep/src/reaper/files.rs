@@ -9,18 +9,13 @@ use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
 use futures::stream;
 use record::{Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
+use session::{Pace, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tracing::warn;
 
 use super::owners::Owners;
 use super::release::{Held, ITEMS_PER_BLOCK, held, let_go};
-use session::{closing, corrupt};
-
 use super::{Dead, progress};
-use session::Pace;
-use session::VolumeError;
-use session::value;
-
 use crate::upkeep::Upkeep;
 
 /// Files whose records and owners are read together.

@@ -4,15 +4,11 @@
 use futures::StreamExt;
 use futures::stream;
 use record::Orphan;
+use session::{Pace, VolumeError, closing};
 use store::{Plan, Write};
 
 use super::release::{Held, let_go};
-use session::closing;
-
 use super::{Dead, progress};
-use session::Pace;
-use session::VolumeError;
-
 use crate::upkeep::Upkeep;
 
 /// Orphans whose owners are read together.

@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::{BlockId, Ino, Inode, Roster, key};
+use session::scan::slices_of;
+use session::{VolumeError, tally, value};
 use store::{Found, Guard, Key, Read, Value};
 use tracing::warn;
 
 use super::release::Held;
-use session::VolumeError;
-use session::scan::slices_of;
-use session::{tally, value};
-
 use crate::upkeep::Upkeep;
 
 /// Questions about owners that one round trip asks.

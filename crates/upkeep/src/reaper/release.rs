@@ -30,12 +30,11 @@
 use std::collections::BTreeMap;
 
 use record::{BlockId, Ino, Mark, Slice, key};
+use session::VolumeError;
 use store::{Guard, Plan, Write};
 
 use super::owners::{Own, Owners};
 use super::{after, progress};
-use session::VolumeError;
-
 use crate::upkeep::Upkeep;
 
 /// The most guards and writes that letting go of one block takes, and one more for each owner that

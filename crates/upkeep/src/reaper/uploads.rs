@@ -12,17 +12,12 @@ use futures::stream;
 use namespace::end_upload;
 use record::key::space;
 use record::{Expiry, Ino, Orphan, Part, Timestamp, Upload, UploadState, key};
+use session::{Pace, VolumeError, closing, corrupt, value};
 use store::{Entry, Guard, Key, Plan, Read, Write};
 use tracing::warn;
 
 use super::release::held;
-use session::{closing, corrupt};
-
 use super::{Dead, UPLOAD_RESULT_KEPT, after, progress};
-use session::Pace;
-use session::VolumeError;
-use session::value;
-
 use crate::upkeep::Upkeep;
 
 /// Parts that one round trip reads.

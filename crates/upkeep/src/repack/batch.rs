@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use block::BlockRef;
+use namespace::join_packs;
 use record::{BlockId, Body, Content, DecodeError, Ino, Inode, Mark, Orphan, Slice, key};
+use session::scan::slices_of;
 use store::{Guard, Plan, Value, Write};
 
 use crate::sparse::is_sparse;
-use namespace::join_packs;
-use session::scan::slices_of;
 
 /// An owner of a pack as found.
 #[derive(Clone, Debug)]

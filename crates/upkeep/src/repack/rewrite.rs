@@ -8,19 +8,14 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Ino, Roster, Slice, key};
+use session::scan::ino_of;
+use session::{Outcome, ReaderGuard, VolumeError, closing, entries, tally, value};
 use store::Read;
 use tracing::warn;
 
 use super::Repacked;
 use super::batch::{Batch, Look, Owner, Placed, Source, Swap, look};
 use crate::sparse::is_sparse;
-use session::Outcome;
-use session::ReaderGuard;
-use session::VolumeError;
-use session::closing;
-use session::scan::ino_of;
-use session::{entries, tally, value};
-
 use crate::upkeep::Upkeep;
 
 /// Owners that one round moves at most, and so those of a pack; one with more is left alone.

@@ -1,14 +1,11 @@
 //! Finds sparse packs by their tallies.
 
 use record::{BlockId, Inode, Roster, key, key::space};
+use session::scan::{ino_of, slices_of};
+use session::{VolumeError, closing, tally, value};
 use store::{Found, Read, TallyKey};
 
 use crate::sparse::is_sparse;
-use session::VolumeError;
-use session::closing;
-use session::scan::{ino_of, slices_of};
-use session::{tally, value};
-
 use crate::upkeep::Upkeep;
 
 /// Tallies of one page of a walk.

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use content::{Listed, StagedContent};
+use namespace::resting_marks;
 use namespace::{
     Assumption, FsError, Path, Publish, Stage, Unstage, WriteCondition, lay_out, rests,
 };
+use namespace::{join_listed, join_packs};
 use record::{BlockId, Content, File, Ino, Mark, ObjectHeaders, Slice, key};
 use store::{Plan, Write};
 use tracing::warn;
@@ -13,9 +16,6 @@ use tracing::warn;
 use super::object::new_file;
 use super::{Object, Owner, Published};
 use crate::{Volume, VolumeError};
-use content::{Listed, StagedContent};
-use namespace::resting_marks;
-use namespace::{join_listed, join_packs};
 
 /// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
 const WRITES_WITH_PUBLISH: usize = 512;

@@ -1,9 +1,9 @@
 //! Listings.
 
 use namespace::{Halt, ListQuery, ListStart, Listing, WalkStep};
+use session::corrupt;
 
 use crate::{Volume, VolumeError};
-use session::corrupt;
 
 impl Volume {
     /// A page of a bucket's keys, in their order. A directory's page costs one round trip when the

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use content::StagedContent;
 use futures::StreamExt;
+use namespace::join_packs;
 use namespace::{
     AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError, ListParts,
     Path, Publish, PutPart, UploadName, WriteCondition, concatenate, cut, end_upload, lay_out,
@@ -22,8 +24,6 @@ use super::copy::{share, unchanged};
 use super::object::{new_file, random};
 use super::{Object, Owner, Published};
 use crate::{Volume, VolumeError};
-use content::StagedContent;
-use namespace::join_packs;
 
 /// The least bytes of a part that is not the last (S3's limit).
 pub const PART_BYTES_MIN: u64 = 5 * 1024 * 1024;

@@ -4,21 +4,21 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use content::{
+    ContentError, ContentStream, ContentWriter, LetGo, Listed, RecordSlices, SliceSource,
+    StagedContent,
+};
 use namespace::{FILE_MODE, Found, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
 use record::{
     Attributes, Body, Content, File, Ino, Inode, InodeHead, MapPage, ObjectHeaders, PART_SUMS_PAGE,
     PartSums, Slice, Sum, Tag, Timestamp, key,
 };
+use session::{ReadPin, corrupt};
 use store::{Key, Read, Value};
 
 use super::Owner;
 use super::copy::{Staged, content_of};
 use crate::{Volume, VolumeError};
-use content::{
-    ContentError, ContentStream, ContentWriter, LetGo, Listed, RecordSlices, SliceSource,
-    StagedContent,
-};
-use session::{ReadPin, corrupt};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
 #[derive(Clone, Debug)]

@@ -4,10 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use session::{ALONE_LASTS, JOIN_PATIENCE, SessionOptions};
 use store::{MemoryStore, MetaStore};
 
 use super::*;
-use crate::{ALONE_LASTS, JOIN_PATIENCE, MIRROR_BYTES_DEFAULT, Trips, measured};
+use crate::{MIRROR_BYTES_DEFAULT, Trips, measured};
 
 /// How long a busy machine may take to find out.
 const FOUND_OUT: Duration = Duration::from_secs(10);
@@ -16,7 +17,7 @@ const FOUND_OUT: Duration = Duration::from_secs(10);
 async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
     let options = VolumeOptions {
         collect: false,
-        mirror_bytes: MIRROR_BYTES_DEFAULT,
+        session: SessionOptions { mirror_bytes: MIRROR_BYTES_DEFAULT, ..SessionOptions::default() },
         inline_bytes_max: 16,
         ..Default::default()
     };
@@ -137,7 +138,7 @@ async fn a_closed_volume_knows_nothing() {
     publish(&one, b"name", 3).await.unwrap();
     eventually_knows(&one, b"name").await;
     one.close().await;
-    tokio::time::sleep(3 * crate::FEED_INTERVAL).await;
+    tokio::time::sleep(3 * session::FEED_INTERVAL).await;
     let (_, trips) = measured(lookup(&one, b"name")).await;
     assert_ne!(trips, Trips::default());
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use block::{BlockStore, MemoryBlocks, Sealer};
 use bytes::Bytes;
+use faulty::{Faulty, get};
 use namespace::WriteCondition;
 use record::key::{self, Count, space};
 use record::{BlockId, Dentry, Expiry, Ino, Mark, Nonce, Skey, Tag};
@@ -16,7 +17,6 @@ use crate::{
     Complete, CompletePart, Finding, Report, SweepOptions, Unwatched, Volume, VolumeError,
     VolumeOptions, fsck,
 };
-use faulty::{Faulty, get};
 
 async fn check(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Report {
     fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap()

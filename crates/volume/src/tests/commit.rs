@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::MemoryBlocks;
+use faulty::{Fault, Faulty};
 use namespace::{Branch, FsError, Removal, Remove, WriteCondition};
 use record::key::{self, Count, space};
+use session::COMMIT_DEADLINE;
 use store::{Found, MetaStore, Read, Verdict};
 
 use super::{count_blocks, lookup, make_bucket, open, publish, publish_staged, staged};
-use crate::{COMMIT_DEADLINE, Trips, VolumeError, measured};
-use faulty::{Fault, Faulty};
+use crate::{Trips, VolumeError, measured};
 
 async fn objects(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     let tally = Read::Tally(key::tally(bucket, Count::Objects));

@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::MemoryBlocks;
+use faulty::{Fault, Faulty, get};
 use namespace::{WriteCondition, end_upload};
 use record::key::{self, space};
 use record::{Ino, ObjectHeaders, Orphan, Tag, Timestamp, Upload, UploadState};
+use session::{Pace, SessionOptions};
 use store::{Plan, Write};
 use tokio::time::Instant;
+use upkeep::UPLOAD_RESULT_KEPT;
 
 use super::reaping::{bytes_of, delete, finished, part, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open, publish};
 use crate::{
-    Complete, CompletePart, SetClock, UPLOAD_RESULT_KEPT, Unwatched, UploadId, UploadsEntry,
-    UploadsQuery, Volume, VolumeError, VolumeOptions, fsck,
+    Complete, CompletePart, SetClock, Unwatched, UploadId, UploadsEntry, UploadsQuery, Volume,
+    VolumeError, VolumeOptions, fsck,
 };
-use faulty::{Fault, Faulty, get};
-use session::Pace;
 
 /// More orphans than one pass takes.
 const MANY: usize = 30_100;
@@ -147,7 +148,11 @@ async fn complete(volume: &Arc<Volume>, id: UploadId) -> Result<Tag, VolumeError
 async fn a_completed_upload_answers_until_its_time_has_come_and_goes_then() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
-    let options = VolumeOptions { collect: false, clock: clock.clone(), ..Default::default() };
+    let options = VolumeOptions {
+        collect: false,
+        session: SessionOptions { clock: clock.clone(), ..SessionOptions::default() },
+        ..Default::default()
+    };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     let id = upload(&volume, b"big").await;

@@ -48,7 +48,7 @@ async fn a_hint_that_another_made_stale_misleads_nobody() {
 async fn its_own_changes_make_a_volume_forget_nothing() {
     let (_store, one, _other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
-    tokio::time::sleep(3 * crate::FEED_INTERVAL).await;
+    tokio::time::sleep(3 * session::FEED_INTERVAL).await;
     assert_eq!(one.counters().told, 0);
     let (published, trips) = crate::measured(publish(&one, b"a", 4)).await;
     published.unwrap();
@@ -61,7 +61,7 @@ async fn whoever_keeps_policies_is_told_of_changes_elsewhere() {
     let mut changes = other.access_changes();
     changes.mark_unchanged();
     publish(&one, b"a", 3).await.unwrap();
-    tokio::time::sleep(3 * crate::FEED_INTERVAL).await;
+    tokio::time::sleep(3 * session::FEED_INTERVAL).await;
     assert!(!changes.has_changed().unwrap(), "an object is no policy");
     one.put_policy("p", &PolicyRecord("{}".to_owned())).await.unwrap();
     assert!(eventually(|| changes.has_changed().unwrap()).await);
@@ -81,7 +81,7 @@ async fn whoever_falls_behind_forgets_everything() {
         for number in 0..=FEED_BATCHES as u64 {
             store.commit(&[write(round << 32 | number)]).await.unwrap();
         }
-        tokio::time::sleep(2 * crate::FEED_INTERVAL).await;
+        tokio::time::sleep(2 * session::FEED_INTERVAL).await;
         if one.counters().missed >= 1 {
             break;
         }

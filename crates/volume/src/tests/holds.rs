@@ -6,22 +6,21 @@ use std::time::Duration;
 
 use block::{BlockStore, MemoryBlocks};
 use bytes::Bytes;
+use content::ContentStream;
+use faulty::{Fault, Faulty, Reading, get};
 use futures::{StreamExt, TryStreamExt};
 use record::key::{self, space};
 use record::{Counter, Hold, Timestamp};
+use session::{BEAT_INTERVAL, HOLD_AFTER, SESSION_SILENCE};
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 use tokio::time::{Instant, sleep, timeout};
+use upkeep::{DELETION_GRACE_RELAXED, REAP_INTERVAL};
 
 use super::packs::{THREE, bytes_of, exists, pack};
 use super::reaping::{delete, read, records};
 use super::rollback::{Restorable, content, put};
 use super::{count_blocks, make_bucket, open, publish};
-use crate::{
-    BEAT_INTERVAL, DELETION_GRACE_RELAXED, HOLD_AFTER, REAP_INTERVAL, SESSION_SILENCE, Unwatched,
-    Volume, VolumeOptions, fsck,
-};
-use content::ContentStream;
-use faulty::{Fault, Faulty, Reading, get};
+use crate::{Unwatched, Volume, VolumeOptions, fsck};
 
 /// Long enough for a reader to be seen to last, by its own session and then by the reaper's.
 const NOTICED: Duration = Duration::from_secs(2 * HOLD_AFTER.as_secs());

@@ -8,12 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use block::{BlockError, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Stored};
 use bytes::Bytes;
+use content::Deadlines;
+use faulty::Faulty;
 use record::{BlockId, Nonce};
 
 use super::{count_blocks, make_bucket};
 use crate::{ContentWriter, Volume, VolumeOptions};
-use content::Deadlines;
-use faulty::Faulty;
 
 /// How long after it was sent a put lands.
 const LANDS_AFTER: Duration = Duration::from_secs(40);

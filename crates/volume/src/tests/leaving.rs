@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::MemoryBlocks;
+use faulty::{Fault, Faulty};
 use namespace::WriteCondition;
 use record::Tag;
 use record::key::space;
@@ -11,7 +12,6 @@ use record::key::space;
 use super::reaping::{delete, finished, owner, put, records, upload};
 use super::{count_blocks, make_bucket, publish};
 use crate::{Complete, CompletePart, Volume, VolumeError, VolumeOptions};
-use faulty::{Fault, Faulty};
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {

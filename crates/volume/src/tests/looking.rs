@@ -5,25 +5,27 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use block::MemoryBlocks;
+use faulty::{Fault, Faulty, Gate};
 use namespace::WriteCondition;
 use record::key::space;
 use record::{Tag, Timestamp};
+use session::{SESSION_SILENCE, SessionOptions};
 
 use super::reaping::{copy, delete, finished, part, put, read, records, upload};
 use super::sweeping::{Unlistable, killed};
 use super::{count_blocks, make_bucket, open, publish, staged};
-use crate::{
-    Complete, CompletePart, SESSION_SILENCE, SetClock, SweepOptions, Volume, VolumeError,
-    VolumeOptions,
-};
-use faulty::{Fault, Faulty, Gate};
+use crate::{Complete, CompletePart, SetClock, SweepOptions, Volume, VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_swept_is_not_looked_at_again() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     killed(&store, &blocks).await;
     let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
-    let options = VolumeOptions { collect: false, clock: clock.clone(), ..Default::default() };
+    let options = VolumeOptions {
+        collect: false,
+        session: SessionOptions { clock: clock.clone(), ..SessionOptions::default() },
+        ..Default::default()
+    };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
     tokio::time::sleep(SESSION_SILENCE * 2).await;
     let first = volume.sweep(SweepOptions::default()).await.unwrap();

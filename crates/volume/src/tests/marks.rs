@@ -6,12 +6,12 @@ use block::{
     BlockError, BlockId, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Sealer, Stored,
 };
 use bytes::Bytes;
+use faulty::{Fault, Faulty, get};
 use record::{Nonce, key};
 use store::{MemoryStore, MetaStore};
 
 use super::{count_blocks, make_bucket, open, publish};
 use crate::{SweepOptions, Volume, VolumeError, VolumeOptions};
-use faulty::{Fault, Faulty, get};
 
 fn memory() -> (Arc<MemoryStore>, Arc<MemoryBlocks>) {
     (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()))

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::MemoryBlocks;
+use faulty::Faulty;
+use session::{Pace, REST_FACTOR};
 use tokio::time::Instant;
 
 use super::reaping::delete;
 use super::{count_blocks, lookup, make_bucket, open, publish};
-use crate::{REST_FACTOR, Volume};
-use faulty::Faulty;
-use session::Pace;
+use crate::Volume;
 
 /// Files of a pass: a few steps of it.
 const FILES: usize = 320;

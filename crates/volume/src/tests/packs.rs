@@ -6,20 +6,21 @@ use std::time::Duration;
 
 use block::{BlockStore, MemoryBlocks, SUB_BLOCK_BYTES, Sealer};
 use cache::{Cache, CacheOptions};
+use content::REMEMBERED_BYTES_MAX;
+use faulty::{Fault, Faulty};
 use namespace::{Overlap, Path, Publish, WriteCondition};
+use namespace::{join_listed, join_packs};
 use record::key::{self, space};
 use record::{BlockId, Content, Ino, Mark, PartTag, Roster, Slice, Tag};
+use session::{COMMIT_DEADLINE, ReaderGuard, SESSION_SILENCE};
 use store::{MetaStore, Plan, TallyKey, Write};
 
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
 use crate::{
-    COMMIT_DEADLINE, Complete, CompletePart, Finding, ReaderGuard, SESSION_SILENCE, SweepOptions,
-    Unwatched, Volume, VolumeError, VolumeOptions, fsck,
+    Complete, CompletePart, Finding, SweepOptions, Unwatched, Volume, VolumeError, VolumeOptions,
+    fsck,
 };
-use content::REMEMBERED_BYTES_MAX;
-use faulty::{Fault, Faulty};
-use namespace::{join_listed, join_packs};
 
 /// Bytes that tell one object from another.
 pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {

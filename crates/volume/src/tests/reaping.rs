@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use bytes::Bytes;
+use faulty::{Fault, Faulty};
 use futures::TryStreamExt;
 use namespace::WriteCondition;
 use record::key::{self, Count, space};
 use record::{ObjectHeaders, PartTag, Sum, Tag};
+use session::SessionOptions;
 use store::{Found, MetaStore, Page, Read, Space};
+use upkeep::UPLOAD_RESULT_KEPT;
 
 use super::{count_blocks, make_bucket, open, publish, staged};
 use crate::{
-    Complete, CompletePart, Finished, NewUpload, Owner, UPLOAD_RESULT_KEPT, UploadId, Volume,
-    VolumeError, VolumeOptions,
+    Complete, CompletePart, Finished, NewUpload, Owner, UploadId, Volume, VolumeError,
+    VolumeOptions,
 };
-use faulty::{Fault, Faulty};
 
 pub(super) fn owner() -> Owner {
     Owner { access_key: "root".to_owned(), uid: 0, gid: 0 }
@@ -251,7 +253,7 @@ async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
             drop(first);
             drop(volume);
             let heir = open(store.clone(), blocks.clone()).await;
-            tokio::time::sleep(crate::SESSION_SILENCE * 2).await;
+            tokio::time::sleep(session::SESSION_SILENCE * 2).await;
             heir.reap_now().await.unwrap();
             assert_eq!(count_blocks(&blocks).await, 586, "{fault:?} after {skip}");
             assert_eq!(read(&heir, b"kept").await.unwrap(), vec![5; 150_000]);
@@ -295,7 +297,7 @@ async fn an_ended_upload_leaves_what_the_file_took_over() {
     let options = VolumeOptions {
         collect: false,
         block_bytes: 65_536,
-        clock: clock.clone(),
+        session: SessionOptions { clock: clock.clone(), ..SessionOptions::default() },
         ..VolumeOptions::default()
     };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();

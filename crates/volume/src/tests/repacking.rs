@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockStore, MemoryBlocks, Sealer};
+use faulty::{Fault, Faulty};
 use futures::TryStreamExt;
 use record::key::space;
 use record::{BlockId, Content};
+use session::SESSION_SILENCE;
+use upkeep::REPACK_DELAY;
 
 use super::packs::{
     THREE, bytes_of, complete_with_copy, exists, findings, lay, pack, publish_member, tallies,
@@ -15,8 +18,7 @@ use super::packs::{
 };
 use super::reaping::{copy, delete, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open};
-use crate::{REPACK_DELAY, Repacked, SESSION_SILENCE, SweepOptions, Volume, VolumeOptions};
-use faulty::{Fault, Faulty};
+use crate::{Repacked, SweepOptions, Volume, VolumeOptions};
 
 /// Two packs of which little is alive; the dead has been reaped.
 async fn sparse(volume: &Volume) -> [BlockId; 2] {
@@ -96,7 +98,7 @@ async fn sparse_packs_of_earlier_sessions_are_found() {
     drop(volume);
     let volume =
         Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await.unwrap();
-    tokio::time::sleep(crate::SURVEY_DELAY + REPACK_DELAY).await;
+    tokio::time::sleep(upkeep::SURVEY_DELAY + REPACK_DELAY).await;
     assert_eq!(volume.counters().packs_rewritten, 2);
     assert!(!exists(&blocks, old[0]).await && !exists(&blocks, old[1]).await);
     assert_all_there(&volume).await;

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use block::MemoryBlocks;
 use bytes::Bytes;
+use faulty::get;
 use futures::TryStreamExt;
 use record::{Counter, Ino, key};
+use session::{BEAT_INTERVAL, Outcome};
 use store::{
     Changes, Durability, Found, Guard, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
     Snapshot, Space, StoreError, TallyPage, Verdict, Write,
@@ -16,11 +18,8 @@ use tokio::time::{Duration, sleep};
 
 use super::make_bucket;
 use crate::{
-    BEAT_INTERVAL, FsError, NewObject, Owner, Unwatched, Volume, VolumeError, VolumeOptions,
-    WriteCondition, fsck,
+    FsError, NewObject, Owner, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition, fsck,
 };
-use faulty::get;
-use session::Outcome;
 
 /// A store in memory that can be put back to an earlier state under those who use it.
 #[derive(Debug)]

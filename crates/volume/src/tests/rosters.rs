@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use content::ContentWriter;
+use faulty::Fault;
 use namespace::WriteCondition;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -15,8 +17,6 @@ use super::packs::{bytes_of, findings, tallies, world};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, open};
 use crate::{NewObject, Volume, VolumeError};
-use content::ContentWriter;
-use faulty::Fault;
 
 /// Every pack's roster.
 async fn rosters(store: &dyn MetaStore) -> BTreeMap<BlockId, Roster> {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::MemoryBlocks;
+use faulty::{Fault, Faulty, get};
 use record::{VolumeRecord, key};
+use session::{BEAT_INTERVAL, SESSION_SILENCE, SessionOptions, others};
 use store::{MemoryStore, MetaStore, Plan, Write};
 
 use super::{lookup, make_bucket, open, publish};
-use crate::{BEAT_INTERVAL, SESSION_SILENCE, Unwatched, Volume, VolumeError, VolumeOptions, fsck};
-use faulty::{Fault, Faulty, get};
-use session::others;
+use crate::{Unwatched, Volume, VolumeError, VolumeOptions, fsck};
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_made_once_and_opened_after() {
@@ -107,7 +107,11 @@ async fn a_sole_process_ends_what_was_left_over_at_once() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let killed = open(store.clone(), blocks.clone()).await;
     let nonce = killed.session.nonce();
-    let options = VolumeOptions { sole: true, collect: false, ..VolumeOptions::default() };
+    let options = VolumeOptions {
+        session: SessionOptions { sole: true, ..SessionOptions::default() },
+        collect: false,
+        ..VolumeOptions::default()
+    };
     let sole = Volume::open(options, store.clone(), blocks).await.unwrap();
     assert_eq!(get(&*store, &key::session(nonce)).await, None);
     make_bucket(&sole).await;

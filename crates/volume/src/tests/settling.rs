@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use bytes::Bytes;
+use content::SETTLE_DELAY;
+use faulty::{Fault, Faulty};
 use record::key::{self, space};
 use record::{Content, ObjectHeaders, Tag};
+use session::SESSION_SILENCE;
 use store::{MetaStore, Plan, StoreErrorKind, Write};
+use upkeep::SURVEY_DELAY;
 
 use super::packs::{bytes_of, findings, tallies};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, lookup, make_bucket};
 use crate::{
-    Finding, NewObject, SESSION_SILENCE, SETTLE_DELAY, SURVEY_DELAY, Settled, SweepOptions, Volume,
-    VolumeError, VolumeOptions, WriteCondition,
+    Finding, NewObject, Settled, SweepOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
 };
-use faulty::{Fault, Faulty};
 
 /// Bytes that may rest here.
 const RESTING_BYTES: u64 = 1 << 20;
@@ -353,12 +355,8 @@ async fn a_check_finds_what_rests_without_a_mark() {
 /// A volume without a mirror, a file that rests in it, and the file's number.
 async fn one_that_rests() -> (Arc<Faulty>, Arc<Volume>, record::Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions {
-        resting_bytes_max: RESTING_BYTES,
-        collect: false,
-        mirror_bytes: 0,
-        ..Default::default()
-    };
+    let options =
+        VolumeOptions { resting_bytes_max: RESTING_BYTES, collect: false, ..Default::default() };
     let volume = Volume::open(options, store.clone(), blocks).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, "one", 20_000).await;

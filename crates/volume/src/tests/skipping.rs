@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use bytes::Bytes;
+use faulty::{Faulty, get};
 use record::Ino;
 use record::key::{self, space};
+use session::scan::ino_of;
 use store::{Key, Plan, Write};
 
 use super::reaping::{copy, delete, put, records};
 use super::{count_blocks, make_bucket, open, publish};
 use crate::{Volume, VolumeOptions};
-use faulty::{Faulty, get};
-use session::scan::ino_of;
 
 /// Flips a bit of a record, and waits until that was told.
 pub(super) async fn damage(store: &Faulty, key: Key) {

@@ -8,14 +8,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use block::{BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Stored};
 use bytes::Bytes;
+use faulty::{Fault, Faulty, get};
 use record::key::{self, space};
 use record::{BlockId, Nonce};
+use session::SESSION_SILENCE;
 use store::{MetaStore, Plan, Write};
 
 use super::reaping::{copy, delete, put, read, records};
 use super::{count_blocks, make_bucket, open, publish, staged};
-use crate::{SESSION_SILENCE, SweepOptions, Volume, VolumeOptions};
-use faulty::{Fault, Faulty, get};
+use crate::{SweepOptions, Volume, VolumeOptions};
 
 /// Publishes one object, uploads two blocks for another, and is killed.
 pub(super) async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Nonce {

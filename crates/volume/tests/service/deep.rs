@@ -6,8 +6,8 @@ use std::sync::Arc;
 use block::MemoryBlocks;
 use store::MemoryStore;
 use volume::{
-    FsError, ListQuery, MIRROR_BYTES_DEFAULT, Volume, VolumeError, VolumeOptions, WriteCondition,
-    measured,
+    FsError, ListQuery, MIRROR_BYTES_DEFAULT, SessionOptions, Volume, VolumeError, VolumeOptions,
+    WriteCondition, measured,
 };
 
 use super::{bytes, get, owner, put, put_if};
@@ -24,8 +24,13 @@ struct Place {
 impl Place {
     /// A volume that remembers nothing yet, and what it knows alone it need not read.
     async fn open(&self) -> Arc<Volume> {
-        let options =
-            VolumeOptions { mirror_bytes: MIRROR_BYTES_DEFAULT, ..VolumeOptions::default() };
+        let options = VolumeOptions {
+            session: SessionOptions {
+                mirror_bytes: MIRROR_BYTES_DEFAULT,
+                ..SessionOptions::default()
+            },
+            ..VolumeOptions::default()
+        };
         Volume::open(options, self.store.clone(), self.blocks.clone()).await.unwrap()
     }
 }

@@ -8,7 +8,8 @@ use record::{ObjectHeaders, PartTag, Sum, Tag, Timestamp};
 use store::MemoryStore;
 use volume::{
     Complete, CompletePart, Completed, Finished, FsError, NewUpload, PART_BYTES_MIN, PartStat,
-    SetClock, Unwatched, UploadId, Volume, VolumeError, VolumeOptions, WriteCondition, fsck,
+    SessionOptions, SetClock, Unwatched, UploadId, Volume, VolumeError, VolumeOptions,
+    WriteCondition, fsck,
 };
 
 use super::{bytes, get, md5, owner, put, volume};
@@ -170,8 +171,11 @@ async fn the_client_says_which_transmission_counts_whatever_clocks_say() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let gateway = |behind: i64| {
         let clock = SetClock::new(Timestamp(1_800_000_000_000_000 - behind * 1_000_000));
-        let options =
-            VolumeOptions { clock: Arc::new(clock), collect: false, ..VolumeOptions::default() };
+        let options = VolumeOptions {
+            session: SessionOptions { clock: Arc::new(clock), ..SessionOptions::default() },
+            collect: false,
+            ..VolumeOptions::default()
+        };
         Volume::open(options, store.clone(), blocks.clone())
     };
     let (fast, slow) = (gateway(0).await.unwrap(), gateway(20).await.unwrap());

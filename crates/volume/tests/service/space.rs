@@ -9,7 +9,10 @@ use futures::stream::{self, StreamExt};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use store::MemoryStore;
-use volume::{LIVE_SHARE_PERCENT, Packing, SweepOptions, Unwatched, Volume, VolumeOptions, fsck};
+use volume::{
+    LIVE_SHARE_PERCENT, Packing, SessionOptions, SweepOptions, Unwatched, Volume, VolumeOptions,
+    fsck,
+};
 
 use super::{bytes, get, owner, put};
 
@@ -33,7 +36,12 @@ struct World {
 
 fn options() -> VolumeOptions {
     let packing = Packing { pack_bytes: 1 << 20, ..Packing::default() };
-    VolumeOptions { collect: false, sole: true, packing, ..VolumeOptions::default() }
+    VolumeOptions {
+        collect: false,
+        session: SessionOptions { sole: true, ..SessionOptions::default() },
+        packing,
+        ..VolumeOptions::default()
+    }
 }
 
 impl World {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use record::{Ino, key};
+use runtime::Tasks;
 use store::{
     Changes, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
     Snapshot, Space, StoreError, StoreErrorKind, TallyPage, Verdict, Write,
@@ -17,7 +18,6 @@ use store::{
 use super::super::{Mirror, Mirrored};
 use super::for_long;
 use crate::state::value;
-use runtime::Tasks;
 
 /// Pairs of records that are always written together.
 const PAIRS: u64 = 3;

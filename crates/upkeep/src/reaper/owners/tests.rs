@@ -20,7 +20,8 @@ use super::*;
 /// The upkeep of a volume with a bucket.
 async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
     let blocks: Arc<dyn block::BlockStore> = Arc::new(MemoryBlocks::new());
-    let session = Session::open(SessionOptions::default(), store.clone(), &*blocks).await.unwrap();
+    let session =
+        Session::open(SessionOptions::default(), 65_536, store.clone(), &*blocks).await.unwrap();
     let staging = Arc::new(Staging {
         blocks: Arc::clone(&blocks),
         reader: Arc::new(Direct::new(Arc::clone(&blocks))),
