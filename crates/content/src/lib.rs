@@ -9,49 +9,42 @@
 //! [`StagedContent::disarm`] before the plan is sent; whatever is dropped without that is deleted.
 
 mod budget;
+mod claim;
+mod deadlines;
 mod error;
 mod ids;
 mod late;
+mod md5;
 mod numbers;
 mod packer;
+mod put;
 mod resting;
+mod staged;
 mod staging;
 mod stream;
 mod traffic;
 mod writer;
 
-use std::time::Duration;
-
 pub use budget::{ByteBudget, LetGo, Overloaded, Permit};
+pub use claim::StagedBlocks;
+pub use deadlines::Deadlines;
 pub use error::ContentError;
 pub use ids::BlockIds;
 pub use late::{DELETED_AGAIN_AFTER, LATE_BLOCKS_MAX, LateBlocks};
+pub use md5::Hashing;
 pub use numbers::Numbers;
 pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
 pub use resting::{
     COMPANY_LASTS, Place, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT, Rested, Resting,
     SETTLE_DELAY,
 };
-pub use staging::{Listed, Pin, Pins, StagedBlocks, StagedContent, Staging};
+pub use staged::{Listed, StagedContent};
+pub use staging::{Pin, Pins, Staging};
 pub use stream::{
     ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,
     RUN_BYTES_MIN, Reading, RecordSlices, SliceSource,
 };
 pub use traffic::Traffic;
-pub use writer::{ContentWriter, GROWTH_PATIENCE, PERMIT_STEP_BYTES, UPLOAD_BLOCKS_IN_FLIGHT};
-
-/// How long the byte path waits for what it does not control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadlines {
-    /// For the memory of a body's first block.
-    pub budget: Duration,
-    /// For one call to the block store; when reading, for both tries together. A body that has
-    /// begun waits as long for memory too, because what was admitted should end.
-    pub block: Duration,
-}
-
-impl Default for Deadlines {
-    fn default() -> Deadlines {
-        Deadlines { budget: Duration::from_secs(5), block: Duration::from_secs(30) }
-    }
-}
+pub use writer::{
+    ContentWriter, GROWTH_PATIENCE, Md5Wanted, PERMIT_STEP_BYTES, UPLOAD_BLOCKS_IN_FLIGHT, Writers,
+};

@@ -25,9 +25,9 @@
 //! **Memory.** Bodies bring their permits, which are given back when the pack has been put, and a
 //! cache has taken its copy. Sealing copies none of them.
 
+mod queue;
 mod reunion;
 
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,34 +36,15 @@ use bytes::Bytes;
 use record::{Roster, Slice};
 use tokio::sync::oneshot;
 
-use self::reunion::{REUNION_WINDOW, Reunions};
-use super::staging::{Claim, Listed};
-use super::{Permit, Staging, writer};
-use crate::ContentError;
-
-/// What is packed, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packing {
-    /// Bodies of more bytes have blocks of their own; 0 packs nothing.
-    pub body_bytes_max: u32,
-    /// A pack leaves when it has as many bytes.
-    pub pack_bytes: u32,
-    /// How long a body without bytes would wait for company at most.
-    pub window: Duration,
-    /// How much longer a body waits for each MiB that it has, which takes long to arrive, too.
-    pub window_per_mib: Duration,
-    /// Packs under way at the same time. One more may be when it is worth it, and up to four times as
-    /// many when they are full or the backend is slow.
-    pub packs_in_flight: usize,
-}
-
-/// How many times as many packs may be under way when they are full, which gain nothing by waiting,
-/// or when the backend is slow.
-const MORE_PACKS_FACTOR: usize = 4;
-
-/// Bodies that leave beside a pack under way, at the least: fewer are too dear by themselves while
-/// there is a pack to wait for.
-const BESIDE_BODIES_MIN: usize = 4;
+pub(crate) use self::queue::Landed;
+pub use self::queue::Packing;
+use self::queue::{Member, Queue};
+use self::reunion::REUNION_WINDOW;
+use crate::claim::Claim;
+use crate::put::put;
+use crate::staged::Listed;
+use crate::staging::Staging;
+use crate::{ContentError, Permit};
 
 /// Bodies of at most so many bytes are in the reader's memory as soon as they are durable. Where
 /// that memory is new to the process, a copy costs a seventh of what the gateway does for a PUT of
@@ -73,92 +54,32 @@ pub const REMEMBERED_BYTES_MAX: u32 = 256 << 10;
 /// After how many windows those who wait for a pack to land wait no longer.
 const SLOW_PUT_WINDOWS: u32 = 10;
 
-impl Default for Packing {
-    fn default() -> Packing {
-        Packing {
-            body_bytes_max: 1 << 20,
-            pack_bytes: 8 << 20,
-            window: Duration::from_millis(2),
-            window_per_mib: Duration::from_millis(12),
-            packs_in_flight: 1,
-        }
-    }
-}
-
-/// A verified body that waits for its block.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) pieces: Vec<Bytes>,
-    pub(super) length: u32,
-    pub(super) permit: Option<Permit>,
-    pub(super) landed: oneshot::Sender<Result<Landed, ContentError>>,
-}
-
-/// Where a body lies now.
-#[derive(Debug)]
-pub(super) struct Landed {
-    pub(super) slice: Slice,
-    /// What deletes its block.
-    pub(super) claim: Arc<Claim>,
-    /// Its place on the block's roster.
-    pub(super) listed: Option<Listed>,
-}
-
 /// The bodies of a session that wait for a block.
 #[derive(Debug)]
 pub struct Packer {
+    staging: Arc<Staging>,
     packing: Packing,
     queue: Mutex<Queue>,
 }
 
-#[derive(Debug)]
-struct Queue {
-    waiting: Vec<Member>,
-    waiting_bytes: u64,
-    packs: usize,
-    /// Members of the packs under way.
-    members: usize,
-    /// Members that were waiting or under way when the last pack left.
-    company: usize,
-    /// Whether those who wait have waited for their window.
-    patient: bool,
-    /// Whether they have waited for the backend as long as for several windows.
-    overdue: bool,
-    /// Tells one window from the next.
-    window: u64,
-    /// Whether it pays to wait for those whose pack has landed.
-    reunions: Reunions,
-}
-
 impl Packer {
-    /// Nobody waits yet.
-    pub fn new(packing: Packing) -> Packer {
+    /// Packs what is put by way of `staging`. Nobody waits yet.
+    pub fn new(staging: &Arc<Staging>, packing: Packing) -> Packer {
         let packing = Packing {
             pack_bytes: packing.pack_bytes.clamp(1, BLOCK_BYTES_MAX),
             packs_in_flight: packing.packs_in_flight.max(1),
             ..packing
         };
-        let queue = Queue {
-            waiting: Vec::new(),
-            waiting_bytes: 0,
-            packs: 0,
-            members: 0,
-            company: 1,
-            patient: true,
-            overdue: false,
-            window: 0,
-            reunions: Reunions::default(),
-        };
-        Packer { packing, queue: Mutex::new(queue) }
+        Packer { staging: Arc::clone(staging), packing, queue: Mutex::new(Queue::new()) }
     }
 
     /// The longest body that is packed.
-    pub(super) fn body_bytes_max(&self) -> u32 {
+    pub(crate) fn body_bytes_max(&self) -> u32 {
         self.packing.body_bytes_max.min(self.packing.pack_bytes)
     }
 
     /// Whether no body is packed, or waits for it.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue();
         queue.packs == 0 && queue.waiting.is_empty()
     }
@@ -169,64 +90,19 @@ impl Packer {
     }
 }
 
-impl Queue {
-    /// Whether what waits should leave now.
-    fn is_due(&self, packing: &Packing) -> bool {
-        if self.overdue || self.waiting_bytes >= u64::from(packing.pack_bytes) {
-            let most = packing.packs_in_flight.saturating_mul(MORE_PACKS_FACTOR);
-            return !self.waiting.is_empty() && self.packs < most;
-        }
-        let expected = self.company.div_ceil(packing.packs_in_flight);
-        let usual = !self.waiting.is_empty()
-            && self.packs < packing.packs_in_flight
-            && (self.patient || self.waiting.len() >= expected);
-        usual || self.may_leave_beside(packing)
-    }
-
-    /// Whether what waits is worth a pack by itself, beside one under way or before its window has
-    /// passed. Where clients are back soon, those who wait and those under way would rather become
-    /// one.
-    fn may_leave_beside(&self, packing: &Packing) -> bool {
-        self.waiting.len() >= self.members.max(BESIDE_BODIES_MIN)
-            && self.packs <= packing.packs_in_flight
-            && self.reunions.are_in_vain()
-    }
-
-    /// The members of the next pack, in the order in which they came.
-    fn take(&mut self, packing: &Packing) -> Vec<Member> {
-        let mut bytes = 0;
-        let fits = |member: &&Member| {
-            bytes += u64::from(member.length);
-            bytes <= u64::from(packing.pack_bytes)
-        };
-        let count = self.waiting.iter().take_while(fits).count().max(1);
-        let rest = self.waiting.split_off(count.min(self.waiting.len()));
-        let members = mem::replace(&mut self.waiting, rest);
-        self.waiting_bytes = self.waiting.iter().map(|member| u64::from(member.length)).sum();
-        self.company = members.len() + self.waiting.len() + self.members;
-        self.packs += 1;
-        self.members += members.len();
-        self.reunions.ended(!self.patient);
-        self.patient = false;
-        self.overdue = false;
-        self.window += 1;
-        members
-    }
-}
-
 /// Puts a verified body into a block, with others if there are any.
 ///
 /// # Errors
 /// `Unavailable` if the block could not be put.
-pub(super) async fn pack(
-    staging: &Arc<Staging>,
+pub(crate) async fn pack(
+    packer: &Arc<Packer>,
     pieces: Vec<Bytes>,
     length: u32,
     permit: Option<Permit>,
 ) -> Result<Landed, ContentError> {
     let (landed, answer) = oneshot::channel();
     {
-        let mut queue = staging.packer.queue();
+        let mut queue = packer.queue();
         queue.waiting.push(Member { pieces, length, permit, landed });
         queue.waiting_bytes += u64::from(length);
         let first = queue.waiting.len() == 1;
@@ -235,10 +111,10 @@ pub(super) async fn pack(
             queue.patient = queue.company <= 1;
         }
         let window = queue.window;
-        send_due(staging, &mut queue);
+        send_due(packer, &mut queue);
         if first && queue.window == window {
-            let Packing { window: wait, window_per_mib, .. } = staging.packer.packing;
-            open_window(staging, window, wait + window_per_mib.saturating_mul(length) / (1 << 20));
+            let Packing { window: wait, window_per_mib, .. } = packer.packing;
+            open_window(packer, window, wait + window_per_mib.saturating_mul(length) / (1 << 20));
         }
     }
     answer.await.unwrap_or_else(|_| {
@@ -247,70 +123,70 @@ pub(super) async fn pack(
 }
 
 /// Sends what should leave now.
-fn send_due(staging: &Arc<Staging>, queue: &mut Queue) {
-    while queue.is_due(&staging.packer.packing) {
-        let members = queue.take(&staging.packer.packing);
-        let under_way = UnderWay { staging: Arc::clone(staging), members: members.len() };
-        drop(staging.tasks.spawn("put pack", send(under_way, members)));
+fn send_due(packer: &Arc<Packer>, queue: &mut Queue) {
+    while queue.is_due(&packer.packing) {
+        let members = queue.take(&packer.packing);
+        let under_way = UnderWay { packer: Arc::clone(packer), members: members.len() };
+        drop(packer.staging.tasks.spawn("put pack", send(under_way, members)));
     }
 }
 
 /// When the window has passed, those who wait have waited long enough for company, and when several
 /// have, long enough for the backend.
-fn open_window(staging: &Arc<Staging>, window: u64, wait: Duration) {
-    let staging = Arc::clone(staging);
-    let tasks = staging.tasks.clone();
+fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
+    let packer = Arc::clone(packer);
+    let tasks = packer.staging.tasks.clone();
     drop(tasks.spawn("pack window", async move {
         for (wait, overdue) in [(wait, false), (wait * (SLOW_PUT_WINDOWS - 1), true)] {
             tokio::time::sleep(wait).await;
-            let mut queue = staging.packer.queue();
+            let mut queue = packer.queue();
             if queue.window != window {
                 return;
             }
             queue.patient = true;
             queue.overdue = overdue;
-            send_due(&staging, &mut queue);
+            send_due(&packer, &mut queue);
         }
     }));
 }
 
 /// After a pack has landed: lets those who have gathered wait for its members, if that pays.
-fn await_reunion(staging: &Arc<Staging>, queue: &mut Queue, landed: usize) {
+fn await_reunion(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
     let alone = queue.packs > 0 || queue.waiting.is_empty();
     if alone || !queue.reunions.is_due() {
         // They have waited for as long as a put takes.
         queue.patient = true;
-        return send_due(staging, queue);
+        return send_due(packer, queue);
     }
     queue.company = queue.waiting.len() + landed;
     queue.patient = false;
     queue.overdue = false;
     queue.window += 1;
     let window = queue.window;
-    send_due(staging, queue);
+    send_due(packer, queue);
     if queue.window == window {
-        open_window(staging, window, REUNION_WINDOW);
+        open_window(packer, window, REUNION_WINDOW);
     }
 }
 
 /// A pack under way. However it ends, the next one may leave then.
 struct UnderWay {
-    staging: Arc<Staging>,
+    packer: Arc<Packer>,
     members: usize,
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut queue = self.staging.packer.queue();
+        let mut queue = self.packer.queue();
         queue.packs -= 1;
         queue.members -= self.members;
-        await_reunion(&self.staging, &mut queue, self.members);
+        await_reunion(&self.packer, &mut queue, self.members);
     }
 }
 
 /// Seals the bodies into one block, puts it, and tells each where it lies.
 async fn send(under_way: UnderWay, members: Vec<Member>) {
-    let staging = Arc::clone(&under_way.staging);
+    let staging = Arc::clone(&under_way.packer.staging);
     let several = members.len() > 1;
     let claim = if several { Claim::pinned(&staging) } else { Claim::new(Arc::clone(&staging)) };
     let id = if several { staging.ids.draw_pack() } else { staging.ids.draw() };
@@ -328,7 +204,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         waiting.push((offset, length, landed));
         tokio::task::consume_budget().await;
     }
-    let put = writer::put(&staging, &claim, sealer.finish()).await;
+    let put = put(&staging, &claim, sealer.finish()).await;
     let roster = roster(&staging, waiting.len());
     if several && put.is_ok() {
         staging.traffic.packs.add(1);

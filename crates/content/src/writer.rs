@@ -1,8 +1,8 @@
 //! A body on its way in.
 //!
 //! Small bodies stay whole: the smallest stand in their record, one that comes alone rests there for
-//! a while (see `resting`), and others share a block when they are verified (see [`packer`]). Larger ones are cut into blocks; a full block leaves in a task of its
-//! own while the body goes on arriving.
+//! a while (see `resting`), and others share a block when they are verified (see `packer`). Larger
+//! ones are cut into blocks; a full block leaves in a task of its own while the body goes on arriving.
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
 //! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds
@@ -11,9 +11,10 @@
 //! block, and writers cannot lock each other out; short memory makes short blocks. The permit is
 //! given back when the put has returned. Nothing more is taken from the client meanwhile.
 //!
-//! **MD5.** A bucket computes the MD5 of what it is given. Whoever wants that of a body which fits
-//! into one block need not compute it, too: the block is *bare*, its object is the body's bytes and
-//! nothing else (see [`BlockId::is_bare`](record::BlockId::is_bare)).
+//! **MD5.** A bucket computes the MD5 of what it is given. That of a body which fits into one block
+//! need not be computed here, too: the block is *bare*, its object is the body's bytes and nothing
+//! else (see [`BlockId::is_bare`](record::BlockId::is_bare)). Where memory is short and such a body is
+//! cut into more blocks after all, its MD5 is computed here: of what had arrived, and of what follows.
 //!
 //! **Failure.** The first failed put fails the upload. What it has put is deleted when the last
 //! put under way has ended.
@@ -21,7 +22,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockError, BlockErrorKind, BlockRef, SealedBlock, Sealer, Stored, sealed};
+use block::{BlockRef, SealedBlock, Sealer, Stored};
 use bytes::{Bytes, BytesMut};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -30,10 +31,12 @@ use record::INLINE_STAYS_MAX;
 use record::{Content, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
-use super::packer::Landed;
-use super::staging::Claim;
-use super::{Deadlines, Permit, Place, StagedBlocks, StagedContent, Staging, packer};
-use crate::ContentError;
+use crate::claim::{Claim, StagedBlocks};
+use crate::md5::{BodyMd5, Hashing};
+use crate::packer::{self, Landed, Packer};
+use crate::put::put;
+use crate::staging::Staging;
+use crate::{ContentError, Deadlines, Permit, Place, StagedContent};
 
 /// Blocks that one upload may hold in memory, the unfinished one included.
 pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
@@ -50,10 +53,32 @@ const BARE_BYTES_MIN: u64 = 1 << 20;
 /// Frames that are shorter are copied together, so that none pins a buffer that is much larger.
 const FRAME_BYTES_MIN: usize = 16 << 10;
 
+/// What the writers of a session share.
+#[derive(Debug)]
+pub struct Writers {
+    /// Where blocks are put.
+    pub staging: Arc<Staging>,
+    /// Where small bodies wait to share a block.
+    pub packer: Arc<Packer>,
+    /// Where MD5s are computed.
+    pub hashing: Arc<Hashing>,
+}
+
+/// When the MD5 of a body has to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Md5Wanted {
+    /// Before the body is finished: it is compared with one that was sent.
+    BeforeFinish,
+    /// With what is staged. Where the block store tells it, nobody computes it here.
+    AtFinish,
+}
+
 /// One upload's body. Dropping it deletes what it has put, in the background.
 #[derive(Debug)]
 pub struct ContentWriter {
     staging: Arc<Staging>,
+    packer: Arc<Packer>,
+    hashing: Arc<Hashing>,
     claim: Arc<Claim>,
     size_hint: Option<u64>,
     /// Bytes that have arrived.
@@ -63,9 +88,15 @@ pub struct ContentWriter {
     block: Option<OpenBlock>,
     puts: FuturesUnordered<JoinHandle<Result<Laid, ContentError>>>,
     slices: Vec<Slice>,
+    /// When its MD5 has to be known, if at all.
+    md5_wanted: Option<Md5Wanted>,
+    /// The MD5 of what has arrived, if it is computed here.
+    md5: Option<BodyMd5>,
     /// Whether the body is to be one bare block, so that its MD5 is told.
     bare: bool,
-    /// The MD5 of the last bare block that landed.
+    /// Blocks that have landed.
+    landed: usize,
+    /// The MD5 of the last bare one of them.
     told: Option<[u8; 16]>,
     /// What had arrived when it turned out that there will be more than one block.
     cut_short: Option<Vec<Bytes>>,
@@ -135,10 +166,14 @@ struct OpenBlock {
 impl ContentWriter {
     /// Begins a body. `size_hint` is its size as far as it was announced: right, it saves memory;
     /// wrong, it does no harm.
-    pub fn new(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
-        let small = size_hint.is_none_or(|size| size <= u64::from(whole_bytes_max(staging)));
+    pub fn new(writers: &Writers, size_hint: Option<u64>) -> ContentWriter {
+        let Writers { staging, packer, hashing } = writers;
+        let small =
+            size_hint.is_none_or(|size| size <= u64::from(whole_bytes_max(staging, packer)));
         ContentWriter {
             staging: Arc::clone(staging),
+            packer: Arc::clone(packer),
+            hashing: Arc::clone(hashing),
             claim: Claim::new(Arc::clone(staging)),
             size_hint,
             size: 0,
@@ -146,7 +181,10 @@ impl ContentWriter {
             block: None,
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
+            md5_wanted: None,
+            md5: None,
             bare: false,
+            landed: 0,
             told: None,
             cut_short: None,
             may_rest: false,
@@ -156,31 +194,37 @@ impl ContentWriter {
 
     /// As [`ContentWriter::new`], for a body that may rest in its record: whoever makes it a file's
     /// says so there.
-    pub fn that_may_rest(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter { may_rest: true, ..ContentWriter::new(staging, size_hint) }
+    pub fn that_may_rest(writers: &Writers, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter { may_rest: true, ..ContentWriter::new(writers, size_hint) }
     }
 
     /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
-    pub fn in_blocks(staging: &Arc<Staging>, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter { whole: None, ..ContentWriter::new(staging, size_hint) }
+    pub fn in_blocks(writers: &Writers, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter { whole: None, ..ContentWriter::new(writers, size_hint) }
     }
 
-    /// Asks for the MD5 of the body, before any of it is written. True if
-    /// [`StagedContent::md5`] is going to tell it, without anybody here having computed it: the
-    /// body, whose announced size must be right, fits into one block, and the block store computes
-    /// the MD5 of what it keeps. That ends when the body is [cut short](ContentWriter::cut_short).
-    pub fn ask_md5(&mut self) -> bool {
+    /// Says, before any of the body is written, that its MD5 is wanted. A size that was announced
+    /// must be right then.
+    pub fn want_md5(&mut self, wanted: Md5Wanted) {
+        self.md5_wanted = Some(wanted);
+        self.bare = wanted == Md5Wanted::AtFinish && self.may_be_told_md5();
+        self.md5 = (!self.bare).then(|| BodyMd5::new(&self.hashing, self.size_hint));
+    }
+
+    /// Whether the body fits into one block, of which the block store tells the MD5.
+    fn may_be_told_md5(&self) -> bool {
         let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
         let fits = self.size_hint.is_some_and(|size| one.contains(&size));
-        self.bare = fits && self.whole.is_none() && self.staging.blocks.tells_md5();
-        self.bare
+        fits && self.whole.is_none() && self.staging.blocks.tells_md5()
     }
 
-    /// What had arrived of a body when memory was short, and it was cut into more blocks than the one
-    /// whose MD5 would have been told: who [asked](ContentWriter::ask_md5) for that has to compute it
-    /// from here on. Told once.
-    pub fn cut_short(&mut self) -> Option<Vec<Bytes>> {
-        self.cut_short.take()
+    /// The MD5 of all that was written, [wanted](ContentWriter::want_md5) before the body is finished.
+    ///
+    /// # Errors
+    /// `Unavailable` if it cannot be computed, or was not wanted by now.
+    pub async fn md5(&mut self) -> Result<[u8; 16], ContentError> {
+        let unwanted = || ContentError::Unavailable("no MD5 was computed".to_owned());
+        self.md5.as_mut().ok_or_else(unwanted)?.settle().await
     }
 
     /// Bytes that have arrived.
@@ -199,8 +243,31 @@ impl ContentWriter {
         }
         // Set for the time of the call, so that a call dropped halfway fails the body too.
         self.failed = true;
-        self.accept(bytes).await?;
+        if let Some(md5) = &mut self.md5 {
+            md5.take(&bytes).await?;
+        }
+        self.accept(bytes.clone()).await?;
+        if let Some(arrived) = self.cut_short.take() {
+            self.begin_md5_late(arrived, &bytes).await?;
+        }
         self.failed = false;
+        Ok(())
+    }
+
+    /// Computes the MD5 of a body that was going to be one block and is not: of what had `arrived` by
+    /// then, and of what has since. That is the end of `last`.
+    async fn begin_md5_late(
+        &mut self,
+        arrived: Vec<Bytes>,
+        last: &Bytes,
+    ) -> Result<(), ContentError> {
+        let md5 = self.md5.insert(BodyMd5::new(&self.hashing, None));
+        let before: u64 = arrived.iter().map(|piece| piece.len() as u64).sum();
+        let since = usize::try_from(self.size.saturating_sub(before)).unwrap_or(usize::MAX);
+        let rest = last.slice(last.len().saturating_sub(since)..);
+        for piece in arrived.iter().chain([&rest]) {
+            md5.take(piece).await?;
+        }
         Ok(())
     }
 
@@ -213,11 +280,30 @@ impl ContentWriter {
         if self.failed {
             return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
         }
+        let mut md5 = self.md5.take();
+        let computed = async {
+            match &mut md5 {
+                Some(md5) => md5.settle().await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (computed, staged) = tokio::join!(computed, self.stage());
+        let (computed, staged) = (computed?, staged?);
+        let told = self.told.filter(|_| self.bare && self.landed == 1);
+        let md5 = computed.or(told);
+        if self.md5_wanted.is_some() && md5.is_none() {
+            let why = "the MD5 of a body is not known: it is not as long as was announced";
+            return Err(ContentError::Unavailable(why.to_owned()));
+        }
+        Ok(staged.with_md5(md5))
+    }
+
+    /// Puts what has not been put, and waits for all of it.
+    async fn stage(&mut self) -> Result<StagedContent, ContentError> {
         self.put_block();
         while let Some(put) = self.puts.next().await {
             self.land(put)?;
         }
-        let md5 = self.told.filter(|_| self.slices.len() == 1 && self.bare);
         let (mut place, mut listed) = (None, None);
         let content = match self.whole.take() {
             Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
@@ -241,13 +327,13 @@ impl ContentWriter {
             }
         };
         let blocks = StagedBlocks(Arc::clone(&self.claim));
-        Ok(StagedContent::new(content, self.size, blocks, place, listed).with_md5(md5))
+        Ok(StagedContent::new(content, self.size, blocks, place, listed))
     }
 
     /// A place to rest for a whole body that came alone.
     fn place(&self) -> Option<Place> {
         let may_rest = self.may_rest && self.size > INLINE_STAYS_MAX as u64;
-        let others = !self.staging.packer.is_idle();
+        let others = !self.packer.is_idle();
         may_rest.then(|| self.staging.resting.admit(self.size, others)).flatten()
     }
 
@@ -255,7 +341,7 @@ impl ContentWriter {
     async fn pack(&mut self, mut whole: Whole) -> Result<Landed, ContentError> {
         whole.seal_tail();
         let length = u32::try_from(self.size).unwrap_or(u32::MAX);
-        let landed = packer::pack(&self.staging, whole.pieces, length, whole.permit).await?;
+        let landed = packer::pack(&self.packer, whole.pieces, length, whole.permit).await?;
         self.claim.join(Arc::clone(&landed.claim));
         Ok(landed)
     }
@@ -266,7 +352,9 @@ impl ContentWriter {
         }
         let Some(mut whole) = self.whole.take() else { return self.cut(bytes).await };
         let size = self.size + bytes.len() as u64;
-        if size <= u64::from(whole_bytes_max(&self.staging)) && self.grow(&mut whole, size).await? {
+        if size <= u64::from(whole_bytes_max(&self.staging, &self.packer))
+            && self.grow(&mut whole, size).await?
+        {
             self.size = size;
             whole.push(bytes);
             self.whole = Some(whole);
@@ -282,7 +370,7 @@ impl ContentWriter {
             return Ok(true);
         }
         while u64::from(whole.granted) < size {
-            let most = u64::from(whole_bytes_max(&self.staging));
+            let most = u64::from(whole_bytes_max(&self.staging, &self.packer));
             let target = self.size_hint.filter(|hint| (size..=most).contains(hint)).unwrap_or(most);
             let target = u32::try_from(target).unwrap_or(u32::MAX);
             match &mut whole.permit {
@@ -309,7 +397,7 @@ impl ContentWriter {
     /// was announced that would have fitted, it was wrong.
     async fn spill(&mut self, mut whole: Whole) -> Result<(), ContentError> {
         whole.seal_tail();
-        let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging));
+        let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging, &self.packer));
         self.size_hint = self.size_hint.filter(fits);
         self.size = 0;
         if let Some(permit) = whole.permit.take() {
@@ -422,15 +510,16 @@ impl ContentWriter {
         let lost = |error| ContentError::Unavailable(format!("a block was not put: {error}"));
         let Laid { slice, md5 } = put.map_err(lost)??;
         self.slices.push(slice);
+        self.landed += 1;
         self.told = md5;
         Ok(())
     }
 }
 
 /// The longest body that is kept whole.
-fn whole_bytes_max(staging: &Staging) -> u32 {
-    let packed = staging.packer.body_bytes_max().min(staging.block_bytes());
-    packed.max(staging.inline_bytes_max)
+fn whole_bytes_max(staging: &Staging, packer: &Packer) -> u32 {
+    let shared = packer.body_bytes_max().min(staging.block_bytes());
+    shared.max(staging.inline_bytes_max)
 }
 
 /// The MD5 of a bare block's content: as it was told, or computed here if for once it was not.
@@ -444,72 +533,4 @@ async fn md5(block: &SealedBlock, stored: Stored) -> Option<[u8; 16]> {
         tokio::task::consume_budget().await;
     }
     Some(md5.finish())
-}
-
-/// Puts a block; once more under another id if the first is taken by other bytes. Returns it as it
-/// was put, and what became known of it.
-pub(super) async fn put(
-    staging: &Staging,
-    claim: &Claim,
-    block: SealedBlock,
-) -> Result<(SealedBlock, Stored), ContentError> {
-    let put = match try_put(staging, claim, &block).await {
-        Err(error) if error.kind() == BlockErrorKind::Conflict => {
-            staging.traffic.conflicts.add(1);
-            let renamed = rename(staging, &block)?;
-            drop(block);
-            try_put(staging, claim, &renamed).await.map(|stored| (renamed, stored))
-        }
-        other => other.map(|stored| (block, stored)),
-    };
-    match put {
-        Ok((block, stored)) => {
-            staging.traffic.puts.add(1);
-            staging.traffic.put_bytes.add(u64::from(block.length()));
-            Ok((block, stored))
-        }
-        Err(error) => {
-            staging.traffic.failed_puts.add(1);
-            Err(ContentError::Unavailable(error.to_string()))
-        }
-    }
-}
-
-async fn try_put(
-    staging: &Staging,
-    claim: &Claim,
-    block: &SealedBlock,
-) -> Result<Stored, BlockError> {
-    claim.add(block.id());
-    match tokio::time::timeout(staging.deadlines.block, staging.blocks.put(block)).await {
-        Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
-            // The bytes under this id are somebody else's, and not ours to delete.
-            claim.forget(block.id());
-            Err(error)
-        }
-        Ok(Err(error)) => {
-            claim.doubt(block.id());
-            Err(error)
-        }
-        Ok(stored) => stored,
-        Err(late) => {
-            claim.doubt(block.id());
-            let doing = format!("writing block {}", block.id());
-            Err(BlockError::because(BlockErrorKind::Unavailable, doing, late))
-        }
-    }
-}
-
-/// The same content under a new id. The checksums cover the id, so it is sealed anew.
-fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
-    let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
-    let ids = &staging.ids;
-    let id = match block.id() {
-        taken if taken.is_pack() => ids.draw_pack(),
-        taken if taken.is_bare() => ids.draw_bare(),
-        _ => ids.draw(),
-    };
-    let mut sealer = Sealer::new(id, block.length());
-    pieces.into_iter().for_each(|piece| sealer.push(piece));
-    Ok(sealer.finish())
 }

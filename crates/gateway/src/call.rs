@@ -44,10 +44,6 @@ impl<'a> Call<'a> {
         &self.gateway.volume
     }
 
-    pub(crate) fn hashing(&self) -> &'a crate::receive::Desk {
-        &self.gateway.hashing
-    }
-
     pub(crate) fn sending(&self) -> &'a Arc<crate::sending::Sending> {
         &self.gateway.sending
     }

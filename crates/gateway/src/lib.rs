@@ -15,17 +15,13 @@ mod receive;
 mod sending;
 mod translate;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use ::http::request::Parts;
 use ::http::{Method, Request, Response};
 use content::ByteBudget;
-use hashing::Pool;
-use receive::Desk;
 use s3::auth::{Credentials, RequestHead, Terms, Verified};
 use s3::operation::{Demand, route};
 use s3::request::{Fields, Query};
@@ -74,21 +70,17 @@ pub struct Gateway {
     volume: Arc<Volume>,
     access: Arc<Access>,
     settings: Settings,
-    hashing: Desk,
     sending: Arc<Sending>,
     /// Memory of documents that arrive, and of what is made of them.
     documents: ByteBudget,
 }
 
 impl Gateway {
-    /// Shows a volume to whoever `access` lets. Starts a thread for every three processors, which
-    /// hash bodies.
+    /// Shows a volume to whoever `access` lets.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
-        let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let hashing = Desk::new(Pool::start(Pool::workers_for(processors)));
         let sending = Sending::over(&volume);
         let documents = ByteBudget::new(DOCUMENT_BYTES_MAX);
-        Arc::new(Gateway { volume, access, settings, hashing, sending, documents })
+        Arc::new(Gateway { volume, access, settings, sending, documents })
     }
 
     /// Answers a request. Whatever went wrong is an answer too, with its code and a document.

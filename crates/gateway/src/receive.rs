@@ -1,27 +1,24 @@
 //! Bodies on their way in: decoded, hashed, checked, and laid down.
 //!
-//! A body is decoded and hashed as it arrives, in one pass, and cut into blocks meanwhile. Nothing
+//! A body is decoded as it arrives, in one pass, and cut into blocks meanwhile. Its checksums are
+//! computed here, its MD5 by whoever cuts the blocks. Nothing
 //! of it is handed on before its length, its signature, its trailer and every checksum sent with
 //! it have been verified.
-
-mod sums;
 
 use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
-use content::ByteBudget;
+use content::{ByteBudget, Md5Wanted};
 use http_body_util::BodyExt;
 use record::{Sum, SumAlgorithm, SumKind};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
-use s3::checksum::{BodyHasher, Digests, Expectation, RestHasher};
+use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
 use volume::{Permit, StagedContent};
 
-pub(crate) use self::sums::Desk;
-use self::sums::{BodySums, Known};
 use crate::BODY_BYTES_PER_SECOND_MIN;
 use crate::call::Call;
 use crate::http::Body;
@@ -75,61 +72,32 @@ pub(crate) async fn content(
         }
     };
     let sent_md5 = expectation.wants_md5();
-    let mut hasher = RestHasher::new(&expectation, also);
-    let (chunked, whole) = (decoder.has_signed_chunks(), hasher.computes_sha256());
-    // Where the block store tells the MD5, nobody computes it here.
-    let told = tagging == Tagging::Md5 && !sent_md5 && writer.ask_md5();
-    let mut sums = (sent_md5 || tagging == Tagging::Md5 && !told)
-        .then(|| BodySums::new(call.hashing(), decoder.expected(), chunked || whole));
-    let beside = sums.as_ref().is_some_and(BodySums::takes_sha256);
-    if beside {
-        // One SHA-256 is computed beside the MD5: that of the chunks, if there are any.
-        if chunked {
-            decoder.hash_elsewhere();
-        } else {
-            hasher = hasher.without_sha256();
-        }
+    if sent_md5 {
+        writer.want_md5(Md5Wanted::BeforeFinish);
+    } else if tagging == Tagging::Md5 {
+        writer.want_md5(Md5Wanted::AtFinish);
     }
+    let mut hasher = BodyHasher::without_md5(&expectation, also);
     let mut frames = Frames::new(body, call.settings().body_patience);
-    let (mut pieces, mut taken) = (Vec::new(), 0);
+    let mut pieces = Vec::new();
     while let Some(frame) = frames.next().await? {
         decoder.push(frame, &mut pieces)?;
         for bytes in pieces.drain(..) {
-            taken += bytes.len() as u64;
             for step in bytes.chunks(HASH_STEP_BYTES) {
                 hasher.update(step);
                 tokio::task::consume_budget().await;
             }
-            if let Some(sums) = &mut sums {
-                sums.take(&bytes, decoder.ends_chunk(taken)).await?;
-                check_chunks(sums, &mut decoder)?;
-            }
-            writer.write(bytes.clone()).await.map_err(translate::fault)?;
-            if let Some(arrived) = writer.cut_short() {
-                sums = Some(begin_late(call, arrived, &bytes, taken).await?);
-            }
+            writer.write(bytes).await.map_err(translate::fault)?;
         }
     }
-    // Where nothing is compared with it, the MD5 is computed while the blocks are put.
-    let compared = sent_md5 || beside && (chunked || whole);
-    let known = if compared { settle(&mut sums).await? } else { None };
-    if let Some(sums) = &mut sums {
-        check_chunks(sums, &mut decoder)?;
-    }
     let trailers = decoder.finish()?;
-    let md5 = known.filter(|_| sent_md5).map(|known| known.md5);
-    let digests = hasher.finish(md5, known.filter(|_| !chunked).and_then(|known| known.sha256));
+    let md5 = if sent_md5 { Some(writer.md5().await.map_err(translate::fault)?) } else { None };
+    let digests = hasher.finish().with_md5(md5);
     expectation.verify(&digests, &trailers)?;
-    let (known, staged) = tokio::join!(settle(&mut sums), writer.finish());
-    let staged = staged.map_err(translate::fault)?;
-    let md5 = known?.map(|known| known.md5).or(staged.md5());
-    // It was promised, and whoever was cut short has computed it.
-    if told && md5.is_none() {
-        return Err(Code::InternalError.into());
-    }
+    let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(staged.size());
     let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), also];
-    Ok(Received { staged, md5, sums: kept(&digests, &wanted) })
+    Ok(Received { md5: staged.md5(), staged, sums: kept(&digests, &wanted) })
 }
 
 /// The sums that are kept with the bytes.
@@ -141,39 +109,6 @@ fn kept(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
         bytes: bytes.to_vec(),
     });
     sums.collect()
-}
-
-/// Begins with the MD5 of a body when it has been cut short: of what had arrived then, and of what
-/// has since. `taken` bytes are that together, and they end with `last`.
-async fn begin_late<'a>(
-    call: &'a Call<'_>,
-    arrived: Vec<Bytes>,
-    last: &Bytes,
-    taken: u64,
-) -> Result<BodySums<'a>, Fault> {
-    let mut sums = BodySums::new(call.hashing(), None, false);
-    let before: usize = arrived.iter().map(Bytes::len).sum();
-    let since = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(before);
-    let rest = last.slice(last.len().saturating_sub(since)..);
-    for piece in arrived.iter().chain([&rest]) {
-        sums.take(piece, false).await?;
-    }
-    Ok(sums)
-}
-
-/// The sums of what was taken, if any are computed.
-async fn settle(sums: &mut Option<BodySums<'_>>) -> Result<Option<Known>, Fault> {
-    match sums {
-        Some(sums) => sums.settle().await.map(Some),
-        None => Ok(None),
-    }
-}
-
-/// Checks the signatures of those chunks whose SHA-256s are known by now.
-///
-/// Fault: `SignatureDoesNotMatch`.
-fn check_chunks(sums: &mut BodySums<'_>, decoder: &mut BodyDecoder) -> Result<(), Fault> {
-    sums.known_chunks().iter().try_for_each(|sha256| decoder.hashed(sha256))
 }
 
 /// A document that was received, and the memory for it and for what is made of it.
@@ -220,7 +155,7 @@ pub(crate) async fn document(
     let mut decoder = decoder.map_err(too_long)?;
     let most = decoder.expected().unwrap_or(bytes_max as u64);
     let mut memory = None;
-    let mut hasher = BodyHasher::new(&expectation, false, None);
+    let mut hasher = BodyHasher::new(&expectation, None);
     let patience = call.settings().body_patience;
     let mut frames = Frames::new(body, patience);
     let (mut document, mut pieces) = (Vec::new(), Vec::new());

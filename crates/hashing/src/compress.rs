@@ -60,18 +60,18 @@ const CONSTANTS: Constants = [
 ];
 
 /// One of the four functions by which rounds differ: what a step adds of the other three words.
-pub(crate) trait Mix {
+trait Mix {
     fn add<W: Words>(sum: W, b: W, c: W, d: W) -> W;
 }
 
 #[derive(Debug)]
-pub(crate) struct F;
+struct F;
 #[derive(Debug)]
-pub(crate) struct G;
+struct G;
 #[derive(Debug)]
-pub(crate) struct H;
+struct H;
 #[derive(Debug)]
-pub(crate) struct I;
+struct I;
 
 impl Mix for F {
     #[inline(always)]
@@ -109,7 +109,7 @@ fn step<M: Mix, W: Words, const BITS: u32>([a, b, c, d]: [W; 4], word: W, consta
 
 /// Four steps, after which each word of the state is where it was.
 #[inline(always)]
-pub(crate) fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32>(
+fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32>(
     [a, b, c, d]: [W; 4],
     words: [W; 4],
     constants: [u32; 4],

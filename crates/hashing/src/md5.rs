@@ -1,9 +1,10 @@
-//! MD5 of one message.
+//! MD5 of one message while it arrives.
+
+use std::fmt;
 
 use crate::compress::INITIAL;
-use crate::running::{Digest, Running};
-use crate::vectors::Block;
-use crate::woven::woven;
+use crate::interleaved::interleaved;
+use crate::vectors::{BLOCK_BYTES, Block};
 
 /// The state of one message.
 pub(crate) type State = [u32; 4];
@@ -12,48 +13,89 @@ pub(crate) type State = [u32; 4];
 ///
 /// On one core it takes some 900 MB/s. Only a [`Pool`](crate::Pool) is faster, with several
 /// messages at once.
-#[derive(Clone, Debug)]
-pub struct Md5(pub(crate) Running<Function>);
-
-/// What MD5 is.
-pub(crate) struct Function;
-
-impl Digest for Function {
-    type State = State;
-    const INITIAL: State = INITIAL;
-
-    fn compress(state: &mut State, blocks: &[Block]) {
-        woven(std::slice::from_mut(state), &[blocks]);
-    }
-
-    fn length(bits: u64) -> [u8; 8] {
-        bits.to_le_bytes()
-    }
+#[derive(Clone)]
+pub struct Md5 {
+    state: State,
+    /// Bytes that were taken.
+    bytes: u64,
+    /// The last of them, as many as there are beyond whole blocks.
+    rest: Block,
 }
 
 impl Md5 {
     /// The MD5 of nothing yet.
     pub fn new() -> Md5 {
-        Md5(Running::new())
+        Md5 { state: INITIAL, bytes: 0, rest: [0; BLOCK_BYTES] }
     }
 
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        let filled = self.rest_bytes();
+        self.bytes = self.bytes.wrapping_add(bytes.len() as u64);
+        let mut bytes = bytes;
+        if filled > 0 {
+            let (first, others) = bytes.split_at(bytes.len().min(BLOCK_BYTES - filled));
+            self.rest[filled..filled + first.len()].copy_from_slice(first);
+            if filled + first.len() < BLOCK_BYTES {
+                return;
+            }
+            let block = self.rest;
+            self.compress(&[block]);
+            bytes = others;
+        }
+        let (blocks, rest) = bytes.as_chunks();
+        self.compress(blocks);
+        self.rest[..rest.len()].copy_from_slice(rest);
     }
 
     /// The MD5 of all that was taken.
-    pub fn finish(self) -> [u8; 16] {
+    pub fn finish(mut self) -> [u8; 16] {
+        let bits = self.bytes.wrapping_mul(8);
+        let filled = self.rest_bytes();
+        // One bit, zeros, and the length in the last eight bytes of a block.
+        let mut padding = [0; 2 * BLOCK_BYTES];
+        padding[0] = 0x80;
+        let length_at = if filled < BLOCK_BYTES - 8 { BLOCK_BYTES } else { 2 * BLOCK_BYTES } - 8;
+        self.update(&padding[..length_at - filled]);
+        self.update(&bits.to_le_bytes());
         let mut sum = [0; 16];
-        for (bytes, word) in sum.as_chunks_mut().0.iter_mut().zip(self.0.finish()) {
+        for (bytes, word) in sum.as_chunks_mut().0.iter_mut().zip(self.state) {
             *bytes = word.to_le_bytes();
         }
         sum
+    }
+
+    fn compress(&mut self, blocks: &[Block]) {
+        interleaved(std::slice::from_mut(&mut self.state), &[blocks]);
+    }
+
+    /// How many bytes wait for their block to be full: fewer than a block has.
+    pub(crate) fn rest_bytes(&self) -> usize {
+        // What is left of a division by 64 is less than 64.
+        usize::try_from(self.bytes % BLOCK_BYTES as u64).unwrap_or_default()
+    }
+
+    /// The state after the last whole block.
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Goes on behind `blocks` blocks that were taken elsewhere, with the state after them.
+    pub(crate) fn skip(&mut self, blocks: usize, state: State) {
+        debug_assert_eq!(self.rest_bytes(), 0, "blocks begin where a block ended");
+        self.bytes = self.bytes.wrapping_add(blocks as u64 * BLOCK_BYTES as u64);
+        self.state = state;
     }
 }
 
 impl Default for Md5 {
     fn default() -> Md5 {
         Md5::new()
+    }
+}
+
+impl fmt::Debug for Md5 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Md5").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }

@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
 
-use crate::abreast::Ways;
-use crate::columns::{Column, Job, step};
-use crate::sums::Sums;
+use crate::job::{Column, Job, step};
+use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
+use crate::ways::Ways;
 
 /// Processors for which there is one worker: hashing is about a third of what large uploads cost.
 pub const PROCESSORS_PER_WORKER: usize = 3;
@@ -54,13 +54,13 @@ pub struct Pool {
     queue: Arc<Queue>,
 }
 
-/// The sums after a job, when a worker is done with it.
+/// The MD5 after a job, when a worker is done with it.
 ///
 /// Dropping it takes the job back.
 #[derive(Debug)]
-pub struct Pending(oneshot::Receiver<Sums>);
+pub struct Pending(oneshot::Receiver<Md5>);
 
-/// A worker ended before its job did, which is a fault in this program. The message's sums are lost.
+/// A worker ended before its job did, which is a fault in this program. The message's MD5 is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the thread that hashes has ended")]
 pub struct Gone;
@@ -121,9 +121,9 @@ impl Drop for Pool {
 }
 
 impl Future for Pending {
-    type Output = Result<Sums, Gone>;
+    type Output = Result<Md5, Gone>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Sums, Gone>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Md5, Gone>> {
         Pin::new(&mut self.0).poll(context).map_err(|oneshot::Canceled| Gone)
     }
 }
@@ -159,7 +159,7 @@ impl Line {
 struct Waiting {
     job: Job,
     bytes: usize,
-    answer: oneshot::Sender<Sums>,
+    answer: oneshot::Sender<Md5>,
 }
 
 impl Queue {
@@ -225,9 +225,9 @@ impl Worker {
                 return;
             }
             let done = columns.extract_if(.., |column| column.is_done());
-            for (sums, answer) in done.map(Column::into_sums) {
+            for (md5, answer) in done.map(Column::into_md5) {
                 // Whoever asked may be gone.
-                let _ = answer.send(sums);
+                let _ = answer.send(md5);
             }
             step(ways, &mut columns);
         }

@@ -11,8 +11,8 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
 
 use crate::compress::{Words, compress, constants};
+use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 use crate::md5::State;
-use crate::woven::{WOVEN_MAX, woven};
 
 /// Bytes that are compressed at once.
 pub(crate) const BLOCK_BYTES: usize = 64;
@@ -29,7 +29,7 @@ pub(crate) type Block = [u8; BLOCK_BYTES];
 ///
 /// Each kind of vectors has the two widths that pay: one vector wide, and a wider one that fills
 /// the time in which an addition waits for the one before. Every further one would take seconds to
-/// compile. For a few messages [`Ways`](crate::abreast::Ways) know one that may be quicker.
+/// compile. For a few messages [`Ways`](crate::ways::Ways) know one that may be quicker.
 pub(crate) fn in_vectors(level: Level, states: &mut [State], runs: &[&[Block]]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = level.as_avx512() {
@@ -74,8 +74,10 @@ fn narrow(level: Level, states: &mut [State], runs: &[&[Block]], blocks: usize) 
         }
         Some(simd) => call(states, runs, |states, runs| eight(simd, states, runs)),
         None => {
-            for (states, runs) in states.chunks_mut(WOVEN_MAX).zip(runs.chunks(WOVEN_MAX)) {
-                woven(states, runs);
+            for (states, runs) in
+                states.chunks_mut(INTERLEAVED_MAX).zip(runs.chunks(INTERLEAVED_MAX))
+            {
+                interleaved(states, runs);
             }
         }
     }

@@ -1,13 +1,16 @@
 //! How a volume is opened.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use block::{BLOCK_BYTES_DEFAULT, BlockReader, BlockStore, Direct};
 use content::{
-    BlockIds, ByteBudget, Deadlines, Numbers, Packer, Packing, Pins, Reading, Resting, Staging,
-    Traffic,
+    BlockIds, ByteBudget, Deadlines, Hashing, Numbers, Packer, Packing, Pins, Reading, Resting,
+    Staging, Traffic, Writers,
 };
+use hashing::Pool;
 use session::{Session, SessionOptions};
 
 /// Bytes up to which a body is kept in its record, unless told otherwise.
@@ -72,7 +75,7 @@ impl VolumeOptions {
         given.unwrap_or_else(|| Arc::new(Direct::new(Arc::clone(blocks))))
     }
 
-    /// What all writers of a session share.
+    /// What all who put blocks for a session share.
     pub(crate) fn staging(
         &self,
         session: &Session,
@@ -88,12 +91,23 @@ impl VolumeOptions {
             tasks: session.tasks().clone(),
             block_bytes: session.volume().block_bytes,
             inline_bytes_max: self.inline_bytes_max,
-            packer: Packer::new(self.packing),
             resting: Arc::new(Resting::new(self.resting_bytes_max)),
             late: Arc::default(),
             pins: Arc::clone(session.epochs()) as Arc<dyn Pins>,
             deadlines: self.deadlines,
             traffic: Arc::clone(traffic),
+        }
+    }
+
+    /// What all writers of a session share. Starts a thread for every three processors, which compute
+    /// MD5s.
+    pub(crate) fn writers(&self, staging: &Arc<Staging>) -> Writers {
+        let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let pool = Pool::start(Pool::workers_for(processors));
+        Writers {
+            staging: Arc::clone(staging),
+            packer: Arc::new(Packer::new(staging, self.packing)),
+            hashing: Arc::new(Hashing::new(pool)),
         }
     }
 

@@ -80,7 +80,7 @@ fn size(inode: &Inode) -> u64 {
 }
 
 async fn staged(volume: &Volume, bytes: usize) -> StagedContent {
-    let mut writer = ContentWriter::new(&volume.staging, Some(bytes as u64));
+    let mut writer = ContentWriter::new(&volume.writers, Some(bytes as u64));
     writer.write(Bytes::from(vec![5; bytes])).await.unwrap();
     writer.finish().await.unwrap()
 }

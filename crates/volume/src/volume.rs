@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::BlockStore;
-use content::{Reading, Staging, Traffic};
+use content::{Reading, Staging, Traffic, Writers};
 use record::{Timestamp, VolumeRecord};
 use session::{Session, VolumeError};
 use store::{MetaStore, Read};
@@ -25,6 +25,7 @@ pub struct Volume {
     pub(crate) session: Arc<Session>,
     pub(crate) blocks: Arc<dyn BlockStore>,
     pub(crate) staging: Arc<Staging>,
+    pub(crate) writers: Writers,
     pub(crate) streams: Arc<Reading>,
     pub(crate) upkeep: Arc<Upkeep>,
 }
@@ -62,13 +63,14 @@ impl Volume {
         let session = Session::open(began, options.block_bytes, store, &*blocks).await?;
         let traffic = Arc::<Traffic>::default();
         let staging = Arc::new(options.staging(&session, &blocks, &traffic));
+        let writers = options.writers(&staging);
         let streams = Arc::new(options.reading(&staging));
         let (pack_bytes, grace) = (options.packing.pack_bytes, options.deletion_grace);
         let upkeep = Upkeep::new(&session, &blocks, &staging, pack_bytes, grace);
         if options.collect {
             upkeep.begin();
         }
-        Ok(Arc::new(Volume { session, blocks, staging, streams, upkeep }))
+        Ok(Arc::new(Volume { session, blocks, staging, writers, streams, upkeep }))
     }
 
     /// Is told, within about [`session::FEED_INTERVAL`], when users or policies may have changed,

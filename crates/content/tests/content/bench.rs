@@ -1,17 +1,20 @@
 //! A workbench: one session's byte path over faulty blocks, and bodies to send through it.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use block::Direct;
+use block::{BlockReader, Direct};
 use bytes::Bytes;
 use content::{
-    BlockIds, ByteBudget, ContentError, ContentStream, ContentWriter, Deadlines, Numbers, Packer,
-    Packing, Pin, Pins, Reading, RecordSlices, Resting, StagedContent, Staging, Traffic,
+    BlockIds, ByteBudget, ContentError, ContentStream, ContentWriter, Deadlines, Hashing, Numbers,
+    Packer, Packing, Pin, Pins, Reading, RecordSlices, Resting, StagedContent, Staging, Traffic,
+    Writers,
 };
 use futures::TryStreamExt;
+use hashing::Pool;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use record::{Content, Ino, Nonce};
@@ -28,6 +31,7 @@ pub const DEADLINES: Deadlines =
 pub struct Bench {
     pub faulty: Arc<Faulty>,
     pub staging: Arc<Staging>,
+    pub writers: Writers,
     pub direct: Arc<Direct<Arc<Faulty>>>,
     pub reading: Arc<Reading>,
     pub tasks: Tasks,
@@ -74,20 +78,30 @@ impl Numbers for Counted {
 impl Bench {
     pub fn new(faulty: Faulty, block_bytes: u32, budget_bytes: u64) -> Bench {
         let faulty = Arc::new(faulty);
+        let direct = Arc::new(Direct::new(faulty.clone()));
+        Bench::reading(faulty, direct.clone(), direct, block_bytes, budget_bytes)
+    }
+
+    /// The same, where what was put is remembered by another reader.
+    pub fn reading(
+        faulty: Arc<Faulty>,
+        direct: Arc<Direct<Arc<Faulty>>>,
+        reader: Arc<dyn BlockReader>,
+        block_bytes: u32,
+        budget_bytes: u64,
+    ) -> Bench {
         let tasks = Tasks::new();
         let traffic = Arc::new(Traffic::default());
         let pins = Arc::<Pinned>::default();
-        let direct = Arc::new(Direct::new(faulty.clone()));
         let staging = Arc::new(Staging {
             blocks: faulty.clone(),
-            reader: direct.clone(),
+            reader,
             ids: BlockIds::new(Nonce([7; Nonce::BYTES])),
             numbers: Arc::new(Counted::default()),
             budget: ByteBudget::new(budget_bytes),
             tasks: tasks.clone(),
             block_bytes,
             inline_bytes_max: INLINE_BYTES_MAX,
-            packer: Packer::new(Packing::default()),
             resting: Arc::new(Resting::new(0)),
             late: Arc::default(),
             pins: Arc::clone(&pins) as Arc<dyn Pins>,
@@ -101,7 +115,12 @@ impl Bench {
             deadlines: DEADLINES,
             traffic,
         });
-        Bench { faulty, staging, direct, reading, tasks, pins }
+        let writers = Writers {
+            staging: Arc::clone(&staging),
+            packer: Arc::new(Packer::new(&staging, Packing::default())),
+            hashing: Arc::new(Hashing::new(Pool::start(NonZeroUsize::MIN))),
+        };
+        Bench { faulty, staging, writers, direct, reading, tasks, pins }
     }
 
     pub fn sound() -> Bench {
@@ -115,7 +134,7 @@ impl Bench {
         hint: Option<u64>,
         frame_bytes: usize,
     ) -> Result<StagedContent, ContentError> {
-        let mut writer = ContentWriter::new(&self.staging, hint);
+        let mut writer = ContentWriter::new(&self.writers, hint);
         for frame in frames(body, frame_bytes) {
             writer.write(frame).await?;
         }

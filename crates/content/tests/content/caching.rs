@@ -99,8 +99,9 @@ async fn what_is_in_memory_takes_no_task_and_no_permit() {
 #[tokio::test]
 async fn what_is_small_is_in_memory_when_it_was_written() {
     let mut cached = Cached::new().await;
-    let staging = Arc::get_mut(&mut cached.bench.staging).expect("nobody writes yet");
-    staging.reader = Arc::clone(&cached.reading.reader);
+    let (faulty, direct) = (cached.bench.faulty.clone(), cached.bench.direct.clone());
+    let reader = Arc::clone(&cached.reading.reader);
+    cached.bench = Bench::reading(faulty, direct, reader, BLOCK, 64 * MIB);
     let bodies: Vec<Bytes> = (0..10).map(|seed| body(seed, 150_000 + seed)).collect();
     let alone = cached.bench.publish(&bodies[0]).await;
     let together = join_all(bodies[1..].iter().map(|body| cached.bench.publish(body))).await;

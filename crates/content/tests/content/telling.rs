@@ -1,7 +1,7 @@
 //! MD5s that the block store tells.
 
 use bytes::Bytes;
-use content::{ContentWriter, PERMIT_STEP_BYTES, StagedContent};
+use content::{ContentWriter, Md5Wanted, StagedContent};
 use md5::{Digest as _, Md5};
 use record::{BlockId, Content};
 
@@ -21,14 +21,20 @@ fn blocks(staged: &StagedContent) -> Vec<BlockId> {
     }
 }
 
-/// Sends a body whose MD5 is asked for, and will be told.
+/// Sends a body whose MD5 is wanted when it is finished.
 async fn ask(bench: &Bench, body: &Bytes) -> StagedContent {
-    let mut writer = ContentWriter::new(&bench.staging, Some(body.len() as u64));
-    assert!(writer.ask_md5(), "it fits into one block");
+    let writer = ContentWriter::new(&bench.writers, Some(body.len() as u64));
+    send(writer, Md5Wanted::AtFinish, body).await
+}
+
+async fn send(mut writer: ContentWriter, wanted: Md5Wanted, body: &Bytes) -> StagedContent {
+    writer.want_md5(wanted);
     for frame in frames(body, 70_000) {
         writer.write(frame).await.unwrap();
     }
-    assert_eq!(writer.cut_short(), None, "there is memory");
+    if wanted == Md5Wanted::BeforeFinish {
+        assert_eq!(writer.md5().await.unwrap(), md5(body));
+    }
     writer.finish().await.unwrap()
 }
 
@@ -47,17 +53,48 @@ async fn a_body_of_one_block_has_the_md5_that_was_told() {
 }
 
 #[tokio::test]
-async fn an_md5_is_promised_only_where_it_will_be_told() {
+async fn an_md5_is_computed_where_it_will_not_be_told() {
     let telling = Bench::new(Faulty::telling_md5(), BLOCK, 64 * MIB);
     let silent = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
-    let promised = |bench: &Bench, hint| ContentWriter::new(&bench.staging, hint).ask_md5();
-    assert!(promised(&telling, Some(2 * MIB)));
-    assert!(!promised(&silent, Some(2 * MIB)), "the store does not tell");
-    assert!(!promised(&telling, None), "nobody knows how long it will be");
-    assert!(!promised(&telling, Some(u64::from(BLOCK) + 1)), "it will be two blocks");
-    assert!(!promised(&telling, Some(100_000)), "it may share a block");
-    assert!(!ContentWriter::in_blocks(&telling.staging, Some(100_000)).ask_md5(), "it is short");
-    assert!(ContentWriter::in_blocks(&telling.staging, Some(MIB)).ask_md5());
+    let (soon, early) = (Md5Wanted::AtFinish, Md5Wanted::BeforeFinish);
+    let block = u64::from(BLOCK);
+    for (bench, size, announced, wanted, bare) in [
+        (&telling, 2 * MIB, true, soon, true),
+        (&silent, 2 * MIB, true, soon, false),
+        (&telling, 2 * MIB, false, soon, false),
+        (&telling, 2 * MIB, true, early, false),
+        (&telling, block + 1, true, soon, false),
+        (&telling, 100_000, true, soon, false),
+        (&telling, 1, true, soon, false),
+        (&telling, 0, false, early, false),
+    ] {
+        let body = body(size, size);
+        let writer = ContentWriter::new(&bench.writers, announced.then_some(size));
+        let staged = send(writer, wanted, &body).await;
+        assert_eq!(staged.md5(), Some(md5(&body)), "{size} bytes, {wanted:?}");
+        let is_bare = matches!(staged.content(), Content::Slices(slices)
+            if slices.iter().any(|slice| slice.block.is_bare()));
+        assert_eq!(is_bare, bare, "{size} bytes, {wanted:?}");
+    }
+    for (size, bare) in [(100_000, false), (MIB, true)] {
+        let body = body(size, size);
+        let writer = ContentWriter::in_blocks(&telling.writers, Some(size));
+        let staged = send(writer, soon, &body).await;
+        assert_eq!(staged.md5(), Some(md5(&body)));
+        assert!(blocks(&staged).iter().all(|id| id.is_bare() == bare), "{size} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_longer_than_announced_has_no_wrong_md5() {
+    let bench = Bench::new(Faulty::telling_md5(), BLOCK, 64 * MIB);
+    let mut writer = ContentWriter::new(&bench.writers, Some(2 * MIB));
+    writer.want_md5(Md5Wanted::AtFinish);
+    for frame in frames(&body(8, 3 * MIB), 70_000) {
+        writer.write(frame).await.unwrap();
+    }
+    let error = writer.finish().await.unwrap_err();
+    assert!(error.to_string().contains("as long as was announced"), "{error}");
 }
 
 #[tokio::test]
@@ -87,27 +124,13 @@ async fn a_block_whose_name_was_taken_is_bare_under_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_cut_short_gives_back_what_had_arrived() {
+async fn a_body_that_is_cut_short_has_its_md5_computed() {
     let bench = Bench::new(Faulty::telling_md5(), BLOCK, 8 * MIB);
     let held = bench.staging.budget.acquire(7 * MIB, DEADLINES.budget).await.unwrap();
     let body = body(7, 3 * MIB);
-    let mut writer = ContentWriter::new(&bench.staging, Some(3 * MIB));
-    assert!(writer.ask_md5());
-    let (mut arrived, mut written) = (Vec::new(), 0);
-    for frame in frames(&body, 100_000) {
-        written += frame.len();
-        writer.write(frame).await.unwrap();
-        if let Some(pieces) = writer.cut_short() {
-            assert!(arrived.is_empty(), "it is told once");
-            arrived = pieces.concat();
-            assert!(arrived.len() <= written && written - arrived.len() < 100_000);
-        }
-    }
-    assert!(arrived.len() >= PERMIT_STEP_BYTES as usize, "memory was short");
-    assert!(body.starts_with(&arrived));
-    let staged = writer.finish().await.unwrap();
-    assert!(blocks(&staged).len() > 1);
-    assert_eq!(staged.md5(), None, "nobody was told the MD5 of all of it");
+    let staged = ask(&bench, &body).await;
+    assert!(blocks(&staged).len() > 1, "memory was short");
+    assert_eq!(staged.md5(), Some(md5(&body)));
     let found = bench.read(staged.content(), 0..staged.size()).await.unwrap();
     assert!(found == body);
     drop(held);

@@ -34,7 +34,7 @@ async fn every_body_comes_back_as_it_was_sent() {
     for (seed, size) in (0..).zip(sizes) {
         let body = body(seed, size);
         let hint = [None, Some(size), Some(random.random_range(0..20 * MIB))];
-        let mut writer = ContentWriter::new(&bench.staging, hint[random.random_range(0..3)]);
+        let mut writer = ContentWriter::new(&bench.writers, hint[random.random_range(0..3)]);
         let mut rest = body.clone();
         while !rest.is_empty() {
             let frame = random.random_range(0..=rest.len().min(300_000));
@@ -85,7 +85,7 @@ async fn a_body_holds_no_more_memory_than_it_needs() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_client_holds_little_memory() {
     let bench = Bench::sound();
-    let mut writer = ContentWriter::new(&bench.staging, Some(100 * MIB));
+    let mut writer = ContentWriter::new(&bench.writers, Some(100 * MIB));
     writer.write(body(1, 10)).await.unwrap();
     assert_eq!(bench.staging.budget.in_use(), u64::from(PERMIT_STEP_BYTES));
     writer.write(body(1, u64::from(PERMIT_STEP_BYTES))).await.unwrap();
@@ -133,7 +133,7 @@ async fn without_memory_a_new_body_is_refused_within_the_deadline() {
     let bench = Bench::new(Faulty::default(), BLOCK, MIB);
     let held = bench.staging.budget.acquire(MIB, DEADLINES.budget).await.unwrap();
     let begun = Instant::now();
-    let mut writer = ContentWriter::new(&bench.staging, None);
+    let mut writer = ContentWriter::new(&bench.writers, None);
     let refused = writer.write(body(1, 10_000)).await;
     assert!(matches!(refused, Err(ContentError::Overloaded)), "{refused:?}");
     assert_eq!(begun.elapsed(), DEADLINES.budget);
@@ -146,7 +146,7 @@ async fn without_memory_a_new_body_is_refused_within_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_call_dropped_halfway_fails_the_body() {
     let bench = Bench::new(Faulty::default(), BLOCK, MIB);
-    let mut writer = ContentWriter::new(&bench.staging, None);
+    let mut writer = ContentWriter::new(&bench.writers, None);
     writer.write(body(1, 2 * MIB)).await.unwrap();
     bench.settle_puts().await;
     let held = bench.staging.budget.acquire(MIB, DEADLINES.budget).await.unwrap();
@@ -185,7 +185,7 @@ async fn short_memory_cuts_blocks_short_instead_of_waiting() {
 async fn dropping_a_writer_or_its_content_deletes_its_blocks() {
     for finished in [true, false] {
         let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
-        let mut writer = ContentWriter::new(&bench.staging, None);
+        let mut writer = ContentWriter::new(&bench.writers, None);
         for _ in 0..5 {
             writer.write(body(1, MIB)).await.unwrap();
         }
@@ -206,7 +206,7 @@ async fn dropping_a_writer_or_its_content_deletes_its_blocks() {
 async fn nothing_is_deleted_while_it_is_being_put() {
     let faulty = Faulty::default().slow(Duration::from_secs(3), Duration::ZERO);
     let bench = Bench::new(faulty, BLOCK, 64 * MIB);
-    let mut writer = ContentWriter::new(&bench.staging, None);
+    let mut writer = ContentWriter::new(&bench.writers, None);
     writer.write(body(1, 3 * MIB)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.faulty.putting.load(std::sync::atomic::Ordering::SeqCst), 3);

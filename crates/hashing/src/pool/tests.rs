@@ -13,7 +13,7 @@ fn one() -> NonZeroUsize {
 }
 
 fn job(number: usize, bytes: usize) -> Job {
-    Job { sums: Sums::md5(), pieces: vec![Bytes::from(message(number, bytes)).into()] }
+    Job { md5: Md5::new(), pieces: vec![Bytes::from(message(number, bytes))] }
 }
 
 /// A pool whose worker takes nothing, as one that gets no processor.
@@ -27,14 +27,14 @@ fn at_rest() -> Pool {
 fn a_job_is_answered() {
     let pool = Pool::start(one());
     let pending = pool.submit(job(1, 100_001), Patience::default()).unwrap();
-    assert_eq!(block_on(pending).unwrap().finish().0, reference(&message(1, 100_001)));
+    assert_eq!(block_on(pending).unwrap().finish(), reference(&message(1, 100_001)));
 }
 
 #[test]
 fn a_job_of_no_bytes_is_answered() {
     let pool = Pool::start(one());
     let pending = pool.submit(Job::default(), Patience::default()).unwrap();
-    assert_eq!(block_on(pending).unwrap().finish().0, reference(b""));
+    assert_eq!(block_on(pending).unwrap().finish(), reference(b""));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn what_waited_when_the_pool_was_dropped_is_still_done() {
     let queue = Arc::downgrade(&pool.queue);
     drop(pool);
     for (number, pending) in pending.into_iter().enumerate() {
-        assert_eq!(block_on(pending).unwrap().finish().0, reference(&message(number, 30_000)));
+        assert_eq!(block_on(pending).unwrap().finish(), reference(&message(number, 30_000)));
     }
     while queue.strong_count() > 0 {
         // The worker holds it until its thread ends.
@@ -62,20 +62,20 @@ fn a_job_that_nobody_waits_for_any_more_does_no_harm() {
         .collect();
     drop(others);
     let pending = pool.submit(job(7, 1_000), Patience::default()).unwrap();
-    assert_eq!(block_on(pending).unwrap().finish().0, reference(&message(7, 1_000)));
+    assert_eq!(block_on(pending).unwrap().finish(), reference(&message(7, 1_000)));
 }
 
 #[test]
 fn beyond_its_limits_a_job_is_given_back_whole() {
     let pool = at_rest();
-    let big = vec![Bytes::from(vec![0; WAITING_BYTES_MAX / 2]).into()];
-    let big = || Job { sums: Sums::md5(), pieces: big.clone() };
+    let big = vec![Bytes::from(vec![0; WAITING_BYTES_MAX / 2])];
+    let big = || Job { md5: Md5::new(), pieces: big.clone() };
     let kept = [
         pool.submit(big(), Patience::default()).unwrap(),
         pool.submit(big(), Patience::default()).unwrap(),
     ];
     let refused = pool.submit(job(1, 1_000), Patience::default()).unwrap_err();
-    assert_eq!(refused.run().finish().0, reference(&message(1, 1_000)));
+    assert_eq!(refused.run().finish(), reference(&message(1, 1_000)));
     let rest = WAITING_JOBS_MAX - kept.len();
     let kept: Vec<Pending> =
         (0..rest).map(|_| pool.submit(Job::default(), Patience::default()).unwrap()).collect();
@@ -89,8 +89,7 @@ fn beyond_its_limits_a_job_is_given_back_whole() {
 #[test]
 fn what_was_taken_makes_room() {
     let pool = at_rest();
-    let big =
-        || Job { sums: Sums::md5(), pieces: vec![Bytes::from(vec![0; WAITING_BYTES_MAX]).into()] };
+    let big = || Job { md5: Md5::new(), pieces: vec![Bytes::from(vec![0; WAITING_BYTES_MAX])] };
     let _kept = pool.submit(big(), Patience::default()).unwrap();
     assert!(pool.submit(big(), Patience::default()).is_err());
     assert_eq!(pool.queue.take(COLUMNS_MAX, false).len(), 1);
@@ -111,7 +110,7 @@ fn a_worker_that_panics_leaves_errors_and_nobody_waiting() {
     assert_eq!(block_on(under_way).unwrap_err(), Gone);
     assert_eq!(block_on(waiting).unwrap_err(), Gone);
     let refused = pool.submit(job(3, 1_000), Patience::default()).unwrap_err();
-    assert_eq!(refused.run().finish().0, reference(&message(3, 1_000)));
+    assert_eq!(refused.run().finish(), reference(&message(3, 1_000)));
 }
 
 #[test]
@@ -140,12 +139,12 @@ proptest! {
             runtime.spawn(async move {
                 let whole = message(number, jobs.iter().flatten().sum());
                 let mut rest = Bytes::copy_from_slice(&whole);
-                let mut sums = Sums::md5();
+                let mut md5 = Md5::new();
                 for pieces in jobs {
-                    let pieces = pieces.iter().map(|bytes| rest.split_to(*bytes).into()).collect();
-                    sums = pool.submit(Job { sums, pieces }, Patience::default()).unwrap().await.unwrap();
+                    let pieces = pieces.iter().map(|bytes| rest.split_to(*bytes)).collect();
+                    md5 = pool.submit(Job { md5, pieces }, Patience::default()).unwrap().await.unwrap();
                 }
-                assert_eq!(sums.finish().0, reference(&whole), "body {number}");
+                assert_eq!(md5.finish(), reference(&whole), "body {number}");
             })
         }).collect();
         for task in tasks {
@@ -173,7 +172,7 @@ fn a_patient_job_waits_until_its_company_has_come() {
     worker.run();
     for (number, pending) in [first, second, third].into_iter().enumerate() {
         let message = message(number + 1, (number + 1) * 1_000);
-        assert_eq!(block_on(pending).unwrap().finish().0, reference(&message));
+        assert_eq!(block_on(pending).unwrap().finish(), reference(&message));
     }
 }
 
@@ -183,7 +182,7 @@ fn a_patient_job_without_company_is_done_when_it_is_due() {
     let patience = Patience { wait: Duration::from_millis(30), company: 9 };
     let began = Instant::now();
     let pending = pool.submit(job(1, 1_000), patience).unwrap();
-    assert_eq!(block_on(pending).unwrap().finish().0, reference(&message(1, 1_000)));
+    assert_eq!(block_on(pending).unwrap().finish(), reference(&message(1, 1_000)));
     assert!(began.elapsed() >= patience.wait, "it did not wait");
 }
 
@@ -193,6 +192,6 @@ fn an_impatient_job_takes_the_patient_ones_along() {
     let patience = Patience { wait: Duration::from_hours(1), company: 9 };
     let patient = pool.submit(job(1, 1_000), patience).unwrap();
     let other = pool.submit(job(2, 1_000), Patience::default()).unwrap();
-    assert_eq!(block_on(patient).unwrap().finish().0, reference(&message(1, 1_000)));
-    assert_eq!(block_on(other).unwrap().finish().0, reference(&message(2, 1_000)));
+    assert_eq!(block_on(patient).unwrap().finish(), reference(&message(1, 1_000)));
+    assert_eq!(block_on(other).unwrap().finish(), reference(&message(2, 1_000)));
 }

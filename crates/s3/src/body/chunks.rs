@@ -66,21 +66,6 @@ impl Chunks {
         }
     }
 
-    /// The chain of signatures, if chunks are signed.
-    pub(super) fn chain(&mut self) -> Option<&mut Chain> {
-        self.chain.as_mut()
-    }
-
-    /// Whether chunks are signed.
-    pub(super) fn are_signed(&self) -> bool {
-        self.chain.is_some()
-    }
-
-    /// Whether a chunk's content has just ended.
-    pub(super) fn is_at_chunk_end(&self) -> bool {
-        matches!(self.next, Next::ContentEnd)
-    }
-
     /// Moves on through `input` to the next content in it, perhaps empty; `None` at its end.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, Fault> {
         if input.is_empty() {
@@ -135,13 +120,9 @@ impl Chunks {
         }
     }
 
-    /// The trailer of a body that is whole. Faults: `IncompleteBody` when it is not; `InternalError`
-    /// when a signature was not checked because nobody told what it signs.
+    /// The trailer of a body that is whole. Fault: `IncompleteBody` when it is not.
     pub(super) fn finish(self) -> Result<Vec<(String, String)>, Fault> {
         match self.next {
-            Next::End if self.chain.is_some_and(|chain| !chain.is_checked()) => {
-                Err(Code::InternalError.into())
-            }
             Next::End => Ok(self.trailer.fields),
             _ => Err(Code::IncompleteBody.into()),
         }

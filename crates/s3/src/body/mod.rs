@@ -13,8 +13,6 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use http::{HeaderMap, Version};
 
@@ -139,8 +137,6 @@ pub struct BodyDecoder {
     /// Bytes of content passed on.
     received: u64,
     bytes_max: u64,
-    /// Where signed chunks ended whose SHA-256s somebody else computes, in bytes of content.
-    chunk_ends: Option<VecDeque<u64>>,
     /// The first fault; after it nothing more is decoded.
     broken: Option<Fault>,
 }
@@ -184,53 +180,7 @@ impl BodyDecoder {
             let why = "x-amz-trailer announces a trailer that this kind of body cannot have.";
             return Err(Fault::because(Code::InvalidRequest, why));
         }
-        Ok(BodyDecoder {
-            framing,
-            expected,
-            received: 0,
-            bytes_max,
-            chunk_ends: None,
-            broken: None,
-        })
-    }
-
-    /// Whether the body comes in signed chunks, whose SHA-256s are needed.
-    pub fn has_signed_chunks(&self) -> bool {
-        matches!(&self.framing, Framing::Chunked(chunks) if chunks.are_signed())
-    }
-
-    /// Lets the caller compute the SHA-256s of signed chunks: it finds out where they
-    /// [end](Self::ends_chunk), and [tells](Self::hashed) them in their order, at any time before
-    /// [`finish`](Self::finish). To be called before anything is pushed.
-    pub fn hash_elsewhere(&mut self) {
-        if let Framing::Chunked(chunks) = &mut self.framing
-            && let Some(chain) = chunks.chain()
-        {
-            chain.hash_elsewhere();
-            self.chunk_ends = Some(VecDeque::new());
-        }
-    }
-
-    /// Whether a chunk whose SHA-256 the caller computes ends behind so many bytes of content. To be
-    /// asked once behind each piece that was passed on.
-    pub fn ends_chunk(&mut self, content_bytes: u64) -> bool {
-        let ends = self.chunk_ends.as_mut();
-        ends.and_then(|ends| ends.pop_front_if(|end| *end == content_bytes)).is_some()
-    }
-
-    /// Takes the SHA-256 of the next chunk that the caller computes.
-    ///
-    /// Faults: `SignatureDoesNotMatch`; `InternalError` if no such chunk has ended.
-    pub fn hashed(&mut self, chunk: &[u8; 32]) -> Result<(), Fault> {
-        let outcome = match &mut self.framing {
-            Framing::Chunked(chunks) => chunks.chain().map(|chain| chain.hashed(chunk)),
-            Framing::Plain => None,
-        };
-        let outcome = outcome.unwrap_or_else(|| Err(Code::InternalError.into()));
-        if let Err(fault) = &outcome {
-            self.broken.get_or_insert_with(|| fault.clone());
-        }
-        outcome
+        Ok(BodyDecoder { framing, expected, received: 0, bytes_max, broken: None })
     }
 
     /// How many bytes of content will come, when that is known.
@@ -263,14 +213,7 @@ impl BodyDecoder {
             Framing::Plain => accept(&mut self.received, self.expected, self.bytes_max, input, out),
             Framing::Chunked(chunks) => {
                 while let Some(content) = chunks.next(&mut input)? {
-                    let has_content = !content.is_empty();
                     accept(&mut self.received, self.expected, self.bytes_max, content, out)?;
-                    if let Some(ends) = &mut self.chunk_ends
-                        && has_content
-                        && chunks.is_at_chunk_end()
-                    {
-                        ends.push_back(self.received);
-                    }
                     let left = self.expected.unwrap_or(u64::MAX).saturating_sub(self.received);
                     // A chunk that promises too much is refused before its bytes arrive.
                     if chunks.announced() > left {

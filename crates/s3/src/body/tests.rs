@@ -7,110 +7,24 @@ mod refusals;
 use bytes::Bytes;
 use framed::{Framed, TRAILER_EXAMPLE, example, signed_put};
 use http::{HeaderMap, Version};
-use sha2::{Digest as _, Sha256};
 
 use super::{BodyDecoder, BodyHead, Trailers, UPLOAD_BYTES_MAX};
 use crate::auth::tests::sent::Sent;
 use crate::{Code, Fault};
 
-/// Who computes the SHA-256s of signed chunks, and when they are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hashing {
-    Here,
-    Elsewhere,
-    ElsewhereInTheEnd,
-}
-
 /// Decodes `wire`, arriving in pieces of `step` bytes.
-///
-/// Whoever computes the SHA-256s, the outcome is the same; only which of several faults is found
-/// first depends on it.
 fn decode(sent: &Sent, wire: &[u8], step: usize) -> Result<(Vec<u8>, Trailers), Fault> {
-    let here = decode_with(sent, wire, step, Hashing::Here);
-    let code = |outcome: &Result<(Vec<u8>, Trailers), Fault>| {
-        outcome.as_ref().map_err(|fault| fault.code).cloned()
-    };
-    let elsewhere = decode_with(sent, wire, step, Hashing::Elsewhere);
-    let late = decode_with(sent, wire, step, Hashing::ElsewhereInTheEnd);
-    assert_eq!(code(&elsewhere).ok(), code(&here).ok());
-    assert_eq!(code(&late).ok(), code(&here).ok());
-    if step == 1 {
-        assert_eq!(code(&elsewhere).err(), code(&here).err(), "nothing comes between");
-    }
-    here
-}
-
-fn decode_with(
-    sent: &Sent,
-    wire: &[u8],
-    step: usize,
-    hashing: Hashing,
-) -> Result<(Vec<u8>, Trailers), Fault> {
     let verified = sent.verify()?;
     let head = BodyHead::parse(Version::HTTP_11, &sent.headers)?;
     let mut decoder = BodyDecoder::new(&verified, &head, UPLOAD_BYTES_MAX)?;
-    if hashing != Hashing::Here {
-        decoder.hash_elsewhere();
-    }
-    let (mut content, mut chunk, mut hashes) = (Vec::new(), Sha256::new(), Vec::new());
+    let mut content = Vec::new();
     for piece in wire.chunks(step) {
         let mut out = Vec::new();
         let outcome = decoder.push(Bytes::copy_from_slice(piece), &mut out);
-        for piece in out {
-            content.extend_from_slice(&piece);
-            chunk.update(&piece);
-            if decoder.ends_chunk(content.len() as u64) {
-                hashes.push(chunk.finalize_reset().into());
-            }
-        }
+        content.extend(out.into_iter().flatten());
         outcome?;
-        if hashing == Hashing::Elsewhere {
-            hashes.drain(..).try_for_each(|hash| decoder.hashed(&hash))?;
-        }
     }
-    hashes.iter().try_for_each(|hash| decoder.hashed(hash))?;
     Ok((content, decoder.finish()?))
-}
-
-#[test]
-fn a_signed_body_is_not_whole_before_its_chunks_were_told() {
-    for trailer in [false, true] {
-        let framed = Framed::signed(&[9_000, 9_000, 5], trailer);
-        let verified = framed.sent.verify().unwrap();
-        let head = BodyHead::parse(Version::HTTP_11, &framed.sent.headers).unwrap();
-        for told in 0..=4 {
-            let mut decoder = BodyDecoder::new(&verified, &head, UPLOAD_BYTES_MAX).unwrap();
-            assert!(decoder.has_signed_chunks());
-            decoder.hash_elsewhere();
-            decoder.push(Bytes::from(framed.wire.clone()), &mut Vec::new()).unwrap();
-            let chunks = [0..9_000, 9_000..18_000, 18_000..18_005, 0..5];
-            let outcomes: Vec<_> = chunks[..told]
-                .iter()
-                .map(|chunk| decoder.hashed(&Sha256::digest(&framed.content[chunk.clone()]).into()))
-                .map(|outcome| outcome.map_err(|fault| fault.code))
-                .collect();
-            let mut expected = vec![Ok(()); told.min(3)];
-            expected.extend((3..told).map(|_| Err(Code::InternalError)));
-            assert_eq!(outcomes, expected);
-            let outcome = decoder.finish().map_err(|fault| fault.code);
-            let whole = if told == 3 { Ok(18_005) } else { Err(Code::InternalError) };
-            assert_eq!(outcome.map(|trailers| trailers.content_bytes()), whole);
-        }
-    }
-}
-
-#[test]
-fn a_chunk_with_other_bytes_is_found_when_it_is_told() {
-    let framed = Framed::signed(&[9_000, 5], true);
-    let verified = framed.sent.verify().unwrap();
-    let head = BodyHead::parse(Version::HTTP_11, &framed.sent.headers).unwrap();
-    let mut decoder = BodyDecoder::new(&verified, &head, UPLOAD_BYTES_MAX).unwrap();
-    decoder.hash_elsewhere();
-    decoder.push(Bytes::from(framed.wire.clone()), &mut Vec::new()).unwrap();
-    decoder.hashed(&Sha256::digest(&framed.content[..9_000]).into()).unwrap();
-    let fault = decoder.hashed(&Sha256::digest(b"other").into()).unwrap_err();
-    assert_eq!(fault.code, Code::SignatureDoesNotMatch);
-    assert_eq!(decoder.finish().unwrap_err().code, Code::SignatureDoesNotMatch);
 }
 
 #[track_caller]

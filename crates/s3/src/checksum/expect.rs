@@ -84,10 +84,6 @@ impl Expectation {
         self.content_md5.is_some()
     }
 
-    pub(super) fn content_md5(&self) -> Option<[u8; 16]> {
-        self.content_md5
-    }
-
     pub(super) fn content_sha256(&self) -> Option<[u8; 32]> {
         self.content_sha256
     }
@@ -115,7 +111,7 @@ impl Expectation {
             Sent::Nothing | Sent::Algorithm(_) => Ok(()),
             Sent::Header(algorithm, expected) => check_sum(*algorithm, expected, digests),
             Sent::Hoisted(algorithm, expected) => {
-                let of_nothing = super::BodyHasher::new(self, false, None).finish();
+                let of_nothing = super::BodyHasher::new(self, None).finish();
                 if of_nothing.sum(*algorithm) == Some(expected) {
                     return Ok(());
                 }

@@ -11,8 +11,6 @@ use crate::request::ChecksumAlgorithm;
 ///
 /// Its speed is that of MD5, and of SHA-256 where asked for: some 400 to 600 MB/s together on one
 /// core. Whoever shares a thread with others hands it at most 256 KiB at a time.
-///
-/// Whoever has a faster way to an MD5 takes a [`RestHasher`].
 #[derive(Clone, Debug)]
 pub struct BodyHasher {
     bytes: u64,
@@ -24,11 +22,6 @@ pub struct BodyHasher {
     sha256: Option<Sha256>,
 }
 
-/// Computes all digests of a body but its MD5, and maybe its SHA-256, which somebody else computes
-/// meanwhile.
-#[derive(Clone, Debug)]
-pub struct RestHasher(BodyHasher);
-
 /// What was computed of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digests {
@@ -38,20 +31,22 @@ pub struct Digests {
 }
 
 impl BodyHasher {
-    /// Computes what the expectation needs, MD5 if an ETag is made of it, and one checksum more
-    /// if something other than the request wants it.
-    pub fn new(
-        expectation: &Expectation,
-        md5: bool,
-        also: Option<ChecksumAlgorithm>,
-    ) -> BodyHasher {
+    /// Computes what the expectation needs, and one checksum more if something other than the request
+    /// wants it.
+    pub fn new(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
+        let md5 = expectation.wants_md5().then(Md5::new);
+        BodyHasher { md5, ..BodyHasher::without_md5(expectation, also) }
+    }
+
+    /// The same but for an MD5, which somebody else computes meanwhile and [adds](Digests::with_md5).
+    pub fn without_md5(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let asked = expectation.algorithm();
         let wants = |algorithm| asked == Some(algorithm) || also == Some(algorithm);
         let crc = |algorithm, engine| wants(algorithm).then(|| crc_fast::Digest::new(engine));
         let sha256 = wants(ChecksumAlgorithm::Sha256) || expectation.content_sha256().is_some();
         BodyHasher {
             bytes: 0,
-            md5: (md5 || expectation.content_md5().is_some()).then(Md5::new),
+            md5: None,
             crc32: crc(ChecksumAlgorithm::Crc32, CrcAlgorithm::Crc32IsoHdlc),
             crc32c: crc(ChecksumAlgorithm::Crc32c, CrcAlgorithm::Crc32Iscsi),
             crc64: crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme),
@@ -93,39 +88,6 @@ impl BodyHasher {
     }
 }
 
-impl RestHasher {
-    /// Computes what the expectation needs, and one checksum more if something other than the
-    /// request wants it.
-    pub fn new(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> RestHasher {
-        RestHasher(BodyHasher { md5: None, ..BodyHasher::new(expectation, false, also) })
-    }
-
-    /// Whether a SHA-256 of the body is computed.
-    pub fn computes_sha256(&self) -> bool {
-        self.0.sha256.is_some()
-    }
-
-    /// Leaves the SHA-256 to somebody else, who tells it in the [end](Self::finish).
-    #[must_use]
-    pub fn without_sha256(self) -> RestHasher {
-        RestHasher(BodyHasher { sha256: None, ..self.0 })
-    }
-
-    /// Takes the next bytes of content.
-    pub fn update(&mut self, content: &[u8]) {
-        self.0.update(content);
-    }
-
-    /// The digests of all that was taken, the MD5 of the same bytes if it is known and the
-    /// expectation [wants](Expectation::wants_md5) it, and their SHA-256 if somebody else computed it.
-    pub fn finish(self, md5: Option<[u8; 16]>, sha256: Option<[u8; 32]>) -> Digests {
-        let mut digests = self.0.finish();
-        let sha256 = sha256.map(|sum| (ChecksumAlgorithm::Sha256, sum.to_vec()));
-        digests.sums.extend(sha256);
-        Digests { md5, ..digests }
-    }
-}
-
 /// A 32-bit CRC, which its engine keeps in the lower half of 64 bits.
 fn four_bytes(crc: &crc_fast::Digest) -> Vec<u8> {
     crc.finalize().to_be_bytes().iter().skip(4).copied().collect()
@@ -135,6 +97,13 @@ impl Digests {
     /// How many bytes of content there were.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The same with the MD5 of the same bytes, if it is known and the expectation
+    /// [wants](Expectation::wants_md5) it.
+    #[must_use]
+    pub fn with_md5(self, md5: Option<[u8; 16]>) -> Digests {
+        Digests { md5, ..self }
     }
 
     /// The MD5, if it was computed.

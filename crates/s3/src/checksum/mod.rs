@@ -14,7 +14,7 @@ mod tests;
 
 pub use combine::{Combined, combine, composite};
 pub use expect::Expectation;
-pub use hasher::{BodyHasher, Digests, RestHasher};
+pub use hasher::{BodyHasher, Digests};
 pub(crate) use hashing::Md5;
 
 use crate::request::ChecksumAlgorithm;

@@ -4,9 +4,7 @@ use bytes::Bytes;
 use http::Version;
 use proptest::prelude::*;
 
-use super::{
-    BodyHasher, Combined, Digests, Expectation, RestHasher, combine, composite, decode_sum,
-};
+use super::{BodyHasher, Combined, Digests, Expectation, Md5, combine, composite, decode_sum};
 use crate::auth::tests::sent::Sent;
 use crate::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use crate::request::ChecksumAlgorithm;
@@ -17,11 +15,17 @@ const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b785
 fn digests(content: &[u8], algorithm: ChecksumAlgorithm) -> Digests {
     let anonymous = put(&[]);
     let expectation = expect(Operation::PutObject, &anonymous).unwrap();
-    let mut hasher = BodyHasher::new(&expectation, true, Some(algorithm));
+    let mut hasher = BodyHasher::without_md5(&expectation, Some(algorithm));
     for piece in content.chunks(3) {
         hasher.update(piece);
     }
-    hasher.finish()
+    hasher.finish().with_md5(Some(md5(content)))
+}
+
+fn md5(content: &[u8]) -> [u8; 16] {
+    let mut md5 = Md5::new();
+    md5.update(content);
+    md5.finish()
 }
 
 fn encoded(content: &[u8], algorithm: ChecksumAlgorithm) -> String {
@@ -49,7 +53,7 @@ fn receive_wire(sent: &Sent, wire: &[u8]) -> Result<Digests, Fault> {
     let expectation = Expectation::parse(Operation::PutObject, &verified, &sent.headers)?;
     let head = BodyHead::parse(Version::HTTP_11, &sent.headers)?;
     let mut decoder = BodyDecoder::new(&verified, &head, UPLOAD_BYTES_MAX)?;
-    let mut hasher = BodyHasher::new(&expectation, true, None);
+    let mut hasher = BodyHasher::new(&expectation, None);
     let mut content = Vec::new();
     decoder.push(Bytes::copy_from_slice(wire), &mut content)?;
     for slice in content {
@@ -275,7 +279,7 @@ fn digests_of_another_body_are_refused() {
     let mut decoder = BodyDecoder::new(&verified, &head, 1).unwrap();
     decoder.push(Bytes::from_static(b"a"), &mut Vec::new()).unwrap();
     let expectation = expect(Operation::PutObject, &sent).unwrap();
-    let forgotten = BodyHasher::new(&expectation, true, None).finish();
+    let forgotten = BodyHasher::new(&expectation, None).finish();
     check(expectation.verify(&forgotten, &decoder.finish().unwrap()), Code::InternalError);
 }
 
@@ -295,9 +299,9 @@ fn an_md5_that_was_computed_elsewhere_is_compared_like_any_other() {
         let mut decoder =
             BodyDecoder::new(&sent.verify().unwrap(), &head, UPLOAD_BYTES_MAX).unwrap();
         decoder.push(Bytes::from_static(b"Welcome"), &mut Vec::new()).unwrap();
-        let mut hasher = RestHasher::new(&expectation, Some(ChecksumAlgorithm::Sha1));
+        let mut hasher = BodyHasher::without_md5(&expectation, Some(ChecksumAlgorithm::Sha1));
         hasher.update(b"Welcome");
-        let digests = hasher.finish(md5, None);
+        let digests = hasher.finish().with_md5(md5);
         assert_eq!(digests.md5(), md5);
         assert!(digests.sum(ChecksumAlgorithm::Sha1).is_some());
         let outcome = expectation.verify(&digests, &decoder.finish().unwrap());

@@ -153,12 +153,12 @@ impl Volume {
 
     /// Begins the bytes of a new file or part. `size_hint` is how many are expected.
     pub fn writer(&self, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter::that_may_rest(&self.staging, size_hint)
+        ContentWriter::that_may_rest(&self.writers, size_hint)
     }
 
     /// As [`Volume::writer`], for bytes that must lie in blocks even when there are few of them.
     pub fn block_writer(&self, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter::in_blocks(&self.staging, size_hint)
+        ContentWriter::in_blocks(&self.writers, size_hint)
     }
 
     /// Makes an object of staged bytes, replacing the one of its name.

@@ -71,10 +71,10 @@ async fn a_block_that_lands_after_its_put_was_given_up_is_deleted_again() {
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     // One alone, and one that could have shared its block.
-    let mut alone = ContentWriter::in_blocks(&volume.staging, Some(100_000));
+    let mut alone = ContentWriter::in_blocks(&volume.writers, Some(100_000));
     alone.write(Bytes::from(vec![5; 100_000])).await.unwrap();
     alone.finish().await.unwrap_err();
-    let mut packed = ContentWriter::new(&volume.staging, Some(50_000));
+    let mut packed = ContentWriter::new(&volume.writers, Some(50_000));
     packed.write(Bytes::from(vec![5; 50_000])).await.unwrap();
     packed.finish().await.unwrap_err();
     assert_eq!(count_blocks(&blocks.inner).await, 0);

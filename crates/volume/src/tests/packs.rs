@@ -306,7 +306,7 @@ async fn copies_are_owners_of_their_own() {
 /// Completes an upload of one long part and a copy of a member of a pack.
 pub(super) async fn complete_with_copy(volume: &Arc<Volume>, name: &[u8], of: &[u8]) {
     let id = upload(volume, name).await;
-    let mut writer = content::ContentWriter::in_blocks(&volume.staging, None);
+    let mut writer = content::ContentWriter::in_blocks(&volume.writers, None);
     for _ in 0..53 {
         writer.write(vec![5; 100_000].into()).await.unwrap();
     }

@@ -266,7 +266,7 @@ async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
 }
 
 pub(super) async fn put(volume: &Volume, key: &[u8], bytes: usize) {
-    let mut writer = crate::ContentWriter::in_blocks(&volume.staging, None);
+    let mut writer = crate::ContentWriter::in_blocks(&volume.writers, None);
     writer.write(Bytes::from(vec![5; bytes])).await.unwrap();
     let body = writer.finish().await.unwrap();
     let tag = Tag::Md5([1; 16]);

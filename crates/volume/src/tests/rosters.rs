@@ -34,7 +34,7 @@ async fn put(
     length: usize,
     condition: WriteCondition,
 ) -> Result<(), VolumeError> {
-    let mut writer = ContentWriter::new(&volume.staging, Some(length as u64));
+    let mut writer = ContentWriter::new(&volume.writers, Some(length as u64));
     writer.write(bytes_of(name, length).into()).await?;
     let body = writer.finish().await?;
     let (headers, tag, sums) = (ObjectHeaders::default(), Tag::Md5([1; 16]), Vec::new());

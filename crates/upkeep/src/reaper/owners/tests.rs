@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use block::{Direct, MemoryBlocks};
-use content::{BlockIds, ByteBudget, Deadlines, Numbers, Packer, Packing, Pins, Resting, Staging};
+use content::{BlockIds, ByteBudget, Deadlines, Numbers, Pins, Resting, Staging};
 use faulty::Faulty;
 use namespace::{
     Branch, CreateBucket, Lookup, Overlap, Path, Publish, Removal, Remove, SetTags, WriteCondition,
@@ -31,7 +31,6 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
         tasks: session.tasks().clone(),
         block_bytes: 65_536,
         inline_bytes_max: 16,
-        packer: Packer::new(Packing::default()),
         resting: Arc::new(Resting::new(0)),
         late: Arc::default(),
         pins: Arc::clone(session.epochs()) as Arc<dyn Pins>,

@@ -1,4 +1,4 @@
-//! Unequal messages side by side: each column takes the next bytes of its message.
+//! Messages of different lengths side by side: each column takes the next bytes of its message.
 //!
 //! A message comes in pieces of any length. What is not a whole block within a piece is taken alone;
 //! all else is hashed together with the other columns. Whose turn it is to get a column, and who
@@ -6,48 +6,32 @@
 
 use bytes::Bytes;
 
-use crate::abreast::Ways;
-use crate::sums::Sums;
+use crate::md5::{Md5, State};
 use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX};
-use crate::{md5, sha256};
+use crate::ways::Ways;
 
 /// Blocks of each column that are taken in one step: a chance for others to join follows.
 pub(crate) const STEP_BLOCKS: usize = 1_024;
 
-/// Bytes to be taken by running sums, in the order of the pieces.
+/// Bytes to be taken by a running MD5, in the order of the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// What was taken so far.
-    pub sums: Sums,
+    /// Of what was taken so far.
+    pub md5: Md5,
     /// What is to be taken.
-    pub pieces: Vec<Piece>,
-}
-
-/// Some bytes of a message.
-#[derive(Clone, Debug, Default)]
-pub struct Piece {
-    /// The bytes.
-    pub bytes: Bytes,
-    /// Whether a part of the message [ends](Sums::end_part) behind them.
-    pub ends_part: bool,
-}
-
-impl From<Bytes> for Piece {
-    fn from(bytes: Bytes) -> Piece {
-        Piece { bytes, ends_part: false }
-    }
+    pub pieces: Vec<Bytes>,
 }
 
 impl Job {
     /// How many bytes are to be taken.
     pub fn bytes(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.bytes.len()).sum()
+        self.pieces.iter().map(Bytes::len).sum()
     }
 
     /// Takes the bytes of all jobs here and now, as many jobs at once as there are columns. The
     /// results come in the order of the jobs.
-    pub fn run_all(ways: Ways, jobs: Vec<Job>) -> Vec<Sums> {
-        let mut results = vec![Sums::default(); jobs.len()];
+    pub fn run_all(ways: Ways, jobs: Vec<Job>) -> Vec<Md5> {
+        let mut results = vec![Md5::default(); jobs.len()];
         let mut coming = jobs.into_iter().zip(&mut results);
         let mut columns = Vec::with_capacity(COLUMNS_MAX);
         loop {
@@ -58,22 +42,19 @@ impl Job {
                 drop(columns);
                 return results;
             }
-            for (sums, result) in columns.extract_if(.., |it| it.is_done()).map(Column::into_sums) {
-                *result = sums;
+            for (md5, result) in columns.extract_if(.., |it| it.is_done()).map(Column::into_md5) {
+                *result = md5;
             }
             step(ways, &mut columns);
         }
     }
 
     /// Takes them here and now.
-    pub fn run(mut self) -> Sums {
+    pub fn run(mut self) -> Md5 {
         for piece in &self.pieces {
-            self.sums.update(&piece.bytes);
-            if piece.ends_part {
-                self.sums.end_part();
-            }
+            self.md5.update(piece);
         }
-        self.sums
+        self.md5
     }
 }
 
@@ -82,19 +63,16 @@ impl Job {
 /// Unless it is done, its `run` begins with a whole block, and its MD5 is at the end of one.
 #[derive(Debug)]
 pub(crate) struct Column<T> {
-    sums: Sums,
+    md5: Md5,
     run: Bytes,
-    /// Whether a part ends with the run.
-    ends_part: bool,
-    pieces: std::vec::IntoIter<Piece>,
+    pieces: std::vec::IntoIter<Bytes>,
     pub(crate) whose: T,
 }
 
 impl<T> Column<T> {
     pub(crate) fn new(job: Job, whose: T) -> Column<T> {
         let pieces = job.pieces.into_iter();
-        let (sums, run) = (job.sums, Bytes::new());
-        let mut column = Column { sums, run, ends_part: false, pieces, whose };
+        let mut column = Column { md5: job.md5, run: Bytes::new(), pieces, whose };
         column.settle();
         column
     }
@@ -104,24 +82,20 @@ impl<T> Column<T> {
         self.blocks().is_empty()
     }
 
-    pub(crate) fn into_sums(self) -> (Sums, T) {
-        (self.sums, self.whose)
+    pub(crate) fn into_md5(self) -> (Md5, T) {
+        (self.md5, self.whose)
     }
 
     /// Takes what does not begin with a whole block.
     fn settle(&mut self) {
-        while self.sums.rest_bytes() > 0 || self.blocks().is_empty() {
+        while self.md5.rest_bytes() > 0 || self.blocks().is_empty() {
             if self.run.is_empty() {
-                if self.ends_part {
-                    self.sums.end_part();
-                    self.ends_part = false;
-                }
                 let Some(piece) = self.pieces.next() else { return };
-                (self.run, self.ends_part) = (piece.bytes, piece.ends_part);
+                self.run = piece;
             }
-            let wanted = BLOCK_BYTES - self.sums.rest_bytes();
+            let wanted = BLOCK_BYTES - self.md5.rest_bytes();
             let part = self.run.split_to(wanted.min(self.run.len()));
-            self.sums.update(&part);
+            self.md5.update(&part);
         }
     }
 
@@ -129,9 +103,9 @@ impl<T> Column<T> {
         self.run.as_chunks().0
     }
 
-    fn skip(&mut self, blocks: usize, md5: md5::State, sha256: Option<sha256::State>) {
-        let taken = self.run.split_to(blocks * BLOCK_BYTES);
-        self.sums.skip(taken.as_chunks().0, md5, sha256);
+    fn skip(&mut self, blocks: usize, state: State) {
+        drop(self.run.split_to(blocks * BLOCK_BYTES));
+        self.md5.skip(blocks, state);
         self.settle();
     }
 }
@@ -142,16 +116,15 @@ pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
     debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
     let least = columns.iter().map(|column| column.blocks().len()).min().unwrap_or_default();
     let blocks = least.min(STEP_BLOCKS);
-    let mut md5s = [md5::State::default(); COLUMNS_MAX];
-    let mut sha256s = [None; COLUMNS_MAX];
+    let mut states = [State::default(); COLUMNS_MAX];
     let mut runs: [&[Block]; COLUMNS_MAX] = [&[]; COLUMNS_MAX];
     let used = columns.len().min(COLUMNS_MAX);
     for (place, column) in columns.iter().take(used).enumerate() {
-        (md5s[place], sha256s[place]) = column.sums.states();
+        states[place] = column.md5.state();
         runs[place] = &column.blocks()[..blocks];
     }
-    ways.both(&mut md5s[..used], &mut sha256s[..used], &runs[..used]);
-    for (column, (md5, sha256)) in columns.iter_mut().zip(md5s.into_iter().zip(sha256s)) {
-        column.skip(blocks, md5, sha256);
+    ways.md5(&mut states[..used], &runs[..used]);
+    for (column, state) in columns.iter_mut().zip(states) {
+        column.skip(blocks, state);
     }
 }

@@ -1,13 +1,9 @@
-//! The MD5 of a body on its way in, and the SHA-256 that its signature needs.
-//!
-//! The two fill each other's pauses where there are several bodies, so the SHA-256 of a long one, or
-//! those of its chunks, are computed here, too. Shorter ones compute theirs as they arrive: nothing
-//! of them is put before it is known, and they would wait for it.
+//! The MD5 of a body on its way in.
 //!
 //! A short body is hashed where it arrives. All others go to the pool's threads, which hash each
-//! beside those that are under way at the same time. One that will be kept in memory as a whole
-//! anyway, because it is going to share a block, is one job, when all of it has arrived; or, if no
-//! other body is under way, it is hashed as it arrives: its client would wait for the job. Of a
+//! together with those that are under way at the same time. One that will be kept in memory as a
+//! whole anyway, because it is going to share a block, is one job, when all of it has arrived; or, if
+//! no other body is under way, it is hashed as it arrives: its client would wait for the job. Of a
 //! longer one a job is out at a time while more arrives, and what arrives meanwhile is the next
 //! one. So the busier the pool is, the fewer and longer are the jobs; and a long body holds no more
 //! than [`HELD_BYTES_MAX`] bytes here and as many with the pool. All bodies together hold no more
@@ -18,13 +14,15 @@
 //! theirs, if only for as long as hardly shows beside the rest of the request.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use hashing::{Job, Patience, Pending, Piece, Pool, Sums};
-use s3::{Code, Fault};
+use hashing::{Gone, Job, Md5, Patience, Pending, Pool};
+
+use crate::ContentError;
 
 /// What has no more bytes is hashed here: handing it over would cost more than it saves.
 const SHORT_BYTES: usize = 16 * 1024;
@@ -59,17 +57,17 @@ const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTE
 
 /// Where bodies are hashed, and how much they hold for that.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub struct Hashing {
     pool: Pool,
     held: AtomicUsize,
     /// Bodies that are not short.
     bodies: AtomicUsize,
 }
 
-impl Desk {
-    /// A desk before a pool that has nothing to do yet.
-    pub(crate) fn new(pool: Pool) -> Desk {
-        Desk { pool, held: AtomicUsize::new(0), bodies: AtomicUsize::new(0) }
+impl Hashing {
+    /// In front of a pool that has nothing to do yet.
+    pub fn new(pool: Pool) -> Hashing {
+        Hashing { pool, held: AtomicUsize::new(0), bodies: AtomicUsize::new(0) }
     }
 
     /// Whether so many bytes may be held; then they count until they are let go.
@@ -96,18 +94,16 @@ impl Desk {
     }
 }
 
-/// The running sums of a body.
+/// The running MD5 of a body.
 #[derive(Debug)]
-pub(super) struct BodySums<'a> {
-    desk: &'a Desk,
+pub(crate) struct BodyMd5 {
+    hashing: Arc<Hashing>,
     manner: Manner,
     running: Running,
-    held: Vec<Piece>,
+    held: Vec<Bytes>,
     held_bytes: usize,
     /// Bytes of the job that is out.
     away_bytes: usize,
-    /// The SHA-256s of the chunks that are done with.
-    chunks: Vec<[u8; 32]>,
 }
 
 /// How a body is hashed.
@@ -123,55 +119,46 @@ enum Manner {
 
 #[derive(Debug)]
 enum Running {
-    Here(Sums),
+    Here(Md5),
     Away(Pending),
 }
 
-impl<'a> BodySums<'a> {
-    /// Begins with a body of which so many bytes are expected, and whose SHA-256 is wanted or not.
-    /// It is computed of a long one only.
-    pub(super) fn new(desk: &'a Desk, expected: Option<u64>, sha256: bool) -> BodySums<'a> {
+impl BodyMd5 {
+    /// Begins with a body of which so many bytes are expected.
+    pub(crate) fn new(hashing: &Arc<Hashing>, expected: Option<u64>) -> BodyMd5 {
         let manner = match expected {
             Some(bytes) if bytes <= SHORT_BYTES as u64 => Manner::Short,
             Some(bytes) if bytes <= WHOLE_BYTES_MAX as u64 => Manner::Whole,
             _ => Manner::Long,
         };
-        desk.bodies.fetch_add(usize::from(manner != Manner::Short), Ordering::Relaxed);
-        let sha256 = sha256 && manner == Manner::Long;
-        BodySums {
-            desk,
+        hashing.bodies.fetch_add(usize::from(manner != Manner::Short), Ordering::Relaxed);
+        BodyMd5 {
+            hashing: Arc::clone(hashing),
             manner,
-            running: Running::Here(if sha256 { Sums::md5_and_sha256() } else { Sums::md5() }),
+            running: Running::Here(Md5::new()),
             held: Vec::new(),
             held_bytes: 0,
             away_bytes: 0,
-            chunks: Vec::new(),
         }
     }
 
-    /// Whether it computes a SHA-256 that is wanted.
-    pub(super) fn takes_sha256(&self) -> bool {
-        self.manner == Manner::Long
-    }
-
-    /// Takes the next bytes, and whether a chunk whose SHA-256 is wanted ends behind them.
+    /// Takes the next bytes.
     ///
-    /// Faults: `InternalError` if the pool failed.
-    pub(super) async fn take(&mut self, bytes: &Bytes, ends_chunk: bool) -> Result<(), Fault> {
-        let piece = Piece { bytes: bytes.clone(), ends_part: ends_chunk };
-        let alone = self.held.is_empty() && bytes.len() <= JOB_BYTES_MIN && self.desk.has_one();
-        if let Running::Here(sums) = &mut self.running
+    /// # Errors
+    /// `Unavailable` if the pool failed.
+    pub(crate) async fn take(&mut self, bytes: &Bytes) -> Result<(), ContentError> {
+        let alone = self.held.is_empty() && bytes.len() <= JOB_BYTES_MIN && self.hashing.has_one();
+        if let Running::Here(md5) = &mut self.running
             && (self.manner == Manner::Short || self.manner == Manner::Whole && alone)
         {
-            take_here(sums, &piece);
-            self.chunks.append(&mut sums.ended_parts());
+            md5.update(bytes);
             return Ok(());
         }
-        if !self.desk.hold(bytes.len()) {
-            return self.catch_up(&piece).await;
+        if !self.hashing.hold(bytes.len()) {
+            return self.catch_up(bytes).await;
         }
         self.held_bytes += bytes.len();
-        self.held.push(piece);
+        self.held.push(bytes.clone());
         if self.manner == Manner::Whole && self.held.len() < HELD_PIECES_MAX {
             return Ok(());
         }
@@ -179,7 +166,7 @@ impl<'a> BodySums<'a> {
         if let Running::Away(pending) = &mut self.running {
             let back = if full { Some(pending.await) } else { pending.now_or_never() };
             let Some(back) = back else { return Ok(()) };
-            self.take_back(back.map_err(|_gone| Code::InternalError)?);
+            self.take_back(back.map_err(lost)?);
         }
         if full || self.held_bytes >= JOB_BYTES_MIN {
             self.hand_over(PIECE_PATIENCE);
@@ -187,19 +174,15 @@ impl<'a> BodySums<'a> {
         Ok(())
     }
 
-    /// The SHA-256s of chunks that are known since this was asked last, in their order.
-    pub(super) fn known_chunks(&mut self) -> Vec<[u8; 32]> {
-        mem::take(&mut self.chunks)
-    }
-
-    /// Waits until the sums of all that was taken are known.
+    /// Waits until the MD5 of all that was taken is known. May be asked again.
     ///
-    /// Faults: as [`take`](BodySums::take).
-    pub(super) async fn settle(&mut self) -> Result<Known, Fault> {
+    /// # Errors
+    /// As [`take`](BodyMd5::take).
+    pub(crate) async fn settle(&mut self) -> Result<[u8; 16], ContentError> {
         loop {
             match &mut self.running {
                 Running::Away(pending) => {
-                    let back = pending.await.map_err(|_gone| Code::InternalError)?;
+                    let back = pending.await.map_err(lost)?;
                     self.take_back(back);
                 }
                 Running::Here(_) if self.held_bytes > SHORT_BYTES => {
@@ -212,83 +195,67 @@ impl<'a> BodySums<'a> {
                     self.hand_over(wait);
                 }
                 Running::Here(_) => {
-                    let sums = self.hash_held();
-                    self.take_back(sums.clone());
-                    let (md5, sha256) = sums.finish();
-                    return Ok(Known { md5, sha256 });
+                    let md5 = self.hash_held();
+                    self.take_back(md5.clone());
+                    return Ok(md5.finish());
                 }
             }
         }
     }
 
     /// Hashes all that was taken, and what comes next, here.
-    async fn catch_up(&mut self, piece: &Piece) -> Result<(), Fault> {
+    async fn catch_up(&mut self, bytes: &[u8]) -> Result<(), ContentError> {
         if let Running::Away(pending) = &mut self.running {
-            let back = pending.await.map_err(|_gone| Code::InternalError)?;
+            let back = pending.await.map_err(lost)?;
             self.take_back(back);
         }
-        let mut sums = self.hash_held();
-        take_here(&mut sums, piece);
-        self.take_back(sums);
+        let mut md5 = self.hash_held();
+        md5.update(bytes);
+        self.take_back(md5);
         Ok(())
     }
 
     /// Hashes what is held, here. No job is out.
-    fn hash_held(&mut self) -> Sums {
-        let Running::Here(sums) = &mut self.running else { return Sums::default() };
-        let job = Job { sums: mem::take(sums), pieces: mem::take(&mut self.held) };
-        self.desk.let_go(mem::take(&mut self.held_bytes));
+    fn hash_held(&mut self) -> Md5 {
+        let Running::Here(md5) = &mut self.running else { return Md5::default() };
+        let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
+        self.hashing.let_go(mem::take(&mut self.held_bytes));
         job.run()
     }
 
     /// Goes on from a job that is done.
-    fn take_back(&mut self, mut sums: Sums) {
-        self.desk.let_go(mem::take(&mut self.away_bytes));
-        self.chunks.append(&mut sums.ended_parts());
-        self.running = Running::Here(sums);
+    fn take_back(&mut self, md5: Md5) {
+        self.hashing.let_go(mem::take(&mut self.away_bytes));
+        self.running = Running::Here(md5);
     }
 
     /// Gives what is held to the pool, or hashes it here if the pool has too much already.
     fn hand_over(&mut self, wait: Duration) {
-        let Running::Here(sums) = &mut self.running else { return };
-        let job = Job { sums: mem::take(sums), pieces: mem::take(&mut self.held) };
+        let Running::Here(md5) = &mut self.running else { return };
+        let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
         let bytes = mem::take(&mut self.held_bytes);
-        self.running = match self.desk.pool.submit(job, self.desk.patience(wait)) {
+        self.running = match self.hashing.pool.submit(job, self.hashing.patience(wait)) {
             Ok(pending) => {
                 self.away_bytes = bytes;
                 Running::Away(pending)
             }
             Err(job) => {
-                self.desk.let_go(bytes);
-                let mut sums = job.run();
-                self.chunks.append(&mut sums.ended_parts());
-                Running::Here(sums)
+                self.hashing.let_go(bytes);
+                Running::Here(job.run())
             }
         };
     }
 }
 
-/// What is known of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    /// The MD5 of all that was taken.
-    pub(super) md5: [u8; 16],
-    /// The SHA-256 of all that was taken and of no chunk, if it is wanted.
-    pub(super) sha256: Option<[u8; 32]>,
+fn lost(gone: Gone) -> ContentError {
+    ContentError::Unavailable(gone.to_string())
 }
 
-fn take_here(sums: &mut Sums, piece: &Piece) {
-    sums.update(&piece.bytes);
-    if piece.ends_part {
-        sums.end_part();
-    }
-}
-
-impl Drop for BodySums<'_> {
+impl Drop for BodyMd5 {
     fn drop(&mut self) {
-        self.desk.let_go(self.held_bytes + self.away_bytes);
+        self.hashing.let_go(self.held_bytes + self.away_bytes);
         let counted = usize::from(self.manner != Manner::Short);
-        self.desk.bodies.fetch_sub(counted, Ordering::Relaxed);
+        self.hashing.bodies.fetch_sub(counted, Ordering::Relaxed);
     }
 }
 

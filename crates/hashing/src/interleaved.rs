@@ -11,26 +11,29 @@ use crate::md5::State;
 use crate::vectors::Block;
 
 /// Messages that are hashed in this way at most.
-pub(crate) const WOVEN_MAX: usize = 3;
+pub(crate) const INTERLEAVED_MAX: usize = 3;
 
 /// Takes as many blocks of each message as `runs` has of the shortest. There are as many states as
-/// runs, and at most [`WOVEN_MAX`].
-pub(crate) fn woven(states: &mut [State], runs: &[&[Block]]) {
+/// runs, and at most [`INTERLEAVED_MAX`].
+pub(crate) fn interleaved(states: &mut [State], runs: &[&[Block]]) {
     match (states, runs) {
-        ([one], [run]) => weave([one], [run]),
-        // The compiler takes two in turn, block by block, which fills no time; three it weaves.
+        ([one], [run]) => interleave([one], [run]),
+        // The compiler takes two in turn, block by block, which fills no time; three it interleaves.
         ([one, two], [first, second]) => {
             let mut spare = *one;
-            weave([one, two, &mut spare], [first, second, first]);
+            interleave([one, two, &mut spare], [first, second, first]);
         }
         ([one, two, three], [first, second, third]) => {
-            weave([one, two, three], [first, second, third]);
+            interleave([one, two, three], [first, second, third]);
         }
         (_, runs) => debug_assert!(runs.is_empty(), "there are as many states, and not too many"),
     }
 }
 
-fn weave<const MESSAGES: usize>(mut states: [&mut State; MESSAGES], runs: [&[Block]; MESSAGES]) {
+fn interleave<const MESSAGES: usize>(
+    mut states: [&mut State; MESSAGES],
+    runs: [&[Block]; MESSAGES],
+) {
     let constants = constants();
     let blocks = runs.iter().map(|run| run.len()).min().unwrap_or_default();
     let runs = runs.map(|run| &run[..blocks]);

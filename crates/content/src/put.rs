@@ -1,0 +1,75 @@
+//! One block on its way into the store.
+
+use block::{BlockError, BlockErrorKind, SealedBlock, Sealer, Stored, sealed};
+
+use crate::ContentError;
+use crate::claim::Claim;
+use crate::staging::Staging;
+
+/// Puts a block; once more under another id if the first is taken by other bytes. Returns it as it
+/// was put, and what became known of it.
+pub(crate) async fn put(
+    staging: &Staging,
+    claim: &Claim,
+    block: SealedBlock,
+) -> Result<(SealedBlock, Stored), ContentError> {
+    let put = match try_put(staging, claim, &block).await {
+        Err(error) if error.kind() == BlockErrorKind::Conflict => {
+            staging.traffic.conflicts.add(1);
+            let renamed = rename(staging, &block)?;
+            drop(block);
+            try_put(staging, claim, &renamed).await.map(|stored| (renamed, stored))
+        }
+        other => other.map(|stored| (block, stored)),
+    };
+    match put {
+        Ok((block, stored)) => {
+            staging.traffic.puts.add(1);
+            staging.traffic.put_bytes.add(u64::from(block.length()));
+            Ok((block, stored))
+        }
+        Err(error) => {
+            staging.traffic.failed_puts.add(1);
+            Err(ContentError::Unavailable(error.to_string()))
+        }
+    }
+}
+
+async fn try_put(
+    staging: &Staging,
+    claim: &Claim,
+    block: &SealedBlock,
+) -> Result<Stored, BlockError> {
+    claim.add(block.id());
+    match tokio::time::timeout(staging.deadlines.block, staging.blocks.put(block)).await {
+        Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
+            // The bytes under this id are somebody else's, and not ours to delete.
+            claim.forget(block.id());
+            Err(error)
+        }
+        Ok(Err(error)) => {
+            claim.doubt(block.id());
+            Err(error)
+        }
+        Ok(stored) => stored,
+        Err(late) => {
+            claim.doubt(block.id());
+            let doing = format!("writing block {}", block.id());
+            Err(BlockError::because(BlockErrorKind::Unavailable, doing, late))
+        }
+    }
+}
+
+/// The same content under a new id. The checksums cover the id, so it is sealed anew.
+fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
+    let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
+    let ids = &staging.ids;
+    let id = match block.id() {
+        taken if taken.is_pack() => ids.draw_pack(),
+        taken if taken.is_bare() => ids.draw_bare(),
+        _ => ids.draw(),
+    };
+    let mut sealer = Sealer::new(id, block.length());
+    pieces.into_iter().for_each(|piece| sealer.push(piece));
+    Ok(sealer.finish())
+}

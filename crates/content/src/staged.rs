@@ -1,0 +1,88 @@
+//! A body that is durable and that no record names yet.
+
+use record::{Content, Ino, Roster};
+
+use crate::claim::StagedBlocks;
+use crate::resting::Place;
+
+/// A whole body, durable, that no record names yet. Dropping it deletes its blocks in the
+/// background, unless it was disarmed.
+#[derive(Debug)]
+#[must_use = "what is not published is deleted"]
+pub struct StagedContent {
+    content: Content,
+    size: u64,
+    blocks: StagedBlocks,
+    /// Of a body that is to rest in its record.
+    place: Option<Place>,
+    /// Of a body in a pack with a roster.
+    listed: Option<Listed>,
+    md5: Option<[u8; 16]>,
+}
+
+/// The place of a body on the roster of its pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The number that is the body's: the file that it becomes needs no record of its share.
+    pub ino: Ino,
+    /// The roster.
+    pub roster: Roster,
+}
+
+impl StagedContent {
+    pub(crate) fn new(
+        content: Content,
+        size: u64,
+        blocks: StagedBlocks,
+        place: Option<Place>,
+        listed: Option<Listed>,
+    ) -> StagedContent {
+        StagedContent { content, size, blocks, place, listed, md5: None }
+    }
+
+    pub(crate) fn with_md5(self, md5: Option<[u8; 16]>) -> StagedContent {
+        StagedContent { md5, ..self }
+    }
+
+    /// The body's MD5, if its writer was [to know it](crate::ContentWriter::want_md5).
+    pub fn md5(&self) -> Option<[u8; 16]> {
+        self.md5
+    }
+
+    /// The body's place on its pack's roster. Whoever makes a file of it gives the file this number;
+    /// what becomes of it otherwise has a share of the pack.
+    pub fn listed(&self) -> Option<Listed> {
+        self.listed
+    }
+
+    /// Takes what says that the body is to rest, for whoever makes it a file's.
+    pub fn take_place(&mut self) -> Option<Place> {
+        self.place.take()
+    }
+
+    /// Bytes of the body.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The body: inline, or any number of slices in the order of their positions. Never pages:
+    /// laying them out is the publisher's business.
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// See [`StagedBlocks::disarm`].
+    pub fn disarm(&mut self) {
+        self.blocks.disarm();
+    }
+
+    /// See [`StagedBlocks::rearm`].
+    pub fn rearm(&mut self) {
+        self.blocks.rearm();
+    }
+
+    /// The body, and the blocks behind it with their state.
+    pub fn into_parts(self) -> (Content, StagedBlocks) {
+        (self.content, self.blocks)
+    }
+}
