@@ -1,6 +1,10 @@
 //! From places to stores: the only code that names engines.
+//!
+//! Each engine is a cargo feature of its own, and all are on by default. A contributor who works on
+//! one of them builds without the others: `--no-default-features --features sqlite`.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +13,18 @@ use block::{
     FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
 };
 use cache::{Cache, CacheOptions, DISK_PATIENCE_DEFAULT, DiskOptions};
+#[cfg(feature = "redis")]
 use record::key::space;
-use store::{Durability, MemoryStore, MetaStore, Space, StoreError};
+#[cfg(feature = "redis")]
+use store::Space;
+use store::{Durability, MemoryStore, MetaStore, StoreError};
+#[cfg(feature = "mysql")]
 use store_mysql::{MysqlOptions, MysqlStore};
+#[cfg(feature = "postgres")]
 use store_postgres::{PostgresOptions, PostgresStore};
+#[cfg(feature = "redis")]
 use store_redis::{RedisOptions, RedisStore};
+#[cfg(feature = "sqlite")]
 use store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::config::{
@@ -29,6 +40,7 @@ const PROBE_WAIT: Duration = Duration::from_secs(15);
 /// Spaces that a metadata store without memory still takes records of: what a session needs to live
 /// and to commit, what becomes of a name or an upload that was ended until its blocks are gone, and
 /// what those who delete blocks wait for.
+#[cfg(feature = "redis")]
 const SPARED: [Space; 11] = [
     space::SESSION,
     space::BEAT,
@@ -61,13 +73,11 @@ pub(crate) async fn meta(
     match place {
         MetaPlace::Memory => Ok(Arc::new(MemoryStore::new())),
         MetaPlace::Sqlite(path) => {
-            let options = SqliteOptions { exclusive: purpose == Use::Serve };
-            let opened = SqliteStore::open(path, options).await;
-            let store = opened.map_err(|error| {
+            let opened = open_sqlite(path, purpose).await;
+            opened.map_err(|error| {
                 Problem::new(format!("open the metadata store {place}"), error)
                     .remedy("--meta sqlite:PATH names a file in a folder that this user can write")
-            })?;
-            Ok(Arc::new(store))
+            })
         }
         MetaPlace::Server(server) => {
             let relaxed = settings.metadata_durability == DurabilityClass::Relaxed;
@@ -86,26 +96,54 @@ pub(crate) async fn meta(
     }
 }
 
+#[cfg(feature = "sqlite")]
+async fn open_sqlite(path: &Path, purpose: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
+    let options = SqliteOptions { exclusive: purpose == Use::Serve };
+    Ok(Arc::new(SqliteStore::open(path, options).await?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn open_sqlite(_: &Path, _: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
+    Err(left_out("sqlite"))
+}
+
+/// Opens the store that a server keeps; `relaxed` if what it acknowledges may be lost in a crash.
 async fn open_server(
     kind: ServerKind,
     url: &str,
     relaxed: bool,
 ) -> Result<Arc<dyn MetaStore>, StoreError> {
-    Ok(match kind {
+    match kind {
+        #[cfg(feature = "postgres")]
         ServerKind::Postgres => {
             let options = PostgresOptions { relaxed, ..PostgresOptions::default() };
-            Arc::new(PostgresStore::open(url, options).await?)
+            Ok(Arc::new(PostgresStore::open(url, options).await?))
         }
+        #[cfg(not(feature = "postgres"))]
+        ServerKind::Postgres => Err(left_out("postgres")),
+        #[cfg(feature = "mysql")]
         ServerKind::Mysql => {
             let options = MysqlOptions { relaxed, ..MysqlOptions::default() };
-            Arc::new(MysqlStore::open(url, options).await?)
+            Ok(Arc::new(MysqlStore::open(url, options).await?))
         }
+        #[cfg(not(feature = "mysql"))]
+        ServerKind::Mysql => Err(left_out("mysql")),
+        #[cfg(feature = "redis")]
         ServerKind::Redis => {
             let options =
                 RedisOptions { relaxed, spared: SPARED.to_vec(), ..RedisOptions::default() };
-            Arc::new(RedisStore::open(url, options).await?)
+            Ok(Arc::new(RedisStore::open(url, options).await?))
         }
-    })
+        #[cfg(not(feature = "redis"))]
+        ServerKind::Redis => Err(left_out("redis")),
+    }
+}
+
+/// Why a store of an engine that this program was built without cannot be opened.
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql", feature = "redis")))]
+fn left_out(feature: &str) -> StoreError {
+    let why = format!("this program was built without the feature {feature}");
+    StoreError::new(store::StoreErrorKind::Unavailable, why)
 }
 
 /// What an acknowledged change survives just now, in one word. A server's settings may change while

@@ -144,7 +144,7 @@ impl Pool {
         let stream = timeout(self.connect_timeout, connecting).await.map_err(|_| {
             format!("no connection to {} within {:?}", self.place, self.connect_timeout)
         })??;
-        loopback::unpace(match &stream {
+        runtime::unpace(match &stream {
             MaybeHttpsStream::Http(tcp) => tcp.inner(),
             MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner().inner(),
         });

@@ -186,7 +186,7 @@ impl<S: Service> Listener<S> {
         stop: CancellationToken,
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
-        loopback::unpace(&stream);
+        runtime::unpace(&stream);
         let stream = Stall::new(stream, self.patience);
         let Some(tls) = &self.tls else { return self.http1(stream, seat, peer, stop).await };
         let handshake = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream));
