@@ -165,7 +165,8 @@ async fn open(
     let cache = engines::cache(settings, serve, &blocks).await?;
     let budget = serve.memory_budget.0;
     let session = SessionOptions {
-        mirror_bytes: serve.mirror_bytes.0,
+        record_cache_bytes: serve.record_cache_bytes.0,
+        authoritative_reads: serve.authoritative_reads,
         sole: engines::serves_one(&settings.meta),
         commits_in_flight: engines::commits_in_flight(&settings.meta),
         reads_in_flight: engines::reads_in_flight(&settings.meta),

@@ -29,9 +29,9 @@ use tracing::warn;
 use crate::epoch::ReaderGuard;
 use crate::error::VolumeError;
 use crate::feed::OwnWrites;
-use crate::hints::HintMemory;
 use crate::lanes::{Lanes, Step, TakenLane};
 use crate::meters::{self, Meters};
+use crate::records::RecordCache;
 use crate::state::State;
 
 /// Plans that wait for a batch. More make their callers wait.
@@ -116,7 +116,7 @@ pub(crate) struct Desk {
     pub(crate) limits: Limits,
     pub(crate) state: Arc<State>,
     pub(crate) lanes: Lanes,
-    pub(crate) hints: Arc<HintMemory>,
+    pub(crate) records: Arc<RecordCache>,
     pub(crate) own: Arc<OwnWrites>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) tasks: Tasks,
@@ -319,7 +319,10 @@ impl Desk {
     /// Settles a plan whose lane has moved.
     fn settle_by_lane(&self, sent: Sent, step: Step) {
         match step {
-            Step::Taken => self.finish(sent, step, Outcome::Committed),
+            Step::Taken => {
+                self.records.committed(&sent.waiting.plan);
+                self.finish(sent, step, Outcome::Committed);
+            }
             Step::Aborted => {
                 let why = "the outcome was unknown; it is certain now that nothing happened";
                 self.finish(sent, step, Outcome::Aborted(why.to_owned()));
@@ -345,7 +348,6 @@ impl Desk {
         let Waiting { plan, mut staged, reading, caller, .. } = waiting;
         self.lanes.settle(lane, step);
         if matches!(outcome, Outcome::Committed) {
-            self.hints.apply(&plan);
             staged = None;
         } else {
             self.own.dropped(&plan);
@@ -364,10 +366,10 @@ impl Desk {
         let Outcome::Refused { guard, found } = outcome else { return };
         match (plan.guards.get(*guard), found) {
             (Some(Guard::Equals(key, _) | Guard::Absent(key)), Some(value)) => {
-                self.hints.remember(key, value);
+                self.records.met(key, Some(value));
             }
             (Some(Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key)), None) => {
-                self.hints.forget(key);
+                self.records.met(key, None);
             }
             _ => {}
         }

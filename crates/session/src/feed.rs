@@ -5,7 +5,7 @@
 //! policies is told to read them again. Nothing of that needs to be right: a hint may be stale at
 //! any time, and a commit checks what it took from one.
 //!
-//! What has to be right is who else is there: see [`crate::company`].
+//! What has to be right is who else is there: see [`crate::peers`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,10 +19,9 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::company::Company;
-use crate::hints::{self, HintMemory};
 use crate::meters::Meters;
-use crate::mirror::Mirror;
+use crate::peers::Peers;
+use crate::records::{self, RecordCache};
 
 /// How often the store is asked what changed.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
@@ -84,10 +83,10 @@ fn take(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
     true
 }
 
-/// The keys of a plan that hints are kept of.
+/// The keys of a plan whose records are remembered.
 fn remembered(plan: &Plan) -> impl Iterator<Item = &Key> {
     plan.writes.iter().filter_map(|write| match write {
-        Write::Put(key, _) | Write::Delete(key) if hints::is_remembered(key.space()) => Some(key),
+        Write::Put(key, _) | Write::Delete(key) if records::is_remembered(key.space()) => Some(key),
         _ => None,
     })
 }
@@ -96,9 +95,8 @@ fn remembered(plan: &Plan) -> impl Iterator<Item = &Key> {
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) store: Arc<dyn MetaStore>,
-    pub(crate) hints: Arc<HintMemory>,
-    pub(crate) mirror: Arc<Mirror>,
-    pub(crate) company: Company,
+    pub(crate) records: Arc<RecordCache>,
+    pub(crate) peers: Peers,
     pub(crate) own: Arc<OwnWrites>,
     pub(crate) meters: Arc<Meters>,
     /// Told when users or policies may have changed.
@@ -132,15 +130,15 @@ impl Listener {
             match self.store.changes(Some(&self.position)).await {
                 Ok(changes) => {
                     self.apply(changes);
-                    self.company.listened(asked);
-                    self.company.look(&*self.store).await;
+                    self.peers.listened(asked);
+                    self.peers.look(&*self.store).await;
                     failing = false;
                 }
                 Err(_) if failing => {}
                 Err(error) => {
                     debug!(%error, "cannot ask what changed");
                     // A store that comes back may have forgotten what it had acknowledged.
-                    self.company.lost();
+                    self.peers.lost();
                     failing = true;
                 }
             }
@@ -154,12 +152,11 @@ impl Listener {
                 let mut access = false;
                 for key in &keys {
                     access |= [space::USER, space::POLICY].contains(&key.space());
-                    if self.company.told(key) {
+                    if self.peers.told(key) {
                         self.sessions.notify_one();
                     }
-                    if hints::is_remembered(key.space()) && !self.own.told(key) {
-                        self.hints.forget(key);
-                        self.mirror.forget(key);
+                    if records::is_remembered(key.space()) && !self.own.told(key) {
+                        self.records.forget(key);
                         self.meters.told.add(1);
                     }
                 }
@@ -168,12 +165,12 @@ impl Listener {
                 }
             }
             Changes::Missed { next } => {
-                warn!("more changed than the store remembers: forgetting all hints");
+                warn!("more changed than the store remembers: forgetting all records");
                 self.position = next;
-                self.company.lost();
+                self.peers.lost();
                 self.sessions.notify_one();
                 self.own.clear();
-                self.hints.clear();
+                self.records.clear();
                 self.meters.missed.add(1);
                 self.access.send_modify(|version| *version += 1);
             }

@@ -9,20 +9,19 @@
 //! Nothing here knows what the bytes of files are, or which view asks.
 
 mod commit;
-mod company;
 mod epoch;
 mod error;
 mod feed;
 mod gather;
-mod hints;
 mod holding;
 mod holds;
 mod inos;
 mod lanes;
 mod meters;
-mod mirror;
 mod opening;
 mod options;
+mod peers;
+mod records;
 mod run;
 pub mod scan;
 mod session;
@@ -30,18 +29,17 @@ mod state;
 mod throttle;
 
 pub use commit::{COMMIT_DEADLINE, Outcome, QUEUE_PLANS_MAX};
-pub use company::{ALONE_LASTS, JOIN_PATIENCE, Visit, visit};
 pub use epoch::{Epochs, ReaderGuard};
 pub use error::{VolumeError, closing, corrupt};
 pub use feed::FEED_INTERVAL;
 pub use gather::META_READ_DEADLINE;
-pub use hints::{HINT_BYTES_DEFAULT, HINT_DIRECTORIES_MAX, HINT_VALUE_BYTES_MAX};
 pub use holds::{HOLD_AFTER, Holds, ReadPin};
 pub use inos::{INOS_PER_OPERATION_MAX, Inos, LEASE_INOS};
 pub use lanes::LANES_MAX;
 pub use meters::{Meters, Trips, measured};
-pub use mirror::{MIRROR_BYTES_DEFAULT, MIRROR_VALUE_BYTES_MAX};
 pub use options::{BEAT_INTERVAL, SESSION_SILENCE, SessionOptions};
+pub use peers::{AUTHORITY_LASTS, JOIN_PATIENCE, Visit, visit};
+pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
 pub use session::{CLOSE_PATIENCE, Session};
 pub use state::{Seen, check_known, entries, named_session, others, tally, value};
 pub use throttle::{Pace, REST_FACTOR, REST_MAX, Step, Throttle};

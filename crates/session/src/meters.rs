@@ -12,8 +12,8 @@ pub struct Meters {
     pub served: Count,
     /// Round trips that read metadata.
     pub reads: Count,
-    /// Reads that needed none, because the session was alone and knew the records.
-    pub mirrored: Count,
+    /// Reads that needed none, because the session was the only one and remembered the records.
+    pub remembered: Count,
     /// Round trips that committed a batch of plans.
     pub commits: Count,
     /// Plans sent in those batches.

@@ -9,18 +9,17 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::commit::{Committer, Desk};
-use crate::company::{self, Company};
 use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::feed::Listener;
 use crate::gather::Gatherer;
-use crate::hints::HintMemory;
 use crate::holding::hold_always;
 use crate::inos::Inos;
 use crate::lanes::Lanes;
 use crate::meters::Meters;
-use crate::mirror::{Mirror, Mirrored};
 use crate::options::SessionOptions;
+use crate::peers::{self, Peers};
+use crate::records::{CachedStore, RecordCache};
 use crate::session::Session;
 use crate::state::{self, Heart, Started, State};
 use crate::throttle::Throttle;
@@ -42,7 +41,7 @@ impl Session {
         let now = options.clock.now();
         let started = state::start(&*store, blocks, block_bytes, &options.place, now).await?;
         if !options.sole {
-            company::join(&*store, started.nonce, options.join_patience).await?;
+            peers::join(&*store, started.nonce, options.join_patience).await?;
         }
         let position = Listener::begin(&*store).await?;
         let (mut session, heart) = Session::assemble(&options, store, started);
@@ -67,16 +66,15 @@ impl Session {
     ) -> (Session, Heart) {
         let (state, epochs) = (Arc::new(State::new(started.nonce)), Epochs::new(started.epoch));
         let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
-        let mirror = Mirror::new(options.mirror_bytes);
-        let hints = Arc::new(HintMemory::new(options.hint_bytes, &mirror));
-        let store: Arc<dyn MetaStore> = Arc::new(Mirrored::new(store, Arc::clone(&mirror)));
+        let records = RecordCache::new(options.record_cache_bytes, options.authoritative_reads);
+        let store: Arc<dyn MetaStore> = Arc::new(CachedStore::new(store, Arc::clone(&records)));
         let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
         let desk = Desk {
             store: Arc::clone(&store),
             limits: store.limits(),
             state: Arc::clone(&state),
             lanes: Lanes::new(started.nonce),
-            hints: Arc::clone(&hints),
+            records: Arc::clone(&records),
             own: Arc::default(),
             meters: Arc::clone(&meters),
             tasks: tasks.clone(),
@@ -102,8 +100,7 @@ impl Session {
             state,
             committer,
             gatherer,
-            hints,
-            mirror,
+            records,
             inos,
             epochs,
             holds: Arc::default(),
@@ -124,9 +121,8 @@ impl Session {
     fn listener(&self, position: store::Position) -> Listener {
         Listener {
             store: Arc::clone(&self.store),
-            hints: Arc::clone(&self.hints),
-            mirror: Arc::clone(&self.mirror),
-            company: Company::new(self.state.nonce, &self.mirror),
+            records: Arc::clone(&self.records),
+            peers: Peers::new(self.state.nonce, &self.records),
             own: self.committer.own_writes(),
             meters: Arc::clone(&self.meters),
             access: self.access.clone(),

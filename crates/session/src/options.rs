@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use runtime::{Clock, SystemClock};
 
-use crate::company::JOIN_PATIENCE;
-use crate::hints::HINT_BYTES_DEFAULT;
+use crate::peers::JOIN_PATIENCE;
+use crate::records::RECORD_CACHE_BYTES_DEFAULT;
 
 /// How often a session shows that it lives.
 pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);
@@ -17,13 +17,13 @@ pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
 /// How a session is begun.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Bytes of remembered records.
-    pub hint_bytes: u64,
-    /// Bytes of the records that are kept while this session is alone with its volume, so that
-    /// they need not be read; with 0 every read asks the store.
-    pub mirror_bytes: u64,
+    /// Bytes of the records that are remembered; with 0 none are.
+    pub record_cache_bytes: u64,
+    /// Whether reads are answered from what is remembered while this session is the only one of its
+    /// volume; if not, every read asks the store.
+    pub authoritative_reads: bool,
     /// How long a session that has just begun changes nothing if there are others. Less than
-    /// [`JOIN_PATIENCE`] only where none of them keeps a mirror.
+    /// [`JOIN_PATIENCE`] only where none of them is authoritative.
     pub join_patience: Duration,
     /// Whether this is the only process that uses the store: other sessions are then left over
     /// from processes that are gone, and are ended at once.
@@ -46,8 +46,8 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
         SessionOptions {
-            hint_bytes: HINT_BYTES_DEFAULT,
-            mirror_bytes: 0,
+            record_cache_bytes: RECORD_CACHE_BYTES_DEFAULT,
+            authoritative_reads: false,
             join_patience: JOIN_PATIENCE,
             sole: false,
             place: String::new(),

@@ -49,7 +49,7 @@ impl Session {
     /// What an operation would answer by what is remembered alone: for refusing early, never for
     /// an answer.
     pub fn remembered<O: Operation>(&self, operation: &O) -> Option<O::Output> {
-        recall(operation, &self.env(), &*self.hints)
+        recall(operation, &self.env(), &*self.records)
     }
 
     /// Reads in one round trip, which others may share, counted and remembered.
@@ -58,8 +58,8 @@ impl Session {
             return Err(VolumeError::Fenced);
         }
         // What nobody else can have changed needs no round trip.
-        if let Some(found) = self.mirror.answer(reads) {
-            self.meters.mirrored.add(1);
+        if let Some(found) = self.records.answer(reads) {
+            self.meters.remembered.add(1);
             return Ok(found);
         }
         meters::charge_read();
@@ -67,7 +67,6 @@ impl Session {
         if found.len() != reads.len() {
             return Err(VolumeError::Corrupt("the store left questions unanswered".to_owned()));
         }
-        self.hints.learn(reads, &found);
         Ok(found)
     }
 
@@ -85,7 +84,7 @@ impl Session {
         let mut run = Run::new(operation, self.env());
         let mut aborts = 0;
         loop {
-            match run.advance(&*self.hints) {
+            match run.advance(&*self.records) {
                 Next::Done(Err(FsError::NumberTaken)) => {
                     self.state.fence("a number that this session leased is taken");
                     return Err(VolumeError::Fenced);

@@ -14,11 +14,10 @@ use crate::commit::{Committer, Outcome};
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
 use crate::gather::{Gatherer, META_READ_DEADLINE};
-use crate::hints::HintMemory;
 use crate::holds::Holds;
 use crate::inos::Inos;
 use crate::meters::{Meters, charge, charged};
-use crate::mirror::Mirror;
+use crate::records::RecordCache;
 use crate::state::{self, Heart, Seen, State};
 use crate::throttle::Throttle;
 
@@ -37,8 +36,7 @@ pub struct Session {
     pub(crate) state: Arc<State>,
     pub(crate) committer: Committer,
     pub(crate) gatherer: Gatherer,
-    pub(crate) hints: Arc<HintMemory>,
-    pub(crate) mirror: Arc<Mirror>,
+    pub(crate) records: Arc<RecordCache>,
     pub(crate) inos: Arc<Inos>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
@@ -86,7 +84,7 @@ impl Session {
             warn!(running, "closing although tasks are still running");
         }
         // Whoever comes once the session has ended waits for nobody.
-        self.mirror.end();
+        self.records.end();
         // A heart that is stuck may still beat: then the session is left for others to end.
         if matches!(heart, Ok(Ok(_))) && !self.is_fenced() {
             let ending = state::end(&*self.store, &self.state, self.committer.lanes());

@@ -9,8 +9,8 @@ use crate::Volume;
 pub struct Counters {
     /// Round trips that read metadata.
     pub meta_reads: u64,
-    /// Reads that needed none, because the session was alone and knew the records.
-    pub reads_mirrored: u64,
+    /// Reads that needed none, because the session was the only one and remembered the records.
+    pub reads_remembered: u64,
     /// Round trips that committed a batch of plans.
     pub meta_commits: u64,
     /// Plans sent in those batches.
@@ -71,7 +71,7 @@ impl Volume {
         let upkeep = self.upkeep.meters();
         Counters {
             meta_reads: session.reads.get(),
-            reads_mirrored: session.mirrored.get(),
+            reads_remembered: session.remembered.get(),
             meta_commits: session.commits.get(),
             plans: session.plans.get(),
             refused: session.refused.get(),

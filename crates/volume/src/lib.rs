@@ -27,7 +27,7 @@ pub use namespace::{
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
-    MIRROR_BYTES_DEFAULT, SessionOptions, Trips, Visit, VolumeError, measured, visit,
+    RECORD_CACHE_BYTES_DEFAULT, SessionOptions, Trips, Visit, VolumeError, measured, visit,
 };
 pub use upkeep::{
     Collected, Counts, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked, Report,

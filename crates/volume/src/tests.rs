@@ -1,6 +1,5 @@
 //! The service without a view: operations run against stores that fail.
 
-mod alone;
 mod checking;
 mod commit;
 mod ending;
@@ -20,6 +19,7 @@ mod rosters;
 mod sessions;
 mod settling;
 mod skipping;
+mod sole;
 mod sweeping;
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! `ashlar bucket`: the settings of buckets, changed beside a gateway that is running.
 //!
 //! The planners are those of the namespace. A change that happened twice is the same change, so none
-//! has to be proved. It is made in a session all the same, so that a gateway which was alone with
-//! its volume asks the metadata store again before it answers. Gateways hear of the change from the
+//! has to be proved. It is made in a session all the same, so that a gateway which was the only
+//! one of its volume asks the metadata store again before it answers. Gateways hear of the change from the
 //! store, as they hear of each other's.
 
 use std::slice;

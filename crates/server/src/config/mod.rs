@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use block::BLOCK_BYTES_DEFAULT;
 use serde::Serialize;
-use volume::{MIRROR_BYTES_DEFAULT, RESTING_BYTES_DEFAULT};
+use volume::{RECORD_CACHE_BYTES_DEFAULT, RESTING_BYTES_DEFAULT};
 
 pub(crate) use grace::Grace;
 pub(crate) use network::Network;
@@ -96,7 +96,8 @@ pub(crate) struct ServeSettings {
     pub(crate) block_bytes: Size,
     pub(crate) memory_budget: Size,
     pub(crate) resting_bytes: Size,
-    pub(crate) mirror_bytes: Size,
+    pub(crate) record_cache_bytes: Size,
+    pub(crate) authoritative_reads: bool,
     pub(crate) cache_memory: Size,
     /// `None` is the folder `cache` in the data directory.
     pub(crate) cache_dir: Option<PathBuf>,
@@ -205,7 +206,10 @@ impl Serving {
             block_bytes: serving.block_bytes.unwrap_or(Size(BLOCK_BYTES_DEFAULT.into())),
             memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
             resting_bytes: serving.resting_bytes.unwrap_or(Size(RESTING_BYTES_DEFAULT)),
-            mirror_bytes: serving.mirror_bytes.unwrap_or(Size(MIRROR_BYTES_DEFAULT)),
+            record_cache_bytes: serving
+                .record_cache_bytes
+                .unwrap_or(Size(RECORD_CACHE_BYTES_DEFAULT)),
+            authoritative_reads: serving.authoritative_reads.unwrap_or(true),
             cache_memory: serving.cache_memory.unwrap_or_else(memory::cache_default),
             cache_dir: serving.cache_dir.filter(present),
             cache_disk: serving.cache_disk.unwrap_or(Size::mebibytes(0)),
@@ -278,7 +282,8 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
         block_bytes: Some(serve.block_bytes),
         memory_budget: Some(serve.memory_budget),
         resting_bytes: Some(serve.resting_bytes),
-        mirror_bytes: Some(serve.mirror_bytes),
+        record_cache_bytes: Some(serve.record_cache_bytes),
+        authoritative_reads: Some(serve.authoritative_reads),
         cache_memory: Some(serve.cache_memory),
         cache_dir: serve.cache_dir.clone(),
         cache_disk: Some(serve.cache_disk),

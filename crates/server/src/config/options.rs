@@ -135,11 +135,13 @@ options! {
         /// blocks, of clients that send one at a time; 0 for none [default: 32MiB]
         #[arg(value_name = "SIZE")]
         resting_bytes: Size = "ASHLAR_RESTING_BYTES",
-        /// Memory for the metadata of objects that a gateway keeps while it is the only one of its
-        /// volume, so that a GET or HEAD need not ask the metadata store; 0 for none
-        /// [default: 64MiB]
+        /// Memory for the metadata of objects that a gateway remembers; 0 for none [default: 128MiB]
         #[arg(value_name = "SIZE")]
-        mirror_bytes: Size = "ASHLAR_MIRROR_BYTES",
+        record_cache_bytes: Size = "ASHLAR_RECORD_CACHE_BYTES",
+        /// Whether a gateway that is the only one of its volume answers from that memory without
+        /// asking the metadata store [default: true]
+        #[arg(value_name = "BOOL")]
+        authoritative_reads: bool = "ASHLAR_AUTHORITATIVE_READS",
         /// Memory for blocks that were read or just written; 0 for none
         /// [default: a sixteenth of what there is, 128MiB to 1GiB]
         #[arg(value_name = "SIZE")]

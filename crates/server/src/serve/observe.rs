@@ -94,9 +94,9 @@ impl Collector for Behind {
         let trips = [("read", seen.meta_reads), ("commit", seen.meta_commits)];
         let what = "Round trips to the metadata store";
         family(&mut encoder, "ashlar_store_round_trips", what, "verb", &trips)?;
-        let what = "Reads of metadata that needed no round trip, because the gateway is alone";
-        let mirrored = [("answered", seen.reads_mirrored)];
-        family(&mut encoder, "ashlar_volume_mirror", what, "what", &mirrored)?;
+        let what = "Reads of metadata that needed no round trip: the gateway is the only one";
+        let remembered = [("answered", seen.reads_remembered)];
+        family(&mut encoder, "ashlar_volume_record_cache", what, "what", &remembered)?;
         let plans = [
             ("sent", seen.plans),
             ("refused", seen.refused),
@@ -209,7 +209,7 @@ pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
                 "counters": {
                     "meta_reads": counters.meta_reads,
                     "meta_commits": counters.meta_commits,
-                    "reads_mirrored": counters.reads_mirrored,
+                    "reads_remembered": counters.reads_remembered,
                     "plans": counters.plans,
                     "refused": counters.refused,
                     "block_puts": counters.block_puts,

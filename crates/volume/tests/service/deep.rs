@@ -6,8 +6,8 @@ use std::sync::Arc;
 use block::MemoryBlocks;
 use store::MemoryStore;
 use volume::{
-    FsError, ListQuery, MIRROR_BYTES_DEFAULT, SessionOptions, Volume, VolumeError, VolumeOptions,
-    WriteCondition, measured,
+    FsError, ListQuery, SessionOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
+    measured,
 };
 
 use super::{bytes, get, owner, put, put_if};
@@ -22,13 +22,10 @@ struct Place {
 }
 
 impl Place {
-    /// A volume that remembers nothing yet, and what it knows alone it need not read.
+    /// A volume that remembers nothing yet, and need not read what it is the only one to change.
     async fn open(&self) -> Arc<Volume> {
         let options = VolumeOptions {
-            session: SessionOptions {
-                mirror_bytes: MIRROR_BYTES_DEFAULT,
-                ..SessionOptions::default()
-            },
+            session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
             ..VolumeOptions::default()
         };
         Volume::open(options, self.store.clone(), self.blocks.clone()).await.unwrap()
@@ -65,15 +62,15 @@ async fn grow(volume: &Volume) -> String {
 /// One read for each of the directories, for the bucket and for the name.
 const ONE_A_LEVEL: u64 = LEVELS as u64 + 2;
 
-/// With a mirror and without one: who is beside the others reads all that it answers with.
+/// As the only session and beside a peer: then all that is answered is read.
 #[tokio::test]
 async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
-    for company in [false, true] {
+    for peer in [false, true] {
         let place = Place::default();
         let first = place.open().await;
         first.create_bucket("bkt", &owner()).await.unwrap();
         let key = grow(&first).await;
-        let first = if company {
+        let first = if peer {
             Some(first)
         } else {
             first.close().await;
@@ -83,7 +80,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
         let cold = place.open().await;
         let (found, trips) = measured(cold.stat("bkt", key.as_bytes())).await;
         assert_eq!(found.unwrap().size(), 10);
-        assert!((10..=ONE_A_LEVEL).contains(&trips.reads), "{trips:?}, company: {company}");
+        assert!((10..=ONE_A_LEVEL).contains(&trips.reads), "{trips:?}, peer: {peer}");
         assert_eq!(get(&cold, &key).await, bytes(10, 0));
         cold.close().await;
 
@@ -91,7 +88,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
         let missing = format!("{key}-not");
         let (missing, trips) = measured(cold.stat("bkt", missing.as_bytes())).await;
         assert!(matches!(missing, Err(VolumeError::Fs(FsError::NoSuchKey))), "{missing:?}");
-        assert!(trips.reads <= ONE_A_LEVEL, "{trips:?}, company: {company}");
+        assert!(trips.reads <= ONE_A_LEVEL, "{trips:?}, peer: {peer}");
         cold.close().await;
 
         let cold = place.open().await;
@@ -103,7 +100,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
         let (overwritten, trips) = measured(put(&cold, &key, &bytes(11, 1))).await;
         overwritten.unwrap();
         // Numbers are leased; that the first directory is absent is a wrong guess, and the name.
-        assert!(trips.reads <= ONE_A_LEVEL && trips.commits <= 4, "{trips:?}, company: {company}");
+        assert!(trips.reads <= ONE_A_LEVEL && trips.commits <= 4, "{trips:?}, peer: {peer}");
         cold.close().await;
 
         let cold = place.open().await;

@@ -2,12 +2,12 @@
 //! than one where that is possible. The gateway says it itself, in a line for each request; that a
 //! call is one trip to the server (for MariaDB two, if it commits) is tested by each engine's crate.
 
-use crate::alone::is_alone;
 use crate::client::Request;
 use crate::fleet::{Engine, Fleet, Place, on_each_engine};
 use crate::servers::Gateway;
+use crate::sole::is_sole;
 
-on_each_engine!(requests_cost_the_same_round_trips, who_is_alone_reads_without_round_trips);
+on_each_engine!(requests_cost_the_same_round_trips, the_only_gateway_reads_without_round_trips);
 
 /// Reads and commits of the newest request of an operation.
 #[track_caller]
@@ -29,7 +29,7 @@ type Step<'a> = (&'a str, Request, u16, &'a str, (u64, u64));
 fn requests_cost_the_same_round_trips(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     // As with a second gateway beside it.
-    let options = ["--log", "info,access=debug", "--mirror-bytes", "0B"];
+    let options = ["--log", "info,access=debug", "--authoritative-reads", "false"];
     let gateway = fleet.first.clone().options(&options).start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);
@@ -74,16 +74,16 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
     fleet.ends_tidy(vec![gateway]);
 }
 
-/// On a busy machine a gateway may have to find out again that it is alone: then it is asked again.
+/// On a busy machine a gateway may have to find out again that it is the only one: then it is asked again.
 const TRIES: u32 = 5;
 
-fn who_is_alone_reads_without_round_trips(engine: Engine) {
+fn the_only_gateway_reads_without_round_trips(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateway = fleet.first.clone().options(&["--log", "info,access=debug"]).start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);
     client.put("/box/a/b/known", b"x").expect(200);
-    is_alone(&gateway, "/box/a/b/known");
+    is_sole(&gateway, "/box/a/b/known");
     let large = Request::new("PUT", "/box/a/large").body(vec![7; 50_000]);
     let new = || Request::new("GET", "/box/a/b/new");
     let steps: [Step; 8] = [
@@ -103,7 +103,7 @@ fn who_is_alone_reads_without_round_trips(engine: Engine) {
             if trips(&gateway, operation) == cost || ["PUT", "DELETE"].contains(&&*request.method) {
                 break;
             }
-            is_alone(&gateway, "/box/a/b/known");
+            is_sole(&gateway, "/box/a/b/known");
             client.send(&request).expect(status);
         }
         assert_eq!(trips(&gateway, operation), cost, "reads and commits of {what}");

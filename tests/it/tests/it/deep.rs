@@ -21,7 +21,7 @@ fn deletion(keys: &[String]) -> Request {
 }
 
 fn options() -> [&'static str; 4] {
-    ["--log", "info,access=debug", "--mirror-bytes", "0B"]
+    ["--log", "info,access=debug", "--authoritative-reads", "false"]
 }
 
 /// The same volume, served by a gateway that was not there before.

@@ -170,7 +170,7 @@ fn an_outcome_that_stays_unknown_is_told_and_settles_later(engine: Engine) {
     fleet.ends_tidy(vec![behind, beside]);
 }
 
-/// A gateway that is alone goes on to answer what it knows, but no longer than this.
+/// A gateway that is the only one goes on to answer what it knows, but no longer than this.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// With the database silent and its connections open, clients are told so, and are served again

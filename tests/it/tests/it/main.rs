@@ -7,7 +7,6 @@
 //! (`ASHLAR_TEST_REQUIRE_SERVICES`), one that is not is a failure. How much they do, and on which
 //! engines, is told by variables that [`scale`] lists.
 
-mod alone;
 mod bad_input;
 mod bare;
 mod client;
@@ -42,4 +41,5 @@ mod scale;
 mod servers;
 mod shutdown;
 mod skew;
+mod sole;
 mod views;

@@ -1,23 +1,23 @@
-//! A volume that is alone knows without asking, and stops doing so before anybody else changes
-//! anything.
+//! The only session of a volume knows without asking, and stops doing so before anybody else
+//! changes anything.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use session::{ALONE_LASTS, JOIN_PATIENCE, SessionOptions};
+use session::{AUTHORITY_LASTS, JOIN_PATIENCE, SessionOptions};
 use store::{MemoryStore, MetaStore};
 
 use super::*;
-use crate::{MIRROR_BYTES_DEFAULT, Trips, measured};
+use crate::{Trips, measured};
 
 /// How long a busy machine may take to find out.
 const FOUND_OUT: Duration = Duration::from_secs(10);
 
-/// A volume that keeps a mirror.
+/// A volume that answers from what it remembers while it may.
 async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
     let options = VolumeOptions {
         collect: false,
-        session: SessionOptions { mirror_bytes: MIRROR_BYTES_DEFAULT, ..SessionOptions::default() },
+        session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
         inline_bytes_max: 16,
         ..Default::default()
     };
@@ -33,26 +33,26 @@ async fn look(volume: &Volume, name: &[u8]) -> (u64, bool) {
 async fn eventually_knows(volume: &Volume, name: &[u8]) {
     let until = Instant::now() + FOUND_OUT;
     while !look(volume, name).await.1 {
-        assert!(Instant::now() < until, "it does not find out that it is alone");
+        assert!(Instant::now() < until, "it does not find out that it has no peers");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_alone_reads_what_it_knows_without_a_round_trip() {
+async fn the_only_session_reads_what_it_knows_without_a_round_trip() {
     let (store, blocks) = Default::default();
     let volume = keep(&store, &blocks).await;
     make_bucket(&volume).await;
     publish(&volume, b"dir/name", 3).await.unwrap();
     eventually_knows(&volume, b"dir/name").await;
-    let mirrored = volume.counters().reads_mirrored;
+    let remembered = volume.counters().reads_remembered;
     for bytes in 4..8 {
         publish(&volume, b"dir/name", bytes).await.unwrap();
         assert_eq!(look(&volume, b"dir/name").await.0, bytes as u64);
         // On a busy machine it may have to find out again.
         eventually_knows(&volume, b"dir/name").await;
     }
-    assert!(volume.counters().reads_mirrored >= mirrored + 4);
+    assert!(volume.counters().reads_remembered >= remembered + 4);
 }
 
 /// The newcomer changes what the other knows as soon as it is let, again and again.
@@ -97,13 +97,13 @@ async fn whoever_comes_is_heard_of_before_it_changes_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_left_behind_alone_finds_out() {
+async fn who_is_left_as_the_only_one_finds_out() {
     let (store, blocks) = Default::default();
     let one = keep(&store, &blocks).await;
     make_bucket(&one).await;
     let other = keep(&store, &blocks).await;
     publish(&other, b"name", 3).await.unwrap();
-    tokio::time::sleep(2 * ALONE_LASTS).await;
+    tokio::time::sleep(2 * AUTHORITY_LASTS).await;
     assert_eq!(look(&one, b"name").await, (3, false));
     assert_eq!(look(&one, b"name").await, (3, false));
     other.close().await;

@@ -1,12 +1,12 @@
-//! Whether this session is alone with its volume, and until when it may rely on that.
+//! Whether this session has peers, and until when it may rely on having none.
 //!
 //! Two rules make it certain, and no clocks are compared for them:
 //!
 //! - Whoever begins a session where there is another one changes nothing for [`JOIN_PATIENCE`]
 //!   after its record is committed. Whoever changes what is remembered has a session.
-//! - A session relies on being alone for [`ALONE_LASTS`] at a time, counted from before it asked
-//!   the store. First it asks which sessions there are; from then on it asks what changed, which it
-//!   does ten times a second anyway, and the store tells of a session's record as of any other.
+//! - A session relies on being the only one for [`AUTHORITY_LASTS`] at a time, counted from before it
+//!   asked the store. First it asks which sessions there are; from then on it asks what changed, which
+//!   it does ten times a second anyway, and the store tells of a session's record as of any other.
 //!
 //! So a session that was told of nobody asked before the newcomer's record was acknowledged, and no
 //! longer relies on it when the newcomer changes something. If the store does not answer in time, or
@@ -22,36 +22,36 @@ use store::{Guard, Key, MetaStore, Plan, Read, StoreError, Write};
 use tracing::debug;
 
 use crate::error::VolumeError;
-use crate::mirror::Mirror;
+use crate::records::RecordCache;
 use crate::state;
 
 /// For how long a session relies on what it was told of others.
-pub const ALONE_LASTS: Duration = Duration::from_millis(500);
+pub const AUTHORITY_LASTS: Duration = Duration::from_millis(500);
 
 /// How long whoever begins a session waits before its first change if there are others: twice as
-/// long as they rely on being alone.
+/// long as they rely on having no peers.
 pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 
-const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * ALONE_LASTS.as_millis());
+const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * AUTHORITY_LASTS.as_millis());
 
-/// How often a session that has company looks whether it still has.
+/// How often a session that has peers looks whether it still has.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Finds out whether a session is alone, and tells its mirror.
+/// Finds out whether a session has peers, and tells its memory of records.
 #[derive(Debug)]
-pub(crate) struct Company {
+pub(crate) struct Peers {
     nonce: Nonce,
-    mirror: Arc<Mirror>,
+    records: Arc<RecordCache>,
     /// Whether no other session has been seen or told of since there was none.
-    alone: bool,
+    sole: bool,
     /// When it is worth looking again.
     next_look: Option<Moment>,
 }
 
-impl Company {
+impl Peers {
     /// Begins in doubt.
-    pub(crate) fn new(nonce: Nonce, mirror: &Arc<Mirror>) -> Company {
-        Company { nonce, mirror: Arc::clone(mirror), alone: false, next_look: None }
+    pub(crate) fn new(nonce: Nonce, records: &Arc<RecordCache>) -> Peers {
+        Peers { nonce, records: Arc::clone(records), sole: false, next_look: None }
     }
 
     /// A record was told to have changed since the last time; whether it is another session's.
@@ -65,17 +65,17 @@ impl Company {
 
     /// Anything may have changed since the last time.
     pub(crate) fn lost(&mut self) {
-        if self.alone {
-            debug!("this session may have company");
+        if self.sole {
+            debug!("this session may have peers");
         }
-        self.alone = false;
-        self.mirror.leave();
+        self.sole = false;
+        self.records.leave();
     }
 
     /// All that changed until `asked` has been told, and maybe more.
     pub(crate) fn listened(&self, asked: Moment) {
-        if self.alone {
-            self.mirror.rely(asked.after(ALONE_LASTS));
+        if self.sole {
+            self.records.rely(asked.after(AUTHORITY_LASTS));
         }
     }
 
@@ -83,15 +83,15 @@ impl Company {
     /// told from a position that was taken before.
     pub(crate) async fn look(&mut self, store: &dyn MetaStore) {
         let waits = self.next_look.is_some_and(|look| !look.has_come());
-        if self.alone || waits || !self.mirror.is_on() {
+        if self.sole || waits || !self.records.is_authoritative() {
             return;
         }
         let asked = Moment::now();
         self.next_look = Some(asked.after(LOOK_INTERVAL));
         match has_others(store, self.nonce).await {
             Ok(false) => {
-                debug!("this session is alone with its volume");
-                self.alone = true;
+                debug!("this session is the only one of its volume");
+                self.sole = true;
                 self.listened(asked);
             }
             Ok(true) => {}
@@ -108,7 +108,7 @@ async fn has_others(store: &dyn MetaStore, own: Nonce) -> Result<bool, StoreErro
     Ok(!matches!(&sessions[..], [only] if only.key == key::session(own)))
 }
 
-/// Waits, after a session's record was committed, until no other session relies on being alone.
+/// Waits, after a session's record was committed, until no other session relies on having no peers.
 pub(crate) async fn join(
     store: &dyn MetaStore,
     own: Nonce,

@@ -1,4 +1,4 @@
-//! A metadata store whose records are mirrored.
+//! A metadata store that is asked for what is not known only.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use store::{
     StoreError, StoreErrorKind, TallyPage, Verdict,
 };
 
-use super::Mirror;
+use super::RecordCache;
 
-/// A store, and the records of it that are known without asking.
+/// A store, and what is remembered of its records.
 #[derive(Debug)]
-pub(crate) struct Mirrored {
+pub(crate) struct CachedStore {
     store: Arc<dyn MetaStore>,
-    mirror: Arc<Mirror>,
+    cache: Arc<RecordCache>,
 }
 
-impl Mirrored {
-    pub(crate) fn new(store: Arc<dyn MetaStore>, mirror: Arc<Mirror>) -> Mirrored {
-        Mirrored { store, mirror }
+impl CachedStore {
+    pub(crate) fn new(store: Arc<dyn MetaStore>, cache: Arc<RecordCache>) -> CachedStore {
+        CachedStore { store, cache }
     }
 }
 
 #[async_trait]
-impl MetaStore for Mirrored {
+impl MetaStore for CachedStore {
     fn limits(&self) -> Limits {
         self.store.limits()
     }
@@ -36,17 +36,17 @@ impl MetaStore for Mirrored {
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
         self.store.limits().check_read(reads)?;
-        if let Some(found) = self.mirror.answer(reads) {
+        if let Some(found) = self.cache.answer(reads) {
             return Ok(found);
         }
-        let reading = self.mirror.reading();
+        let reading = self.cache.reading();
         let found = self.store.read(reads).await?;
         reading.found(reads, &found);
         Ok(found)
     }
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
-        let sending = self.mirror.sending(plans);
+        let sending = self.cache.sending(plans);
         match self.store.commit(plans).await {
             Ok(verdicts) => {
                 sending.decided(plans, &verdicts);
@@ -90,7 +90,7 @@ impl MetaStore for Mirrored {
     }
 
     async fn close(&self) {
-        self.mirror.leave();
+        self.cache.leave();
         self.store.close().await;
     }
 }

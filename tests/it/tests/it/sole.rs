@@ -1,4 +1,4 @@
-//! A gateway that is the only one answers from what it remembers, and no longer does when another
+//! The only gateway of a volume answers from what it remembers, and no longer does when another
 //! one changes something.
 
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_each_server};
 use crate::load::{Load, Planted};
 use crate::servers::{Gateway, wait_for};
 
-on_each_engine!(who_is_alone_asks_nobody);
+on_each_engine!(the_only_gateway_asks_nobody);
 on_each_server!(
     who_slept_while_another_came_answers_nothing_old,
     histories_are_linearizable_while_a_gateway_comes_and_goes,
 );
 
-/// How soon a gateway knows that it is alone, on a busy machine.
+/// How soon a gateway knows that it is the only one, on a busy machine.
 const KNOWN: Duration = Duration::from_secs(20);
 
 /// Keys that are read before and after.
@@ -24,28 +24,32 @@ const KEYS: u64 = 50;
 
 /// Reads that a gateway has answered from what it remembered.
 fn remembered(gateway: &Gateway) -> u64 {
-    gateway.counter("ashlar_volume_mirror_total{what=\"answered\"}")
+    gateway.counter("ashlar_volume_record_cache_total{what=\"answered\"}")
 }
 
 /// Waits until a gateway answers a GET of this key from what it remembers.
 #[track_caller]
-pub(crate) fn is_alone(gateway: &Gateway, key: &str) {
+pub(crate) fn is_sole(gateway: &Gateway, key: &str) {
     let answers = || {
         let before = remembered(gateway);
         gateway.client.get(key).expect(200);
         remembered(gateway) > before
     };
-    assert!(wait_for(KNOWN, answers), "it does not know that it is alone:\n{}", gateway.log());
+    assert!(
+        wait_for(KNOWN, answers),
+        "it does not know that it is the only one:\n{}",
+        gateway.log()
+    );
 }
 
-fn who_is_alone_asks_nobody(engine: Engine) {
+fn the_only_gateway_asks_nobody(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateway = fleet.first.start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);
     client.put("/box/a/key", b"first").expect(200);
     client.put("/box/a/other", b"so that the directory stays").expect(200);
-    is_alone(&gateway, "/box/a/key");
+    is_sole(&gateway, "/box/a/key");
     let trips = || gateway.counter("ashlar_store_round_trips_total{verb=\"read\"}");
     let (before, known) = (trips(), remembered(&gateway));
     for turn in 0..KEYS {
@@ -81,7 +85,7 @@ fn who_slept_while_another_came_answers_nothing_old(engine: Engine) {
     for key in 0..KEYS {
         sleeper.client.put(&format!("/box/{key}"), b"old").expect(200);
     }
-    is_alone(&sleeper, "/box/0");
+    is_sole(&sleeper, "/box/0");
     let before = remembered(&sleeper);
     all_are(&sleeper.client, "old");
     assert!(remembered(&sleeper) > before + KEYS / 2, "it remembers most of them");
@@ -107,13 +111,13 @@ fn histories_are_linearizable_while_a_gateway_comes_and_goes(engine: Engine) {
     let address = second.client.address.clone();
     second.stop();
     let mut load = Load::new("hot", Planted::None);
-    let alone = load.run(&clients, |pulse| {
-        let mut alone = 0;
+    let answered = load.run(&clients, |pulse| {
+        let mut answered = 0;
         for round in 0..3 {
-            is_alone(&first, "/box/known");
+            is_sole(&first, "/box/known");
             let before = remembered(&first);
             pulse.wait_for_more(200);
-            alone += remembered(&first) - before;
+            answered += remembered(&first) - before;
             if round == 1 {
                 first.child.signal(Signal::STOP);
             }
@@ -123,11 +127,11 @@ fn histories_are_linearizable_while_a_gateway_comes_and_goes(engine: Engine) {
             pulse.wait_for_more(200);
             second.stop();
         }
-        alone
+        answered
     });
-    assert!(alone > 100, "the first gateway remembered {alone} answers only");
+    assert!(answered > 100, "the first gateway remembered {answered} answers only");
     load.read_all(&clients[..1]);
     let figures = load.is_linearizable();
-    eprintln!("{}: linearizable with {alone} remembered answers: {figures}", engine.name());
+    eprintln!("{}: linearizable with {answered} remembered answers: {figures}", engine.name());
     fleet.ends_tidy(vec![first]);
 }

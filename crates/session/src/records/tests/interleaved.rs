@@ -15,8 +15,8 @@ use store::{
     Snapshot, Space, StoreError, StoreErrorKind, TallyPage, Verdict, Write,
 };
 
-use super::super::{Mirror, Mirrored};
-use super::for_long;
+use super::super::{CachedStore, RecordCache};
+use super::currency::for_long;
 use crate::state::value;
 
 /// Pairs of records that are always written together.
@@ -126,12 +126,12 @@ fn number(found: Option<&Found>) -> u64 {
     u64::from_be_bytes(value[..].try_into().expect("eight bytes"))
 }
 
-/// Reads both records; answers how many times the mirror did.
-async fn read(pair: &Pair, mirrored: &Mirrored, mirror: &Mirror) -> u64 {
+/// Reads both records; answers how many times the memory did.
+async fn read(pair: &Pair, cached: &CachedStore, cache: &RecordCache) -> u64 {
     let reads = pair.keys.clone().map(|key| Read::Record { key, follow: None });
     let least = pair.acknowledged.load(Ordering::SeqCst);
-    let known = u64::from(mirror.answer(&reads).is_some());
-    let found = mirrored.read(&reads).await.expect("reads do not fail");
+    let known = u64::from(cache.answer(&reads).is_some());
+    let found = cached.read(&reads).await.expect("reads do not fail");
     let (one, other) = (number(found.first()), number(found.get(1)));
     assert_eq!(one, other, "the two were never different");
     assert!(one >= least, "{one} is older than {least}, which was acknowledged");
@@ -139,10 +139,10 @@ async fn read(pair: &Pair, mirrored: &Mirrored, mirror: &Mirror) -> u64 {
 }
 
 /// Writes the next number to both, if they have a smaller one.
-async fn write(pair: &Pair, mirrored: &Mirrored) {
+async fn write(pair: &Pair, cached: &CachedStore) {
     let next = pair.drawn.fetch_add(1, Ordering::SeqCst) + 1;
     let reads = pair.keys.clone().map(|key| Read::Record { key, follow: None });
-    let found = mirrored.read(&reads).await.expect("reads do not fail");
+    let found = cached.read(&reads).await.expect("reads do not fail");
     let was = value(found.first());
     if number(found.first()) >= next {
         return;
@@ -156,23 +156,23 @@ async fn write(pair: &Pair, mirrored: &Mirrored) {
         guards: pair.keys.iter().map(guard).collect(),
         writes: pair.keys.iter().map(|key| Write::Put(key.clone(), new.clone())).collect(),
     };
-    if let Ok(verdicts) = mirrored.commit(&[plan]).await
+    if let Ok(verdicts) = cached.commit(&[plan]).await
         && verdicts[..] == [Verdict::Committed]
     {
         pair.acknowledged.fetch_max(next, Ordering::SeqCst);
     }
 }
 
-/// Answers how many reads the mirror answered.
+/// Answers how many reads were answered from memory.
 async fn play(seed: u64) -> u64 {
     let random = Mutex::new(SmallRng::seed_from_u64(seed));
     let tasks = Tasks::new();
     let spawner = tasks.clone();
     let store = Arc::new(Slow { inner: Arc::new(MemoryStore::new()), random, tasks });
     // Room for some of the records only, in some of the games.
-    let mirror = Mirror::new(if seed.is_multiple_of(3) { 1_200 } else { 1 << 20 });
-    mirror.rely(for_long());
-    let mirrored = Arc::new(Mirrored::new(store, Arc::clone(&mirror)));
+    let cache = RecordCache::new(if seed.is_multiple_of(3) { 1_200 } else { 1 << 20 }, true);
+    cache.rely(for_long());
+    let cached = Arc::new(CachedStore::new(store, Arc::clone(&cache)));
     let pair = |n: u64| Pair {
         keys: [key::inode(Ino(n)), key::dentry(Ino(n), b"name")],
         acknowledged: AtomicU64::new(0),
@@ -180,20 +180,20 @@ async fn play(seed: u64) -> u64 {
     };
     let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(pair).collect());
     let tasks = (0..TASKS).map(|task| {
-        let (pairs, mirrored, mirror) = (pairs.clone(), mirrored.clone(), mirror.clone());
+        let (pairs, cached, cache) = (pairs.clone(), cached.clone(), cache.clone());
         let mut random = SmallRng::seed_from_u64(seed * TASKS + task);
         spawner.spawn("player", async move {
             let mut known = 0;
             for _ in 0..STEPS {
                 let pair = &pairs[random.random_range(0..pairs.len())];
                 match random.random_range(0..10) {
-                    0 | 1 => write(pair, &mirrored).await,
-                    2 => mirror.forget(&pair.keys[0]),
+                    0 | 1 => write(pair, &cached).await,
+                    2 => cache.forget(&pair.keys[0]),
                     3 if random.random_bool(0.1) => {
-                        mirror.leave();
-                        mirror.rely(for_long());
+                        cache.leave();
+                        cache.rely(for_long());
                     }
-                    _ => known += read(pair, &mirrored, &mirror).await,
+                    _ => known += read(pair, &cached, &cache).await,
                 }
                 tokio::task::yield_now().await;
             }
@@ -213,7 +213,7 @@ async fn reads_see_what_was_acknowledged_at_one_instant() {
     for seed in 0..60 {
         known += play(seed).await;
     }
-    assert!(known > 10_000, "the mirror answered {known} reads only");
+    assert!(known > 10_000, "the memory answered {known} reads only");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

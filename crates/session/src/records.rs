@@ -1,0 +1,353 @@
+//! What a session remembers of the store's records: names, inodes, buckets and uploads.
+//!
+//! There is one memory, of a bounded number of bytes. Each of its entries is *current*, which means
+//! that it certainly is what the store holds, or a *hint*, which may be wrong at any time, because
+//! other gateways write too. [`currency`] alone decides which.
+//!
+//! - Planners take either for a hint: a commit checks by its guards what it took from here.
+//! - A read is answered from what is current, without a round trip. [`CachedStore`] is a metadata
+//!   store that does so, and passes the same conformance suite as any other.
+//!
+//! What is absent is remembered as long as that is current; it is no hint, since planners guess it.
+
+mod cached;
+mod currency;
+mod entries;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use namespace::Hints;
+use record::Ino;
+use record::key::space;
+use runtime::Moment;
+use store::{Entry, Follow, Found, Key, Plan, Read, Space, Target, Value, Verdict, Write};
+
+use currency::{Books, Currency, Generation, Lesson};
+use entries::{Entries, NAMES, Remembered};
+
+pub(crate) use cached::CachedStore;
+
+/// Bytes of the records that are remembered, keys and overhead included.
+pub const RECORD_CACHE_BYTES_DEFAULT: u64 = 128 << 20;
+
+/// The largest value that is remembered as a hint, in bytes. Larger ones hold inline content.
+pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
+
+/// The largest value that is remembered while it is current, in bytes: the metadata of any file, and
+/// a body that rests in it.
+pub const CURRENT_VALUE_BYTES_MAX: u64 = record::INLINE_BYTES_MAX + (8 << 10);
+
+/// What may be remembered: what lookups read.
+const SPACES: [Space; 4] = [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD];
+
+/// How often an answer is looked up while others change entries, before they have to wait for it.
+const LOOKS: usize = 2;
+
+/// Whether records of a space are remembered.
+pub(crate) fn is_remembered(space: Space) -> bool {
+    SPACES.contains(&space)
+}
+
+/// A bounded memory of records.
+#[derive(Debug)]
+pub(crate) struct RecordCache {
+    entries: Entries,
+    currency: Currency,
+}
+
+impl RecordCache {
+    /// Remembers about `bytes` of records. If `authoritative`, reads are answered from it while
+    /// nobody else can have changed them.
+    pub(crate) fn new(bytes: u64, authoritative: bool) -> Arc<RecordCache> {
+        Arc::new(RecordCache {
+            entries: Entries::new(bytes),
+            currency: Currency::new(authoritative && bytes > 0),
+        })
+    }
+
+    /// Whether reads are ever answered from here.
+    pub(crate) fn is_authoritative(&self) -> bool {
+        self.currency.is_on()
+    }
+
+    /// Nobody else changes records until `until`, nor has since this was said first after
+    /// [`RecordCache::leave`].
+    pub(crate) fn rely(&self, until: Moment) {
+        self.currency.rely(until);
+    }
+
+    /// Somebody else may change records from now on, or may have: nothing is current.
+    pub(crate) fn leave(&self) {
+        self.currency.leave(&mut self.currency.books());
+    }
+
+    /// Nothing is current from now on, whoever is there.
+    pub(crate) fn end(&self) {
+        self.currency.end(&mut self.currency.books());
+    }
+
+    /// Anything may have changed: forgets everything.
+    pub(crate) fn clear(&self) {
+        let mut books = self.currency.books();
+        self.currency.leave(&mut books);
+        self.entries.clear();
+    }
+
+    /// Forgets a record that somebody else was told to have changed.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut books = self.currency.books();
+        self.entries.remove(key);
+        self.entries.remove_name(key);
+        self.currency.demoted(&mut books);
+        books.batch_ends();
+        books.note_written(key.clone());
+    }
+
+    /// Takes note of what a guard met that did not hold.
+    pub(crate) fn met(&self, key: &Key, value: Option<&Value>) {
+        let books = self.currency.books();
+        self.hint(&books, key, value);
+    }
+
+    /// Takes note of what a plan wrote that has turned out to be committed.
+    pub(crate) fn committed(&self, plan: &Plan) {
+        let books = self.currency.books();
+        for (key, value) in remembered_writes(plan) {
+            self.hint(&books, key, value);
+        }
+    }
+
+    /// Answers single questions from what is current, all of them at one instant, or none.
+    pub(crate) fn answer(&self, reads: &[Read]) -> Option<Vec<Found>> {
+        if !reads.iter().all(|read| matches!(read, Read::Record { .. })) {
+            return None;
+        }
+        for _ in 0..LOOKS {
+            let seen = self.currency.look()?;
+            let found = self.current(reads, seen.generation)?;
+            if self.currency.still(seen) {
+                return Some(found);
+            }
+        }
+        // Nothing changes while this is held.
+        let _books = self.currency.books();
+        let seen = self.currency.look()?;
+        let found = self.current(reads, seen.generation)?;
+        self.currency.still(seen).then_some(found)
+    }
+
+    /// The answers, if all records are current in this generation.
+    fn current(&self, reads: &[Read], generation: Generation) -> Option<Vec<Found>> {
+        let value = |key: &Key| {
+            let entry = self.entries.get(key)?;
+            (entry.current_in == generation).then_some(entry.value)
+        };
+        let target = |record: &Value, follow: &Follow| match follow.target(record) {
+            Some(target) => Some(follow.found(value(&target)?)),
+            None => Some(Target::Absent),
+        };
+        let found = |read: &Read| {
+            let Read::Record { key, follow } = read else { return None };
+            let Some(value) = value(key)? else { return Some(Found::Record(None)) };
+            let target = match follow {
+                Some(follow) => target(&value, follow)?,
+                None => Target::Absent,
+            };
+            Some(Found::Record(Some(Entry { key: key.clone(), value, target })))
+        };
+        reads.iter().map(found).collect()
+    }
+
+    /// A read leaves for the store.
+    fn reading(self: &Arc<Self>) -> Reading {
+        Reading { left_at: self.currency.books().read_leaves(), cache: Arc::clone(self) }
+    }
+
+    /// A batch leaves for the store.
+    fn sending(self: &Arc<Self>, plans: &[Plan]) -> Sending {
+        let writes = plans.iter().flat_map(remembered_writes);
+        let keys: HashSet<Key> = writes.map(|(key, _)| key.clone()).collect();
+        let mut books = self.currency.books();
+        let left_at = books.batch_leaves(&keys);
+        if !self.currency.has_peers() && !keys.is_empty() {
+            keys.iter().for_each(|key| self.entries.demote(key));
+            self.currency.demoted(&mut books);
+        }
+        Sending { cache: Arc::clone(self), keys, left_at }
+    }
+
+    /// Takes note of what a read brought.
+    fn learn(&self, books: &Books, lesson: Lesson, reads: &[Read], found: &[Found]) {
+        for (read, found) in reads.iter().zip(found) {
+            match (read, found) {
+                (Read::Record { key, .. }, Found::Record(None)) => {
+                    self.learn_record(books, lesson, key, None);
+                }
+                (Read::Record { follow, .. }, Found::Record(Some(entry))) => {
+                    self.learn_entry(books, lesson, entry, follow.as_ref());
+                }
+                (Read::Range { follow, .. }, Found::Range(entries)) => {
+                    // A page of a listing would push out what writers need; a few of its names tell
+                    // whether the directory holds any. The last ones stay the longest if somebody
+                    // deletes one after the other.
+                    for entry in entries.iter().skip(entries.len().saturating_sub(NAMES)) {
+                        self.learn_entry(books, lesson, entry, follow.as_ref());
+                        self.entries.add_name(&entry.key);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn learn_entry(&self, books: &Books, lesson: Lesson, entry: &Entry, follow: Option<&Follow>) {
+        self.learn_record(books, lesson, &entry.key, Some(&entry.value));
+        let Some(target) = follow.and_then(|follow| follow.target(&entry.value)) else { return };
+        match &entry.target {
+            Target::Whole(value) => self.learn_record(books, lesson, &target, Some(value)),
+            Target::Absent => self.learn_record(books, lesson, &target, None),
+            // What was remembered may still be right, and the beginning of a record is none.
+            Target::Cut(_) => {}
+        }
+    }
+
+    fn learn_record(&self, books: &Books, lesson: Lesson, key: &Key, value: Option<&Value>) {
+        self.note(books, key, value, books.read_in(lesson, key));
+    }
+
+    /// Takes note of a record that may have changed since.
+    fn hint(&self, books: &Books, key: &Key, value: Option<&Value>) {
+        self.note(books, key, value, Generation::NONE);
+    }
+
+    /// Takes note of a record as it was seen, unless it is known as it stands now.
+    fn note(&self, _books: &Books, key: &Key, value: Option<&Value>, current_in: Generation) {
+        if !is_remembered(key.space()) {
+            return;
+        }
+        let known = self.entries.get(key);
+        if known.as_ref().is_some_and(|known| known.current_in == self.currency.generation()) {
+            return;
+        }
+        let record = Remembered { value: value.cloned(), current_in };
+        // Most of what is read was known: to look costs less than to insert it again.
+        if known.as_ref() == Some(&record) {
+            return;
+        }
+        self.entries.set(key, record);
+        match value {
+            Some(_) => self.entries.add_name(key),
+            None => self.entries.remove_name(key),
+        }
+    }
+}
+
+impl Hints for RecordCache {
+    fn record(&self, key: &Key) -> Option<Option<Value>> {
+        let Remembered { value, current_in } = self.entries.get(key)?;
+        let is_hint = value.as_ref().is_some_and(|value| value.len() <= HINT_VALUE_BYTES_MAX);
+        (is_hint || current_in == self.currency.generation()).then_some(value)
+    }
+
+    fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
+        self.entries.sibling(directory, not)
+    }
+}
+
+/// What a plan writes of the records that are remembered: keys, and values or nothing.
+fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)> {
+    let writes = plan.writes.iter().filter_map(|write| match write {
+        Write::Put(key, value) => Some((key, Some(value))),
+        Write::Delete(key) => Some((key, None)),
+        Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => None,
+    });
+    writes.filter(|(key, _)| is_remembered(key.space()))
+}
+
+/// A read under way.
+#[derive(Debug)]
+struct Reading {
+    cache: Arc<RecordCache>,
+    left_at: u64,
+}
+
+impl Reading {
+    /// The read has come back with this.
+    fn found(self, reads: &[Read], found: &[Found]) {
+        let currency = &self.cache.currency;
+        let books = currency.books();
+        let lesson = currency.lesson(&books, self.left_at);
+        self.cache.learn(&books, lesson, reads, found);
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.cache.currency.books().read_ends();
+    }
+}
+
+/// A batch under way. Dropped without a verdict, its outcome stays unknown.
+#[derive(Debug)]
+struct Sending {
+    cache: Arc<RecordCache>,
+    keys: HashSet<Key>,
+    left_at: u64,
+}
+
+impl Sending {
+    /// The batch was decided.
+    fn decided(mut self, plans: &[Plan], verdicts: &[Verdict]) {
+        if self.keys.is_empty() {
+            return;
+        }
+        let mut last: HashMap<&Key, Option<&Value>> = HashMap::with_capacity(self.keys.len());
+        for (plan, verdict) in plans.iter().zip(verdicts) {
+            if *verdict == Verdict::Committed {
+                last.extend(remembered_writes(plan));
+            }
+        }
+        let keys = std::mem::take(&mut self.keys);
+        let RecordCache { currency, .. } = &*self.cache;
+        let mut books = currency.books();
+        let lesson = currency.lesson(&books, self.left_at);
+        books.batch_ends();
+        for key in keys {
+            let raced = books.key_ends(&key);
+            if let Some(value) = last.get(&key) {
+                self.cache.note(&books, &key, *value, books.decided_in(lesson, &key, raced));
+            }
+            books.note_written(key);
+        }
+    }
+
+    /// The batch certainly never happens.
+    fn undone(mut self) {
+        let keys = std::mem::take(&mut self.keys);
+        let mut books = self.cache.currency.books();
+        for key in keys {
+            books.key_ends(&key);
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let keys = std::mem::take(&mut self.keys);
+        if keys.is_empty() {
+            return;
+        }
+        let currency = &self.cache.currency;
+        let mut books = currency.books();
+        for key in keys {
+            books.key_ends(&key);
+            if !books.note_doubtful(key) {
+                currency.end(&mut books);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! The memory of records: what is a hint, and what is current.
+
+mod currency;
+mod hints;
+mod interleaved;

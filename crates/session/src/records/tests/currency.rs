@@ -1,0 +1,315 @@
+//! A store behind the memory is a metadata store, whatever is under way at the same time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use faulty::{Fault, Faulty, get};
+use namespace::Hints as _;
+use record::{Ino, key};
+use runtime::Moment;
+use store::{
+    Follow, Found, Guard, Key, MemoryStore, MetaStore, Plan, Read, StoreErrorKind, Target, Verdict,
+    Write,
+};
+
+use super::super::currency::{DOUBTFUL_KEYS_MAX, WRITTEN_KEYS_MAX};
+use super::super::{CURRENT_VALUE_BYTES_MAX, CachedStore, RecordCache};
+
+/// The suite that every engine passes.
+mod conformance {
+    use std::sync::Arc;
+
+    use store::{MemoryStore, MetaStore};
+
+    use super::super::super::{CachedStore, RecordCache};
+
+    fn run(case: impl Future<Output = ()>) {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(case);
+    }
+
+    async fn fresh() -> (Arc<dyn MetaStore>, ()) {
+        let cache = RecordCache::new(1 << 20, true);
+        cache.rely(super::for_long());
+        (Arc::new(CachedStore::new(Arc::new(MemoryStore::new()), cache)), ())
+    }
+
+    store::conformance!(run, fresh);
+}
+
+pub(super) fn for_long() -> Moment {
+    Moment::now().after(Duration::from_hours(1))
+}
+
+/// A memory that is authoritative, over a store that counts and fails.
+fn authoritative() -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
+    let (store, cache) = (Faulty::new(), RecordCache::new(1 << 20, true));
+    cache.rely(for_long());
+    let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
+    (store, cache, cached)
+}
+
+fn at(number: u64) -> Key {
+    key::inode(Ino(number))
+}
+
+fn put(key: &Key, value: &'static str) -> Plan {
+    let value = Bytes::from_static(value.as_bytes());
+    Plan { guards: Vec::new(), writes: vec![Write::Put(key.clone(), value)] }
+}
+
+fn asks(key: &Key) -> [Read; 1] {
+    [Read::Record { key: key.clone(), follow: None }]
+}
+
+/// Whether a record is known without asking the store.
+fn knows(cache: &RecordCache, key: &Key) -> bool {
+    cache.answer(&asks(key)).is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_or_read_need_not_be_read() {
+    let (store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "one")]).await.unwrap();
+    store.commit_now(&[put(&at(2), "two")]).await;
+    assert!(!knows(&cache, &at(2)), "nobody has read it");
+    for _ in 0..2 {
+        assert_eq!(get(&cached, &at(1)).await.unwrap(), "one");
+        assert_eq!(get(&cached, &at(2)).await.unwrap(), "two");
+    }
+    assert_eq!(store.reads.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_right_to_answer_ends_by_itself() {
+    let (_store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "one")]).await.unwrap();
+    cache.rely(Moment::now().after(Duration::from_millis(500)));
+    assert!(knows(&cache, &at(1)));
+    tokio::time::advance(Duration::from_millis(500)).await;
+    assert!(!knows(&cache, &at(1)));
+    cache.rely(for_long());
+    assert!(knows(&cache, &at(1)), "it listened on without a gap");
+}
+
+#[tokio::test(start_paused = true)]
+async fn peers_make_hints_of_all() {
+    let (store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "one")]).await.unwrap();
+    cache.leave();
+    assert!(!knows(&cache, &at(1)));
+    assert_eq!(cache.record(&at(1)), Some(Some(Bytes::from_static(b"one"))));
+    store.commit_now(&[put(&at(1), "theirs")]).await;
+    cache.rely(for_long());
+    assert!(!knows(&cache, &at(1)));
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "theirs");
+    cache.end();
+    cache.rely(for_long());
+    get(&cached, &at(1)).await;
+    assert!(!knows(&cache, &at(1)), "its time is over");
+}
+
+/// Reads and batches that left while others were there may come back when they no longer are.
+#[tokio::test(start_paused = true)]
+async fn what_left_beside_peers_teaches_hints_only() {
+    let (store, cache, cached) = authoritative();
+    cache.leave();
+    let reading = cache.reading();
+    let found = store.read(&asks(&at(1))).await.unwrap();
+    let sending = cache.sending(&[put(&at(2), "ours")]);
+    let verdicts = store.commit(&[put(&at(2), "ours")]).await.unwrap();
+    store.commit_now(&[put(&at(1), "theirs"), put(&at(2), "theirs")]).await;
+    cache.rely(for_long());
+    reading.found(&asks(&at(1)), &found);
+    sending.decided(&[put(&at(2), "ours")], &verdicts);
+    for number in [1, 2] {
+        assert_eq!(get(&cached, &at(number)).await.unwrap(), "theirs");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_left_before_a_commit_teaches_nothing_of_it() {
+    let (store, cache, cached) = authoritative();
+    store.commit_now(&[put(&at(1), "old"), put(&at(2), "other")]).await;
+    let both = [asks(&at(1)), asks(&at(2))].concat();
+    let reading = cache.reading();
+    let found = store.read(&both).await.unwrap();
+    cached.commit(&[put(&at(1), "new")]).await.unwrap();
+    // Its place is free again, as if the cache had been full.
+    cache.entries.remove(&at(1));
+    reading.found(&both, &found);
+    assert!(knows(&cache, &at(2)));
+    assert!(!knows(&cache, &at(1)), "what it brought is old");
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_known_of_a_record_while_a_batch_is_under_way() {
+    let (store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "old")]).await.unwrap();
+    let plans = [put(&at(1), "new")];
+    let sending = cache.sending(&plans);
+    assert!(!knows(&cache, &at(1)));
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "old");
+    assert!(!knows(&cache, &at(1)), "it may change at any moment");
+    let verdicts = store.commit(&plans).await.unwrap();
+    sending.decided(&plans, &verdicts);
+    assert!(knows(&cache, &at(1)));
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_batches_that_raced_nobody_knows_the_last() {
+    let (store, cache, cached) = authoritative();
+    let (first, last) = ([put(&at(1), "first")], [put(&at(1), "last")]);
+    let (one, other) = (cache.sending(&first), cache.sending(&last));
+    let verdicts = store.commit(&first).await.unwrap();
+    store.commit(&last).await.unwrap();
+    // The answers come in the other order.
+    other.decided(&last, &verdicts);
+    one.decided(&first, &verdicts);
+    assert!(!knows(&cache, &at(1)));
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "last");
+    assert!(knows(&cache, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_plan_teaches_nothing() {
+    let (store, cache, cached) = authoritative();
+    store.commit_now(&[put(&at(1), "old")]).await;
+    let mut refused = put(&at(1), "new");
+    refused.guards.push(Guard::Absent(at(1)));
+    cached.commit(&[refused, put(&at(2), "two")]).await.unwrap();
+    assert!(!knows(&cache, &at(1)) && knows(&cache, &at(2)));
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_comes_late_is_seen() {
+    let (store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "old")]).await.unwrap();
+    store.inject(None, Fault::Delayed);
+    let error = cached.commit(&[put(&at(1), "late")]).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unknown);
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "old");
+    store.deliver().await;
+    assert_eq!(store.fired(), 1);
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "late");
+    assert!(!knows(&cache, &at(1)), "it is never known again");
+    cached.commit(&[put(&at(1), "again")]).await.unwrap();
+    assert!(!knows(&cache, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_caller_left_is_seen() {
+    let (store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "old")]).await.unwrap();
+    store.inject(None, Fault::Hang);
+    let plans = [put(&at(1), "new")];
+    let left = tokio::time::timeout(Duration::from_secs(1), cached.commit(&plans)).await;
+    left.expect_err("it hangs");
+    assert_eq!(store.fired(), 1);
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "new");
+    assert!(!knows(&cache, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_never_happens_does_no_harm() {
+    let (store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "old")]).await.unwrap();
+    store.inject(None, Fault::Unavailable);
+    cached.commit(&[put(&at(1), "new")]).await.unwrap_err();
+    assert_eq!(store.fired(), 1);
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "old");
+    assert!(knows(&cache, &at(1)), "what was read afterwards is true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_is_followed_to_one_that_is_known() {
+    let (_store, cache, cached) = authoritative();
+    let name = key::dentry(Ino::ROOT, b"name");
+    let mut bytes = vec![0; usize::from(key::dentry_to_inode().offset)];
+    bytes.extend_from_slice(&7_u64.to_be_bytes());
+    let bind = Write::Put(name.clone(), bytes.into());
+    cached.commit(&[Plan { guards: Vec::new(), writes: vec![bind] }]).await.unwrap();
+    let follow = |most| {
+        let follow = Some(Follow { most, ..key::dentry_to_inode() });
+        [Read::Record { key: name.clone(), follow }]
+    };
+    let target = |found: Option<Vec<Found>>| match found.map(|mut found| found.remove(0)) {
+        Some(Found::Record(Some(entry))) => Some(entry.target),
+        None => None,
+        found => panic!("{found:?}"),
+    };
+    assert_eq!(target(cache.answer(&follow(None))), None, "the target is not known");
+    cached.commit(&[put(&at(7), "target")]).await.unwrap();
+    let whole = Target::Whole(Bytes::from_static(b"target"));
+    assert_eq!(target(cache.answer(&follow(None))), Some(whole));
+    let cut = target(cache.answer(&follow(Some(3)))).unwrap();
+    assert_eq!(cut.first_bytes(), Some(&b"tar"[..]));
+    assert_eq!(cut.whole(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_is_bounded() {
+    let (_store, cache, cached) = authoritative();
+    let large = Bytes::from(vec![0; usize::try_from(CURRENT_VALUE_BYTES_MAX).unwrap() + 1]);
+    let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at(1), large)] };
+    cached.commit(&[plan]).await.unwrap();
+    assert!(!knows(&cache, &at(1)), "it is too large");
+    for number in 0..20_000 {
+        let plans = [put(&at(number), "x")];
+        cache.sending(&plans).decided(&plans, &[Verdict::Committed]);
+    }
+    let known = (0..20_000).filter(|number| knows(&cache, &at(*number))).count();
+    assert!(known > 1_000 && known < (1 << 20) / 160, "{known} are known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_too_many_doubts_nothing_is_current_any_more() {
+    let (_store, cache, cached) = authoritative();
+    cached.commit(&[put(&at(1), "one")]).await.unwrap();
+    for number in 0..=DOUBTFUL_KEYS_MAX as u64 {
+        assert!(knows(&cache, &at(1)), "{number} doubts are bearable");
+        drop(cache.sending(&[put(&at(10 + number), "x")]));
+    }
+    assert!(cache.currency.books().held().0 <= DOUBTFUL_KEYS_MAX);
+    assert!(!knows(&cache, &at(1)));
+    cached.commit(&[put(&at(1), "two")]).await.unwrap();
+    get(&cached, &at(1)).await;
+    cache.leave();
+    cache.rely(for_long());
+    get(&cached, &at(1)).await;
+    assert!(!knows(&cache, &at(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_reads_may_be_told_is_bounded() {
+    let (store, cache, cached) = authoritative();
+    store.commit_now(&[put(&at(1), "old")]).await;
+    let reading = cache.reading();
+    let found = store.read(&asks(&at(1))).await.unwrap();
+    cached.commit(&[put(&at(1), "new")]).await.unwrap();
+    cache.entries.remove(&at(1));
+    for number in 0..2 * WRITTEN_KEYS_MAX as u64 {
+        let plans = [put(&at(10 + number), "x")];
+        cache.sending(&plans).decided(&plans, &[Verdict::Committed]);
+    }
+    assert!(cache.currency.books().held().1 <= WRITTEN_KEYS_MAX);
+    reading.found(&asks(&at(1)), &found);
+    assert!(!knows(&cache, &at(1)), "nobody remembers that it was written");
+    assert_eq!(cache.currency.books().held().1, 0);
+    assert_eq!(get(&cached, &at(1)).await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_memory_every_read_asks_the_store() {
+    let cache = RecordCache::new(0, true);
+    let store = Arc::new(MemoryStore::new());
+    let cached = CachedStore::new(store, Arc::clone(&cache));
+    cache.rely(for_long());
+    cached.commit(&[put(&at(1), "one")]).await.unwrap();
+    get(&cached, &at(1)).await.unwrap();
+    assert!(!knows(&cache, &at(1)));
+}
