@@ -1,7 +1,7 @@
 //! Random reads and batches at once, over a store that takes its time: a read sees what was
 //! acknowledged before it, nothing that was never written, and one instant of it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -26,6 +26,9 @@ const PAIRS: u64 = 3;
 const STEPS: u64 = 400;
 
 const TASKS: u64 = 6;
+
+/// How often a pair is written while it is looked up.
+const WRITES: u64 = 20_000;
 
 /// A store whose calls take some turns of the scheduler before and after they happen, and some of
 /// whose batches come much later than whoever sent them is told that nobody knows.
@@ -221,4 +224,38 @@ async fn reads_see_what_was_acknowledged_on_two_threads() {
     for seed in 100..130 {
         play(seed).await;
     }
+}
+
+/// Two threads look both records of a pair up while a third one writes them again and again.
+#[test]
+fn answers_of_several_records_are_of_one_instant() {
+    let cache = RecordCache::new(1 << 20, true);
+    cache.rely(for_long());
+    let keys = [key::inode(Ino(1)), key::dentry(Ino(1), b"name")];
+    let over = AtomicBool::new(false);
+    let look = || {
+        let reads = keys.clone().map(|key| Read::Record { key, follow: None });
+        let (mut known, mut last) = (0_u64, 0);
+        while !over.load(Ordering::Relaxed) {
+            let Some(found) = cache.answer(&reads) else { continue };
+            let (one, other) = (number(found.first()), number(found.get(1)));
+            assert_eq!(one, other, "the two were never different");
+            assert!(one >= last, "{one} is older than {last}");
+            (known, last) = (known + 1, one);
+        }
+        known
+    };
+    let known = std::thread::scope(|scope| {
+        let looking = [scope.spawn(look), scope.spawn(look)];
+        for next in 1..=WRITES {
+            let value = Bytes::copy_from_slice(&next.to_be_bytes());
+            let put = |key: &Key| Write::Put(key.clone(), value.clone());
+            let plans = [Plan { guards: Vec::new(), writes: keys.iter().map(put).collect() }];
+            cache.sending(&plans).decided(&plans, &[Verdict::Committed]);
+            std::thread::yield_now();
+        }
+        over.store(true, Ordering::Relaxed);
+        looking.map(|look| look.join().expect("nothing torn was seen"))
+    });
+    assert!(known.iter().sum::<u64>() > WRITES / 10, "{known:?} answers only");
 }
