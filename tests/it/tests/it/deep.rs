@@ -1,6 +1,8 @@
 //! Keys below very many directories, on each engine: all that S3 does with a key, by a gateway that
 //! remembers none of them.
 
+mod driver;
+
 use crate::client::Request;
 use crate::costs::trips;
 use crate::fleet::{Engine, Fleet, Place, on_each_engine};

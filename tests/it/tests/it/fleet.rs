@@ -191,6 +191,11 @@ impl Fleet {
         self.first.beside("second")
     }
 
+    /// The database, unless the metadata is a file.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
     /// Where the database listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.database.as_ref().expect("a server").address()
