@@ -1,16 +1,48 @@
-//! Access keys and policies: plain records by name.
+//! Access keys and policies: records by name.
+//!
+//! An access key names policies, and each that it names is there: whoever gives it a policy guards
+//! that policy's record, and whoever removes a policy guards that no access key has it. Policies that
+//! are built in stand in no record; which those are, the caller says.
+//!
+//! What is wrong with a change is part of its answer, with the names that it is about, so that it
+//! rests on one snapshot like any other answer.
+
+use std::collections::BTreeSet;
 
 use record::{PolicyRecord, User, key};
-use store::{Guard, Key, Plan, Space, Value, Write};
+use store::{Entry, Guard, Key, Limits, Plan, Space, Value, Write};
 
 use crate::Halt;
 use crate::run::{Env, Operation, Step};
 use crate::view::{View, decode};
 
-/// The most access keys, and the most policies, of a volume.
-pub const ACCESS_RECORDS_MAX: u32 = 10_000;
+/// Access keys, or policies, that one range asks for.
+const PAGE_RECORDS: u32 = 10_000;
 
-/// Lists the access keys of a volume.
+const _: () = assert!(PAGE_RECORDS <= Limits::LEAST.range_records);
+
+/// Why an access key or a policy is not found, or not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The name is taken by another access key.
+    #[error("the access key exists")]
+    UserExists,
+    /// No access key of this name.
+    #[error("no such access key")]
+    NoSuchUser,
+    /// No policy of this name stands in a record.
+    #[error("no such policy: {0:?}")]
+    NoSuchPolicy(String),
+    /// These access keys have the policy, in order.
+    #[error("access keys have the policy: {}", .0.join(", "))]
+    PolicyInUse(Vec<String>),
+}
+
+/// Whether a policy of this name is built in.
+pub type IsBuiltIn = fn(&str) -> bool;
+
+/// Lists the access keys of a volume, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct ListUsers;
 
@@ -22,7 +54,7 @@ impl Operation for ListUsers {
     }
 }
 
-/// Lists the named policies of a volume.
+/// Lists the named policies of a volume, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct ListPolicies;
 
@@ -34,59 +66,264 @@ impl Operation for ListPolicies {
     }
 }
 
+/// Finds an access key.
+#[derive(Clone, Copy, Debug)]
+pub struct FindUser<'a> {
+    /// The access key.
+    pub access_key: &'a str,
+}
+
+impl Operation for FindUser<'_> {
+    type Output = Result<User, AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let at = key::user(self.access_key);
+        let Some(value) = view.record(&at)? else {
+            return Ok(Step::Done(Err(AccessError::NoSuchUser)));
+        };
+        Ok(Step::Done(Ok(decode(&at, &value, User::decode)?)))
+    }
+}
+
+/// Finds a named policy.
+#[derive(Clone, Copy, Debug)]
+pub struct FindPolicy<'a> {
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl Operation for FindPolicy<'_> {
+    type Output = Result<PolicyRecord, AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let at = key::policy(self.name);
+        let Some(value) = view.record(&at)? else {
+            return Ok(Step::Done(Err(AccessError::NoSuchPolicy(self.name.to_owned()))));
+        };
+        Ok(Step::Done(Ok(decode(&at, &value, PolicyRecord::decode)?)))
+    }
+}
+
+/// Makes an access key, if there is none of its name and each of its policies is there.
+#[derive(Clone, Copy, Debug)]
+pub struct AddUser<'a> {
+    /// The access key.
+    pub access_key: &'a str,
+    /// What it is.
+    pub user: &'a User,
+    /// Which of its policies need no record.
+    pub built_in: IsBuiltIn,
+}
+
+impl Operation for AddUser<'_> {
+    type Output = Result<(), AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let at = key::user(self.access_key);
+        let given = with_policies(view, &at, &self.user.policies, self.built_in)?;
+        if given.user.is_some() {
+            return Ok(Step::Done(Err(AccessError::UserExists)));
+        }
+        let policies = match given.policies {
+            Ok(policies) => policies,
+            Err(missing) => return Ok(Step::Done(Err(missing))),
+        };
+        let guards = [Guard::Absent(at.clone())].into_iter().chain(policies).collect();
+        let writes = vec![Write::Put(at.clone(), self.user.encode(&at))];
+        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
+    }
+}
+
+/// Gives an access key these policies in place of those it had, if each of them is there.
+#[derive(Clone, Copy, Debug)]
+pub struct SetUserPolicies<'a> {
+    /// The access key.
+    pub access_key: &'a str,
+    /// Its policies from now on.
+    pub policies: &'a [String],
+    /// Which of them need no record.
+    pub built_in: IsBuiltIn,
+}
+
+impl Operation for SetUserPolicies<'_> {
+    type Output = Result<(), AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let at = key::user(self.access_key);
+        let given = with_policies(view, &at, self.policies, self.built_in)?;
+        let Some(value) = given.user else { return Ok(Step::Done(Err(AccessError::NoSuchUser))) };
+        let policies = match given.policies {
+            Ok(policies) => policies,
+            Err(missing) => return Ok(Step::Done(Err(missing))),
+        };
+        let user = User { policies: self.policies.to_vec(), ..decode(&at, &value, User::decode)? };
+        let guards = [Guard::Equals(at.clone(), value)].into_iter().chain(policies).collect();
+        let writes = vec![Write::Put(at.clone(), user.encode(&at))];
+        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
+    }
+}
+
+/// Removes an access key.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoveUser<'a> {
+    /// The access key.
+    pub access_key: &'a str,
+}
+
+impl Operation for RemoveUser<'_> {
+    type Output = Result<(), AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let at = key::user(self.access_key);
+        let Some(value) = view.record(&at)? else {
+            return Ok(Step::Done(Err(AccessError::NoSuchUser)));
+        };
+        let (guards, writes) = (vec![Guard::Equals(at.clone(), value)], vec![Write::Delete(at)]);
+        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
+    }
+}
+
+/// Makes a named policy, or puts another one in its place.
+#[derive(Clone, Copy, Debug)]
+pub struct SetPolicy<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it says.
+    pub policy: &'a PolicyRecord,
+}
+
+impl Operation for SetPolicy<'_> {
+    /// Whether there was one of this name.
+    type Output = bool;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
+        let at = key::policy(self.name);
+        let found = view.record(&at)?;
+        let existed = found.is_some();
+        let guard = match found {
+            Some(value) => Guard::Equals(at.clone(), value),
+            None => Guard::Absent(at.clone()),
+        };
+        let writes = vec![Write::Put(at.clone(), self.policy.encode(&at))];
+        Ok(Step::Commit(Plan { guards: vec![guard], writes }, existed))
+    }
+}
+
+/// Removes a named policy that no access key has.
+#[derive(Clone, Copy, Debug)]
+pub struct RemovePolicy<'a> {
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl Operation for RemovePolicy<'_> {
+    type Output = Result<(), AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let at = key::policy(self.name);
+        let Some(value) = view.record(&at)? else {
+            return Ok(Step::Done(Err(AccessError::NoSuchPolicy(self.name.to_owned()))));
+        };
+        let users = entries(view, key::space::USER)?;
+        let mut having = Vec::new();
+        for entry in &users {
+            let user = decode(&entry.key, &entry.value, User::decode)?;
+            if user.policies.iter().any(|policy| policy == self.name) {
+                having.push(name(&entry.key));
+            }
+        }
+        if !having.is_empty() {
+            return Ok(Step::Done(Err(AccessError::PolicyInUse(having))));
+        }
+        let own = vec![Guard::Equals(at.clone(), value)];
+        let mut plan = Plan { guards: own.clone(), writes: vec![Write::Delete(at)] };
+        plan.guards.extend(as_seen(&users));
+        // A store takes plans up to some size, which so many users are beyond. Then whoever is given
+        // the policy at this very moment has one that is missing, and may do nothing.
+        let limits = Limits::LEAST;
+        if plan.items() > limits.plan_items / 2 || plan.bytes() > limits.plan_bytes / 2 {
+            plan.guards = own;
+        }
+        Ok(Step::Commit(plan, Ok(())))
+    }
+}
+
+/// An access key, and the policies that it is given.
+struct Given {
+    /// Its record.
+    user: Option<Value>,
+    /// The guards of the policies that stand in records; or the first that is missing.
+    policies: Result<Vec<Guard>, AccessError>,
+}
+
+/// Looks at an access key and the policies that it is given, in one round trip.
+fn with_policies(
+    view: &mut View<'_>,
+    user: &Key,
+    policies: &[String],
+    built_in: IsBuiltIn,
+) -> Result<Given, Halt> {
+    let mut guarded = BTreeSet::new();
+    let named: Vec<&String> = policies
+        .iter()
+        .filter(|name| !built_in(name.as_str()) && guarded.insert(name.as_str()))
+        .collect();
+    let own = [user.clone()].into_iter();
+    let keys: Vec<Key> = own.chain(named.iter().map(|name| key::policy(name))).collect();
+    let mut found = view.many(&keys)?.into_iter();
+    let user = found.next().flatten();
+    let missing = named.iter().zip(found).find(|(_, found)| found.is_none());
+    let policies = match missing {
+        Some((name, _)) => Err(AccessError::NoSuchPolicy((*name).clone())),
+        None => Ok(keys.into_iter().skip(1).map(Guard::Present).collect()),
+    };
+    Ok(Given { user, policies })
+}
+
+/// That access keys are as they were seen, and that there are no others. Engines do not protect a
+/// range that is empty; here they need not, because whoever gives a policy to an access key guards
+/// the policy's record, which the plan of these guards deletes.
+fn as_seen(users: &[Entry]) -> Vec<Guard> {
+    let (mut start, end) = key::partition(key::space::USER, 0);
+    let mut guards = Vec::with_capacity(2 * users.len() + 1);
+    for entry in users {
+        guards.push(Guard::Empty(start, entry.key.clone()));
+        guards.push(Guard::Equals(entry.key.clone(), entry.value.clone()));
+        start = behind(&entry.key);
+    }
+    guards.push(Guard::Empty(start, end));
+    guards
+}
+
 fn list<T>(
     view: &mut View<'_>,
     space: Space,
     read: impl Fn(&Key, &Value) -> Result<T, record::DecodeError>,
 ) -> Result<Vec<(String, T)>, Halt> {
-    let (start, end) = key::partition(space, 0);
-    let entries = view.range(start, end, ACCESS_RECORDS_MAX)?;
-    let named = |entry: store::Entry| {
-        let record = decode(&entry.key, &entry.value, &read)?;
-        Ok((String::from_utf8_lossy(entry.key.suffix()).into_owned(), record))
-    };
-    entries.into_iter().map(named).collect()
+    let named = |entry: Entry| Ok((name(&entry.key), decode(&entry.key, &entry.value, &read)?));
+    entries(view, space)?.into_iter().map(named).collect()
 }
 
-/// Sets or removes a record that stands for itself.
-#[derive(Clone, Debug)]
-pub struct SetRecord {
-    /// Its key.
-    pub key: Key,
-    /// Its bytes; `None` removes it.
-    pub value: Option<Value>,
-}
-
-impl SetRecord {
-    /// Sets or removes an access key.
-    pub fn user(access_key: &str, user: Option<&User>) -> SetRecord {
-        let key = key::user(access_key);
-        SetRecord { value: user.map(|user| user.encode(&key)), key }
-    }
-
-    /// Sets or removes a named policy.
-    pub fn policy(name: &str, policy: Option<&PolicyRecord>) -> SetRecord {
-        let key = key::policy(name);
-        SetRecord { value: policy.map(|policy| policy.encode(&key)), key }
+/// All records of a space, in order: a round trip for each page.
+fn entries(view: &mut View<'_>, space: Space) -> Result<Vec<Entry>, Halt> {
+    let (mut start, end) = key::partition(space, 0);
+    let mut all = Vec::new();
+    loop {
+        let page = view.range(start, end.clone(), PAGE_RECORDS)?;
+        let full = page.len() == PAGE_RECORDS as usize;
+        all.extend(page);
+        match all.last() {
+            Some(last) if full => start = behind(&last.key),
+            _ => return Ok(all),
+        }
     }
 }
 
-impl Operation for SetRecord {
-    /// Whether there was such a record before.
-    type Output = bool;
+/// The first key that may follow this one.
+fn behind(key: &Key) -> Key {
+    Key::new(key.space(), key.partition(), &[key.suffix(), b"\0"].concat())
+}
 
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
-        let found = view.record(&self.key)?;
-        let existed = found.is_some();
-        let guard = match found {
-            Some(value) => Guard::Equals(self.key.clone(), value),
-            None => Guard::Absent(self.key.clone()),
-        };
-        let write = match &self.value {
-            Some(value) => Write::Put(self.key.clone(), value.clone()),
-            None if existed => Write::Delete(self.key.clone()),
-            None => return Ok(Step::Done(false)),
-        };
-        Ok(Step::Commit(Plan { guards: vec![guard], writes: vec![write] }, existed))
-    }
+fn name(key: &Key) -> String {
+    String::from_utf8_lossy(key.suffix()).into_owned()
 }

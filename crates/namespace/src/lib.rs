@@ -18,7 +18,10 @@ mod stage;
 mod upload;
 mod view;
 
-pub use access::{ACCESS_RECORDS_MAX, ListPolicies, ListUsers, SetRecord};
+pub use access::{
+    AccessError, AddUser, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RemovePolicy,
+    RemoveUser, SetPolicy, SetUserPolicies,
+};
 pub use bucket::{
     BUCKETS_MAX, BucketChange, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets,
     SetBucket,

@@ -305,7 +305,8 @@ pub(crate) trait Actor {
     fn met(&self) -> Vec<u64>;
 }
 
-struct Steps<'a, O: Operation> {
+/// The steps of one operation.
+pub(crate) struct Steps<'a, O: Operation> {
     run: Run<'a, O>,
     hints: &'a dyn Hints,
     next: Option<Next<O::Output>>,
@@ -336,7 +337,8 @@ where
     O: Operation,
     O::Output: Debug,
 {
-    fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Steps<'a, O> {
+    /// Begins an operation.
+    pub(crate) fn new(operation: &'a O, env: Env, hints: &'a dyn Hints) -> Steps<'a, O> {
         let run = Run::new(operation, env);
         let mut steps = Steps { run, hints, next: None, answer: None, met: Vec::new() };
         steps.advance();

@@ -1,10 +1,9 @@
-//! Buckets and access records: answers and costs.
+//! Buckets: answers and costs.
 
 use namespace::{
-    BucketChange, CreateBucket, DeleteBucket, FindBucket, FsError, ListBuckets, ListPolicies,
-    ListUsers, SetBucket, SetRecord,
+    BucketChange, CreateBucket, DeleteBucket, FindBucket, FsError, ListBuckets, SetBucket,
 };
-use record::{Bucket, Ino, PolicyRecord, User};
+use record::{Bucket, Ino};
 
 use crate::acts::ID;
 use crate::listing::put;
@@ -86,31 +85,4 @@ fn only_an_empty_bucket_goes() {
     world.make_bucket(b"b");
     assert_eq!(world.cold(&delete), (Ok(()), cost(2, 1)));
     world.audit();
-}
-
-#[test]
-fn access_keys_and_policies_come_and_go() {
-    let world = World::empty();
-    let user = |uid| User {
-        sealed_secret: vec![1, 2, 3],
-        enabled: true,
-        uid,
-        gid: 5,
-        policies: vec!["readwrite".to_owned()],
-    };
-    let set = |operation: &SetRecord| world.cold(operation);
-    assert_eq!(set(&SetRecord::user("B", Some(&user(1)))), (Ok(false), cost(1, 1)));
-    assert_eq!(set(&SetRecord::user("A", Some(&user(2)))).0, Ok(false));
-    assert_eq!(set(&SetRecord::user("B", Some(&user(3)))).0, Ok(true));
-    let listed = vec![("A".to_owned(), user(2)), ("B".to_owned(), user(3))];
-    let (users, spent) = world.cold(&ListUsers);
-    assert!(users.unwrap() == listed && spent == cost(1, 0));
-    assert_eq!(set(&SetRecord::user("A", None)), (Ok(true), cost(1, 1)));
-    assert_eq!(set(&SetRecord::user("A", None)), (Ok(false), cost(1, 0)));
-    assert!(world.cold(&ListUsers).0.unwrap() == listed[1..]);
-
-    let policy = PolicyRecord("{}".to_owned());
-    assert_eq!(world.cold(&ListPolicies).0, Ok(vec![]));
-    assert_eq!(set(&SetRecord::policy("p", Some(&policy))).0, Ok(false));
-    assert_eq!(world.cold(&ListPolicies), (Ok(vec![("p".to_owned(), policy)]), cost(1, 0)));
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use namespace::SetPolicy;
 use record::{PolicyRecord, key};
 use store::{MemoryStore, MetaStore, feed::FEED_BATCHES};
 
@@ -63,7 +64,8 @@ async fn whoever_keeps_policies_is_told_of_changes_elsewhere() {
     publish(&one, b"a", 3).await.unwrap();
     tokio::time::sleep(3 * session::FEED_INTERVAL).await;
     assert!(!changes.has_changed().unwrap(), "an object is no policy");
-    one.put_policy("p", &PolicyRecord("{}".to_owned())).await.unwrap();
+    let policy = &PolicyRecord("{}".to_owned());
+    one.session.run(&SetPolicy { name: "p", policy }).await.unwrap();
     assert!(eventually(|| changes.has_changed().unwrap()).await);
 }
 

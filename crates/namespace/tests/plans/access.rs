@@ -1,0 +1,241 @@
+//! Access keys and policies: answers, costs, and two operators at once.
+
+use namespace::{
+    AccessError, AddUser, FindPolicy, FindUser, ListPolicies, ListUsers, NoHints, Operation,
+    RemovePolicy, RemoveUser, SetPolicy, SetUserPolicies,
+};
+use record::{PolicyRecord, User, key, key::space};
+use store::{Guard, Key, Value, Write};
+
+use crate::acts::{Actor, Steps};
+use crate::world::{State, World, cost};
+
+fn is_built_in(name: &str) -> bool {
+    name == "readwrite"
+}
+
+fn user(uid: u32, policies: &[&str]) -> User {
+    let policies = policies.iter().map(|&name| name.to_owned()).collect();
+    User { sealed_secret: vec![1, 2, 3], enabled: true, uid, gid: 5, policies }
+}
+
+fn add<'a>(access_key: &'a str, user: &'a User) -> AddUser<'a> {
+    AddUser { access_key, user, built_in: is_built_in }
+}
+
+fn set_policy(world: &World, name: &str, document: &str) -> bool {
+    let policy = &PolicyRecord(document.to_owned());
+    world.cold(&SetPolicy { name, policy }).0.unwrap()
+}
+
+#[test]
+fn access_keys_are_made_once_and_come_and_go() {
+    let world = World::empty();
+    let (anna, bert) = (user(1, &["readwrite"]), user(2, &[]));
+    assert_eq!(world.cold(&add("B", &bert)), (Ok(Ok(())), cost(1, 1)));
+    assert_eq!(world.cold(&add("A", &anna)).0, Ok(Ok(())));
+    assert_eq!(world.cold(&add("B", &anna)), (Ok(Err(AccessError::UserExists)), cost(1, 0)));
+    let (users, spent) = world.cold(&ListUsers);
+    assert!(users.unwrap() == [("A".to_owned(), anna), ("B".to_owned(), bert.clone())]);
+    assert_eq!(spent, cost(1, 0));
+    assert!(world.cold(&FindUser { access_key: "B" }).0.unwrap() == Ok(bert));
+    let remove = RemoveUser { access_key: "B" };
+    assert_eq!(world.cold(&remove), (Ok(Ok(())), cost(1, 1)));
+    assert_eq!(world.cold(&remove), (Ok(Err(AccessError::NoSuchUser)), cost(1, 0)));
+    let found = world.cold(&FindUser { access_key: "B" }).0.unwrap();
+    assert!(found == Err(AccessError::NoSuchUser));
+    assert_eq!(world.cold(&ListUsers).0.unwrap().len(), 1);
+}
+
+#[test]
+fn policies_are_set_found_and_removed() {
+    let world = World::empty();
+    assert!(!set_policy(&world, "p", "{}"));
+    assert!(set_policy(&world, "p", "{ }"));
+    let policy = PolicyRecord("{ }".to_owned());
+    let listed = vec![("p".to_owned(), policy.clone())];
+    assert_eq!(world.cold(&ListPolicies), (Ok(listed), cost(1, 0)));
+    assert_eq!(world.cold(&FindPolicy { name: "p" }), (Ok(Ok(policy)), cost(1, 0)));
+    let remove = RemovePolicy { name: "p" };
+    assert_eq!(world.cold(&remove), (Ok(Ok(())), cost(2, 1)));
+    let absent = AccessError::NoSuchPolicy("p".to_owned());
+    assert_eq!(world.cold(&remove), (Ok(Err(absent.clone())), cost(1, 0)));
+    assert_eq!(world.cold(&FindPolicy { name: "p" }).0, Ok(Err(absent)));
+}
+
+#[test]
+fn an_access_key_has_no_policy_that_is_not_there() {
+    let world = World::empty();
+    set_policy(&world, "p", "{}");
+    let missing = || AccessError::NoSuchPolicy("q".to_owned());
+    let wants = user(1, &["p", "readwrite", "q", "r"]);
+    assert_eq!(world.cold(&add("A", &wants)), (Ok(Err(missing())), cost(1, 0)));
+    // A policy that is named twice is one.
+    assert_eq!(world.cold(&add("A", &user(1, &["p", "p"]))).0, Ok(Ok(())));
+    let change = |policies: &[&str]| {
+        let policies: Vec<String> = policies.iter().map(|&name| name.to_owned()).collect();
+        let built_in = is_built_in;
+        world.cold(&SetUserPolicies { access_key: "A", policies: &policies, built_in })
+    };
+    assert_eq!(change(&["q"]), (Ok(Err(missing())), cost(1, 0)));
+    assert_eq!(change(&["readwrite", "p"]), (Ok(Ok(())), cost(1, 1)));
+    let changed = user(1, &["readwrite", "p"]);
+    assert!(world.cold(&FindUser { access_key: "A" }).0.unwrap() == Ok(changed), "nothing else");
+    world.cold(&add("B", &user(1, &["p"]))).0.unwrap().unwrap();
+    let in_use = AccessError::PolicyInUse(vec!["A".to_owned(), "B".to_owned()]);
+    assert_eq!(world.cold(&RemovePolicy { name: "p" }).0, Ok(Err(in_use)));
+    assert_eq!(change(&[]).0, Ok(Ok(())));
+    world.cold(&RemoveUser { access_key: "B" }).0.unwrap().unwrap();
+    assert_eq!(change(&[]).0, Ok(Ok(())), "to the same");
+    assert_eq!(world.cold(&RemovePolicy { name: "p" }).0, Ok(Ok(())));
+    let nobody = SetUserPolicies { access_key: "C", policies: &[], built_in: is_built_in };
+    assert_eq!(world.cold(&nobody).0, Ok(Err(AccessError::NoSuchUser)));
+}
+
+/// Makes access keys without policies past all planners.
+fn crowd(world: &World, count: u32) {
+    let write = |number: u32| {
+        let at = key::user(&format!("crowd-{number:06}"));
+        Write::Put(at.clone(), user(number, &[]).encode(&at))
+    };
+    let writes: Vec<Write> = (0..count).map(write).collect();
+    writes.chunks(1_000).for_each(|writes| world.force(writes.to_vec()));
+}
+
+#[test]
+fn more_access_keys_than_a_range_holds_are_all_looked_at() {
+    let world = World::empty();
+    set_policy(&world, "p", "{}");
+    crowd(&world, 10_000);
+    // The last of all, behind the first page.
+    world.cold(&add("last", &user(1, &["p"]))).0.unwrap().unwrap();
+    let (users, spent) = world.cold(&ListUsers);
+    assert_eq!((users.unwrap().len(), spent), (10_001, cost(2, 0)));
+    let in_use = AccessError::PolicyInUse(vec!["last".to_owned()]);
+    assert_eq!(world.cold(&RemovePolicy { name: "p" }).0, Ok(Err(in_use)));
+    world.cold(&RemoveUser { access_key: "last" }).0.unwrap().unwrap();
+    assert_eq!(world.cold(&RemovePolicy { name: "p" }).0, Ok(Ok(())), "the plan is not too large");
+}
+
+/// An operator's change.
+trait Change {
+    /// Begins it and lends it out, to be taken step by step.
+    fn begin(&self, world: &World, body: &mut dyn FnMut(&mut dyn Actor));
+}
+
+impl<O> Change for O
+where
+    O: Operation,
+    O::Output: std::fmt::Debug,
+{
+    fn begin(&self, world: &World, body: &mut dyn FnMut(&mut dyn Actor)) {
+        body(&mut Steps::new(self, world.env(), &NoHints));
+    }
+}
+
+/// What two changes answered, and what they left.
+type Ending = ([String; 2], State);
+
+/// Makes two changes at once, whose steps are taken as the bits say.
+fn run(start: &State, [first, second]: [&dyn Change; 2], turns: u32) -> Ending {
+    let world = World::of(start);
+    let mut answers = Default::default();
+    first.begin(&world, &mut |first| {
+        second.begin(&world, &mut |second| {
+            for turn in 0.. {
+                match (first.answer(), second.answer()) {
+                    (Some(one), Some(other)) => {
+                        answers = [one.to_owned(), other.to_owned()];
+                        return;
+                    }
+                    (None, Some(_)) => first.step(&world.store),
+                    (None, None) if turns.checked_shr(turn).unwrap_or(0) & 1 == 0 => {
+                        first.step(&world.store);
+                    }
+                    (Some(_) | None, None) => second.step(&world.store),
+                }
+            }
+        });
+    });
+    (answers, world.state())
+}
+
+/// That no access key names a policy that stands neither in a record nor in the program.
+#[track_caller]
+fn audit(state: &State) {
+    for (at, value) in state.records.iter().filter(|(at, _)| at.space() == space::USER) {
+        for name in User::decode(at, value).unwrap().policies {
+            let there = is_built_in(&name) || state.records.contains_key(&key::policy(&name));
+            assert!(there, "{at:?} has the policy {name}, which is gone");
+        }
+    }
+}
+
+#[test]
+fn two_operators_do_one_thing_after_the_other() {
+    let (with, without) = (user(1, &["p"]), user(2, &["readwrite"]));
+    let (policy, policies) = (PolicyRecord("{ }".to_owned()), ["p".to_owned()]);
+    let built_in = is_built_in;
+    let changes: [&dyn Change; 8] = [
+        &AddUser { access_key: "A", user: &with, built_in },
+        &AddUser { access_key: "A", user: &without, built_in },
+        &AddUser { access_key: "C", user: &with, built_in },
+        &SetUserPolicies { access_key: "A", policies: &policies, built_in },
+        &SetUserPolicies { access_key: "A", policies: &[], built_in },
+        &RemoveUser { access_key: "A" },
+        &SetPolicy { name: "p", policy: &policy },
+        &RemovePolicy { name: "p" },
+    ];
+    let grown = |users: &[(&str, &User)]| {
+        let world = World::empty();
+        set_policy(&world, "p", "{}");
+        users.iter().for_each(|(name, user)| world.cold(&add(name, user)).0.unwrap().unwrap());
+        world.state()
+    };
+    let starts = [
+        World::empty().state(),
+        grown(&[]),
+        grown(&[("A", &without)]),
+        grown(&[("A", &with)]),
+        grown(&[("B", &without), ("D", &without)]),
+    ];
+    for (number, start) in starts.iter().enumerate() {
+        for (n, first) in changes.iter().enumerate() {
+            for (m, second) in changes.iter().enumerate() {
+                let pair = [*first, *second];
+                // The first to its end and then the second, and the other way round.
+                let orders = [run(start, pair, 0), run(start, pair, u32::MAX)];
+                for turns in 0..64 {
+                    let ending = run(start, pair, turns);
+                    audit(&ending.1);
+                    assert!(
+                        orders.contains(&ending),
+                        "{n} and {m} from {number} by {turns:b}: {ending:#?} is none of {orders:#?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_policy_goes_only_if_access_keys_are_as_they_were_seen() {
+    let world = World::empty();
+    set_policy(&world, "p", "{}");
+    world.cold(&add("A", &user(1, &[]))).0.unwrap().unwrap();
+    let remove = RemovePolicy { name: "p" };
+    let mut steps = Steps::new(&remove, world.env(), &NoHints);
+    while steps.plan().is_none() {
+        steps.step(&world.store);
+    }
+    let value = |at: &Key| -> Value { world.state().records[at].clone() };
+    let (a, p) = (key::user("A"), key::policy("p"));
+    let (start, end) = key::partition(space::USER, 0);
+    let expected = [
+        Guard::Equals(p.clone(), value(&p)),
+        Guard::Empty(start, a.clone()),
+        Guard::Equals(a.clone(), value(&a)),
+        Guard::Empty(key::user("A\0"), end),
+    ];
+    assert_eq!(steps.plan().unwrap().guards, expected);
+}
