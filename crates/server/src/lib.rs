@@ -3,7 +3,6 @@
 //! This is the only crate that reads the environment and names engines. It wires the others
 //! together and knows what none of them does: sockets, TLS, signals, files of secrets.
 
-mod admin;
 mod cli;
 mod commands;
 mod config;
@@ -13,6 +12,7 @@ mod engines;
 mod environment;
 mod logging;
 mod metrics;
+mod metrics_listener;
 mod private;
 mod problem;
 mod serve;

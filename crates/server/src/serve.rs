@@ -28,7 +28,7 @@ use crate::engines::{self, Blocks, Use};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::tls::{RELOAD_EVERY, Tls};
-use crate::{admin, credentials};
+use crate::{credentials, metrics_listener};
 
 /// How often access keys and policies are read again although nobody said that they changed.
 const ACCESS_EVERY: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     credentials::make_data_dir(&volume.data_dir)?;
     let tls = serve.tls.clone().map(Tls::load).transpose()?;
     let socket = bind(&serve.listen).await?;
-    let admin = admin::socket(&serve.admin_listen).await?;
+    let admin = metrics_listener::socket(&serve.admin_listen).await?;
     let root = credentials::root(&volume.data_dir)?;
     let known = credentials::known_master_key(&volume)?;
     let mut random = [0; 8];
@@ -86,8 +86,9 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
         let status = observe::status(&volume, &opened);
-        let hosts = admin::Hosts::new(&serve.admin_listen, &serve.admin_hosts);
-        tasks.spawn(admin::serve(socket, hosts, metrics, status, tasks.clone(), stop.clone()));
+        let hosts = metrics_listener::Hosts::new(&serve.admin_listen, &serve.admin_hosts);
+        let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
+        tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
     }
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();

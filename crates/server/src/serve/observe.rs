@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use volume::{Health, Volume};
 
 use super::Opened;
-use crate::admin::StatusOf;
 use crate::config::VolumeSettings;
 use crate::engines;
 use crate::metrics::{Metrics, gauge};
+use crate::metrics_listener::StatusOf;
 
 /// Adds what the volume and its block store count.
 pub(super) fn register(metrics: &Metrics, opened: &Opened) {
