@@ -7,16 +7,17 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use gateway::access::{MasterKey, Secret, check_access_key, check_secret};
+use admin::{SECRET_CHARS, check_access_key, check_secret, random_text};
+use gateway::access::{MasterKey, Secret};
 
 use crate::config::VolumeSettings;
 use crate::environment::{first_secret, secret_file, variable};
+use crate::operator::SystemRandom;
 use crate::private;
 use crate::problem::Problem;
 
-/// Characters of a generated access key and secret.
+/// Characters of a generated access key.
 const ACCESS_KEY_CHARS: usize = 20;
-const SECRET_CHARS: usize = 40;
 
 /// What stands in a data directory, but for the metadata store and what lies beside it.
 const OURS: [&str; 4] = ["master.key", ROOT_CREDENTIALS, "blocks", "cache"];
@@ -86,7 +87,11 @@ fn check(root: &Root) -> Result<(), String> {
 /// Credentials made once. The file can be sourced by a shell.
 fn kept_root(path: &Path) -> Result<Root, Problem> {
     let fresh = || {
-        let (user, password) = (random_text(ACCESS_KEY_CHARS)?, random_text(SECRET_CHARS)?);
+        let text = |chars| {
+            random_text(&SystemRandom, chars)
+                .map_err(|error| Problem::new("make the root credentials", error))
+        };
+        let (user, password) = (text(ACCESS_KEY_CHARS)?, text(SECRET_CHARS)?);
         Ok(format!("ASHLAR_ROOT_USER={user}\nASHLAR_ROOT_PASSWORD={password}\n"))
     };
     let (text, made) = keep(path, fresh)?;
@@ -190,23 +195,4 @@ fn keep(
 /// Fills a buffer from the system's source of randomness.
 pub(crate) fn random(bytes: &mut [u8]) -> Result<(), Problem> {
     getrandom::fill(bytes).map_err(|error| Problem::new("draw random bytes", error))
-}
-
-/// A fresh secret for a user.
-pub(crate) fn random_secret() -> Result<Secret, Problem> {
-    random_text(SECRET_CHARS).map(Secret::new)
-}
-
-/// Random letters and digits, which need no quotes in any shell, file or URL.
-fn random_text(chars: usize) -> Result<String, Problem> {
-    const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let mut text = String::with_capacity(chars);
-    while text.len() < chars {
-        let mut bytes = [0; 64];
-        random(&mut bytes)?;
-        // Bytes beyond the alphabet's end are drawn again, so that all characters are as likely.
-        let drawn = bytes.iter().filter_map(|&byte| ALPHABET.get(usize::from(byte & 63)));
-        text.extend(drawn.take(chars - text.len()).map(|&byte| char::from(byte)));
-    }
-    Ok(text)
 }

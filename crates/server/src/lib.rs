@@ -13,6 +13,7 @@ mod environment;
 mod logging;
 mod metrics;
 mod metrics_listener;
+mod operator;
 mod private;
 mod problem;
 mod serve;

@@ -283,6 +283,8 @@ fn health_and_status_ask_the_running_gateway_over_tls_too() {
     let status = folder.run(&["status", "--admin-listen", &admin], &[]);
     let status: serde_json::Value = serde_json::from_str(&status.out).expect("JSON");
     assert_eq!(status["meta"]["state"], "ok");
+    let sessions = status["sessions"].as_array().expect("sessions");
+    assert!(sessions.len() == 1 && sessions[0]["began"].is_string(), "{sessions:?}");
     gateway.stop();
     let gone = folder.run(&["health", "--listen", &listen], &[]);
     assert_eq!(gone.code, Some(1));

@@ -26,9 +26,7 @@ pub use namespace::{
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
-pub use session::{
-    RECORD_CACHE_BYTES_DEFAULT, SessionOptions, Trips, Visit, VolumeError, measured, visit,
-};
+pub use session::{RECORD_CACHE_BYTES_DEFAULT, SessionOptions, Trips, VolumeError, measured};
 pub use upkeep::{
     Collected, Counts, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked, Report,
     SWEEP_SHARE_PERCENT, Settled, SweepOptions, Swept, Unwatched, fsck,

@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use admin::{Admin, AdminError};
 use clap::Subcommand;
-use gateway::access::check_policy_name;
-use record::PolicyRecord;
-use s3::Policy;
 
-use super::accounts::Accounts;
-use super::say;
+use super::beside::Beside;
+use super::{refusal, say};
 use crate::config::VolumeSettings;
 use crate::problem::Problem;
 
@@ -37,29 +35,27 @@ pub(crate) enum PolicyCommand {
 
 /// Runs a command.
 pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Result<(), Problem> {
-    let accounts = Accounts::open(&settings).await?;
+    let beside = Beside::open(&settings, "manage access keys").await?;
+    let admin = &beside.admin;
     let done = match command {
-        PolicyCommand::Add { name, file } => add(&accounts, &name, &file).await,
-        PolicyCommand::List => list(&accounts).await,
-        PolicyCommand::Show { name } => show(&accounts, &name).await,
-        PolicyCommand::Remove { name } => remove(&accounts, &name).await,
+        PolicyCommand::Add { name, file } => add(admin, &name, &file).await,
+        PolicyCommand::List => list(admin).await,
+        PolicyCommand::Show { name } => show(admin, &name).await,
+        PolicyCommand::Remove { name } => {
+            let removed = admin.remove_policy(&name).await;
+            removed.map_err(|error| problem(format!("remove the policy {name:?}"), error))
+        }
     };
-    accounts.close().await;
+    beside.close().await;
     done
 }
 
-async fn add(accounts: &Accounts, name: &str, file: &Path) -> Result<(), Problem> {
-    let doing = || format!("add the policy {name:?}");
-    check_policy_name(name).map_err(|error| Problem::new(doing(), error))?;
-    if Policy::canned(name).is_some() {
-        return Err(Problem::new(doing(), "the name is taken by a policy that is built in"));
-    }
+async fn add(admin: &Admin, name: &str, file: &Path) -> Result<(), Problem> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Problem::new(format!("read the policy in {}", file.display()), error))?;
-    let policy = Policy::parse_new(&text).map_err(|fault| Problem::new(doing(), &fault.message))?;
-    let seen = accounts.policy(name).await?;
-    accounts.set_policy(name, seen.as_ref(), Some(&PolicyRecord(text))).await?;
-    for (denied, open) in policy.half_denied() {
+    let set = admin.put_policy(name, &text).await;
+    let set = set.map_err(|error| problem(format!("add the policy {name:?}"), error))?;
+    for (denied, open) in set.half_denied {
         say(format_args!(
             "note: it denies {denied} and not {open}: S3 asks for one of the two, by whether a \
              request names a version (?versionId=null does)"
@@ -68,49 +64,26 @@ async fn add(accounts: &Accounts, name: &str, file: &Path) -> Result<(), Problem
     Ok(())
 }
 
-async fn list(accounts: &Accounts) -> Result<(), Problem> {
-    for name in ["readonly", "readwrite", "writeonly"] {
-        say(format_args!("{name}  (built in)"));
-    }
-    for (name, _) in accounts.policies().await? {
-        say(format_args!("{name}"));
+async fn list(admin: &Admin) -> Result<(), Problem> {
+    let policies = admin.policies().await;
+    for policy in policies.map_err(|error| problem("list policies", error))? {
+        let mark = if policy.built_in { "  (built in)" } else { "" };
+        say(format_args!("{}{mark}", policy.name));
     }
     Ok(())
 }
 
-async fn show(accounts: &Accounts, name: &str) -> Result<(), Problem> {
-    let seen = existing(accounts, name, "show").await?;
-    say(format_args!("{}", seen.record.0.trim_end()));
+async fn show(admin: &Admin, name: &str) -> Result<(), Problem> {
+    let document = admin.policy(name).await;
+    let document = document.map_err(|error| problem(format!("show the policy {name:?}"), error))?;
+    say(format_args!("{}", document.trim_end()));
     Ok(())
 }
 
-/// A policy may deny. Taken away from a key that has it, it would leave more allowed than before,
-/// or, as the gateway sees it, a key that cannot be used.
-async fn remove(accounts: &Accounts, name: &str) -> Result<(), Problem> {
-    let seen = existing(accounts, name, "remove").await?;
-    let users = accounts.users().await?;
-    let has = |user: &record::User| user.policies.iter().any(|policy| policy == name);
-    let users: Vec<&str> =
-        users.iter().filter(|(_, seen)| has(&seen.record)).map(|(user, _)| user.as_str()).collect();
-    if !users.is_empty() {
-        let wrong = format!("these access keys have it: {}", users.join(", "));
-        return Err(Problem::new(format!("remove the policy {name:?}"), wrong)
-            .remedy("give them others with `ashlar user policy` first"));
+/// Here the policy that is not there is the one that was asked for.
+fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
+    match error {
+        AdminError::NoSuchPolicy(_) => Problem::new(doing, "there is none of this name"),
+        error => refusal::problem(doing, error),
     }
-    accounts.set_policy(name, Some(&seen), None).await
-}
-
-async fn existing(
-    accounts: &Accounts,
-    name: &str,
-    verb: &str,
-) -> Result<super::accounts::Seen<PolicyRecord>, Problem> {
-    accounts.policy(name).await?.ok_or_else(|| {
-        let wrong = if Policy::canned(name).is_some() {
-            "it is built in"
-        } else {
-            "there is none of this name"
-        };
-        Problem::new(format!("{verb} the policy {name:?}"), wrong)
-    })
 }

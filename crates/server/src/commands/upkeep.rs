@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use admin::{AdminError, Collected, Collection, Looking, Progress, SweepOptions};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use store::{Found, MetaStore, Read};
-use volume::{Collected, Looking, Progress, SessionOptions, SweepOptions, Volume, VolumeOptions};
+use store::MetaStore;
 
 use super::say;
 use crate::cli::Outcome;
 use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
 use crate::problem::Problem;
-use crate::{credentials, serve};
+use crate::{credentials, operator};
 
 #[derive(Debug, Args)]
 pub(crate) struct Fsck {}
@@ -43,10 +43,10 @@ pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, P
     let (meta, _) = existing(&settings, doing).await?;
     let blocks = engines::blocks(&settings.blocks, seed()?).await?;
     let bar = Bar::new();
-    let report = volume::fsck(Arc::clone(&meta), blocks.store, &bar).await;
+    let report = operator::over(Arc::clone(&meta)).check(blocks.store, &bar).await;
     bar.0.finish_and_clear();
     meta.close().await;
-    let report = report.map_err(|error| Problem::new(doing, error))?;
+    let report = report.map_err(|error| problem(&settings, doing, error))?;
     for finding in &report.findings {
         say(format_args!("{finding}"));
     }
@@ -80,23 +80,16 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     let doing = "collect garbage";
     let (meta, sole) = existing(&settings, doing).await?;
     let blocks = engines::blocks(&settings.blocks, seed()?).await?;
-    let options = VolumeOptions {
-        session: SessionOptions { sole, place: serve::place(), ..SessionOptions::default() },
-        collect: false,
-        deletion_grace: settings.deletion_grace.said(),
-        ..VolumeOptions::default()
-    };
-    let problem = |error| Problem::new(doing, error);
-    let volume = Volume::open(options, Arc::clone(&meta), blocks.store).await.map_err(problem)?;
-    let options = SweepOptions {
+    let sweep = SweepOptions {
         looking: if command.all { Looking::All } else { Looking::Unswept },
         dry_run: command.dry_run,
         share_percent: command.share_max,
     };
-    let collected = volume.gc(options).await;
-    volume.close().await;
+    let how = Collection { sole, deletion_grace: settings.deletion_grace.said(), sweep };
+    let collected = operator::over(Arc::clone(&meta)).collect(blocks.store, how).await;
     meta.close().await;
-    let Collected { reaped, swept } = collected.map_err(problem)?;
+    let Collected { reaped, swept } =
+        collected.map_err(|error| problem(&settings, doing, error))?;
     if command.delete {
         let (orphans, blocks) = (reaped.orphans, reaped.blocks);
         say(format_args!("deleted {orphans} dead files, parts and uploads, and {blocks} blocks"));
@@ -123,10 +116,7 @@ async fn existing(
     settings: &VolumeSettings,
     doing: &str,
 ) -> Result<(Arc<dyn MetaStore>, bool), Problem> {
-    let absent = || {
-        Problem::new(doing, format!("there is no volume in {}", settings.meta))
-            .remedy("name the gateway's --meta or --data-dir")
-    };
+    let absent = || problem(settings, doing, AdminError::NoVolume);
     let (meta, sole) = match &settings.meta {
         MetaPlace::Memory => return Err(absent()),
         MetaPlace::Sqlite(path) if !path.exists() => return Err(absent()),
@@ -137,11 +127,21 @@ async fn existing(
         },
         MetaPlace::Server(_) => (engines::meta(settings, Use::Administer).await?, false),
     };
-    let reads = [Read::Record { key: record::key::volume(), follow: None }];
-    let found = meta.read(&reads).await.map_err(|error| Problem::new(doing, error))?;
-    match found.first() {
-        Some(Found::Record(Some(_))) => Ok((meta, sole)),
-        _ => Err(absent()),
+    // Before the blocks are: to open a folder of them would make it.
+    match operator::over(Arc::clone(&meta)).has_volume().await {
+        Ok(true) => Ok((meta, sole)),
+        Ok(false) => Err(absent()),
+        Err(error) => Err(problem(settings, doing, error)),
+    }
+}
+
+fn problem(settings: &VolumeSettings, doing: &str, error: AdminError) -> Problem {
+    match error {
+        AdminError::NoVolume => {
+            Problem::new(doing, format!("there is no volume in {}", settings.meta))
+                .remedy("name the gateway's --meta or --data-dir")
+        }
+        error => Problem::new(doing, error),
     }
 }
 

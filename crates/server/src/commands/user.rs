@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use admin::{Admin, AdminError, NewUser, check_secret};
 use clap::Subcommand;
-use gateway::access::{MasterKey, check_access_key, check_secret};
-use record::User;
-use s3::Policy;
+use gateway::access::Secret;
 
-use super::accounts::Accounts;
-use super::say;
+use super::beside::Beside;
+use super::{refusal, say};
 use crate::config::VolumeSettings;
-use crate::credentials::{self, random};
+use crate::credentials;
 use crate::environment::{first_secret, secret_file};
+use crate::operator::UnderMasterKey;
 use crate::problem::Problem;
 
 /// User and group that files belong to unless told otherwise.
@@ -55,114 +55,76 @@ pub(crate) enum UserCommand {
 
 /// Runs a command.
 pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Result<(), Problem> {
-    let accounts = Accounts::open(&settings).await?;
+    let beside = Beside::open(&settings, "manage access keys").await?;
+    let admin = &beside.admin;
     let done = match command {
         UserCommand::Add { name, policy, uid, gid, secret_file } => {
-            add(&settings, &accounts, &name, policy, (uid, gid), secret_file).await
+            let new = NewUser { access_key: &name, secret: None, uid, gid, policies: &policy };
+            add(&settings, admin, new, secret_file).await
         }
-        UserCommand::List => list(&accounts).await,
-        UserCommand::Remove { name } => remove(&accounts, &name).await,
-        UserCommand::Policy { name, policies } => set_policies(&accounts, &name, policies).await,
+        UserCommand::List => list(admin).await,
+        UserCommand::Remove { name } => {
+            let doing = || format!("remove the access key {name:?}");
+            admin.remove_user(&name).await.map_err(|error| refusal::problem(doing(), error))
+        }
+        UserCommand::Policy { name, policies } => {
+            let doing = || format!("change the policies of the access key {name:?}");
+            let set = admin.set_user_policies(&name, &policies).await;
+            set.map_err(|error| refusal::problem(doing(), error))
+        }
     };
-    accounts.close().await;
+    beside.close().await;
     done
 }
 
 async fn add(
     settings: &VolumeSettings,
-    accounts: &Accounts,
-    name: &str,
-    policies: Vec<String>,
-    (uid, gid): (u32, u32),
+    admin: &Admin,
+    new: NewUser<'_>,
     file: Option<PathBuf>,
 ) -> Result<(), Problem> {
-    let problem = |wrong: String| Problem::new(format!("add the access key {name:?}"), wrong);
-    check_access_key(name).map_err(|error| problem(error.to_string()))?;
+    let name = new.access_key;
+    let problem =
+        |error: AdminError| refusal::problem(format!("add the access key {name:?}"), error);
     let root = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
     if root.is_some_and(|root| root.expose() == name) {
-        return Err(problem("it is the operator's own, which stands in no record".to_owned()));
+        let wrong = "it is the operator's own, which stands in no record";
+        return Err(Problem::new(format!("add the access key {name:?}"), wrong));
     }
-    if accounts.user(name).await?.is_some() {
-        return Err(problem("it exists".to_owned())
-            .remedy("remove it first, or change its policies with `ashlar user policy`"));
+    // For one that is refused no master key is made.
+    admin.check_new_user(&new).await.map_err(problem)?;
+    let given = file.map(|file| secret_file(&file)).transpose()?;
+    if let Some(given) = &given {
+        check_secret(given.expose()).map_err(|error| problem(error.into()))?;
     }
-    check_policies(accounts, &policies).await?;
-    let given = file.is_some();
-    let secret = match file {
-        Some(file) => secret_file(&file)?,
-        None => credentials::random_secret()?,
-    };
-    check_secret(secret.expose()).map_err(|error| problem(error.to_string()))?;
-    let mut nonce = [0; MasterKey::NONCE_BYTES];
-    random(&mut nonce)?;
     let master = match credentials::known_master_key(settings)? {
         Some(known) => known,
         None => {
-            let others = !accounts.users().await?.is_empty();
+            let others = !admin.users().await.map_err(problem)?.is_empty();
             credentials::fresh_master_key(settings, others)?
         }
     };
-    let sealed_secret = master.seal(name, &secret, nonce);
-    let user = User { sealed_secret, enabled: true, uid, gid, policies };
-    accounts.set_user(name, None, Some(&user)).await?;
+    let new = NewUser { secret: given.as_ref().map(Secret::expose), ..new };
+    let issued = admin.add_user(&new, &UnderMasterKey(master)).await.map_err(problem)?;
     say(format_args!("access key  {name}"));
-    if given {
+    if given.is_some() {
         say(format_args!("secret key  (from the file)"));
     } else {
-        say(format_args!("secret key  {}", secret.expose()));
+        say(format_args!("secret key  {}", issued.secret));
     }
-    match user.policies.as_slice() {
+    match issued.account.policies.as_slice() {
         [] => say(format_args!("policies    none: it may do nothing yet")),
         policies => say(format_args!("policies    {}", policies.join(" "))),
     }
     Ok(())
 }
 
-async fn list(accounts: &Accounts) -> Result<(), Problem> {
-    for (name, seen) in accounts.users().await? {
-        let user = seen.record;
+async fn list(admin: &Admin) -> Result<(), Problem> {
+    let users = admin.users().await;
+    for user in users.map_err(|error| refusal::problem("list access keys", error))? {
         let state = if user.enabled { "" } else { "  (disabled)" };
-        let policies = user.policies.join(" ");
+        let (name, policies) = (user.access_key, user.policies.join(" "));
         say(format_args!("{name}  uid={} gid={}  {policies}{state}", user.uid, user.gid));
-    }
-    Ok(())
-}
-
-async fn remove(accounts: &Accounts, name: &str) -> Result<(), Problem> {
-    let seen = existing(accounts, name, "remove").await?;
-    accounts.set_user(name, Some(&seen), None).await
-}
-
-async fn set_policies(
-    accounts: &Accounts,
-    name: &str,
-    policies: Vec<String>,
-) -> Result<(), Problem> {
-    let seen = existing(accounts, name, "change the policies of").await?;
-    check_policies(accounts, &policies).await?;
-    let user = User { policies, ..seen.record.clone() };
-    accounts.set_user(name, Some(&seen), Some(&user)).await
-}
-
-async fn existing(
-    accounts: &Accounts,
-    name: &str,
-    verb: &str,
-) -> Result<super::accounts::Seen<User>, Problem> {
-    accounts.user(name).await?.ok_or_else(|| {
-        Problem::new(format!("{verb} the access key {name:?}"), "there is none of this name")
-            .remedy("`ashlar user list` shows all of them")
-    })
-}
-
-async fn check_policies(accounts: &Accounts, policies: &[String]) -> Result<(), Problem> {
-    for name in policies {
-        if Policy::canned(name).is_none() && accounts.policy(name).await?.is_none() {
-            let doing = format!("use the policy {name:?}");
-            return Err(Problem::new(doing, "there is none of this name").remedy(
-                "there are readwrite, readonly, writeonly, and those of `ashlar policy list`",
-            ));
-        }
     }
     Ok(())
 }

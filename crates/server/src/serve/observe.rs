@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
+use admin::{Admin, OpenSession};
 use block::{BlockCounters, BlockStore};
 use cache::{Cache, CacheCounters};
 use futures::FutureExt;
@@ -13,13 +15,14 @@ use prometheus_client::metrics::counter::ConstCounter;
 use serde_json::json;
 use store::{Durability, MetaStore};
 use tokio::time::Instant;
-use volume::{Health, Volume};
+use volume::{CHECK_DEADLINE, Health, Volume};
 
 use super::Opened;
 use crate::config::VolumeSettings;
 use crate::engines;
 use crate::metrics::{Metrics, gauge};
 use crate::metrics_listener::StatusOf;
+use crate::operator;
 
 /// Adds what the volume and its block store count.
 pub(super) fn register(metrics: &Metrics, opened: &Opened) {
@@ -178,14 +181,15 @@ pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
     let (volume, place) = (Arc::clone(&opened.volume), Arc::clone(&opened.blocks.store));
     let (meta, blocks) = (settings.meta.to_string(), settings.blocks.to_string());
     let store = Arc::clone(&opened.meta);
+    let admin = operator::over(Arc::clone(&store));
     let began = Instant::now();
     Arc::new(move || {
         let (volume, meta, blocks) = (Arc::clone(&volume), meta.clone(), blocks.clone());
-        let (store, place) = (Arc::clone(&store), Arc::clone(&place));
+        let (store, place, admin) = (Arc::clone(&store), Arc::clone(&place), admin.clone());
         let up = began.elapsed().as_secs();
         async move {
-            let Health { store: store_health, blocks: block_health, session } =
-                volume.check().await;
+            let (health, sessions) = futures::join!(volume.check(), sessions(&admin));
+            let Health { store: store_health, blocks: block_health, session } = health;
             let well = |health: Result<(), String>| health.err().unwrap_or_else(|| "ok".to_owned());
             let (record, counters) = (volume.record(), volume.counters());
             // After the check, which may have found other settings.
@@ -200,6 +204,7 @@ pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
                     "block_bytes": record.block_bytes,
                     "session": well(session),
                 },
+                "sessions": sessions,
                 "meta": { "place": meta, "state": well(store_health), "durability": durability },
                 "blocks": {
                     "place": blocks,
@@ -219,4 +224,15 @@ pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
         }
         .boxed()
     })
+}
+
+/// Who has the volume open, or nothing while the metadata store does not tell.
+async fn sessions(admin: &Admin) -> Option<Vec<serde_json::Value>> {
+    let status = tokio::time::timeout(CHECK_DEADLINE, admin.status()).await.ok()?.ok()?;
+    let shown = |OpenSession { nonce, place, began }: OpenSession| {
+        let since = Duration::from_micros(u64::try_from(began.0).unwrap_or_default());
+        let began = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
+        json!({ "session": nonce.to_string(), "place": place, "began": began })
+    };
+    Some(status.sessions.into_iter().map(shown).collect())
 }

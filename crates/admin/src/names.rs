@@ -57,3 +57,6 @@ fn check(
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;

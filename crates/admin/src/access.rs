@@ -1,0 +1,178 @@
+//! Access keys.
+//!
+//! Access keys and policies are changed without a session. No gateway mirrors their records, alone or
+//! not: it reads all of them when the store tells that one changed. So there is nobody to wait for
+//! before a change, as there is with a bucket's settings.
+
+use std::fmt;
+
+use namespace::{AddUser, FindUser, ListUsers, RemoveUser, SetUserPolicies};
+use record::User;
+
+use crate::policy::{check_named, is_built_in};
+use crate::secret::{NONCE_BYTES, SECRET_CHARS, Sealer, random_text};
+use crate::{Admin, AdminError, check_access_key, check_secret};
+
+/// An access key as anybody may see it: without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The access key.
+    pub access_key: String,
+    /// Whether it may be used.
+    pub enabled: bool,
+    /// The user that its files belong to.
+    pub uid: u32,
+    /// The group that its files belong to.
+    pub gid: u32,
+    /// Names of its policies; with none it may do nothing.
+    pub policies: Vec<String>,
+}
+
+impl Account {
+    fn new(access_key: String, user: User) -> Account {
+        let User { enabled, uid, gid, policies, .. } = user;
+        Account { access_key, enabled, uid, gid, policies }
+    }
+}
+
+/// An access key that is to be made.
+#[derive(Clone, Copy)]
+pub struct NewUser<'a> {
+    /// The access key; see [`check_access_key`].
+    pub access_key: &'a str,
+    /// Its secret, which [`check_secret`] takes; one is drawn if there is none.
+    pub secret: Option<&'a str>,
+    /// The user that its files belong to.
+    pub uid: u32,
+    /// The group that its files belong to.
+    pub gid: u32,
+    /// Names of its policies.
+    pub policies: &'a [String],
+}
+
+impl fmt::Debug for NewUser<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewUser")
+            .field("access_key", &self.access_key)
+            .field("uid", &self.uid)
+            .field("gid", &self.gid)
+            .field("policies", &self.policies)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NewUser<'_> {
+    fn check(&self) -> Result<(), AdminError> {
+        check_access_key(self.access_key)?;
+        self.secret.map_or(Ok(()), check_secret)?;
+        check_named(self.policies)
+    }
+
+    fn record(&self, sealed_secret: Vec<u8>) -> User {
+        let (uid, gid, policies) = (self.uid, self.gid, self.policies.to_vec());
+        User { sealed_secret, enabled: true, uid, gid, policies }
+    }
+}
+
+/// An access key that was made, and its secret, which nobody can ask for again.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IssuedKey {
+    /// The access key as anybody may see it.
+    pub account: Account,
+    /// The secret that was given or drawn. Whoever has it must not log it.
+    pub secret: String,
+}
+
+impl fmt::Debug for IssuedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IssuedKey").field("account", &self.account).finish_non_exhaustive()
+    }
+}
+
+impl Admin {
+    /// All access keys, in order. The operator's own is none of them: it stands in no record.
+    pub async fn users(&self) -> Result<Vec<Account>, AdminError> {
+        let users = self.run(&ListUsers, None).await?;
+        Ok(users.into_iter().map(|(name, user)| Account::new(name, user)).collect())
+    }
+
+    /// An access key.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchUser`].
+    pub async fn user(&self, access_key: &str) -> Result<Account, AdminError> {
+        let access_key = existing(access_key)?;
+        let user = self.run(&FindUser { access_key }, None).await??;
+        Ok(Account::new(access_key.to_owned(), user))
+    }
+
+    /// Tells what would refuse a new access key now, and changes nothing: for whoever has something
+    /// to do first that is to be done for a good reason only.
+    ///
+    /// # Errors
+    /// Those of [`Admin::add_user`].
+    pub async fn check_new_user(&self, new: &NewUser<'_>) -> Result<(), AdminError> {
+        new.check()?;
+        let user = &new.record(Vec::new());
+        let add = AddUser { access_key: new.access_key, user, built_in: is_built_in };
+        Ok(self.rehearse(&add).await??)
+    }
+
+    /// Makes an access key.
+    ///
+    /// # Errors
+    /// [`AdminError::Name`], [`AdminError::UserExists`], [`AdminError::NoSuchPolicy`], and if the
+    /// store does not take it.
+    pub async fn add_user(
+        &self,
+        new: &NewUser<'_>,
+        sealer: &dyn Sealer,
+    ) -> Result<IssuedKey, AdminError> {
+        new.check()?;
+        let random = &*self.surroundings.random;
+        let secret = match new.secret {
+            Some(given) => given.to_owned(),
+            None => random_text(random, SECRET_CHARS)?,
+        };
+        let mut nonce = [0; NONCE_BYTES];
+        random.fill(&mut nonce).map_err(AdminError::Random)?;
+        let user = new.record(sealer.seal(new.access_key, &secret, nonce));
+        let add = AddUser { access_key: new.access_key, user: &user, built_in: is_built_in };
+        self.run(&add, None).await??;
+        Ok(IssuedKey { account: Account::new(new.access_key.to_owned(), user), secret })
+    }
+
+    /// Removes an access key.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchUser`], and if the store does not take it.
+    pub async fn remove_user(&self, access_key: &str) -> Result<(), AdminError> {
+        let access_key = existing(access_key)?;
+        Ok(self.run(&RemoveUser { access_key }, None).await??)
+    }
+
+    /// Gives an access key these policies in place of those it had.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchUser`], [`AdminError::NoSuchPolicy`], and if the store does not take it.
+    pub async fn set_user_policies(
+        &self,
+        access_key: &str,
+        policies: &[String],
+    ) -> Result<(), AdminError> {
+        let access_key = existing(access_key)?;
+        let set = SetUserPolicies { access_key, policies, built_in: is_built_in };
+        if let Err(missing) = check_named(policies) {
+            // Who is not there has no policies either, and that is what is said first.
+            self.user(access_key).await?;
+            return Err(missing);
+        }
+        Ok(self.run(&set, None).await??)
+    }
+}
+
+/// The store need not be asked for a name that nobody can have.
+fn existing(access_key: &str) -> Result<&str, AdminError> {
+    check_access_key(access_key).map_err(|_| AdminError::NoSuchUser)?;
+    Ok(access_key)
+}

@@ -1,0 +1,40 @@
+//! The settings of buckets.
+
+use namespace::{BucketChange, FindBucket, FoundBucket, SetBucket};
+use s3::BucketName;
+
+use crate::{Admin, AdminError};
+
+impl Admin {
+    /// A bucket and its settings.
+    ///
+    /// # Errors
+    /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`].
+    pub async fn bucket(&self, name: &str) -> Result<FoundBucket, AdminError> {
+        let name = parse(name)?;
+        self.run(&FindBucket { name: name.as_str().as_bytes() }, None).await
+    }
+
+    /// Changes one of a bucket's settings; what is in it stays as it is.
+    ///
+    /// The change is made in a session, so that a gateway which was alone with its volume asks the
+    /// metadata store again before it answers: it may take a second. Gateways hear of it from the
+    /// store, as they hear of each other's changes.
+    ///
+    /// # Errors
+    /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store does not take it.
+    pub async fn set_bucket(&self, name: &str, change: BucketChange<'_>) -> Result<(), AdminError> {
+        let name = parse(name)?;
+        let place = &self.surroundings.place;
+        let visit = session::visit(&*self.store, place, self.surroundings.clock.now()).await?;
+        let set = SetBucket { name: name.as_str().as_bytes(), change };
+        let done = self.run(&set, Some(&visit)).await;
+        visit.leave(&*self.store).await;
+        done
+    }
+}
+
+fn parse(name: &str) -> Result<BucketName, AdminError> {
+    let parsed = BucketName::parse(name);
+    parsed.map_err(|fault| AdminError::BucketName(fault.message.into_owned()))
+}

@@ -1,0 +1,95 @@
+//! Why something was not done, by what whoever asked does next.
+
+use namespace::{AccessError, FsError};
+use session::VolumeError;
+use store::StoreError;
+
+use crate::NameError;
+
+/// Why something was not done. Its text is a fragment that fits after "cannot …:".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdminError {
+    /// A name or secret that cannot be taken.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// An access key of this name exists.
+    #[error("it exists")]
+    UserExists,
+    /// No access key of this name.
+    #[error("there is none of this name")]
+    NoSuchUser,
+    /// No policy of this name.
+    #[error("there is no policy {0:?}")]
+    NoSuchPolicy(String),
+    /// These access keys have the policy, in order.
+    #[error("these access keys have it: {}", .0.join(", "))]
+    PolicyInUse(Vec<String>),
+    /// The policy is built in: it has no document, and stays.
+    #[error("it is built in")]
+    PolicyIsBuiltIn,
+    /// A policy that is built in has this name.
+    #[error("the name is taken by a policy that is built in")]
+    NameIsBuiltIn,
+    /// The policy's document is not one.
+    #[error("{0}")]
+    Document(String),
+    /// This cannot be the name of a bucket.
+    #[error("{0}")]
+    BucketName(String),
+    /// No bucket of this name.
+    #[error("there is none of this name")]
+    NoSuchBucket,
+    /// There is no volume in the metadata store.
+    #[error("there is no volume")]
+    NoVolume,
+    /// Others changed what this rests on, again and again. Nothing happened.
+    #[error("somebody else changed the same record just now")]
+    Contended,
+    /// The session of the change was ended meanwhile. Nothing happened.
+    #[error("it took too long")]
+    Late,
+    /// Whether the change happened is not known: look before it is made again.
+    #[error("whether it happened is not known: {0}")]
+    Unknown(String),
+    /// The metadata store cannot be read. Nothing happened.
+    #[error(transparent)]
+    Unread(StoreError),
+    /// The metadata store does not take the change. Nothing happened.
+    #[error(transparent)]
+    Unchanged(StoreError),
+    /// A record is not what was written. A person must look.
+    #[error("{0}")]
+    Corrupt(String),
+    /// The machine gives no random bytes.
+    #[error("the machine gives no random bytes: {0}")]
+    Random(String),
+    /// The namespace's answer, where nothing more exact is known.
+    #[error(transparent)]
+    Fs(FsError),
+    /// The volume cannot be opened, or trouble behind it.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}
+
+impl From<FsError> for AdminError {
+    fn from(error: FsError) -> AdminError {
+        match error {
+            FsError::NoSuchBucket => AdminError::NoSuchBucket,
+            FsError::Contended => AdminError::Contended,
+            error => AdminError::Fs(error),
+        }
+    }
+}
+
+impl From<AccessError> for AdminError {
+    fn from(error: AccessError) -> AdminError {
+        match error {
+            AccessError::UserExists => AdminError::UserExists,
+            AccessError::NoSuchUser => AdminError::NoSuchUser,
+            AccessError::NoSuchPolicy(name) => AdminError::NoSuchPolicy(name),
+            AccessError::PolicyInUse(users) => AdminError::PolicyInUse(users),
+            error => AdminError::Corrupt(error.to_string()),
+        }
+    }
+}

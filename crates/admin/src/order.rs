@@ -1,0 +1,72 @@
+//! Keeping a volume in order: what is dead is collected, and everything is checked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::BlockStore;
+use session::SessionOptions;
+use upkeep::{Collected, Progress, Report, SweepOptions};
+use volume::{Volume, VolumeOptions};
+
+use crate::{Admin, AdminError};
+
+/// How dead things are collected.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Collection {
+    /// Whether nobody else uses the metadata store: what looks open is then left over, and is ended.
+    pub sole: bool,
+    /// How long a block is kept after a commit has freed it; `None`: as the store's settings ask.
+    pub deletion_grace: Option<Duration>,
+    /// How far it may go.
+    pub sweep: SweepOptions,
+}
+
+impl Admin {
+    /// Deletes what is dead, in a session of its own: see [`Volume::gc`]. A dry run only counts.
+    /// Whether there was more than may go at a time is in the answer.
+    ///
+    /// # Errors
+    /// [`AdminError::NoVolume`], and if the volume cannot be opened or collected to the end.
+    pub async fn collect(
+        &self,
+        blocks: Arc<dyn BlockStore>,
+        how: Collection,
+    ) -> Result<Collected, AdminError> {
+        self.check_volume().await?;
+        let session = SessionOptions {
+            sole: how.sole,
+            place: self.surroundings.place.clone(),
+            clock: Arc::clone(&self.surroundings.clock),
+            ..SessionOptions::default()
+        };
+        let options = VolumeOptions {
+            session,
+            collect: false,
+            deletion_grace: how.deletion_grace,
+            ..VolumeOptions::default()
+        };
+        let volume = Volume::open(options, Arc::clone(&self.store), blocks).await?;
+        let collected = volume.gc(how.sweep).await;
+        volume.close().await;
+        Ok(collected?)
+    }
+
+    /// Compares the records with each other and with the blocks, and changes nothing: see
+    /// [`upkeep::fsck`]. What is wrong is in the answer.
+    ///
+    /// # Errors
+    /// [`AdminError::NoVolume`], and if a store cannot be read to the end.
+    pub async fn check(
+        &self,
+        blocks: Arc<dyn BlockStore>,
+        progress: &dyn Progress,
+    ) -> Result<Report, AdminError> {
+        self.check_volume().await?;
+        Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
+    }
+
+    /// Opening a volume that is not there would make it, and a check would find it in perfect order.
+    async fn check_volume(&self) -> Result<(), AdminError> {
+        if self.has_volume().await? { Ok(()) } else { Err(AdminError::NoVolume) }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a metadata store tells of its volume, whoever has it open.
+
+use record::key::{self, space};
+use record::{Nonce, Session as SessionRecord, Timestamp, VolumeRecord};
+use session::{entries, named_session, value};
+use store::{Durability, Read};
+
+use crate::drive::corrupt;
+use crate::{Admin, AdminError};
+
+/// Sessions that [`Admin::status`] lists at most.
+pub const SESSIONS_LISTED_MAX: u32 = 1_000;
+
+/// What a metadata store tells of its volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The volume's own record.
+    pub volume: VolumeRecord,
+    /// What an acknowledged change survives just now.
+    pub durability: Durability,
+    /// Who has it open, [`SESSIONS_LISTED_MAX`] at most. One that was killed stays among them until
+    /// another one ends it.
+    pub sessions: Vec<OpenSession>,
+}
+
+/// A process that has a volume open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSession {
+    /// The session's name.
+    pub nonce: Nonce,
+    /// Where it runs, for people: host and process.
+    pub place: String,
+    /// When it began, by its own clock.
+    pub began: Timestamp,
+}
+
+impl Admin {
+    /// Whether there is a volume in the store, or a record in the place of one.
+    pub async fn has_volume(&self) -> Result<bool, AdminError> {
+        let found = self.read(&[Read::Record { key: key::volume(), follow: None }]).await?;
+        Ok(value(found.first()).is_some())
+    }
+
+    /// What the store tells of its volume, in one snapshot.
+    ///
+    /// # Errors
+    /// [`AdminError::NoVolume`], [`AdminError::Unread`], [`AdminError::Corrupt`].
+    pub async fn status(&self) -> Result<Status, AdminError> {
+        let at = key::volume();
+        let (start, end) = key::partition(space::SESSION, 0);
+        let limit = SESSIONS_LISTED_MAX.min(self.store.limits().range_records);
+        let reads = [
+            Read::Record { key: at.clone(), follow: None },
+            Read::Range { start, end, limit, follow: None },
+        ];
+        let mut found = self.read(&reads).await?.into_iter();
+        let volume = value(found.next().as_ref()).ok_or(AdminError::NoVolume)?;
+        let volume = VolumeRecord::decode(&at, &volume).map_err(|error| corrupt(&at, &error))?;
+        let sessions = entries(found.next()).into_iter().map(|entry| {
+            let nonce = named_session(&entry.key)
+                .ok_or_else(|| AdminError::Corrupt(format!("{:?} names no session", entry.key)))?;
+            let SessionRecord { began, place } = SessionRecord::decode(&entry.key, &entry.value)
+                .map_err(|error| corrupt(&entry.key, &error))?;
+            Ok(OpenSession { nonce, place, began })
+        });
+        let sessions = sessions.collect::<Result<_, AdminError>>()?;
+        // After the read, which may have found other settings.
+        Ok(Status { volume, durability: self.store.durability(), sessions })
+    }
+}

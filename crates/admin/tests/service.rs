@@ -1,0 +1,94 @@
+//! What operators ask of a volume over a store in memory, one at a time, at once, and while answers
+//! are lost.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod service {
+    mod access;
+    mod doubt;
+    mod whole;
+}
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use admin::{Admin, IssuedKey, NewUser, Random, Sealer, Surroundings};
+use block::{BlockStore, MemoryBlocks};
+use record::{Timestamp, User, key};
+use store::MetaStore;
+use volume::{Owner, SetClock, Volume, VolumeOptions};
+
+const PLACE: &str = "host:1";
+
+/// A policy that allows something.
+const DOCUMENT: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow",
+    "Action":"s3:GetObject","Resource":"arn:aws:s3:::photos/*"}]}"#;
+
+/// Draws other bytes each time, and the same in every test.
+#[derive(Debug, Default)]
+struct Counting(AtomicU8);
+
+impl Random for Counting {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        bytes.fill_with(|| self.0.fetch_add(1, Ordering::Relaxed));
+        Ok(())
+    }
+}
+
+/// The machine has no random bytes.
+#[derive(Debug)]
+struct Drained;
+
+impl Random for Drained {
+    fn fill(&self, _bytes: &mut [u8]) -> Result<(), String> {
+        Err("drained".to_owned())
+    }
+}
+
+/// Seals nothing: what was sealed can be read.
+struct Open;
+
+impl Sealer for Open {
+    fn seal(&self, access_key: &str, secret: &str, nonce: [u8; admin::NONCE_BYTES]) -> Vec<u8> {
+        [access_key.as_bytes(), b" ", secret.as_bytes(), b" ", &nonce].concat()
+    }
+}
+
+fn over(store: Arc<dyn MetaStore>) -> Admin {
+    let (clock, random) =
+        (Arc::new(SetClock::new(Timestamp(7_000_000))), Arc::new(Counting::default()));
+    Admin::over(store, Surroundings { place: PLACE.to_owned(), clock, random })
+}
+
+/// A volume in a store, with a bucket `box`, which nobody has open any more.
+async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
+    let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
+    let volume = open(store, &blocks).await;
+    let owner = Owner { access_key: "root".to_owned(), uid: 0, gid: 0 };
+    volume.create_bucket("box", &owner).await.unwrap();
+    volume.close().await;
+    blocks
+}
+
+/// A gateway's volume.
+async fn open(store: &Arc<dyn MetaStore>, blocks: &Arc<dyn BlockStore>) -> Arc<Volume> {
+    let options = VolumeOptions { collect: false, ..VolumeOptions::default() };
+    Volume::open(options, Arc::clone(store), Arc::clone(blocks)).await.unwrap()
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+async fn add(admin: &Admin, access_key: &str, policies: &[&str]) -> IssuedKey {
+    let policies = &names(policies);
+    let new = NewUser { access_key, secret: None, uid: 1, gid: 2, policies };
+    admin.add_user(&new, &Open).await.unwrap()
+}
+
+/// The record of an access key.
+async fn record(store: &dyn MetaStore, access_key: &str) -> Option<User> {
+    let at = key::user(access_key);
+    let value = faulty::get(store, &at).await?;
+    Some(User::decode(&at, &value).unwrap())
+}

@@ -1,0 +1,190 @@
+//! Access keys and policies.
+
+use std::sync::Arc;
+
+use admin::{Account, Admin, AdminError, BUILT_IN_POLICIES, NewUser, SECRET_CHARS, Surroundings};
+use record::User;
+use runtime::SystemClock;
+use store::MemoryStore;
+
+use crate::{DOCUMENT, Drained, Open, add, names, over, record};
+
+fn account(access_key: &str, policies: &[&str]) -> Account {
+    let (access_key, policies) = (access_key.to_owned(), names(policies));
+    Account { access_key, enabled: true, uid: 1, gid: 2, policies }
+}
+
+#[tokio::test]
+async fn an_access_key_is_made_with_a_secret_that_is_told_once() {
+    let store = Arc::new(MemoryStore::new());
+    let admin = over(store.clone());
+    assert_eq!(admin.users().await.unwrap(), []);
+    let anna = add(&admin, "anna", &["readonly"]).await;
+    assert_eq!(anna.account, account("anna", &["readonly"]));
+    let alphabet = |char: char| char.is_ascii_alphanumeric();
+    assert!(anna.secret.len() == SECRET_CHARS && anna.secret.chars().all(alphabet));
+    assert!(!format!("{anna:?}").contains(&anna.secret));
+    let kept = record(&*store, "anna").await.unwrap();
+    let sealed = format!("anna {} ", anna.secret);
+    assert!(kept.sealed_secret.starts_with(sealed.as_bytes()), "sealed for its access key");
+    let bert = add(&admin, "bert", &[]).await;
+    assert_ne!(anna.secret, bert.secret);
+    assert_eq!(admin.users().await.unwrap(), [anna.account, bert.account]);
+    assert_eq!(admin.user("bert").await.unwrap(), account("bert", &[]));
+}
+
+#[tokio::test]
+async fn a_secret_that_is_given_is_the_secret() {
+    let store = Arc::new(MemoryStore::new());
+    let admin = over(store.clone());
+    let given = Some("secret-of-my-own");
+    let new = NewUser { access_key: "anna", secret: given, uid: 1, gid: 2, policies: &[] };
+    assert!(!format!("{new:?}").contains("secret-of-my-own"));
+    assert_eq!(admin.add_user(&new, &Open).await.unwrap().secret, "secret-of-my-own");
+    let weak = NewUser { access_key: "bert", secret: Some("short"), ..new };
+    assert!(matches!(admin.add_user(&weak, &Open).await, Err(AdminError::Name(_))));
+    assert!(record(&*store, "bert").await.is_none());
+}
+
+#[tokio::test]
+async fn what_refuses_a_new_access_key_is_told_beforehand_and_again() {
+    let admin = over(Arc::new(MemoryStore::new()));
+    let (unknown, readonly) = (names(&["readonly", "phtos"]), names(&["readonly"]));
+    let new = NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, policies: &unknown };
+    let missing = |error: AdminError| match error {
+        AdminError::NoSuchPolicy(name) => name,
+        error => panic!("{error}"),
+    };
+    assert_eq!(missing(admin.check_new_user(&new).await.unwrap_err()), "phtos");
+    assert_eq!(missing(admin.add_user(&new, &Open).await.unwrap_err()), "phtos");
+    let new = NewUser { policies: &readonly, ..new };
+    admin.check_new_user(&new).await.unwrap();
+    assert_eq!(admin.users().await.unwrap(), [], "a look changes nothing");
+    admin.add_user(&new, &Open).await.unwrap();
+    assert!(matches!(admin.check_new_user(&new).await, Err(AdminError::UserExists)));
+    assert!(matches!(admin.add_user(&new, &Open).await, Err(AdminError::UserExists)));
+    let absurd = NewUser { access_key: "a/b", ..new };
+    assert!(matches!(admin.check_new_user(&absurd).await, Err(AdminError::Name(_))));
+    assert!(matches!(admin.add_user(&absurd, &Open).await, Err(AdminError::Name(_))));
+}
+
+#[tokio::test]
+async fn without_random_bytes_no_access_key_is_made() {
+    let surroundings = Surroundings {
+        place: String::new(),
+        clock: Arc::new(SystemClock),
+        random: Arc::new(Drained),
+    };
+    let admin = Admin::over(Arc::new(MemoryStore::new()), surroundings);
+    let given = Some("secret-of-my-own");
+    for secret in [None, given] {
+        let new = NewUser { access_key: "anna", secret, uid: 1, gid: 2, policies: &[] };
+        assert!(matches!(admin.add_user(&new, &Open).await, Err(AdminError::Random(_))));
+    }
+    assert_eq!(admin.users().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn policies_of_an_access_key_change_and_nothing_else_does() {
+    let store = Arc::new(MemoryStore::new());
+    let admin = over(store.clone());
+    add(&admin, "anna", &["readonly"]).await;
+    let before = record(&*store, "anna").await.unwrap();
+    admin.put_policy("photos", DOCUMENT).await.unwrap();
+    admin.set_user_policies("anna", &names(&["photos", "readwrite"])).await.unwrap();
+    let after = record(&*store, "anna").await.unwrap();
+    assert!(after == User { policies: names(&["photos", "readwrite"]), ..before });
+    let set = admin.set_user_policies("anna", &names(&["gone"])).await;
+    assert!(matches!(set, Err(AdminError::NoSuchPolicy(name)) if name == "gone"));
+    let absurd = "x".repeat(2_000);
+    let set = admin.set_user_policies("anna", &[absurd.clone()]).await;
+    assert!(matches!(set, Err(AdminError::NoSuchPolicy(name)) if name == absurd));
+    for nobody in ["bert", "a/b", &absurd] {
+        let set = admin.set_user_policies(nobody, &names(&["gone", "no policy"])).await;
+        assert!(matches!(set, Err(AdminError::NoSuchUser)), "{nobody}");
+        assert!(matches!(admin.user(nobody).await, Err(AdminError::NoSuchUser)), "{nobody}");
+        assert!(matches!(admin.remove_user(nobody).await, Err(AdminError::NoSuchUser)));
+    }
+    admin.remove_user("anna").await.unwrap();
+    assert!(matches!(admin.user("anna").await, Err(AdminError::NoSuchUser)));
+}
+
+#[tokio::test]
+async fn a_policy_is_kept_as_it_was_given_until_nobody_has_it() {
+    let admin = over(Arc::new(MemoryStore::new()));
+    let set = admin.put_policy("photos", DOCUMENT).await.unwrap();
+    assert!(!set.existed && set.half_denied.is_empty());
+    let half = DOCUMENT.replace("Allow", "Deny");
+    let set = admin.put_policy("photos", &half).await.unwrap();
+    assert!(set.existed);
+    assert_eq!(set.half_denied, [("s3:GetObject", "s3:GetObjectVersion")]);
+    assert_eq!(admin.policy("photos").await.unwrap(), half);
+    let listed = admin.policies().await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|it| (it.name.as_str(), it.built_in)).collect();
+    let built_in = BUILT_IN_POLICIES.map(|name| (name, true));
+    assert_eq!(listed, [&built_in[..], &[("photos", false)]].concat());
+    for name in ["bert", "anna"] {
+        add(&admin, name, &["photos"]).await;
+    }
+    match admin.remove_policy("photos").await {
+        Err(AdminError::PolicyInUse(users)) => assert_eq!(users, ["anna", "bert"]),
+        other => panic!("{other:?}"),
+    }
+    admin.remove_user("anna").await.unwrap();
+    admin.set_user_policies("bert", &[]).await.unwrap();
+    admin.remove_policy("photos").await.unwrap();
+    assert!(matches!(admin.policy("photos").await, Err(AdminError::NoSuchPolicy(_))));
+    assert!(matches!(admin.remove_policy("photos").await, Err(AdminError::NoSuchPolicy(_))));
+}
+
+#[tokio::test]
+async fn a_policy_that_is_built_in_stays_as_it_is() {
+    let admin = over(Arc::new(MemoryStore::new()));
+    for name in BUILT_IN_POLICIES {
+        let put = admin.put_policy(name, DOCUMENT).await;
+        assert!(matches!(put, Err(AdminError::NameIsBuiltIn)), "{name}");
+        assert!(matches!(admin.policy(name).await, Err(AdminError::PolicyIsBuiltIn)), "{name}");
+        let removed = admin.remove_policy(name).await;
+        assert!(matches!(removed, Err(AdminError::PolicyIsBuiltIn)), "{name}");
+    }
+    let put = admin.put_policy("no/name", DOCUMENT).await;
+    assert!(matches!(put, Err(AdminError::Name(_))));
+    let put = admin.put_policy("broken", "{").await;
+    assert!(matches!(put, Err(AdminError::Document(_))));
+    assert_eq!(admin.policies().await.unwrap().len(), BUILT_IN_POLICIES.len());
+}
+
+/// Two consoles at once: what one of them did the other one meets, and no policy is lost that a key
+/// has.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_operators_who_make_one_access_key_one_is_refused() {
+    for _ in 0..50 {
+        let store = faulty::Faulty::new();
+        let (one, other) = (over(store.clone()), over(store.clone()));
+        one.put_policy("photos", DOCUMENT).await.unwrap();
+        let policies = &names(&["photos"]);
+        let new = NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, policies };
+        let twin = NewUser { uid: 9, ..new };
+        let (made, also, removed) = tokio::join!(
+            one.add_user(&new, &Open),
+            other.add_user(&twin, &Open),
+            other.remove_policy("photos"),
+        );
+        let kept = record(&*store, "anna").await;
+        match removed {
+            Ok(()) => {
+                assert!(kept.is_none(), "the policy is gone");
+                for refused in [made, also] {
+                    assert!(matches!(refused, Err(AdminError::NoSuchPolicy(_))), "{refused:?}");
+                }
+            }
+            Err(AdminError::PolicyInUse(users)) => {
+                assert_eq!(users, ["anna"]);
+                let (winner, loser) = if made.is_ok() { (made, also) } else { (also, made) };
+                assert_eq!(winner.unwrap().account.uid, kept.unwrap().uid);
+                assert!(matches!(loser, Err(AdminError::UserExists)), "{loser:?}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

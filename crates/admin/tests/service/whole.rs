@@ -1,0 +1,145 @@
+//! Buckets, and the volume as a whole.
+
+use std::sync::Arc;
+
+use admin::{AdminError, BucketChange, Collection, Finding, OpenSession, SweepOptions, Unwatched};
+use block::{BlockStore, MemoryBlocks, Sealer};
+use faulty::Faulty;
+use record::key;
+use record::{BlockId, Nonce, Session, Timestamp};
+use store::{Durability, MemoryStore, MetaStore, Plan, Write};
+
+use crate::{PLACE, make_volume, open, over};
+
+fn memory() -> Arc<dyn MetaStore> {
+    Arc::new(MemoryStore::new())
+}
+
+#[tokio::test]
+async fn a_bucket_is_shown_and_changed() {
+    let store = memory();
+    make_volume(&store).await;
+    let admin = over(store);
+    let found = admin.bucket("box").await.unwrap();
+    assert_eq!((found.name, found.settings.owner), (b"box".to_vec(), "root".to_owned()));
+    assert!(!found.settings.opaque_tags);
+    admin.set_bucket("box", BucketChange::OpaqueTags(true)).await.unwrap();
+    assert!(admin.bucket("box").await.unwrap().settings.opaque_tags);
+    assert_eq!(admin.status().await.unwrap().sessions, [], "the session of the change has ended");
+    assert!(matches!(admin.bucket("none").await, Err(AdminError::NoSuchBucket)));
+    let change = BucketChange::OpaqueTags(true);
+    assert!(matches!(admin.set_bucket("none", change).await, Err(AdminError::NoSuchBucket)));
+    assert_eq!(admin.status().await.unwrap().sessions, [], "nor stays one that changed nothing");
+    assert!(matches!(admin.bucket("NO").await, Err(AdminError::BucketName(_))));
+    assert!(matches!(admin.set_bucket("NO", change).await, Err(AdminError::BucketName(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_bucket_waits_for_gateways_that_are_there() {
+    let store = memory();
+    let blocks = make_volume(&store).await;
+    let gateway = open(&store, &blocks).await;
+    let admin = over(store);
+    let began = tokio::time::Instant::now();
+    admin.set_bucket("box", BucketChange::OpaqueTags(true)).await.unwrap();
+    assert!(began.elapsed() >= session::JOIN_PATIENCE, "one of them may answer from its mirror");
+    gateway.close().await;
+}
+
+/// Nothing of a visit commits once somebody has ended it.
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_session_was_ended_did_not_happen() {
+    let store = Faulty::new();
+    let shared: Arc<dyn MetaStore> = store.clone();
+    let blocks = make_volume(&shared).await;
+    let gateway = open(&shared, &blocks).await;
+    let admin = over(shared.clone());
+    let end = async {
+        // While the visit waits for the gateway.
+        tokio::time::sleep(session::JOIN_PATIENCE / 2).await;
+        let visit = admin.status().await.unwrap().sessions.into_iter();
+        let visit = visit.filter(|session| session.place == PLACE);
+        let writes = visit.map(|session| Write::Delete(key::session(session.nonce))).collect();
+        store.commit_now(&[Plan { guards: Vec::new(), writes }]).await;
+    };
+    let (set, ()) = tokio::join!(admin.set_bucket("box", BucketChange::OpaqueTags(true)), end);
+    assert!(matches!(set, Err(AdminError::Late)), "{set:?}");
+    assert!(!admin.bucket("box").await.unwrap().settings.opaque_tags);
+    gateway.close().await;
+}
+
+#[tokio::test]
+async fn the_status_tells_who_has_the_volume_open() {
+    let store = memory();
+    let admin = over(Arc::clone(&store));
+    assert!(!admin.has_volume().await.unwrap());
+    assert!(matches!(admin.status().await, Err(AdminError::NoVolume)));
+    let blocks = make_volume(&store).await;
+    assert!(admin.has_volume().await.unwrap());
+    let gateway = open(&store, &blocks).await;
+    let (nonce, place) = (Nonce([7; Nonce::BYTES]), "elsewhere:9".to_owned());
+    let at = key::session(nonce);
+    let session = Session { began: Timestamp(5), place: place.clone() };
+    let writes = vec![Write::Put(at.clone(), session.encode(&at))];
+    store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
+    let status = admin.status().await.unwrap();
+    assert_eq!((&status.volume, status.durability), (gateway.record(), Durability::None));
+    assert_eq!(status.sessions.len(), 2);
+    assert!(status.sessions.contains(&OpenSession { nonce, place, began: Timestamp(5) }));
+    gateway.close().await;
+}
+
+/// A block of a session that has ended, which no record names.
+async fn leave_block(blocks: &Arc<dyn BlockStore>) -> BlockId {
+    let mut sealer = Sealer::new(BlockId::new(Nonce([3; Nonce::BYTES]), 1), 10);
+    sealer.push_copy(b"left alone");
+    blocks.put(&sealer.finish()).await.unwrap();
+    BlockId::new(Nonce([3; Nonce::BYTES]), 1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nothing_names_is_counted_and_then_collected() {
+    let store = memory();
+    let blocks = make_volume(&store).await;
+    let left = leave_block(&blocks).await;
+    let admin = over(Arc::clone(&store));
+    let how = |dry_run| Collection {
+        sole: true,
+        sweep: SweepOptions { dry_run, ..SweepOptions::default() },
+        ..Collection::default()
+    };
+    let counted = admin.collect(Arc::clone(&blocks), how(true)).await.unwrap().swept;
+    assert_eq!((counted.unreferenced, counted.deleted), (1, 0));
+    assert!(blocks.size(left).await.unwrap().is_some());
+    let collected = admin.collect(Arc::clone(&blocks), how(false)).await.unwrap().swept;
+    assert_eq!((collected.unreferenced, collected.deleted), (1, 1));
+    assert_eq!(blocks.size(left).await.unwrap(), None);
+    assert_eq!(admin.status().await.unwrap().sessions, [], "its session has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_tells_what_is_wrong_and_changes_nothing() {
+    let store = memory();
+    let blocks = make_volume(&store).await;
+    let admin = over(Arc::clone(&store));
+    let well = admin.check(Arc::clone(&blocks), &Unwatched).await.unwrap();
+    assert_eq!((well.findings, well.counts.directories), (vec![], 2));
+    let left = leave_block(&blocks).await;
+    let report = admin.check(Arc::clone(&blocks), &Unwatched).await.unwrap();
+    assert_eq!(report.findings, [Finding::Leaked(left)]);
+    assert!(blocks.size(left).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_volume_that_is_not_there_is_neither_made_nor_in_order() {
+    let store = memory();
+    let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
+    let admin = over(store);
+    let collected = admin.collect(Arc::clone(&blocks), Collection::default()).await;
+    assert!(matches!(collected, Err(AdminError::NoVolume)), "{collected:?}");
+    let checked = admin.check(blocks, &Unwatched).await;
+    assert!(matches!(checked, Err(AdminError::NoVolume)), "{checked:?}");
+    assert!(!admin.has_volume().await.unwrap());
+    let set = admin.set_bucket("box", BucketChange::OpaqueTags(true)).await;
+    assert!(matches!(set, Err(AdminError::Volume(_))), "{set:?}");
+}

@@ -1,0 +1,42 @@
+//! The administration of a volume that a gateway may be serving, for one command.
+
+use std::sync::Arc;
+
+use admin::Admin;
+use store::MetaStore;
+
+use crate::config::{MetaPlace, VolumeSettings};
+use crate::engines::{self, Use};
+use crate::problem::Problem;
+use crate::{credentials, operator};
+
+/// An administration, and the store that it was opened for.
+#[derive(Debug)]
+pub(super) struct Beside {
+    pub(super) admin: Admin,
+    store: Arc<dyn MetaStore>,
+}
+
+impl Beside {
+    /// Opens the metadata store that the settings name.
+    pub(super) async fn open(settings: &VolumeSettings, doing: &str) -> Result<Beside, Problem> {
+        if settings.meta == MetaPlace::Memory {
+            let wrong = "a store in memory is another one in every process";
+            return Err(
+                Problem::new(doing, wrong).remedy("name the gateway's metadata store with --meta")
+            );
+        }
+        if let MetaPlace::Sqlite(path) = &settings.meta
+            && let Some(folder) = path.parent().filter(|folder| *folder == settings.data_dir)
+        {
+            credentials::make_data_dir(folder)?;
+        }
+        let store = engines::meta(settings, Use::Administer).await?;
+        Ok(Beside { admin: operator::over(Arc::clone(&store)), store })
+    }
+
+    /// Lets go of the store.
+    pub(super) async fn close(self) {
+        self.store.close().await;
+    }
+}

@@ -1,0 +1,32 @@
+//! What a person is told when something is refused, and what to do about it: one table.
+
+use admin::AdminError;
+
+use crate::problem::Problem;
+
+/// The sentence for an error that came of doing this.
+pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
+    match error {
+        AdminError::UserExists => Problem::new(doing, error)
+            .remedy("remove it first, or change its policies with `ashlar user policy`"),
+        AdminError::NoSuchUser => {
+            Problem::new(doing, error).remedy("`ashlar user list` shows all of them")
+        }
+        AdminError::NoSuchPolicy(name) => {
+            Problem::new(format!("use the policy {name:?}"), "there is none of this name").remedy(
+                "there are readwrite, readonly, writeonly, and those of `ashlar policy list`",
+            )
+        }
+        AdminError::PolicyInUse(_) => {
+            Problem::new(doing, error).remedy("give them others with `ashlar user policy` first")
+        }
+        AdminError::Contended | AdminError::Late => Problem::new(doing, error).remedy("try again"),
+        AdminError::Unread(error) => Problem::new("read the metadata store", error),
+        AdminError::Corrupt(wrong) => Problem::new("read the metadata store", wrong),
+        AdminError::Unchanged(error) => Problem::new("change the metadata store", error),
+        AdminError::Unknown(_) => Problem::new("change the metadata store", error)
+            .remedy("see whether it did, and try again if not"),
+        AdminError::Random(wrong) => Problem::new("draw random bytes", wrong),
+        error => Problem::new(doing, error),
+    }
+}

@@ -1,0 +1,37 @@
+//! The administration of a volume, with what this process has: its place, its clock, and the
+//! system's random bytes.
+
+use std::sync::Arc;
+
+use admin::{Admin, Random, Sealer, Surroundings};
+use gateway::access::{MasterKey, Secret};
+use store::MetaStore;
+use volume::SystemClock;
+
+use crate::serve;
+
+/// The administration of the volume in a metadata store.
+pub(crate) fn over(store: Arc<dyn MetaStore>) -> Admin {
+    let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+    Admin::over(store, Surroundings { place: serve::place(), clock, random })
+}
+
+/// The system's source of randomness.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        getrandom::fill(bytes).map_err(|error| error.to_string())
+    }
+}
+
+/// Seals secrets under the master key of the volume's gateways.
+#[derive(Debug)]
+pub(crate) struct UnderMasterKey(pub(crate) MasterKey);
+
+impl Sealer for UnderMasterKey {
+    fn seal(&self, access_key: &str, secret: &str, nonce: [u8; admin::NONCE_BYTES]) -> Vec<u8> {
+        self.0.seal(access_key, &Secret::new(secret), nonce)
+    }
+}
