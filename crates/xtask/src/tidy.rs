@@ -3,8 +3,12 @@
 //! What a crate may depend on is read from cargo, what a file may name is read from its tokens.
 //! Each rule has a test that plants a violation, so that a rule cannot stop working unnoticed.
 
+mod circles;
 mod dependencies;
+mod naming;
+mod outline;
 mod source;
+mod tests_only;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,15 +16,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::workspace::{Member, Workspace};
-
-/// Crates without a runtime, I/O or a clock.
-const PURE: [&str; 5] = ["record", "layout", "store", "namespace", "s3"];
-
-/// Words that name no idea, alone or as the last part of a name.
-const EMPTY_NAMES: [&str; 12] = [
-    "util", "utils", "common", "helper", "helpers", "manager", "misc", "core", "base", "data",
-    "info", "process",
-];
+use naming::is_empty_name;
+use outline::Outline;
 
 /// Lines from which on a file probably hides a second idea.
 const LONG_FILE: usize = 600;
@@ -50,6 +47,7 @@ impl fmt::Display for Report {
 /// Checks every member.
 pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
     let mut report = Report::default();
+    let mut circles = Vec::new();
     for member in &workspace.members {
         if is_empty_name(&member.name) {
             report.errors.push(format!("the name of crate {} says nothing", member.name));
@@ -58,8 +56,17 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
         let names: Vec<&str> = workspace.members.iter().map(|it| it.name.as_str()).collect();
         report.errors.extend(dependencies::violations(&member.name, &reached, &names));
         check_sources(workspace, member, &mut report)?;
+        let outlines = outlines(member)?;
+        circles.push((member.name.clone(), outlines.iter().flat_map(circles::circles).collect()));
     }
+    report.errors.extend(circles::judge(&circles, &circles::NOT_YET));
     Ok(report)
+}
+
+/// The modules of a member's library and of its program, if it has one.
+fn outlines(member: &Member) -> Result<Vec<Outline>> {
+    let roots = ["src/lib.rs", "src/main.rs"].map(|root| member.folder.join(root));
+    roots.iter().filter(|root| root.is_file()).map(|root| Outline::read(root)).collect()
 }
 
 fn check_sources(workspace: &Workspace, member: &Member, report: &mut Report) -> Result<()> {
@@ -91,10 +98,6 @@ fn is_test(inside: &Path) -> bool {
 
 fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn is_empty_name(name: &str) -> bool {
-    name.rsplit(['_', '-']).next().is_some_and(|last| EMPTY_NAMES.contains(&last))
 }
 
 /// All Rust files below a folder, but not below a build folder.

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
-use super::PURE;
 use crate::workspace::{Workspace, stdout};
+
+/// Crates without a runtime, I/O or a clock.
+pub(super) const PURE: [&str; 5] = ["record", "layout", "store", "namespace", "s3"];
 
 /// Runtimes, transports, drivers and clocks: none of them may be below a pure crate.
 const IMPURE: [&str; 16] = [

@@ -5,7 +5,8 @@ use std::str::FromStr as _;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-use super::{PURE, is_empty_name};
+use super::dependencies::PURE;
+use super::naming::is_empty_name;
 
 /// Parts of the standard library that are the outside world.
 const OUTSIDE: [&str; 3] = ["fs", "net", "time"];
