@@ -7,7 +7,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-use crate::request::Fields;
+use crate::fields::Fields;
 use crate::{Code, Fault};
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`, the form that is sent.

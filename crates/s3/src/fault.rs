@@ -6,8 +6,6 @@ use std::fmt;
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 
-use crate::xml::Writer;
-
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $status:ident, $message:literal;)*) => {
         /// An S3 error code, as in the `Code` element of an error document.
@@ -119,9 +117,6 @@ pub struct Fault {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Bytes of a request's path that its error document tells: a key's and its bucket's, encoded once.
-const RESOURCE_BYTES_MAX: usize = 3 * (1024 + 64);
-
 impl Fault {
     /// A fault with the code's own message.
     pub const fn new(code: Code) -> Fault {
@@ -152,31 +147,6 @@ impl Fault {
             self.headers.push((name, value));
         }
         self
-    }
-
-    /// The error document. Not sent with HEAD and 304, which have no body.
-    ///
-    /// `resource` is the path as the client sent it, decoded once; of a longer one than a bucket and
-    /// a key make, the beginning is told.
-    pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> String {
-        let resource = &resource[..resource.floor_char_boundary(RESOURCE_BYTES_MAX)];
-        let mut out = Writer::document();
-        out.element("Error", |out| {
-            self.write_fields(out);
-            out.text("Resource", resource);
-            out.text("RequestId", request_id);
-            out.text("HostId", host_id);
-        });
-        out.finish()
-    }
-
-    /// Code, message and extras, as they also stand in a list of results.
-    pub(crate) fn write_fields(&self, out: &mut Writer) {
-        out.text("Code", self.code.as_str());
-        out.text("Message", &self.message);
-        for (element, text) in &self.extra {
-            out.text(element, text);
-        }
     }
 
     /// The HTTP status.

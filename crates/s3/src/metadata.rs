@@ -5,7 +5,7 @@
 
 use http::HeaderName;
 
-use crate::request::Fields;
+use crate::fields::{Fields, invalid};
 use crate::{Code, Fault};
 
 const USER_PREFIX: &str = "x-amz-meta-";
@@ -43,10 +43,10 @@ impl Metadata {
         for header in fields.names(USER_PREFIX) {
             let name = header.strip_prefix(USER_PREFIX).unwrap_or_default();
             if name.is_empty() {
-                return Err(crate::request::invalid(header, "A metadata name is empty."));
+                return Err(invalid(header, "A metadata name is empty."));
             }
             if HeaderName::from_bytes(header.as_bytes()).is_err() {
-                return Err(crate::request::invalid(header, "No header can have this name."));
+                return Err(invalid(header, "No header can have this name."));
             }
             let value = fields.joined(header)?.unwrap_or_default();
             user_bytes += name.len() + value.len();

@@ -1,6 +1,6 @@
 //! Tags of objects and buckets.
 
-use crate::request::Query;
+use crate::query::Query;
 use crate::xml::{Element, Limits, Writer, malformed};
 use crate::{Code, Fault};
 

@@ -3,9 +3,10 @@
 use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
 
+use super::head::RequestHead;
 use super::header::Claim;
+use super::key::SigningKey;
 use super::uri::{Parameters, canonical_path};
-use super::{RequestHead, SigningKey};
 use crate::{Code, Fault};
 
 /// A canonical request, and what is signed of it.

@@ -5,7 +5,7 @@ use time::format_description::well_known::Rfc2822;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
-use super::single;
+use super::head::single;
 use crate::{Code, Fault};
 
 const HMAC_SCHEME: &str = "AWS4-HMAC-SHA256";

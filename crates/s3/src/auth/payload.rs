@@ -1,6 +1,6 @@
 //! Which decoder and which verifier a body gets: a closed table.
 
-use super::AuthKind;
+use super::kind::AuthKind;
 use crate::{Code, Fault};
 
 /// How a body is framed, and what vouches for it.

@@ -1,9 +1,11 @@
 //! SigV4 in the query: presigned URLs.
 
-use super::PRESIGN_SECONDS_MAX;
 use super::header::{Claim, parse_credential, parse_signed_headers, parse_timestamp};
 use super::uri::{Parameters, decoded, header_name};
 use crate::{Code, Fault};
+
+/// A presigned URL lives this many seconds at most: seven days.
+pub const PRESIGN_SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 
 /// A parsed SigV4 presigned URL. Its claims are not yet checked.
 #[derive(Clone, Debug)]

@@ -14,10 +14,13 @@ use http::Method;
 use subtle::ConstantTimeEq;
 use time::OffsetDateTime;
 
-use super::key::{DUMMY_SECRET, hmac_sha1};
+use super::head::{RequestHead, single};
+use super::key::{DUMMY_SECRET, hmac_sha1, unknown_key};
+use super::kind::AuthKind;
+use super::payload::PayloadMode;
+use super::terms::{Terms, check_expiry};
 use super::uri::{Parameters, decoded, header_name};
-use super::verify::{check_expiry, unknown_key};
-use super::{AuthKind, PayloadMode, RequestHead, Terms, Verified, single};
+use super::verified::Verified;
 use crate::{Code, Fault};
 
 /// A parsed SigV2 presigned URL. Its claims are not yet checked.

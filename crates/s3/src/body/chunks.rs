@@ -6,8 +6,19 @@ use bytes::Bytes;
 
 use super::chain::Chain;
 use super::line::Line;
-use super::{CHUNK_HEADER_BYTES_MAX, SIGNED_CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_LINES_MAX};
 use crate::{Code, Fault};
+
+/// A chunk's header line, its line end included, has at most this many bytes.
+pub const CHUNK_HEADER_BYTES_MAX: usize = 1024;
+
+/// A trailer has at most this many bytes, line ends included.
+pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
+
+/// A trailer has at most this many lines.
+pub const TRAILER_LINES_MAX: usize = 100;
+
+/// A signed chunk other than the last has at least this many bytes.
+pub const SIGNED_CHUNK_BYTES_MIN: u64 = 8192;
 
 /// The size of a chunk has at most this many hex digits.
 const SIZE_DIGITS_MAX: usize = 16;

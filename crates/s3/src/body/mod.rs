@@ -21,18 +21,9 @@ use crate::{Code, Fault};
 
 use chain::Chain;
 use chunks::Chunks;
-
-/// A chunk's header line, its line end included, has at most this many bytes.
-pub const CHUNK_HEADER_BYTES_MAX: usize = 1024;
-
-/// A trailer has at most this many bytes, line ends included.
-pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
-
-/// A trailer has at most this many lines.
-pub const TRAILER_LINES_MAX: usize = 100;
-
-/// A signed chunk other than the last has at least this many bytes.
-pub const SIGNED_CHUNK_BYTES_MIN: u64 = 8192;
+pub use chunks::{
+    CHUNK_HEADER_BYTES_MAX, SIGNED_CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_LINES_MAX,
+};
 
 /// The largest body of `PutObject` and `UploadPart`: 5 GiB of content.
 pub const UPLOAD_BYTES_MAX: u64 = 5 << 30;

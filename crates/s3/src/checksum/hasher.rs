@@ -4,7 +4,8 @@ use crc_fast::CrcAlgorithm;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
-use super::{Expectation, Md5};
+use super::Md5;
+use super::expect::Expectation;
 use crate::request::ChecksumAlgorithm;
 
 /// Computes digests of a body as it arrives.

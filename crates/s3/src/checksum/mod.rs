@@ -11,6 +11,7 @@ mod expect;
 mod hasher;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 pub use combine::{Combined, combine, composite};
 pub use expect::Expectation;

@@ -1,6 +1,6 @@
 //! The policies that need no document.
 
-use super::{Patterns, Policy, Principal, Statement};
+use super::statement::{Patterns, Principal, Statement};
 
 const READ_WRITE: &[&str] = &["s3:*"];
 
@@ -27,7 +27,8 @@ const WRITE_ONLY: &[&str] = &[
     "s3:putobjecttagging",
 ];
 
-pub(super) fn policy(name: &str) -> Option<Policy> {
+/// The one statement of a policy of this name.
+pub(super) fn statement(name: &str) -> Option<Statement> {
     let actions = match name {
         "readwrite" => READ_WRITE,
         "readonly" => READ_ONLY,
@@ -38,13 +39,11 @@ pub(super) fn policy(name: &str) -> Option<Policy> {
         negated: false,
         list: list.iter().map(|&pattern| pattern.to_owned()).collect(),
     };
-    Some(Policy {
-        statements: vec![Statement {
-            denies: false,
-            principal: Principal::Implied,
-            actions: all(actions),
-            resources: all(&["*"]),
-            conditions: Vec::new(),
-        }],
+    Some(Statement {
+        denies: false,
+        principal: Principal::Implied,
+        actions: all(actions),
+        resources: all(&["*"]),
+        conditions: Vec::new(),
     })
 }

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::actions::{self, Vocabulary};
-use super::{
-    Attribute, Condition, POLICY_BYTES_MAX, Patterns, Policy, Principal, Statement, malformed,
-};
-use crate::Fault;
+use super::statement::{Attribute, Condition, Patterns, Principal, Statement};
+use crate::{Code, Fault};
+
+/// The largest policy document, in bytes.
+pub const POLICY_BYTES_MAX: usize = 20 * 1024;
 
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 
@@ -105,7 +106,8 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
     }
 }
 
-pub(super) fn parse(json: &str, vocabulary: Vocabulary) -> Result<Policy, Fault> {
+/// Reads the statements of a policy. Fault: `MalformedPolicy`.
+pub(super) fn parse(json: &str, vocabulary: Vocabulary) -> Result<Vec<Statement>, Fault> {
     if json.len() > POLICY_BYTES_MAX {
         return Err(malformed("it is larger than 20 KiB"));
     }
@@ -118,8 +120,7 @@ pub(super) fn parse(json: &str, vocabulary: Vocabulary) -> Result<Policy, Fault>
         return Err(malformed("it has no Statement"));
     }
     let understood = |raw| statement(raw, vocabulary);
-    let statements = statements.into_iter().map(understood).collect::<Result<_, _>>()?;
-    Ok(Policy { statements })
+    statements.into_iter().map(understood).collect()
 }
 
 fn statement(raw: RawStatement, vocabulary: Vocabulary) -> Result<Statement, Fault> {
@@ -218,4 +219,9 @@ fn conditions(raw: Pairs<Pairs<Many<String>>>) -> Result<Vec<Condition>, Fault> 
         }
     }
     Ok(conditions)
+}
+
+/// The one fault for policies that are not understood.
+pub(super) fn malformed(why: impl std::fmt::Display) -> Fault {
+    Fault::because(Code::MalformedPolicy, format!("The policy is malformed: {why}."))
 }

@@ -8,19 +8,19 @@
 mod actions;
 mod canned;
 mod document;
+mod statement;
 mod wildcard;
 
 #[cfg(test)]
 mod tests;
 
-use crate::operation::{Context, Operation, Permission};
-use crate::{Code, Fault};
+use crate::Fault;
+use crate::operation::{Operation, Permission};
 
 use actions::Vocabulary;
-use wildcard::matches;
-
-/// The largest policy document, in bytes.
-pub const POLICY_BYTES_MAX: usize = 20 * 1024;
+pub use document::POLICY_BYTES_MAX;
+use document::malformed;
+use statement::{Principal, Statement};
 
 /// What a set of policies says about a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,46 +55,6 @@ pub struct Policy {
     statements: Vec<Statement>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Statement {
-    denies: bool,
-    principal: Principal,
-    actions: Patterns,
-    /// Without their `arn:aws:s3:::`.
-    resources: Patterns,
-    conditions: Vec<Condition>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Principal {
-    /// The statement names none, as in a user's own policy.
-    Implied,
-    Everyone,
-    AccessKeys(Vec<String>),
-}
-
-/// A list of patterns, and whether they say what is meant or what is not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Patterns {
-    negated: bool,
-    list: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Condition {
-    attribute: Attribute,
-    negated: bool,
-    /// Whether `*` and `?` in the values are wildcards.
-    like: bool,
-    values: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Attribute {
-    Prefix,
-    Delimiter,
-}
-
 impl Policy {
     /// Reads a user's policy. Fault: `MalformedPolicy`, also for what is not supported.
     ///
@@ -116,7 +76,7 @@ impl Policy {
     }
 
     fn of_user(json: &str, vocabulary: Vocabulary) -> Result<Policy, Fault> {
-        let policy = document::parse(json, vocabulary)?;
+        let policy = Policy { statements: document::parse(json, vocabulary)? };
         let implied = |statement: &Statement| statement.principal == Principal::Implied;
         if policy.statements.iter().all(implied) {
             Ok(policy)
@@ -128,7 +88,7 @@ impl Policy {
     /// Reads a bucket's policy: as `parse`, but each statement needs a `Principal`, which is
     /// `"*"`, `{"AWS": "*"}` or `{"AWS": [access keys]}`.
     pub fn parse_for_bucket(json: &str) -> Result<Policy, Fault> {
-        let policy = document::parse(json, Vocabulary::Any)?;
+        let policy = Policy { statements: document::parse(json, Vocabulary::Any)? };
         let implied = |statement: &Statement| statement.principal == Principal::Implied;
         if policy.statements.iter().any(implied) {
             Err(malformed("each statement of a bucket's policy needs a Principal"))
@@ -157,7 +117,7 @@ impl Policy {
     /// `readonly` reads and lists everything (MinIO's own does not list), `writeonly` uploads
     /// everywhere and sees nothing but its own uploads' parts.
     pub fn canned(name: &str) -> Option<Policy> {
-        canned::policy(name)
+        canned::statement(name).map(|statement| Policy { statements: vec![statement] })
     }
 }
 
@@ -199,36 +159,4 @@ fn decide<'a>(
         }
     }
     decision
-}
-
-impl Statement {
-    fn covers(&self, permission: &Permission) -> bool {
-        let action = permission.action.to_ascii_lowercase();
-        self.actions.cover(&action)
-            && self.resources.cover(&permission.resource)
-            && self.conditions.iter().all(|condition| condition.holds(&permission.context))
-    }
-}
-
-impl Patterns {
-    fn cover(&self, text: &str) -> bool {
-        self.list.iter().any(|pattern| matches(pattern, text)) != self.negated
-    }
-}
-
-impl Condition {
-    /// A condition on something that the request does not have holds only if it is negated.
-    fn holds(&self, context: &Context) -> bool {
-        let text = match self.attribute {
-            Attribute::Prefix => context.prefix.as_deref(),
-            Attribute::Delimiter => context.delimiter.as_deref(),
-        };
-        let Some(text) = text else { return self.negated };
-        let fits = |value: &String| if self.like { matches(value, text) } else { value == text };
-        self.values.iter().any(fits) != self.negated
-    }
-}
-
-fn malformed(why: impl std::fmt::Display) -> Fault {
-    Fault::because(Code::MalformedPolicy, format!("The policy is malformed: {why}."))
 }

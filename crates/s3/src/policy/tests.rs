@@ -319,7 +319,7 @@ proptest! {
     fn s3_s10_wildcards_equal_their_definition(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
         let chars = |text: &str| text.chars().collect::<Vec<_>>();
         prop_assert_eq!(
-            super::matches(&pattern, &text), naive_match(&chars(&pattern), &chars(&text))
+            super::wildcard::matches(&pattern, &text), naive_match(&chars(&pattern), &chars(&text))
         );
     }
 }

@@ -1,11 +1,10 @@
 //! Listings: of buckets, objects, versions and uploads.
 
+use super::page::{page, url_encoded};
 use super::{Arguments, Token, UploadId};
+use crate::Fault;
 use crate::name::{KeyPrefix, VersionId};
-use crate::{Code, Fault};
 
-/// Entries on a page, at most.
-const PAGE_MAX: u32 = 1000;
 /// Buckets on a page, at most.
 const BUCKETS_MAX: u32 = 10_000;
 
@@ -216,21 +215,4 @@ fn delimiter(arguments: &Arguments<'_>) -> Result<Option<String>, Fault> {
     let delimiter = arguments.query.get("delimiter")?.filter(|text| !text.is_empty());
     // A longer one could occur in no key.
     delimiter.map(KeyPrefix::parse).transpose().map(|found| found.map(|text| text.to_string()))
-}
-
-pub(super) fn page(arguments: &Arguments<'_>, name: &'static str) -> Result<u32, Fault> {
-    Ok(arguments.count(name)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX)))
-}
-
-pub(super) fn url_encoded(arguments: &Arguments<'_>) -> Result<bool, Fault> {
-    match arguments.query.get("encoding-type")? {
-        None | Some("") => Ok(false),
-        Some(text) if text.eq_ignore_ascii_case("url") => Ok(true),
-        Some(text) => Err(Fault::because(
-            Code::InvalidArgument,
-            "Invalid Encoding Method specified in Request",
-        )
-        .with("ArgumentName", "encoding-type")
-        .with("ArgumentValue", text)),
-    }
 }

@@ -7,10 +7,9 @@
 mod bucket;
 mod checksum;
 mod delete;
-mod fields;
 mod list;
 mod multipart;
-mod query;
+mod page;
 mod read;
 mod token;
 mod unserved;
@@ -19,19 +18,19 @@ mod write;
 pub use bucket::{CreateBucket, parse_acl};
 pub use checksum::{ChecksumAlgorithm, ChecksumType};
 pub use delete::{DeleteObject, DeleteObjects, Deletion};
-pub use fields::Fields;
-pub(crate) use fields::invalid;
 pub use list::{ListBuckets, ListMultipartUploads, ListObjectVersions, ListObjects, ListObjectsV2};
 pub use multipart::{
     AbortMultipartUpload, CompleteMultipartUpload, CompletedPart, CreateMultipartUpload, ListParts,
     PartNumber, UploadId, UploadPart, UploadPartCopy,
 };
-pub use query::Query;
 pub use read::{GetObject, GetObjectAttributes, ObjectAttribute};
 pub use token::Token;
 pub use write::{CopyObject, Directive, PutObject};
 
+pub use crate::fields::Fields;
+use crate::fields::invalid;
 use crate::name::VersionId;
+pub use crate::query::Query;
 use crate::{Code, Fault};
 
 /// What a request says besides its method and target.

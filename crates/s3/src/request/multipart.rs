@@ -1,7 +1,8 @@
 //! Multipart uploads.
 
 use super::checksum::{ChecksumAlgorithm, ChecksumType};
-use super::{Arguments, list, unserved, write};
+use super::page::{page, url_encoded};
+use super::{Arguments, unserved, write};
 use crate::conditions::{ReadConditions, WriteCondition};
 use crate::metadata::Metadata;
 use crate::name::CopySource;
@@ -264,9 +265,9 @@ impl ListParts {
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListParts, Fault> {
         Ok(ListParts {
             upload: UploadId::of(arguments)?,
-            max_parts: list::page(arguments, "max-parts")?,
+            max_parts: page(arguments, "max-parts")?,
             part_marker: arguments.count("part-number-marker")?.unwrap_or(0),
-            url_encoded: list::url_encoded(arguments)?,
+            url_encoded: url_encoded(arguments)?,
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod bucket;
 mod delete;
+mod error;
 mod list;
 mod multipart;
 mod object;

@@ -1,0 +1,140 @@
+//! The proof that a request carries, and the one gate that it has to pass.
+
+use http::HeaderMap;
+
+use super::head::{RequestHead, single};
+use super::header::HeaderSignature;
+use super::kind::AuthKind;
+use super::payload::PayloadMode;
+use super::presigned::{self, PresignedV4};
+use super::terms::Terms;
+use super::uri::Parameters;
+use super::v2::{self, PresignedV2};
+use super::verified::Verified;
+use crate::{Code, Fault};
+
+/// The proof that a request carries, parsed but not yet checked.
+#[derive(Clone, Debug)]
+pub enum Credentials {
+    /// None.
+    Anonymous,
+    /// A SigV4 `Authorization` header.
+    Header(HeaderSignature),
+    /// A SigV4 presigned URL.
+    Query(PresignedV4),
+    /// A SigV2 presigned URL.
+    QueryV2(PresignedV2),
+}
+
+impl Credentials {
+    /// Reads what a request carries.
+    ///
+    /// Faults: `InvalidArgument` for two proofs at once, for a header that may be there once and
+    /// is there twice, and for an unknown scheme; `InvalidRequest` for SigV2 headers;
+    /// `NotImplemented` for `AWS4-ECDSA-P256-SHA256`; `AuthorizationHeaderMalformed`,
+    /// `AuthorizationQueryParametersError` and `AccessDenied` for malformed ones; `InvalidURI`.
+    pub fn parse(request: &RequestHead<'_>) -> Result<Credentials, Fault> {
+        request.host()?;
+        let authorization = single(request.headers, "authorization")?;
+        single(request.headers, "x-amz-date")?;
+        single(request.headers, "x-amz-content-sha256")?;
+        let parameters = Parameters::parse(request.query)?;
+        let v4 = presigned::is_present(&parameters);
+        let v2 = v2::is_present(&parameters);
+        match (authorization, v4, v2) {
+            (None, false, false) => Ok(Credentials::Anonymous),
+            (Some(value), false, false) => {
+                HeaderSignature::parse(value, request.headers).map(Credentials::Header)
+            }
+            (None, true, false) => PresignedV4::parse(&parameters).map(Credentials::Query),
+            (None, false, true) => PresignedV2::parse(&parameters).map(Credentials::QueryV2),
+            _ => Err(Fault::because(
+                Code::InvalidArgument,
+                "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, \
+                 Signature query string parameter or the Authorization header should be specified",
+            )
+            .with("ArgumentName", "Authorization")),
+        }
+    }
+
+    /// Which kind of proof this is.
+    pub fn kind(&self) -> AuthKind {
+        match self {
+            Credentials::Anonymous => AuthKind::Anonymous,
+            Credentials::Header(_) => AuthKind::Header,
+            Credentials::Query(_) => AuthKind::Query,
+            Credentials::QueryV2(_) => AuthKind::QueryV2,
+        }
+    }
+
+    /// The access key whose secret [`verify`](Self::verify) needs. It is a claim, not yet proven.
+    pub fn access_key(&self) -> Option<&str> {
+        match self {
+            Credentials::Anonymous => None,
+            Credentials::Header(signature) => Some(signature.access_key()),
+            Credentials::Query(signature) => Some(signature.access_key()),
+            Credentials::QueryV2(signature) => Some(signature.access_key()),
+        }
+    }
+
+    /// Checks the proof. `secret` belongs to [`access_key`](Self::access_key), if there is such a
+    /// key; without one the same work is done, and the answer is `InvalidAccessKeyId`.
+    ///
+    /// The secret must not be that of a key which is disabled: pass `None` then.
+    ///
+    /// Faults, in the order of the checks: `InvalidRequest` and `NotImplemented` (payload mode);
+    /// `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` (scope);
+    /// `RequestTimeTooSkewed`, or `AccessDenied` for an expired URL; `AccessDenied` for headers
+    /// that are not signed; `InvalidAccessKeyId`; `SignatureDoesNotMatch`; `InvalidToken`.
+    pub fn verify(
+        &self,
+        secret: Option<&str>,
+        request: &RequestHead<'_>,
+        terms: &Terms<'_>,
+    ) -> Result<Verified, Fault> {
+        let header = content_sha256(request.headers)?;
+        let choose = |value| PayloadMode::choose(value, self.kind(), terms.may_stream);
+        match self {
+            Credentials::Anonymous => Ok(Verified {
+                access_key: None,
+                kind: AuthKind::Anonymous,
+                payload: choose(header)?,
+                seed: None,
+                hoisted: Vec::new(),
+            }),
+            Credentials::Header(signature) => {
+                signature.verify(secret, request, terms, choose(header)?, header)
+            }
+            Credentials::Query(signature) => {
+                let value = one_claim(signature.content_sha256.as_deref(), header)?;
+                signature.verify(secret, request, terms, choose(value)?, value)
+            }
+            Credentials::QueryV2(signature) => {
+                let value = one_claim(signature.content_sha256(), header)?;
+                signature.verify(secret, request, terms, choose(value)?)
+            }
+        }
+    }
+}
+
+fn content_sha256(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
+    let value = single(headers, "x-amz-content-sha256")?;
+    value
+        .map(std::str::from_utf8)
+        .transpose()
+        .map_err(|_| Fault::because(Code::InvalidRequest, "x-amz-content-sha256 is not text."))
+}
+
+/// What query and headers say of one body: neither may overrule what the other promised.
+fn one_claim<'a>(
+    query: Option<&'a str>,
+    header: Option<&'a str>,
+) -> Result<Option<&'a str>, Fault> {
+    match (query, header) {
+        (Some(query), Some(header)) if query != header => {
+            let why = "x-amz-content-sha256 differs between the query and the headers.";
+            Err(Fault::because(Code::InvalidRequest, why))
+        }
+        _ => Ok(query.or(header)),
+    }
+}

@@ -1,0 +1,14 @@
+//! The kinds of proof.
+
+/// How a request proves who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthKind {
+    /// Not at all.
+    Anonymous,
+    /// SigV4 in the `Authorization` header.
+    Header,
+    /// SigV4 in the query: a presigned URL.
+    Query,
+    /// SigV2 in the query, as boto3 and the AWS CLI presign for their best-known regions.
+    QueryV2,
+}

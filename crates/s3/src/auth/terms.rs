@@ -1,0 +1,50 @@
+//! On what terms a signature is accepted, and when its time is over.
+
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
+
+use crate::{Code, Fault};
+
+/// A request's time may differ from ours by this many seconds, either way.
+pub const SKEW_SECONDS_MAX: i64 = 15 * 60;
+
+/// On what terms a signature is accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// Our region, which a credential's scope must name.
+    pub region: &'a str,
+    /// Whether SigV2 presigned URLs are accepted, for objects only.
+    pub sigv2_presign: bool,
+    /// Whether the operation takes bodies in chunks with signatures or trailers.
+    pub may_stream: bool,
+    /// The time by our clock.
+    pub now: OffsetDateTime,
+}
+
+/// Refuses a request that says it was made at another time.
+pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
+    if (now - signed_at).abs() <= Duration::seconds(SKEW_SECONDS_MAX) {
+        return Ok(());
+    }
+    Err(Fault::because(
+        Code::RequestTimeTooSkewed,
+        "The difference between the request time and the current time is too large.",
+    )
+    .with("RequestTime", iso(signed_at))
+    .with("ServerTime", iso(now))
+    .with("MaxAllowedSkewMilliseconds", (SKEW_SECONDS_MAX * 1000).to_string()))
+}
+
+/// Refuses a URL whose time is over.
+pub(super) fn check_expiry(expires: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
+    if now <= expires {
+        return Ok(());
+    }
+    Err(Fault::because(Code::AccessDenied, "Request has expired")
+        .with("Expires", iso(expires))
+        .with("ServerTime", iso(now)))
+}
+
+pub(super) fn iso(time: OffsetDateTime) -> String {
+    time.replace_nanosecond(0).unwrap_or(time).format(&Rfc3339).unwrap_or_default()
+}

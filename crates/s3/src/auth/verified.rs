@@ -1,0 +1,55 @@
+//! What a signature proves. Whoever holds a [`Verified`] came through the one gate,
+//! [`Credentials::verify`](super::Credentials::verify).
+
+use super::key::SigningKey;
+use super::kind::AuthKind;
+use super::payload::PayloadMode;
+
+/// A request whose sender is known, or known to be nobody, and the way its body is to be read.
+///
+/// Only [`Credentials::verify`](super::Credentials::verify) makes one.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    pub(super) access_key: Option<String>,
+    pub(super) kind: AuthKind,
+    pub(super) payload: PayloadMode,
+    pub(super) seed: Option<ChunkSeed>,
+    pub(super) hoisted: Vec<(String, String)>,
+}
+
+/// Where a chain of chunk signatures begins.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkSeed {
+    pub(crate) key: SigningKey,
+    pub(crate) timestamp: String,
+    pub(crate) scope: String,
+    /// The request's own signature, in hex.
+    pub(crate) signature: String,
+}
+
+impl Verified {
+    /// Whose key signed the request; nobody's when it is anonymous.
+    pub fn access_key(&self) -> Option<&str> {
+        self.access_key.as_deref()
+    }
+
+    /// How it was signed.
+    pub fn kind(&self) -> AuthKind {
+        self.kind
+    }
+
+    /// How its body is framed.
+    pub fn payload(&self) -> PayloadMode {
+        self.payload
+    }
+
+    /// The signed `x-amz-*` query parameters of a presigned URL, which count as headers.
+    /// Names are in lower case, values decoded.
+    pub fn hoisted(&self) -> &[(String, String)] {
+        &self.hoisted
+    }
+
+    pub(crate) fn seed(&self) -> Option<&ChunkSeed> {
+        self.seed.as_ref()
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether a body is what the request said of it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::decode_sum;
+use super::expect::{Expectation, Sent, refuse};
+use super::hasher::{BodyHasher, Digests};
+use crate::body::Trailers;
+use crate::request::ChecksumAlgorithm;
+use crate::{Code, Fault};
+
+impl Expectation {
+    /// Compares with what was computed of the body, and with what came after it.
+    ///
+    /// Faults: `XAmzContentSHA256Mismatch`; `BadDigest`; `InvalidRequest` for a trailer that
+    /// holds no checksum; `InternalError` when the digests are not of this body, or not those
+    /// that were asked for.
+    pub fn verify(&self, digests: &Digests, trailers: &Trailers) -> Result<(), Fault> {
+        if digests.bytes() != trailers.content_bytes() {
+            return Err(Code::InternalError.into());
+        }
+        if let Some(expected) = &self.content_sha256() {
+            check_content_sha256(expected, digests)?;
+        }
+        if let Some(expected) = &self.content_md5() {
+            let computed = digests.md5().ok_or(Code::InternalError)?;
+            if computed != *expected {
+                let why = "The Content-MD5 you specified did not match what we received.";
+                return Err(bad_digest(why, expected, &computed));
+            }
+        }
+        match &self.checksum {
+            Sent::Nothing | Sent::Algorithm(_) => Ok(()),
+            Sent::Header(algorithm, expected) => check_sum(*algorithm, expected, digests),
+            Sent::Hoisted(algorithm, expected) => {
+                let of_nothing = BodyHasher::new(self, None).finish();
+                if of_nothing.sum(*algorithm) == Some(expected) {
+                    return Ok(());
+                }
+                check_sum(*algorithm, expected, digests)
+            }
+            Sent::Trailer(algorithm) => {
+                let name = algorithm.header();
+                let text = trailers.get(name).ok_or(Code::MalformedTrailerError)?;
+                let expected = decode_sum(*algorithm, text).ok_or_else(|| {
+                    refuse(format!("Value for {name} trailing header is invalid."))
+                })?;
+                check_sum(*algorithm, &expected, digests)
+            }
+        }
+    }
+}
+
+fn check_content_sha256(expected: &[u8; 32], digests: &Digests) -> Result<(), Fault> {
+    let computed = digests.sum(ChecksumAlgorithm::Sha256).ok_or(Code::InternalError)?;
+    if computed == expected.as_slice() {
+        return Ok(());
+    }
+    Err(Fault::because(
+        Code::XAmzContentSHA256Mismatch,
+        "The provided 'x-amz-content-sha256' header does not match what was computed.",
+    )
+    .with("ClientComputedContentSHA256", hex::encode(expected))
+    .with("S3ComputedContentSHA256", hex::encode(computed)))
+}
+
+fn check_sum(
+    algorithm: ChecksumAlgorithm,
+    expected: &[u8],
+    digests: &Digests,
+) -> Result<(), Fault> {
+    let computed = digests.sum(algorithm).ok_or(Code::InternalError)?;
+    if computed == expected {
+        return Ok(());
+    }
+    let name = algorithm.as_str();
+    let why = format!("The {name} you specified did not match the calculated checksum.");
+    Err(bad_digest(why, expected, computed))
+}
+
+fn bad_digest(why: impl Into<String>, expected: &[u8], computed: &[u8]) -> Fault {
+    Fault::because(Code::BadDigest, why.into())
+        .with("ExpectedDigest", STANDARD.encode(expected))
+        .with("CalculatedDigest", STANDARD.encode(computed))
+}
