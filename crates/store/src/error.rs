@@ -4,8 +4,6 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Malformed;
-
 /// What an error means for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
@@ -47,12 +45,6 @@ impl StoreError {
     /// What the error means for the caller.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
-    }
-}
-
-impl From<Malformed> for StoreError {
-    fn from(malformed: Malformed) -> StoreError {
-        StoreError::because(StoreErrorKind::Malformed, "checking a call", malformed)
     }
 }
 

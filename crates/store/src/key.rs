@@ -4,6 +4,9 @@ use std::fmt;
 
 use bytes::Bytes;
 
+/// A record's bytes.
+pub type Value = Bytes;
+
 /// The first byte of a key: which kind of record stands under it.
 ///
 /// A lowercase letter names an *ordered* space, which ranges may scan; anything else names a *point*

@@ -9,6 +9,7 @@
 //! [`mod@conformance`] is an engine, and one that does not is not.
 
 mod batch;
+mod check;
 pub mod conformance;
 mod error;
 pub mod feed;
@@ -18,20 +19,18 @@ mod memory;
 mod plan;
 
 pub use batch::{Batch, TallyChange, tally_changes};
+pub use check::Malformed;
 pub use error::{StoreError, StoreErrorKind};
 pub use feed::{Changes, Position};
 pub use follow::{Beginning, Follow, Target};
-pub use key::{Key, Space, TallyKey};
+pub use key::{Key, Space, TallyKey, Value};
 pub use memory::MemoryStore;
-pub use plan::{Guard, Malformed, Plan, TALLY_MAX, Verdict, Write};
+pub use plan::{Guard, Plan, TALLY_MAX, Verdict, Write};
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-
-/// A record's bytes.
-pub type Value = Bytes;
 
 /// One question to the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
