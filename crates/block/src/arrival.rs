@@ -14,40 +14,20 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use record::BlockId;
 use tracing::warn;
 
-use crate::opening::{Opened, Opener};
+use crate::opening::Opener;
+use crate::sealed::Opened;
 use crate::store::open_known;
-use crate::{BlockError, BlockErrorKind, BlockRef, BlockStore, SUB_BLOCK_BYTES};
+use crate::{Arriving, BlockError, BlockErrorKind, BlockRef, BlockStore, SUB_BLOCK_BYTES};
 
 /// Content bytes of a range for which arriving pays: below that a range is read at once.
 pub const ARRIVAL_BYTES_MIN: u32 = 2 << 20;
 
 /// How often a source that was lost is replaced before another sub-block has come.
 const RESUMES_MAX: u32 = 3;
-
-/// Sealed bytes on their way from a store.
-#[async_trait]
-pub trait Arriving: Send {
-    /// The next bytes of the range, at least one; `None` after the last.
-    ///
-    /// # Errors
-    /// As [`BlockStore::get`] has them. Nothing can be asked for after an error or the end.
-    async fn next(&mut self) -> Result<Option<Bytes>, BlockError>;
-}
-
-/// Bytes that came at once.
-pub(crate) struct AtOnce(pub(crate) Option<Bytes>);
-
-#[async_trait]
-impl Arriving for AtOnce {
-    async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
-        Ok(self.0.take().filter(|bytes| !bytes.is_empty()))
-    }
-}
 
 /// A range of a block's content that arrives.
 pub struct Arrival {

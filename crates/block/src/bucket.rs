@@ -12,6 +12,7 @@ mod address;
 mod arriving;
 mod bare;
 mod fault;
+mod findings;
 mod learned;
 mod objects;
 mod options;
@@ -44,28 +45,22 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use record::{BlockId, Nonce};
 
-use self::arriving::Body;
-use self::bare::{Zipped, Zipper};
+use self::arriving::{Body, Zipped};
+use self::bare::Zipper;
 use self::fault::{Answer, Doing, Failure};
+use self::findings::Findings;
 use self::learned::{Learned, Summing};
 use self::objects::{Found, Objects, Sent};
 pub use self::options::{BucketOptions, Secret};
 use self::pieces::Pieces;
-use self::probing::Findings;
+use self::pool::{IDLE_CONNECTION_MAX, IDLE_CONNECTIONS_MAX};
 use self::span::Span;
-use crate::arrival::AtOnce;
+use crate::arriving::AtOnce;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
 use crate::{
     Arriving, BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, MARK_BYTES_MAX,
     SealedBlock, Stored, place,
 };
-
-/// How long an unused connection is kept: less than MinIO and AWS keep theirs, so that no request
-/// meets a connection that the other side is closing.
-const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
-
-/// Unused connections that are kept.
-const IDLE_CONNECTIONS_MAX: usize = 256;
 
 /// Keys on a page of a listing, the most that S3 gives.
 const PAGE_KEYS: i32 = 1_000;

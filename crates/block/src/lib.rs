@@ -14,6 +14,7 @@
 )]
 
 mod arrival;
+mod arriving;
 mod bucket;
 pub mod conformance;
 mod error;
@@ -28,17 +29,17 @@ pub mod sealed;
 mod shift;
 mod store;
 
-pub use arrival::{ARRIVAL_BYTES_MIN, Arrival, Arriving};
+pub use arrival::{ARRIVAL_BYTES_MIN, Arrival};
+pub use arriving::Arriving;
 pub use bucket::{BucketBlocks, BucketOptions, Secret};
 pub use error::{BlockError, BlockErrorKind};
 pub use folder::FolderBlocks;
 pub use memory::MemoryBlocks;
 pub use observed::{BlockCounters, Observed, VerbCount};
-pub use opening::Opened;
 pub use reader::{BlockReader, Direct};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
-pub use sealed::{BlockRef, SealedBlock, Sealer, Span, SubBlock};
+pub use sealed::{BlockRef, Opened, SealedBlock, Sealer, Span, SubBlock};
 pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored, get_known};
 
 /// Content bytes of a sub-block, the unit of verification; the last one of a block may be shorter.

@@ -10,19 +10,8 @@ use std::ops::Range;
 use bytes::{Buf, Bytes};
 
 use crate::SUB_BLOCK_BYTES;
-use crate::sealed::{self, BlockRef, CHECKSUM_BYTES, header, joined_sub_block, seed};
+use crate::sealed::{self, BlockRef, CHECKSUM_BYTES, Opened, header, joined_sub_block, seed};
 use crate::shift::extended;
-
-/// A sub-block whose content is that of its checksum.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
-    /// Its index in the block.
-    pub index: u32,
-    /// What was stored behind it.
-    pub checksum: u32,
-    /// Its content, in order, in as many pieces as frames it came in.
-    pub pieces: Vec<Bytes>,
-}
 
 /// Opens whole sub-blocks of a block, from the first to the last.
 #[derive(Debug)]

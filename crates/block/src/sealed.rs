@@ -30,7 +30,7 @@ use crc32c::{crc32c, crc32c_append};
 use record::BlockId;
 
 use crate::shift::{extended, shifted};
-use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, Opened, SUB_BLOCK_BYTES};
+use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
 
 /// Bytes before the first sub-block.
 pub const HEADER_BYTES: u32 = 32;
@@ -55,6 +55,17 @@ pub struct BlockRef {
     pub length: u32,
     /// CRC-32C of the content.
     pub crc32c: u32,
+}
+
+/// A sub-block whose content is that of its checksum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its index in the block.
+    pub index: u32,
+    /// What was stored behind it.
+    pub checksum: u32,
+    /// Its content, in order, in as many pieces as frames it came in.
+    pub pieces: Vec<Bytes>,
 }
 
 /// Content that enters in shorter pieces is copied together, so that no piece pins a buffer that is

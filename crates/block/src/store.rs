@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::arrival::{Arriving, AtOnce};
+use crate::arriving::{Arriving, AtOnce};
 use crate::{BlockError, BlockErrorKind, BlockRef, SealedBlock};
 
 /// Bytes of a mark at most.

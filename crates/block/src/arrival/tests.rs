@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use async_trait::async_trait;
 use record::Nonce;
 
 use super::*;

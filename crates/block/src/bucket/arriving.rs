@@ -4,11 +4,13 @@
 //! waits in the buffers of the two systems and holds the bucket back. A connection is used again
 //! only if its answer was read to the end; what is dropped before ends its connection.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::bare::Zipper;
 use super::fault::Doing;
 use super::objects::Found;
 use crate::{Arriving, BlockError, BlockErrorKind};
@@ -74,5 +76,30 @@ impl Arriving for Body {
             Ok(Err(error)) => Err(self.failed(error.to_string())),
             Err(_) => Err(self.failed(format!("nothing came within {:?}", self.patience))),
         }
+    }
+}
+
+/// Sealed bytes of a bare block on their way.
+pub(super) struct Zipped {
+    body: Body,
+    zipper: Zipper,
+    ready: VecDeque<Bytes>,
+}
+
+impl Zipped {
+    /// What a zipper makes of a body.
+    pub(super) fn new(body: Body, zipper: Zipper) -> Zipped {
+        Zipped { body, zipper, ready: VecDeque::new() }
+    }
+}
+
+#[async_trait]
+impl Arriving for Zipped {
+    async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
+        while self.ready.is_empty() {
+            let Some(frame) = self.body.next().await? else { return Ok(None) };
+            self.zipper.push(frame, |bytes| self.ready.push_back(bytes));
+        }
+        Ok(self.ready.pop_front())
     }
 }

@@ -12,19 +12,16 @@
 //! Everywhere else a bare block is what it always was: a [`Zipper`] puts content and checksums
 //! together again, and whoever reads verifies what comes out. The block's id says that it is bare.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hashing::Md5;
 use http::{HeaderMap, HeaderName};
 
-use super::arriving::Body;
 use crate::sealed::{CHECKSUM_BYTES, HEADER_BYTES, SEALED_SUB_BLOCK_BYTES, header, sealed_bytes};
-use crate::{Arriving, BLOCK_BYTES_MAX, BlockError, BlockId, SUB_BLOCK_BYTES, SealedBlock};
+use crate::{BLOCK_BYTES_MAX, BlockId, SUB_BLOCK_BYTES, SealedBlock};
 
 /// The header that carries the checksums: the CRC-32C of each sub-block in order, as sealed, four
 /// bytes big-endian each, in base64.
@@ -168,31 +165,6 @@ impl Zipper {
         if !bytes.is_empty() {
             give(bytes);
         }
-    }
-}
-
-/// Sealed bytes of a bare block on their way.
-pub(super) struct Zipped {
-    body: Body,
-    zipper: Zipper,
-    ready: VecDeque<Bytes>,
-}
-
-impl Zipped {
-    /// What a zipper makes of a body.
-    pub(super) fn new(body: Body, zipper: Zipper) -> Zipped {
-        Zipped { body, zipper, ready: VecDeque::new() }
-    }
-}
-
-#[async_trait]
-impl Arriving for Zipped {
-    async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
-        while self.ready.is_empty() {
-            let Some(frame) = self.body.next().await? else { return Ok(None) };
-            self.zipper.push(frame, |bytes| self.ready.push_back(bytes));
-        }
-        Ok(self.ready.pop_front())
     }
 }
 

@@ -22,7 +22,13 @@ use tower_service::Service;
 
 use super::pieces::Pieces;
 use super::wire::{Rest, Stream, Wire};
-use super::{IDLE_CONNECTION_MAX, IDLE_CONNECTIONS_MAX};
+
+/// How long an unused connection is kept: less than MinIO and AWS keep theirs, so that no request
+/// meets a connection that the other side is closing.
+pub(super) const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(15);
+
+/// Unused connections that are kept.
+pub(super) const IDLE_CONNECTIONS_MAX: usize = 256;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
