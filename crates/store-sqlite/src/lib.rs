@@ -18,6 +18,7 @@
 
 mod error;
 mod feed;
+mod limits;
 mod open;
 mod read;
 mod script;
@@ -30,39 +31,20 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
-    Space, StoreError, StoreErrorKind, TallyPage, Verdict,
+    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
+    StoreError, StoreErrorKind, TallyPage, Verdict,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::limits::LIMITS;
+pub use crate::open::SqliteOptions;
 use crate::read::Readers;
 use crate::snapshot::Snapshots;
 use crate::writer::{Job, Writer};
 
-/// What one call may carry. The statements are built for no more.
-pub(crate) const LIMITS: Limits = Limits {
-    key_bytes: 1_100 + Key::PREFIX_BYTES,
-    value_bytes: 1 << 20,
-    plan_items: 8_192,
-    plan_bytes: 4 << 20,
-    batch_plans: 256,
-    batch_items: 16_384,
-    batch_bytes: 16 << 20,
-    reads: 4_096,
-    range_records: 10_000,
-};
-
 /// Calls of `commit` that may wait for the writer; more of them wait for a place.
 const JOBS_WAITING: usize = 1_024;
-
-/// How to open a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SqliteOptions {
-    /// Refuse to open the file while another process has it open exclusively, and keep others from
-    /// doing so. A gateway asks for this; commands that change a few records beside it do not.
-    pub exclusive: bool,
-}
 
 /// A metadata store in a SQLite file.
 ///

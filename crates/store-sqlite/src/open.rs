@@ -10,8 +10,15 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions};
 use store::{StoreError, StoreErrorKind};
 
-use crate::SqliteOptions;
 use crate::error::{is_busy, while_doing};
+
+/// How to open a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// Refuse to open the file while another process has it open exclusively, and keep others from
+    /// doing so. A gateway asks for this; commands that change a few records beside it do not.
+    pub exclusive: bool,
+}
 
 /// The format that this crate writes.
 const FORMAT: i64 = 2;

@@ -12,8 +12,8 @@ use store::{
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::LIMITS;
 use crate::error::{self, while_doing};
+use crate::limits::LIMITS;
 use crate::open;
 use crate::script::{LENGTH_MAX, Parameter, Script};
 

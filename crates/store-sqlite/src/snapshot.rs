@@ -11,8 +11,8 @@ use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use store::{Key, Snapshot, StoreError, StoreErrorKind, TallyKey, Value};
 
-use crate::LIMITS;
 use crate::error::{self, while_doing};
+use crate::limits::LIMITS;
 use crate::open;
 use crate::read::{integer, key_at, value_at};
 use crate::script::{Parameter, Script};

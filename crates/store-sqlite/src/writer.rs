@@ -11,9 +11,9 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use store::{Batch, Key, Plan, StoreError, StoreErrorKind, Value, Verdict};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::LIMITS;
 use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
 use crate::feed::{self, ROWS_BETWEEN_TRIMS};
+use crate::limits::LIMITS;
 use crate::open::{self, Lock, WAL_BYTES_MAX};
 use crate::read::{integer, key_at, place, value_at};
 use crate::script::{Failure, Parameter, Script};
