@@ -52,7 +52,7 @@ use crate::feed;
 use crate::pool::{Pool, Turn};
 use crate::row;
 use crate::script::{Answer, Failure, LIST_ROWS_MAX, Script, push, push_bytes};
-use crate::writes::Writes;
+use crate::writes::{State, Writes};
 
 /// How often a batch is decided anew because somebody was in the way.
 const TRIES: u32 = 16;
@@ -204,17 +204,6 @@ async fn end(turn: &mut Turn<'_>, absent: &[&Key]) -> Result<(), Trouble> {
         return Err(Trouble::Contention(sqlx::Error::Protocol(came.into())));
     }
     Ok(())
-}
-
-/// What is known of the row under a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// There is one, and it is locked exclusively.
-    Present,
-    /// There was none, and nothing keeps others from making one.
-    Absent,
-    /// Nobody asked.
-    Unseen,
 }
 
 /// The rows to lock, in the order of keys, and whether exclusively.

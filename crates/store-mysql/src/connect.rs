@@ -13,7 +13,7 @@ use url::Url;
 use crate::error::while_doing;
 use crate::row;
 use crate::script::Script;
-use crate::server::{self, Settings, Standing};
+use crate::server::{self, Flavour, Settings, Standing};
 
 /// How long connecting may take, with TLS, passwords and settings.
 const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
@@ -62,13 +62,6 @@ pub(crate) enum Role {
     Writer,
     /// Reads, and takes snapshots.
     Reader,
-}
-
-/// Whose server it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flavour {
-    MariaDb,
-    MySql,
 }
 
 /// A connection, and the server's number for it.

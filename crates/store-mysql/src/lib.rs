@@ -16,6 +16,7 @@ mod commit;
 mod connect;
 mod error;
 mod feed;
+mod limits;
 mod open;
 mod pool;
 mod read;
@@ -30,26 +31,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
-    Space, StoreError, StoreErrorKind, TallyPage, Verdict,
+    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
+    StoreError, StoreErrorKind, TallyPage, Verdict,
 };
 use tokio_util::task::TaskTracker;
 
 use crate::connect::{Connector, Role};
+use crate::limits::LIMITS;
 use crate::pool::Pool;
-
-/// What one call may carry. The statements and the columns are made for no more.
-pub(crate) const LIMITS: Limits = Limits {
-    key_bytes: 1_100 + Key::PREFIX_BYTES,
-    value_bytes: 1 << 20,
-    plan_items: 8_192,
-    plan_bytes: 4 << 20,
-    batch_plans: 256,
-    batch_items: 16_384,
-    batch_bytes: 7 << 20,
-    reads: 2_048,
-    range_records: 10_000,
-};
 
 /// Connections that commit, unless told otherwise.
 pub const WRITERS: u32 = 4;

@@ -14,8 +14,8 @@ use store::{
     Target,
 };
 
-use crate::LIMITS;
 use crate::error::while_doing;
+use crate::limits::LIMITS;
 use crate::pool::Pool;
 use crate::row;
 use crate::script::{Answer, Script, push, push_bytes};

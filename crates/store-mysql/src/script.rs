@@ -13,7 +13,7 @@ use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, Either, Executor};
 use tokio::time::{Instant, timeout_at};
 
-use crate::LIMITS;
+use crate::limits::LIMITS;
 
 /// How long a script may take, all its packets together.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);

@@ -14,7 +14,6 @@ use sqlx::{Column, Row};
 use store::{Durability, StoreError, StoreErrorKind};
 use tokio::time::Instant;
 
-use crate::connect::Flavour;
 use crate::row;
 use crate::script::{Answer, PACKET_BYTES_MAX, Script};
 
@@ -59,6 +58,13 @@ pub(crate) fn settings(answer: &Answer) -> Result<Settings, sqlx::Error> {
 }
 
 /// Whose server it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    MariaDb,
+    MySql,
+}
+
+/// Whose server it is, by its settings.
 pub(crate) fn flavour(settings: &Settings) -> Flavour {
     let version = settings.get("version").map_or("", String::as_str);
     let is_mariadb = version.to_ascii_lowercase().contains("mariadb");

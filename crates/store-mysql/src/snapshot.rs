@@ -6,9 +6,9 @@
 use async_trait::async_trait;
 use store::{Key, Snapshot, StoreError, TallyKey, Value};
 
-use crate::LIMITS;
 use crate::connect::{Connector, Link, Role};
 use crate::error::while_doing;
+use crate::limits::LIMITS;
 use crate::row;
 use crate::script::{Answer, Script, push, push_bytes};
 

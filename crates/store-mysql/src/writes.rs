@@ -7,13 +7,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::{Batch, Key, TallyChange, TallyKey, Value};
 
-use crate::commit::State;
 use crate::script::{Script, push, push_bytes};
 
 /// Where the sum of a tally is held in, far beyond what one is defined for, so that no addition
 /// fails.
 const TALLY_BOUND: i64 = (1 << 62) - 1;
 const _: () = assert!(TALLY_BOUND.checked_add(TALLY_BOUND).is_some(), "two bounds are no number");
+
+/// What is known of the row under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// There is one, and it is locked exclusively.
+    Present,
+    /// There was none, and nothing keeps others from making one.
+    Absent,
+    /// Nobody asked.
+    Unseen,
+}
 
 /// The net effect of a batch.
 #[derive(Debug)]

@@ -2,8 +2,7 @@ use std::collections::BTreeMap;
 
 use store::{Batch, Guard, Key, Plan, Space, TallyKey, Value, Verdict, Write};
 
-use super::Writes;
-use crate::commit::State;
+use super::{State, Writes};
 use crate::script::Script;
 
 fn key(suffix: &str) -> Key {
