@@ -19,7 +19,7 @@ use store::{Plan, StoreError, StoreErrorKind, Verdict, Write};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connections::Connections;
-use crate::error::{is_definite, is_worth_another_try, kind, kind_of_commit, unreadable};
+use crate::error::{Failure, is_definite, unreadable};
 use crate::rounds::Rounds;
 use crate::script;
 use crate::whole::Whole;
@@ -49,34 +49,6 @@ pub(crate) enum Way {
     Functions,
     /// By plain statements in two, where functions may not be made.
     Statements,
-}
-
-/// Why a try failed.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) error: sqlx::Error,
-    /// The statement that commits may have reached the server.
-    pub(crate) sent: bool,
-}
-
-impl Failure {
-    /// An error before anything was sent that could commit.
-    pub(crate) fn before(error: sqlx::Error) -> Failure {
-        Failure { error, sent: false }
-    }
-
-    /// An error once the committing statement may have been sent.
-    pub(crate) fn after(error: sqlx::Error) -> Failure {
-        Failure { error, sent: true }
-    }
-
-    fn kind(&self) -> StoreErrorKind {
-        if self.sent { kind_of_commit(&self.error) } else { kind(&self.error) }
-    }
-
-    fn is_worth_another_try(&self) -> bool {
-        is_worth_another_try(&self.error)
-    }
 }
 
 /// A batch in the shapes that its way needs, built once for all tries.

@@ -3,6 +3,36 @@
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use store::{StoreError, StoreErrorKind};
 
+/// Why a try to commit failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: sqlx::Error,
+    /// The statement that commits may have reached the server.
+    pub(crate) sent: bool,
+}
+
+impl Failure {
+    /// An error before anything was sent that could commit.
+    pub(crate) fn before(error: sqlx::Error) -> Failure {
+        Failure { error, sent: false }
+    }
+
+    /// An error once the committing statement may have been sent.
+    pub(crate) fn after(error: sqlx::Error) -> Failure {
+        Failure { error, sent: true }
+    }
+
+    /// What it means for the batch.
+    pub(crate) fn kind(&self) -> StoreErrorKind {
+        if self.sent { kind_of_commit(&self.error) } else { kind(&self.error) }
+    }
+
+    /// Whether another try may succeed.
+    pub(crate) fn is_worth_another_try(&self) -> bool {
+        is_worth_another_try(&self.error)
+    }
+}
+
 /// `SQLSTATE`s that are told apart.
 mod code {
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";

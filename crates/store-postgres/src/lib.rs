@@ -32,6 +32,7 @@ mod connect;
 mod connections;
 mod error;
 mod feed;
+mod limits;
 mod read;
 mod rounds;
 mod schema;
@@ -46,8 +47,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
-    Space, StoreError, TallyPage, Verdict,
+    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
+    StoreError, TallyPage, Verdict,
 };
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -56,21 +57,8 @@ use tokio_util::task::TaskTracker;
 use crate::commit::Way;
 use crate::connect::{Connector, Idle};
 use crate::connections::Connections;
+use crate::limits::LIMITS;
 use crate::snapshot::PostgresSnapshot;
-
-/// What one call may carry. A batch takes a lock for each key, of which the server has 64 for each
-/// connection that it allows, by default 6,400.
-pub(crate) const LIMITS: Limits = Limits {
-    key_bytes: 1_100 + Key::PREFIX_BYTES,
-    value_bytes: 1 << 20,
-    plan_items: 4_096,
-    plan_bytes: 4 << 20,
-    batch_plans: 256,
-    batch_items: 4_096,
-    batch_bytes: 16 << 20,
-    reads: 4_096,
-    range_records: 10_000,
-};
 
 /// Connections that commit, if the options do not say otherwise. More of them share fsyncs, but
 /// wait for each other at tallies that all of them change.

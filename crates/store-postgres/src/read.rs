@@ -14,9 +14,9 @@ use store::{
 };
 use tokio::time::timeout;
 
-use crate::LIMITS;
 use crate::connections::Connections;
 use crate::error::{is_definite, unavailable, unreadable, while_doing};
+use crate::limits::LIMITS;
 
 type Query = sqlx::query::Query<'static, Postgres, PgArguments>;
 

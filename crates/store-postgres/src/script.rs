@@ -17,8 +17,7 @@ use sqlx::{AssertSqlSafe, Either, Row};
 use store::feed::brief;
 use store::{Batch, Key, Plan, TallyChange, Verdict, tally_changes};
 
-use crate::commit::Failure;
-use crate::error::unreadable;
+use crate::error::{Failure, unreadable};
 use crate::rounds::{SUM_MAX, locks};
 
 /// Several statements without parameters.

@@ -9,8 +9,8 @@ use store::{Key, Snapshot, StoreError, TallyKey, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::LIMITS;
 use crate::error::{unavailable, while_doing};
+use crate::limits::LIMITS;
 use crate::read::{key_at, value_at};
 
 /// How long this side waits for a page.

@@ -1,0 +1,17 @@
+//! What one call may carry.
+
+use store::{Key, Limits};
+
+/// What one call may carry. A batch takes a lock for each key, of which the server has 64 for each
+/// connection that it allows, by default 6,400.
+pub(crate) const LIMITS: Limits = Limits {
+    key_bytes: 1_100 + Key::PREFIX_BYTES,
+    value_bytes: 1 << 20,
+    plan_items: 4_096,
+    plan_bytes: 4 << 20,
+    batch_plans: 256,
+    batch_items: 4_096,
+    batch_bytes: 16 << 20,
+    reads: 4_096,
+    range_records: 10_000,
+};
