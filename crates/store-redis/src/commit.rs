@@ -8,6 +8,7 @@ use redis::Value as Answer;
 use store::feed::brief;
 use store::{Guard, Plan, Space, StoreError, StoreErrorKind, Value, Verdict, Write};
 
+use crate::code;
 use crate::connect::{Call, Links};
 use crate::error;
 use crate::joined::Joined;
@@ -18,21 +19,6 @@ use crate::room::makes_room;
 use crate::staged::COMMITTED;
 
 const DOING: &str = "committing plans";
-
-/// What `commit.lua` calls guards and writes.
-pub(crate) mod code {
-    pub(super) const PLAN: u8 = 1;
-    pub(super) const EQUALS: u8 = 17;
-    pub(super) const ABSENT: u8 = 18;
-    pub(super) const PRESENT: u8 = 19;
-    pub(super) const EMPTY: u8 = 20;
-    pub(super) const PUT: u8 = 21;
-    pub(super) const DELETE: u8 = 22;
-    pub(super) const TELL: u8 = 23;
-    pub(crate) const ADD: u8 = 24;
-    pub(crate) const MAX: u8 = 25;
-    pub(crate) const SET: u8 = 26;
-}
 
 /// Decides plans. A call goes on whether or not anybody waits for it. There is a second one if the first
 /// has found a guard that does not hold, and has changed nothing; or if there was no memory, which has

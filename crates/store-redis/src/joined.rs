@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use store::{Guard, Key, Plan, Value, Write};
 
-use crate::commit::code;
+use crate::code;
 use crate::program::is_long;
 
 /// What a guard of a record expects of it, before the first plan.

@@ -11,9 +11,10 @@ use store::Key;
 use store::feed::FEED_BATCHES;
 
 use crate::joined::{Change, Expected, Joined};
+use crate::limits::LIMITS;
+use crate::member;
 use crate::program::{STAGED_BYTES, parts, place};
 use crate::staged::taken;
-use crate::{LIMITS, member};
 
 /// Keys that one command names, at most. Lua has a limit on arguments.
 const COMMAND_KEYS_MAX: usize = 1_000;

@@ -17,14 +17,17 @@
 
 mod about;
 mod address;
+mod code;
 mod commit;
 mod connect;
 mod error;
 mod feed;
 mod joined;
 mod laid;
+mod limits;
 mod member;
 mod open;
+mod options;
 mod program;
 mod read;
 mod reply;
@@ -34,63 +37,17 @@ mod staged;
 mod walk;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Key, Limits, MetaStore, Page, Plan, Position, Read, Snapshot,
-    Space, StoreError, TallyPage, Verdict,
+    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
+    StoreError, TallyPage, Verdict,
 };
 
 use crate::connect::Links;
-
-/// What one call may carry. Redis serves nobody else while a script runs, so one is kept to a few
-/// milliseconds.
-pub(crate) const LIMITS: Limits = Limits {
-    key_bytes: 1_100 + Key::PREFIX_BYTES,
-    value_bytes: 1 << 20,
-    plan_items: 4_096,
-    plan_bytes: 4 << 20,
-    batch_plans: 256,
-    batch_items: 4_096,
-    batch_bytes: 8 << 20,
-    reads: 2_048,
-    range_records: 10_000,
-};
-
-/// Connections that calls are spread over, unless told otherwise.
-pub const CONNECTIONS: usize = 3;
-
-/// How long a snapshot waits for its reader to ask for the next page, unless told otherwise.
-pub const SNAPSHOT_PATIENCE: Duration = Duration::from_mins(1);
-
-/// How to open a store.
-#[derive(Clone, Debug)]
-pub struct RedisOptions {
-    /// Accept a server whose settings may lose what was acknowledged. The store then says that it
-    /// is [`Durability::Relaxed`], for as long as they do.
-    pub relaxed: bool,
-    /// Connections that calls are spread over; at least one. A snapshot has one of its own besides.
-    pub connections: usize,
-    /// How long a snapshot waits for its reader. While one is open, Redis keeps the old bytes of
-    /// every record that is changed.
-    pub snapshot_patience: Duration,
-    /// Spaces whose records may be put although the server's memory is used up: those of who keeps
-    /// and empties the store. There must be few, or they must be gone soon.
-    pub spared: Vec<Space>,
-}
-
-impl Default for RedisOptions {
-    fn default() -> RedisOptions {
-        RedisOptions {
-            relaxed: false,
-            connections: CONNECTIONS,
-            snapshot_patience: SNAPSHOT_PATIENCE,
-            spared: Vec::new(),
-        }
-    }
-}
+use crate::limits::LIMITS;
+pub use crate::options::{CONNECTIONS, RedisOptions, SNAPSHOT_PATIENCE};
 
 /// A metadata store in a Redis or Valkey server.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use store::Key;
 
-use crate::{LIMITS, member, staged};
+use crate::limits::LIMITS;
+use crate::{member, staged};
 
 /// Fields that a script asks for with one command, at most. Lua has a limit on arguments.
 const GROUP_FIELDS_MAX: usize = 1_000;

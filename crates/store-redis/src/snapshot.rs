@@ -19,8 +19,9 @@ use redis::Value as Answer;
 use store::{Key, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, Value};
 
 use crate::connect::{Call, Link, Links};
+use crate::limits::LIMITS;
 use crate::walk::{self, BEGINNING};
-use crate::{LIMITS, error, reply};
+use crate::{error, reply};
 
 /// Snapshots of one volume that may be open at the same time: commits do more work for each.
 const SNAPSHOTS_MAX: usize = 8;

@@ -12,8 +12,9 @@ use redis::Value;
 use store::{Key, Page, Space, StoreError, StoreErrorKind, TallyKey, TallyPage};
 
 use crate::connect::{Call, Links};
+use crate::limits::LIMITS;
 use crate::program::CHUNK_BYTES;
-use crate::{LIMITS, error, member, reply};
+use crate::{error, member, reply};
 
 /// Fields that the server is asked for at once, at most. It may answer some more, since it answers
 /// whole buckets.

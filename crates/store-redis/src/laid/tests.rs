@@ -1,7 +1,7 @@
 use store::{Guard, Key, Plan, Space, TallyKey, Value, Write};
 
 use super::{Laid, bounds, kind};
-use crate::commit::code;
+use crate::code;
 use crate::joined::Joined;
 use crate::member;
 
