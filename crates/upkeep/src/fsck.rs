@@ -10,6 +10,7 @@
 mod finding;
 mod gather;
 mod judge;
+mod progress;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use store::MetaStore;
 
 pub use finding::Finding;
 pub(crate) use gather::Gathered;
+pub use judge::Counts;
+pub use progress::{Progress, Unwatched};
 
 use session::VolumeError;
 use session::check_known;
@@ -32,39 +35,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Findings that a report holds at most.
 pub const FINDINGS_MAX: usize = 10_000;
-
-/// How far a check has come: for whoever shows it to a person.
-pub trait Progress: Send + Sync {
-    /// `count` more of `what` were read.
-    fn read(&self, what: &'static str, count: u64);
-}
-
-/// Nobody watches.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unwatched;
-
-impl Progress for Unwatched {
-    fn read(&self, _what: &'static str, _count: u64) {}
-}
-
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Records of all spaces.
-    pub records: u64,
-    /// Directories, buckets among them.
-    pub directories: u64,
-    /// Files with a name.
-    pub files: u64,
-    /// What awaits the reaper.
-    pub orphans: u64,
-    /// Bytes of files, those awaiting the reaper included.
-    pub bytes: u64,
-    /// Blocks in the block store.
-    pub blocks: u64,
-    /// Their sealed sizes, in bytes.
-    pub block_bytes: u64,
-}
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -38,7 +38,7 @@ use tracing::{debug, warn};
 use session::VolumeError;
 
 use crate::upkeep::Upkeep;
-pub use rewrite::Round;
+pub use rewrite::{Repacked, Round};
 
 /// How long the rewriter waits after it was told, so that what is left of several packs goes into
 /// one.
@@ -58,28 +58,6 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// How often [`Upkeep::repack_now`] goes over what was noted.
 const ROUNDS_MAX: u32 = 16;
-
-/// What the rewriter did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repacked {
-    /// Sparse packs that were rewritten.
-    pub packs: u64,
-    /// Bytes of files that were moved.
-    pub bytes: u64,
-    /// Sparse packs that were left alone.
-    pub left: u64,
-    /// Owners that were not moved because they changed meanwhile.
-    pub refused: u64,
-}
-
-impl Repacked {
-    fn add(&mut self, more: Repacked) {
-        self.packs += more.packs;
-        self.bytes += more.bytes;
-        self.left += more.left;
-        self.refused += more.refused;
-    }
-}
 
 impl Upkeep {
     /// Takes note of packs that may be sparse: the next round looks at them.

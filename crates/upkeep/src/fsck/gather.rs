@@ -15,7 +15,8 @@ use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
 use store::{Key, MetaStore, Space, TallyKey, Value};
 
-use super::{Finding, Progress};
+use super::finding::Finding;
+use super::progress::Progress;
 
 /// Tallies of one page of a walk.
 const WALK_TALLIES: u32 = 1_000;

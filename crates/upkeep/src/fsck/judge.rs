@@ -5,8 +5,27 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use record::key::Count;
 use record::{BlockId, Ino, Kind, Orphan, UploadState};
 
+use super::finding::Finding;
 use super::gather::{Gathered, InodeSummary, PartSummary};
-use super::{Counts, Finding};
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records of all spaces.
+    pub records: u64,
+    /// Directories, buckets among them.
+    pub directories: u64,
+    /// Files with a name.
+    pub files: u64,
+    /// What awaits the reaper.
+    pub orphans: u64,
+    /// Bytes of files, those awaiting the reaper included.
+    pub bytes: u64,
+    /// Blocks in the block store.
+    pub blocks: u64,
+    /// Their sealed sizes, in bytes.
+    pub block_bytes: u64,
+}
 
 /// What is wrong with a volume, and what there is.
 pub(super) fn judge(mut all: Gathered) -> (BTreeSet<Finding>, Counts) {

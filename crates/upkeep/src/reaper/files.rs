@@ -13,8 +13,8 @@ use session::{Pace, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tracing::warn;
 
-use super::owners::Owners;
-use super::release::{Held, ITEMS_PER_BLOCK, held, let_go};
+use super::owners::{Held, Owners};
+use super::release::{ITEMS_PER_BLOCK, held, let_go};
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
 

@@ -7,7 +7,8 @@ use record::Orphan;
 use session::{Pace, VolumeError, closing};
 use store::{Plan, Write};
 
-use super::release::{Held, let_go};
+use super::owners::Held;
+use super::release::let_go;
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
 

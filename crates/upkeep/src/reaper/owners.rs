@@ -8,7 +8,6 @@ use session::{VolumeError, tally, value};
 use store::{Found, Guard, Key, Read, Value};
 use tracing::warn;
 
-use super::release::Held;
 use crate::upkeep::Upkeep;
 
 /// Questions about owners that one round trip asks.
@@ -20,6 +19,20 @@ const QUESTIONS_PER_BLOCK: usize = 3;
 /// How many on a roster, besides those who let go, are asked before all of them are: most packs are
 /// mostly alive.
 const FIRST_ASKED: usize = 4;
+
+/// A block that an owner lets go of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) block: BlockId,
+    pub(crate) owner: Ino,
+    /// How many bytes of the block the owner names.
+    pub(crate) bytes: i64,
+    /// Content bytes of the block; 0 if nobody knows.
+    pub(crate) block_length: u32,
+    /// Whether the owner's inode goes in the same plan, which guards its exact record: one on the
+    /// roster lets go in no other way.
+    pub(crate) inode_goes: bool,
+}
 
 /// How an owner is known to be one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,7 +33,7 @@ use record::{BlockId, Ino, Mark, Slice, key};
 use session::VolumeError;
 use store::{Guard, Plan, Write};
 
-use super::owners::{Own, Owners};
+use super::owners::{Held, Own, Owners};
 use super::{after, progress};
 use crate::upkeep::Upkeep;
 
@@ -43,20 +43,6 @@ pub(super) const ITEMS_PER_BLOCK: usize = 7;
 
 /// Blocks that a file which was never published lets go of in one plan.
 const SHARES_PER_PLAN: usize = 64;
-
-/// A block that an owner lets go of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) block: BlockId,
-    pub(crate) owner: Ino,
-    /// How many bytes of the block the owner names.
-    pub(crate) bytes: i64,
-    /// Content bytes of the block; 0 if nobody knows.
-    pub(crate) block_length: u32,
-    /// Whether the owner's inode goes in the same plan, which guards its exact record: one on the
-    /// roster lets go in no other way.
-    pub(crate) inode_goes: bool,
-}
 
 /// The blocks of slices, each once.
 pub(crate) fn held<'a>(slices: impl IntoIterator<Item = &'a Slice>, owner: Ino) -> Vec<Held> {

@@ -13,7 +13,6 @@ use session::{Outcome, ReaderGuard, VolumeError, closing, entries, tally, value}
 use store::Read;
 use tracing::warn;
 
-use super::Repacked;
 use super::batch::{Batch, Look, Owner, Placed, Source, Swap, look};
 use crate::sparse::is_sparse;
 use crate::upkeep::Upkeep;
@@ -29,6 +28,29 @@ const LOOKS_MAX: u32 = 1_024;
 
 /// Swaps under way at the same time.
 const SWAPS_AT_ONCE: usize = 64;
+
+/// What the rewriter did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repacked {
+    /// Sparse packs that were rewritten.
+    pub packs: u64,
+    /// Bytes of files that were moved.
+    pub bytes: u64,
+    /// Sparse packs that were left alone.
+    pub left: u64,
+    /// Owners that were not moved because they changed meanwhile.
+    pub refused: u64,
+}
+
+impl Repacked {
+    /// Counts what was done besides.
+    pub(super) fn add(&mut self, more: Repacked) {
+        self.packs += more.packs;
+        self.bytes += more.bytes;
+        self.left += more.left;
+        self.refused += more.refused;
+    }
+}
 
 /// What one round did.
 #[derive(Clone, Copy, Debug, Default)]
