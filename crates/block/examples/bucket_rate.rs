@@ -15,7 +15,9 @@ use aws_sdk_s3::config::{
 use aws_sdk_s3::primitives::ByteStream;
 use aws_smithy_http_client::Builder as HttpBuilder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use block::{BlockId, BlockStore, BucketBlocks, BucketOptions, Nonce, SealedBlock, Sealer, Secret};
+use block::{
+    BlockId, BlockStore, BucketBlocks, BucketOptions, Nonce, SealedBlock, Sealer, SecretKey,
+};
 use bytes::{Bytes, BytesMut};
 use tokio::task::JoinSet;
 
@@ -144,7 +146,7 @@ async fn main() {
     let options = BucketOptions {
         endpoint: Some(endpoint.clone()),
         path_style: true,
-        ..BucketOptions::new(bucket, access, Secret::new(secret))
+        ..BucketOptions::new(bucket, access, SecretKey::new(secret))
     };
     let sdk = sdk(&options, secret);
     // It stands already if another run made it.

@@ -51,7 +51,7 @@ use self::fault::{Answer, Doing, Failure};
 use self::findings::Findings;
 use self::learned::{Learned, Summing};
 use self::objects::{Found, Objects, Sent};
-pub use self::options::{BucketOptions, Secret};
+pub use self::options::{BucketOptions, SecretKey};
 use self::pieces::Pieces;
 use self::pool::{IDLE_CONNECTION_MAX, IDLE_CONNECTIONS_MAX};
 use self::span::Span;
@@ -105,7 +105,7 @@ impl BucketBlocks {
         })?;
         let plain = options.endpoint.as_deref().is_some_and(|url| url.starts_with("http://"));
         let timeouts = TimeoutConfig::builder().connect_timeout(options.connect_timeout).build();
-        let Secret(secret_key) = options.secret_key;
+        let SecretKey(secret_key) = options.secret_key;
         let credentials = Credentials::new(options.access_key, secret_key, None, None, "ashlar");
         let mut config = aws_sdk_s3::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())

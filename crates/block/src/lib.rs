@@ -31,7 +31,7 @@ mod store;
 
 pub use arrival::{ARRIVAL_BYTES_MIN, Arrival};
 pub use arriving::Arriving;
-pub use bucket::{BucketBlocks, BucketOptions, Secret};
+pub use bucket::{BucketBlocks, BucketOptions, SecretKey};
 pub use error::{BlockError, BlockErrorKind};
 pub use folder::FolderBlocks;
 pub use memory::MemoryBlocks;
@@ -39,7 +39,7 @@ pub use observed::{BlockCounters, Observed, VerbCount};
 pub use reader::{BlockReader, Direct};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
-pub use sealed::{BlockRef, Opened, SealedBlock, Sealer, Span, SubBlock};
+pub use sealed::{BlockRef, Opened, SealedBlock, SealedRange, Sealer, SubBlock};
 pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored, get_known};
 
 /// Content bytes of a sub-block, the unit of verification; the last one of a block may be shorter.

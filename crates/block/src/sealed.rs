@@ -306,7 +306,7 @@ pub fn sealed_bytes(length: u32) -> u64 {
 
 /// The sealed bytes that hold a range of content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct SealedRange {
     /// What to ask the store for: whole sub-blocks, and the header too if the range is the whole
     /// content. Empty if the range is.
     pub bytes: Range<u64>,
@@ -320,7 +320,7 @@ pub struct Span {
 
 /// Where a range of content lies in the sealed bytes of a block with `length` content bytes. What
 /// of the range lies outside of the block counts as absent.
-pub fn span(length: u32, range: Range<u32>) -> Span {
+pub fn span(length: u32, range: Range<u32>) -> SealedRange {
     let end = range.end.min(length);
     let start = range.start.min(end);
     let first_sub_block = start / SUB_BLOCK_BYTES;
@@ -333,7 +333,7 @@ pub fn span(length: u32, range: Range<u32>) -> Span {
         let from = if whole { 0 } else { place(first_sub_block) };
         from..place(end.div_ceil(SUB_BLOCK_BYTES)).min(sealed_bytes(length))
     };
-    Span { bytes, first_sub_block, skip: start % SUB_BLOCK_BYTES, whole }
+    SealedRange { bytes, first_sub_block, skip: start % SUB_BLOCK_BYTES, whole }
 }
 
 /// The content of a range, in order, each piece of one sub-block, without a copy. `bytes` is
@@ -423,7 +423,7 @@ pub(crate) fn joined_sub_block(
 }
 
 /// The sub-blocks of a span, or what is wrong with them.
-fn open_span(block: BlockRef, span: &Span, bytes: Bytes) -> Result<Vec<SubBlock>, String> {
+fn open_span(block: BlockRef, span: &SealedRange, bytes: Bytes) -> Result<Vec<SubBlock>, String> {
     let expected = span.bytes.end - span.bytes.start;
     if bytes.len() as u64 != expected {
         return Err(format!("{} bytes came instead of {expected}", bytes.len()));

@@ -15,7 +15,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::primitives::ByteStream;
 use block::{
     BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, BucketBlocks,
-    BucketOptions, Direct, Nonce, RetryLimits, Retrying, Sealer, Secret,
+    BucketOptions, Direct, Nonce, RetryLimits, Retrying, Sealer, SecretKey,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -82,7 +82,7 @@ fn client(service: &Service) -> Client {
 
 fn options(service: &Service) -> BucketOptions {
     static NEXT_PREFIX: AtomicU32 = AtomicU32::new(0);
-    let secret = Secret::new(service.secret_key.clone());
+    let secret = SecretKey::new(service.secret_key.clone());
     BucketOptions {
         endpoint: Some(service.endpoint.clone()),
         prefix: format!("test/{}", NEXT_PREFIX.fetch_add(1, Ordering::Relaxed)),
@@ -247,7 +247,7 @@ async fn a_missing_bucket_is_refused_by_every_verb() {
 #[tokio::test]
 async fn a_wrong_secret_is_refused_and_not_shown() {
     let Some(service) = service().await else { return };
-    let wrong = Secret::new("not-the-secret");
+    let wrong = SecretKey::new("not-the-secret");
     let options = BucketOptions { secret_key: wrong, ..options(service) };
     assert!(!format!("{options:?}").contains("not-the-secret"));
     let store = BucketBlocks::connect(options).expect("good options");

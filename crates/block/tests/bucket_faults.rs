@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use block::{
     BlockError, BlockErrorKind, BlockId, BlockStore, BucketBlocks, BucketOptions, Nonce,
-    SealedBlock, Sealer, Secret,
+    SealedBlock, Sealer, SecretKey,
 };
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,7 +52,7 @@ impl Service {
             endpoint: Some(format!("http://127.0.0.1:{port}")),
             path_style: true,
             answer_timeout: Duration::from_secs(10),
-            ..BucketOptions::new("stones", "access", Secret::new("secret"))
+            ..BucketOptions::new("stones", "access", SecretKey::new("secret"))
         };
         let (requests, ended) = (Arc::<Mutex<Vec<Request>>>::default(), Arc::default());
         let (script, told, over) = (Arc::new(script), Arc::clone(&requests), Arc::clone(&ended));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use block::{
     BlockErrorKind, BlockId, BlockStore, BucketBlocks, BucketOptions, Nonce, RetryLimits, Retrying,
-    SealedBlock, Sealer, Secret,
+    SealedBlock, Sealer, SecretKey,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -25,7 +25,7 @@ async fn listen() -> (TcpListener, BucketOptions) {
         connect_timeout: Duration::from_millis(300),
         answer_timeout: Duration::from_millis(300),
         block_timeout: Duration::from_millis(600),
-        ..BucketOptions::new("stones", "access", Secret::new("secret"))
+        ..BucketOptions::new("stones", "access", SecretKey::new("secret"))
     };
     (listener, options)
 }
@@ -187,7 +187,7 @@ async fn options_that_cannot_be_right_are_refused() {
         BucketOptions { endpoint: Some("http://".to_owned()), ..good.clone() },
         BucketOptions { bucket: String::new(), ..good.clone() },
         BucketOptions { bucket: "a/b".to_owned(), ..good.clone() },
-        BucketOptions { secret_key: Secret::new(""), ..good.clone() },
+        BucketOptions { secret_key: SecretKey::new(""), ..good.clone() },
     ] {
         let error = BucketBlocks::connect(wrong).expect_err("wrong options");
         assert_eq!(error.kind(), BlockErrorKind::Refused, "{error}");

@@ -32,14 +32,14 @@ pub struct Summary {
     /// What whoever wrote it calls the store.
     pub label: Bytes,
     /// How much there is, the bytes of header and trailer included.
-    pub counts: Counts,
+    pub counts: DumpSize,
     /// SHA-256 of all bytes before it: dumps with equal sums are equal.
     pub sum: [u8; 32],
 }
 
 /// How much of a dump was written or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DumpSize {
     /// Records.
     pub records: u64,
     /// Tallies.
@@ -50,7 +50,7 @@ pub struct Counts {
 
 /// What is being done with a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Phase {
     /// It is being written.
     Dump,
     /// It is being verified.
@@ -59,13 +59,13 @@ pub enum Step {
     Fill,
 }
 
-/// Told now and then how far a step has come. The counts begin anew with each step.
-pub trait Progress: Sync {
-    /// So much of this step is done.
-    fn passed(&self, step: Step, counts: Counts);
+/// Told now and then how far a phase has come. The size begins anew with each phase.
+pub trait Watcher: Sync {
+    /// So much of this phase is done.
+    fn passed(&self, phase: Phase, size: DumpSize);
 }
 
 /// For whom nobody watches.
-impl Progress for () {
-    fn passed(&self, _: Step, _: Counts) {}
+impl Watcher for () {
+    fn passed(&self, _: Phase, _: DumpSize) {}
 }

@@ -19,7 +19,7 @@ use store::{
 };
 
 use crate::read::{Piece, Reader};
-use crate::{DumpError, Progress, Step, Summary};
+use crate::{DumpError, Phase, Summary, Watcher};
 
 /// Commits under way at a time.
 const COMMITS_AT_ONCE: usize = 4;
@@ -78,7 +78,7 @@ pub async fn load<I: Read + Seek + Send>(
     store: &dyn MetaStore,
     input: &mut I,
     keystone: &Keystone,
-    progress: &dyn Progress,
+    progress: &dyn Watcher,
 ) -> Result<Summary, DumpError> {
     check_empty(store, &keystone.key).await?;
     let begin = input.stream_position().map_err(DumpError::Read)?;
@@ -98,7 +98,7 @@ fn check<I: Read + Send>(
     input: &mut I,
     room: &Room,
     keystone: &Keystone,
-    progress: &dyn Progress,
+    progress: &dyn Watcher,
 ) -> Result<Summary, DumpError> {
     let mut pieces = Reader::begin(input)?;
     let mut misfit = None;
@@ -107,9 +107,9 @@ fn check<I: Read + Send>(
         // That a damaged dump is damaged says more than that a piece of it is large.
         misfit = misfit.or_else(|| room.misfit(&piece));
         whole |= matches!(&piece, Piece::Record(key, _) if *key == keystone.key);
-        pieces.report(Step::Verify, progress);
+        pieces.report(Phase::Verify, progress);
     }
-    let summary = pieces.end(Step::Verify, progress)?;
+    let summary = pieces.end(Phase::Verify, progress)?;
     match misfit {
         Some(misfit) => Err(misfit),
         None if !whole => Err(DumpError::NoKeystone(keystone.key.clone())),
@@ -227,7 +227,7 @@ async fn fill<I: Read + Send>(
     input: &mut I,
     room: &Room,
     (keystone, expected): (&Keystone, &Summary),
-    progress: &dyn Progress,
+    progress: &dyn Watcher,
 ) -> Result<(), DumpError> {
     let mut pieces = Reader::begin(input).map_err(changed)?;
     let mut commits = FuturesUnordered::new();
@@ -237,7 +237,7 @@ async fn fill<I: Read + Send>(
         if let Some(misfit) = room.misfit(&piece) {
             return Err(changed(misfit));
         }
-        pieces.report(Step::Fill, progress);
+        pieces.report(Phase::Fill, progress);
         let (write, bytes) = match piece {
             Piece::Record(key, value) if key == keystone.key => {
                 last = Some(value);
@@ -261,7 +261,7 @@ async fn fill<I: Read + Send>(
         load.bytes += bytes;
         load.writes.push(write);
     }
-    let found = pieces.end(Step::Fill, progress).map_err(changed)?;
+    let found = pieces.end(Phase::Fill, progress).map_err(changed)?;
     commits.push(lay(store, keystone, load.writes));
     while commits.try_next().await?.is_some() {}
     match last {

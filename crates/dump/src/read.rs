@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use store::{Key, TallyKey, Value};
 
 use crate::format::{CRC_BYTES, FORMAT, MAGIC, SUM_BYTES, VALUE_BYTES_MAX, kind};
-use crate::{Counts, DumpError, Progress, Step, Summary};
+use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 
 /// Pieces between two reports of progress.
 const REPORT_EVERY: u64 = 1_000;
@@ -19,15 +19,12 @@ const REPORT_EVERY: u64 = 1_000;
 /// # Errors
 /// [`DumpError::NotADump`], [`DumpError::Format`], [`DumpError::Cut`] and [`DumpError::Damaged`] if
 /// it is not a whole dump, [`DumpError::Read`] if it cannot be read.
-pub fn verify(
-    input: &mut (dyn Read + Send),
-    progress: &dyn Progress,
-) -> Result<Summary, DumpError> {
+pub fn verify(input: &mut (dyn Read + Send), progress: &dyn Watcher) -> Result<Summary, DumpError> {
     let mut pieces = Reader::begin(input)?;
     while pieces.next()?.is_some() {
-        pieces.report(Step::Verify, progress);
+        pieces.report(Phase::Verify, progress);
     }
-    pieces.end(Step::Verify, progress)
+    pieces.end(Phase::Verify, progress)
 }
 
 /// A record or tally of a dump.
@@ -42,7 +39,7 @@ pub(crate) struct Reader<'a> {
     input: io::BufReader<&'a mut (dyn Read + Send)>,
     sum: Sha256,
     label: Bytes,
-    counts: Counts,
+    counts: DumpSize,
     /// The key of the last piece: of a record or, once there was one, of a tally.
     last: Option<Piece>,
     /// The sum at the end, once it was read and found right.
@@ -62,7 +59,7 @@ impl<'a> Reader<'a> {
             input: io::BufReader::with_capacity(READ_BYTES, input),
             sum: Sha256::new(),
             label: Bytes::new(),
-            counts: Counts::default(),
+            counts: DumpSize::default(),
             last: None,
             whole: None,
         };
@@ -177,7 +174,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What the whole dump held. Reads on to its end, if that was not reached.
-    pub(crate) fn end(mut self, step: Step, progress: &dyn Progress) -> Result<Summary, DumpError> {
+    pub(crate) fn end(mut self, step: Phase, progress: &dyn Watcher) -> Result<Summary, DumpError> {
         loop {
             if let Some(sum) = self.whole {
                 progress.passed(step, self.counts);
@@ -188,7 +185,7 @@ impl<'a> Reader<'a> {
     }
 
     /// How much was read.
-    pub(crate) fn report(&self, step: Step, progress: &dyn Progress) {
+    pub(crate) fn report(&self, step: Phase, progress: &dyn Watcher) {
         if (self.counts.records + self.counts.tallies).is_multiple_of(REPORT_EVERY) {
             progress.passed(step, self.counts);
         }

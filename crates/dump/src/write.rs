@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use store::{Key, MetaStore, TallyKey};
 
 use crate::format::Pieces;
-use crate::{Counts, DumpError, Progress, Step, Summary};
+use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 
 /// Records that the store is asked for at a time.
 const PAGE: u32 = 1_000;
@@ -26,7 +26,7 @@ pub async fn dump(
     store: &dyn MetaStore,
     label: &[u8],
     out: &mut (dyn Write + Send),
-    progress: &dyn Progress,
+    progress: &dyn Watcher,
 ) -> Result<Summary, DumpError> {
     let mut snapshot = store.snapshot().await?;
     let mut stream = Stream::begin(label, out)?;
@@ -40,7 +40,7 @@ pub async fn dump(
             stream.add(&mut last, key, |pieces, key| pieces.record(key, &value))?;
             stream.counts.records += 1;
         }
-        progress.passed(Step::Dump, stream.counts);
+        progress.passed(Phase::Dump, stream.counts);
     }
     let mut last = None;
     loop {
@@ -52,10 +52,10 @@ pub async fn dump(
             stream.add(&mut last, key, |pieces, key| pieces.tally(key, number))?;
             stream.counts.tallies += 1;
         }
-        progress.passed(Step::Dump, stream.counts);
+        progress.passed(Phase::Dump, stream.counts);
     }
     let summary = stream.end(label)?;
-    progress.passed(Step::Dump, summary.counts);
+    progress.passed(Phase::Dump, summary.counts);
     Ok(summary)
 }
 
@@ -64,7 +64,7 @@ struct Stream<'a> {
     out: &'a mut (dyn Write + Send),
     pieces: Pieces,
     sum: Sha256,
-    counts: Counts,
+    counts: DumpSize,
 }
 
 impl<'a> Stream<'a> {
@@ -72,7 +72,7 @@ impl<'a> Stream<'a> {
         let mut pieces = Pieces::default();
         let invalid = |what| DumpError::Write(std::io::Error::other(what));
         pieces.header(label).map_err(invalid)?;
-        let counts = Counts { bytes: pieces.bytes.len() as u64, ..Counts::default() };
+        let counts = DumpSize { bytes: pieces.bytes.len() as u64, ..DumpSize::default() };
         Ok(Stream { out, pieces, sum: Sha256::new(), counts })
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use databases::{Database, Engine};
-use dump::{Counts, Progress, Step};
+use dump::{DumpSize, Phase, Watcher};
 use store::{Key, MemoryStore, MetaStore, Space, Write};
 use store_mysql::{MysqlOptions, MysqlStore};
 use store_postgres::{PostgresOptions, PostgresStore};
@@ -194,9 +194,9 @@ struct Killing {
     kills: AtomicU32,
 }
 
-impl Progress for Killing {
-    fn passed(&self, step: Step, counts: Counts) {
-        if step == Step::Fill && counts.records > u64::from(RECORDS) / 2 {
+impl Watcher for Killing {
+    fn passed(&self, step: Phase, counts: DumpSize) {
+        if step == Phase::Fill && counts.records > u64::from(RECORDS) / 2 {
             let first = self.kills.fetch_add(1, Ordering::SeqCst) == 0;
             if first {
                 let mut server = self.server.lock().expect("nobody panics");

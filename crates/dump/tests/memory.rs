@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use dump::{Counts, DumpError, Keystone, Progress, Step};
+use dump::{DumpError, DumpSize, Keystone, Phase, Watcher};
 use store::{
     Found, Key, MemoryStore, MetaStore, Read, Space, StoreErrorKind, TallyKey, Verdict, Write,
 };
@@ -470,10 +470,10 @@ async fn a_label_that_is_too_long_and_an_engine_out_of_order_are_told() {
 
 /// Remembers the last report of each step.
 #[derive(Default)]
-struct Watched(std::sync::Mutex<Vec<(Step, Counts)>>);
+struct Watched(std::sync::Mutex<Vec<(Phase, DumpSize)>>);
 
-impl Progress for Watched {
-    fn passed(&self, step: Step, counts: Counts) {
+impl Watcher for Watched {
+    fn passed(&self, step: Phase, counts: DumpSize) {
         self.0.lock().expect("nobody panics").push((step, counts));
     }
 }
@@ -489,13 +489,13 @@ async fn progress_goes_from_little_to_all() {
     let copy = MemoryStore::new();
     dump::load(&copy, &mut Cursor::new(&bytes), &keystone(1), &watched).await.expect("loaded");
     let reports = watched.0.into_inner().expect("nobody panicked");
-    for step in [Step::Dump, Step::Verify, Step::Fill] {
+    for step in [Phase::Dump, Phase::Verify, Phase::Fill] {
         let of_step: Vec<u64> =
             reports.iter().filter(|(at, _)| *at == step).map(|(_, counts)| counts.bytes).collect();
         assert!(of_step.len() > 4, "{step:?}: {of_step:?}");
         assert!(of_step.is_sorted(), "{step:?}: {of_step:?}");
         assert_eq!(of_step.last(), Some(&summary.counts.bytes), "{step:?}");
     }
-    assert!(matches!(reports.last(), Some((Step::Fill, counts)) if *counts == summary.counts));
+    assert!(matches!(reports.last(), Some((Phase::Fill, counts)) if *counts == summary.counts));
     assert_eq!(summary.counts.records, 5_001);
 }

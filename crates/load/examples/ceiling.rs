@@ -8,7 +8,7 @@ mod endpoint;
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::{Credentials, Gauge, Runner, Target, Verb, Workload};
+use load::{Gauge, KeyPair, Runner, TargetBucket, Verb, Workload};
 
 /// A verb, bytes and clients.
 const ROWS: [(Verb, u64, usize); 6] = [
@@ -21,11 +21,11 @@ const ROWS: [(Verb, u64, usize); 6] = [
 ];
 
 fn main() -> Result<(), load::Trouble> {
-    let target = Target {
+    let target = TargetBucket {
         endpoint: format!("http://{}", endpoint::start(|_, _, _| ())),
         bucket: "bucket".to_owned(),
         region: "us-east-1".to_owned(),
-        credentials: Credentials {
+        credentials: KeyPair {
             access_key: "a".to_owned(),
             secret_key: "s".to_owned(),
             session_token: None,

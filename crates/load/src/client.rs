@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use crate::connection::Connection;
 use crate::sign::{Signable, Signer, UNSIGNED, encode_path, encode_query, sha256};
 use crate::target::Address;
-use crate::{Target, Trouble, xml};
+use crate::{TargetBucket, Trouble, xml};
 
 /// The longest answer that is read as text: a page of 1,000 keys of 1,024 bytes fits.
 const TEXT_BYTES_MAX: usize = 8 << 20;
@@ -99,7 +99,7 @@ impl Doomed {
 
 impl Client {
     /// A client that has not connected yet.
-    pub(crate) fn new(target: &Target, address: Arc<Address>) -> Result<Self, Trouble> {
+    pub(crate) fn new(target: &TargetBucket, address: Arc<Address>) -> Result<Self, Trouble> {
         let signer = Signer::new(target.credentials.clone(), &target.region, &address.host)?;
         let nothing = Payload::new(Bytes::new(), false);
         let (bucket, region) = (target.bucket.clone(), target.region.clone());

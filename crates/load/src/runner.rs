@@ -16,7 +16,7 @@ use crate::keys::{Keys, Written};
 use crate::steps::{Job, Pool, Turn, Work};
 use crate::target::Address;
 use crate::workload::PART_BYTES_MIN;
-use crate::{Gauge, Round, Target, Trouble, Verb, Workload};
+use crate::{Gauge, Round, TargetBucket, Trouble, Verb, Workload};
 
 /// How long after its end a round waits for answers.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -35,7 +35,7 @@ const PREPARERS: usize = 16;
 
 /// Loads one target, round by round, below one prefix.
 pub struct Runner {
-    target: Target,
+    target: TargetBucket,
     address: Arc<Address>,
     threads: usize,
     seed: u64,
@@ -73,7 +73,12 @@ impl Runner {
     /// # Errors
     ///
     /// If the target's endpoint, credentials or certificates cannot be used.
-    pub fn new(target: &Target, prefix: &str, seed: u64, threads: usize) -> Result<Self, Trouble> {
+    pub fn new(
+        target: &TargetBucket,
+        prefix: &str,
+        seed: u64,
+        threads: usize,
+    ) -> Result<Self, Trouble> {
         let address = Arc::new(target.address()?);
         Client::new(target, Arc::clone(&address))?;
         Ok(Self {

@@ -25,7 +25,7 @@ const AMZ_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
 /// Who asks.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct KeyPair {
     /// The access key.
     pub access_key: String,
     /// Its secret.
@@ -34,9 +34,9 @@ pub struct Credentials {
     pub session_token: Option<String>,
 }
 
-impl std::fmt::Debug for Credentials {
+impl std::fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("access_key", &self.access_key).finish_non_exhaustive()
+        f.debug_struct("KeyPair").field("access_key", &self.access_key).finish_non_exhaustive()
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Signable<'a> {
 /// Signs for one host.
 #[derive(Clone)]
 pub(crate) struct Signer {
-    credentials: Credentials,
+    credentials: KeyPair,
     region: String,
     host: HeaderValue,
     day: Option<Day>,
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Signer {
 
 impl Signer {
     /// `host` as it stands in requests, with its port unless that is the scheme's own.
-    pub(crate) fn new(credentials: Credentials, region: &str, host: &str) -> Result<Self, Trouble> {
+    pub(crate) fn new(credentials: KeyPair, region: &str, host: &str) -> Result<Self, Trouble> {
         let host = HeaderValue::from_str(host).map_err(|_| Trouble::Endpoint(host.to_owned()))?;
         Ok(Self { credentials, region: region.to_owned(), host, day: None })
     }

@@ -10,11 +10,11 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-use crate::{Credentials, Trouble};
+use crate::{KeyPair, Trouble};
 
 /// An S3 bucket under load.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct TargetBucket {
     /// `http://HOST:PORT` or `https://HOST`.
     pub endpoint: String,
     /// The bucket, always named in the path.
@@ -22,7 +22,7 @@ pub struct Target {
     /// The region that signatures name.
     pub region: String,
     /// Who asks.
-    pub credentials: Credentials,
+    pub credentials: KeyPair,
     /// Certificates in PEM to trust besides those that this machine trusts.
     pub authority: Option<PathBuf>,
     /// Whether bodies go unsigned, as `UNSIGNED-PAYLOAD`.
@@ -39,7 +39,7 @@ pub(crate) struct Address {
     pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-impl Target {
+impl TargetBucket {
     pub(crate) fn address(&self) -> Result<Address, Trouble> {
         let bad = || Trouble::Endpoint(self.endpoint.clone());
         let url = Url::parse(&self.endpoint).map_err(|_| bad())?;

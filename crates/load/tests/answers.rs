@@ -10,16 +10,16 @@ use endpoint::Twist;
 use http::header::{CONTENT_LENGTH, ETAG};
 use http::{Method, StatusCode};
 use http_body_util::Full;
-use load::{Credentials, Gauge, Round, Runner, Target, Trouble, Verb, Workload};
+use load::{Gauge, KeyPair, Round, Runner, TargetBucket, Trouble, Verb, Workload};
 
 const BYTES: u64 = 10_000;
 
 fn runner(twist: Twist) -> Runner {
-    let target = Target {
+    let target = TargetBucket {
         endpoint: format!("http://{}", endpoint::start(twist)),
         bucket: "bucket".to_owned(),
         region: "us-east-1".to_owned(),
-        credentials: Credentials {
+        credentials: KeyPair {
             access_key: "a".to_owned(),
             secret_key: "s".to_owned(),
             session_token: None,

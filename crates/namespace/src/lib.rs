@@ -33,7 +33,7 @@ pub use list::{
     WalkStep,
 };
 pub use object::{
-    DIRECTORY_MODE, FILE_MODE, Found, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
+    DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
     WriteCondition, resting_marks, rests, self_contained,
 };
 pub use packs::{join_listed, join_packs};

@@ -55,7 +55,7 @@ pub enum Overlap {
 
 /// An object as found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundObject {
     /// The bucket it is in.
     pub bucket: Ino,
     /// Its inode's number.
@@ -77,9 +77,9 @@ pub struct Lookup<'a> {
 }
 
 impl Operation for Lookup<'_> {
-    type Output = Found;
+    type Output = FoundObject;
 
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Found>, Halt> {
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundObject>, Halt> {
         let chain = path::chain(view, &self.path.bucket, &self.path.directories, Unknown::Ask)?;
         if chain.missing.is_some() {
             return Err(FsError::NoSuchKey.into());
@@ -96,7 +96,7 @@ impl Operation for Lookup<'_> {
             None if self.path.name.is_empty() => empty_directory(view, &chain)?,
             None => return Err(FsError::NoSuchKey.into()),
         };
-        Ok(Step::Done(Found { bucket, ino, inode, record, way }))
+        Ok(Step::Done(FoundObject { bucket, ino, inode, record, way }))
     }
 }
 

@@ -52,7 +52,7 @@ pub struct ReadConditions {
 
 /// What the conditions of a read come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReadVerdict {
     /// The read goes on.
     Proceed,
     /// 304, without a body.
@@ -146,19 +146,19 @@ impl ReadConditions {
     /// `If-None-Match` hides `If-Modified-Since`.
     ///
     /// `etag` comes without quotes. Times count in whole seconds, as headers carry them.
-    pub fn decide(&self, etag: &str, last_modified: OffsetDateTime) -> Verdict {
+    pub fn decide(&self, etag: &str, last_modified: OffsetDateTime) -> ReadVerdict {
         let modified = last_modified.unix_timestamp();
         match (&self.if_match, self.if_unmodified_since) {
-            (Some(list), _) if !list.matches(etag) => return Verdict::Failed("If-Match"),
+            (Some(list), _) if !list.matches(etag) => return ReadVerdict::Failed("If-Match"),
             (None, Some(since)) if modified > since.unix_timestamp() => {
-                return Verdict::Failed("If-Unmodified-Since");
+                return ReadVerdict::Failed("If-Unmodified-Since");
             }
             _ => {}
         }
         match (&self.if_none_match, self.if_modified_since) {
-            (Some(list), _) if list.matches_weakly(etag) => Verdict::NotModified,
-            (None, Some(since)) if modified <= since.unix_timestamp() => Verdict::NotModified,
-            _ => Verdict::Proceed,
+            (Some(list), _) if list.matches_weakly(etag) => ReadVerdict::NotModified,
+            (None, Some(since)) if modified <= since.unix_timestamp() => ReadVerdict::NotModified,
+            _ => ReadVerdict::Proceed,
         }
     }
 
@@ -167,13 +167,13 @@ impl ReadConditions {
     /// Fault: `PreconditionFailed` with the condition's name.
     pub fn check_source(&self, etag: &str, last_modified: OffsetDateTime) -> Result<(), Fault> {
         match self.decide(etag, last_modified) {
-            Verdict::Proceed => Ok(()),
-            Verdict::Failed("If-Match") => Err(failed("x-amz-copy-source-If-Match")),
-            Verdict::Failed(_) => Err(failed("x-amz-copy-source-If-Unmodified-Since")),
-            Verdict::NotModified if self.if_none_match.is_some() => {
+            ReadVerdict::Proceed => Ok(()),
+            ReadVerdict::Failed("If-Match") => Err(failed("x-amz-copy-source-If-Match")),
+            ReadVerdict::Failed(_) => Err(failed("x-amz-copy-source-If-Unmodified-Since")),
+            ReadVerdict::NotModified if self.if_none_match.is_some() => {
                 Err(failed("x-amz-copy-source-If-None-Match"))
             }
-            Verdict::NotModified => Err(failed("x-amz-copy-source-If-Modified-Since")),
+            ReadVerdict::NotModified => Err(failed("x-amz-copy-source-If-Modified-Since")),
         }
     }
 }

@@ -279,7 +279,7 @@ fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
         ..BucketOptions::new(
             &place.bucket,
             access_key.expose(),
-            block::Secret::new(secret_key.expose()),
+            block::SecretKey::new(secret_key.expose()),
         )
     })
 }

@@ -26,7 +26,7 @@ pub use grace::DELETION_GRACE_RELAXED;
 pub use meters::UpkeepMeters;
 pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use repack::{
-    REPACK_BYTES_PER_SECOND, REPACK_DELAY, Repacked, Round, SURVEY_DELAY, SURVEY_INTERVAL,
+    REPACK_BYTES_PER_SECOND, REPACK_DELAY, RepackRound, Repacked, SURVEY_DELAY, SURVEY_INTERVAL,
 };
 pub use settle::Settled;
 pub use sparse::LIVE_SHARE_PERCENT;

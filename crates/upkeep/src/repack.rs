@@ -38,7 +38,7 @@ use tracing::{debug, warn};
 use session::VolumeError;
 
 use crate::upkeep::Upkeep;
-pub use rewrite::{Repacked, Round};
+pub use rewrite::{RepackRound, Repacked};
 
 /// How long the rewriter waits after it was told, so that what is left of several packs goes into
 /// one.
@@ -132,7 +132,7 @@ async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Optio
         let step = alive.session.throttle().begin_step(alive.repacking.pace());
         let pause = match alive.repack_some(&mut again).await {
             Ok(None) => break,
-            Ok(Some(Round { done, traffic })) => {
+            Ok(Some(RepackRound { done, traffic })) => {
                 let Repacked { packs, bytes, left, refused } = done;
                 debug!(packs, bytes, left, refused, "packs rewritten");
                 alive.session.throttle().rest_after(step).await;

@@ -27,7 +27,9 @@ use std::sync::Arc;
 use block::{BlockStore, MemoryBlocks};
 use bytes::Bytes;
 use content::{ContentWriter, StagedContent};
-use namespace::{CreateBucket, Found, Lookup, Overlap, Path, Publish, Published, WriteCondition};
+use namespace::{
+    CreateBucket, FoundObject, Lookup, Overlap, Path, Publish, Published, WriteCondition,
+};
 use record::{
     Attributes, Body, Bucket, Content, File, Ino, Inode, Nonce, ObjectHeaders, Tag, Timestamp,
 };
@@ -113,7 +115,7 @@ async fn publish_staged(
     volume.session.run_publishing(&operation, staged).await
 }
 
-pub(crate) async fn lookup(volume: &Volume, key: &[u8]) -> Result<Found, VolumeError> {
+pub(crate) async fn lookup(volume: &Volume, key: &[u8]) -> Result<FoundObject, VolumeError> {
     volume.session.run(&Lookup { path: &Path::new(b"b", key) }).await
 }
 

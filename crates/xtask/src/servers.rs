@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use load::{Credentials, Target};
+use load::{KeyPair, TargetBucket};
 
 use crate::certificate::Certificate;
 use crate::child::{Child, Stop, tail};
@@ -149,12 +149,12 @@ impl Server {
     }
 
     /// What a load on one of its buckets is told.
-    pub(crate) fn target(&self, bucket: &str) -> Target {
-        Target {
+    pub(crate) fn target(&self, bucket: &str) -> TargetBucket {
+        TargetBucket {
             endpoint: self.endpoint.clone(),
             bucket: bucket.to_owned(),
             region: "us-east-1".to_owned(),
-            credentials: Credentials {
+            credentials: KeyPair {
                 access_key: ACCESS_KEY.to_owned(),
                 secret_key: SECRET_KEY.to_owned(),
                 session_token: None,

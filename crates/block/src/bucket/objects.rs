@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 use super::address::Address;
 use super::bare;
 use super::fault::{self, Failure};
-use super::options::{BucketOptions, Secret};
+use super::options::{BucketOptions, SecretKey};
 use super::pieces::Pieces;
 use super::pool::Pool;
 use super::sign::{EMPTY, Signable, Signer, UNSIGNED};
@@ -75,7 +75,7 @@ impl Objects {
     /// Why there can be no client with these options, for the operator.
     pub(super) fn new(options: &BucketOptions, prefix: &str) -> Result<Objects, String> {
         let address = Address::find(options, prefix)?;
-        let Secret(secret_key) = options.secret_key.clone();
+        let SecretKey(secret_key) = options.secret_key.clone();
         let (region, service) = (address.region.clone(), address.service.clone());
         let signer = Signer::new(options.access_key.clone(), secret_key, region, service, now())
             .map_err(|error| format!("the access key or the region: {error}"))?;

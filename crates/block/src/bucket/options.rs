@@ -7,18 +7,18 @@ use crate::{BlockError, BlockErrorKind};
 
 /// Text that never shows: in no log, no error, no dump.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub(super) String);
+pub struct SecretKey(pub(super) String);
 
-impl Secret {
+impl SecretKey {
     /// Hides a text.
-    pub fn new(text: impl Into<String>) -> Secret {
-        Secret(text.into())
+    pub fn new(text: impl Into<String>) -> SecretKey {
+        SecretKey(text.into())
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
+        f.write_str("SecretKey(hidden)")
     }
 }
 
@@ -36,7 +36,7 @@ pub struct BucketOptions {
     /// The access key.
     pub access_key: String,
     /// The secret key.
-    pub secret_key: Secret,
+    pub secret_key: SecretKey,
     /// The bucket in the path of a request rather than in its host name. MinIO wants it.
     pub path_style: bool,
     /// How long to wait for a connection.
@@ -53,7 +53,7 @@ impl BucketOptions {
     pub fn new(
         bucket: impl Into<String>,
         access_key: impl Into<String>,
-        secret_key: Secret,
+        secret_key: SecretKey,
     ) -> BucketOptions {
         BucketOptions {
             endpoint: None,

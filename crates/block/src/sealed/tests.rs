@@ -85,7 +85,7 @@ fn sizes_and_spans_follow_the_layout() {
     assert_eq!(sealed_bytes(BLOCK_BYTES_MAX), 32 + 256 * 65_540);
     let length = 3 * SUB_BLOCK_BYTES - 10;
     let check = |range: Range<u32>, bytes, first_sub_block, skip, whole| {
-        assert_eq!(span(length, range), Span { bytes, first_sub_block, skip, whole });
+        assert_eq!(span(length, range), SealedRange { bytes, first_sub_block, skip, whole });
     };
     let end = sealed_bytes(length);
     check(0..length, 0..end, 0, 0, true);

@@ -42,7 +42,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Fault> {
         owner: owner(call.owner().uid),
         buckets: buckets.into_iter().map(entry).collect(),
         prefix: (!request.prefix.is_empty()).then_some(request.prefix),
-        next_token: last.map(|last| s3::request::Token::AfterBucket(last).encode()),
+        next_token: last.map(|last| s3::request::ContinuationToken::AfterBucket(last).encode()),
     };
     Ok(Answer::xml(StatusCode::OK, output.to_xml()))
 }

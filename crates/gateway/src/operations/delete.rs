@@ -4,7 +4,7 @@ use http::StatusCode;
 use s3::conditions::{WriteCondition, failed};
 use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
-use s3::response::{DeleteError, DeleteObjectsOutput, Deleted};
+use s3::response::{DeleteError, DeleteObjectsOutput, DeletedObject};
 use s3::{BucketName, Fault};
 use volume::{FsError, TagMatch, VolumeError};
 
@@ -53,7 +53,7 @@ pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault
     for (deletion, removed) in allowed.into_iter().zip(removed) {
         match removed {
             Ok(_) if request.quiet => {}
-            Ok(_) => output.deleted.push(Deleted {
+            Ok(_) => output.deleted.push(DeletedObject {
                 key: deletion.key.as_str().to_owned(),
                 version: deletion.version.as_ref().map(|version| version.as_str().to_owned()),
                 delete_marker: None,

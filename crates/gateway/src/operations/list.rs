@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use record::{InodeHead, SumAlgorithm, SumKind};
-use s3::request::{ListObjectVersions, ListObjects, ListObjectsV2, Token};
+use s3::request::{ContinuationToken, ListObjectVersions, ListObjects, ListObjectsV2};
 use s3::response::{
     ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, VersionEntry,
 };
@@ -117,8 +117,12 @@ pub(super) async fn objects(call: &Call<'_>) -> Result<Answer, Fault> {
 pub(super) async fn objects_v2(call: &Call<'_>) -> Result<Answer, Fault> {
     let request = ListObjectsV2::parse(&call.arguments())?;
     let after = match &request.token {
-        Some(Token::AfterKey(key) | Token::AfterPrefix(key)) => Some(key.as_str()),
-        Some(Token::AfterBucket(_)) | None => request.start_after.as_ref().map(KeyPrefix::as_str),
+        Some(ContinuationToken::AfterKey(key) | ContinuationToken::AfterPrefix(key)) => {
+            Some(key.as_str())
+        }
+        Some(ContinuationToken::AfterBucket(_)) | None => {
+            request.start_after.as_ref().map(KeyPrefix::as_str)
+        }
     };
     let asked = Asked {
         prefix: &request.prefix,
@@ -130,10 +134,10 @@ pub(super) async fn objects_v2(call: &Call<'_>) -> Result<Answer, Fault> {
     let page = page(call, asked).await?;
     let next_token = match page.last {
         Some(Last { text, is_prefix: true }) => {
-            Some(Token::AfterPrefix(KeyPrefix::parse(&text)?).encode())
+            Some(ContinuationToken::AfterPrefix(KeyPrefix::parse(&text)?).encode())
         }
         Some(Last { text, is_prefix: false }) => {
-            Some(Token::AfterKey(KeyPrefix::parse(&text)?).encode())
+            Some(ContinuationToken::AfterKey(KeyPrefix::parse(&text)?).encode())
         }
         None => None,
     };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
 use record::{Content, PartRun, SumKind};
-use s3::conditions::{Verdict, failed};
+use s3::conditions::{ReadVerdict, failed};
 use s3::operation::Permission;
 use s3::range::Span;
 use s3::request::{GetObject, GetObjectAttributes, ObjectAttribute};
@@ -39,9 +39,9 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fa
     let object = find(call, request.version.as_ref()).await?;
     let (tag, changed) = (etag(object.tag()), time(object.changed()));
     match request.conditions.decide(&tag, changed) {
-        Verdict::Proceed => {}
-        Verdict::Failed(condition) => return Err(failed(condition)),
-        Verdict::NotModified => {
+        ReadVerdict::Proceed => {}
+        ReadVerdict::Failed(condition) => return Err(failed(condition)),
+        ReadVerdict::NotModified => {
             let mut answer = Answer::empty(StatusCode::NOT_MODIFIED);
             answer.etag(object.tag());
             answer.last_modified(changed);

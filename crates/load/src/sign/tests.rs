@@ -4,7 +4,7 @@ use super::*;
 
 /// The credentials and the time of the examples in the protocol's own documentation.
 fn signed(query: &str) -> HeaderMap {
-    let credentials = Credentials {
+    let credentials = KeyPair {
         access_key: "AKIAIOSFODNN7EXAMPLE".to_owned(),
         secret_key: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),
         session_token: None,
@@ -35,7 +35,7 @@ fn signatures_are_those_of_the_published_examples() {
 
 #[test]
 fn the_time_of_a_signature_moves_on() {
-    let credentials = Credentials {
+    let credentials = KeyPair {
         access_key: "a".to_owned(),
         secret_key: "b".to_owned(),
         session_token: Some("t".to_owned()),

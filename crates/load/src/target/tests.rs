@@ -1,11 +1,11 @@
 use super::*;
 
-fn target(endpoint: &str) -> Target {
-    Target {
+fn target(endpoint: &str) -> TargetBucket {
+    TargetBucket {
         endpoint: endpoint.to_owned(),
         bucket: "b".to_owned(),
         region: "us-east-1".to_owned(),
-        credentials: Credentials {
+        credentials: KeyPair {
             access_key: "a".to_owned(),
             secret_key: "s".to_owned(),
             session_token: None,

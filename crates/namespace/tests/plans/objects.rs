@@ -85,7 +85,7 @@ fn a_deep_path_is_not_contention() {
     let replaced = |answer: String, what: &str| assert!(answer.starts_with(what), "{answer}");
     replaced(run(&acts::put(&DEEP, 1), 10_000), "Ok(Published { replaced: None");
     replaced(run(&acts::put(&DEEP, 2), 20_000), "Ok(Published { replaced: Some(Ino(10000))");
-    replaced(run(&Act::Look(&DEEP), 30_000), "Ok(Found { bucket: Ino(1024), ino: Ino(20000)");
+    replaced(run(&Act::Look(&DEEP), 30_000), "Ok(FoundObject { bucket: Ino(1024), ino: Ino(20000)");
     replaced(run(&acts::remove(&DEEP, &[b""]), 40_000), "Ok([Ok(true)])");
     world.audit();
 }

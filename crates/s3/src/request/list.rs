@@ -1,7 +1,7 @@
 //! Listings: of buckets, objects, versions and uploads.
 
 use super::page::{page, url_encoded};
-use super::{Arguments, Token, UploadId};
+use super::{Arguments, ContinuationToken, UploadId};
 use crate::Fault;
 use crate::name::{KeyPrefix, VersionId};
 
@@ -44,7 +44,7 @@ pub struct ListObjectsV2 {
     /// What groups keys into common prefixes; never empty.
     pub delimiter: Option<String>,
     /// Where an earlier page ended. It wins over `start_after`.
-    pub token: Option<Token>,
+    pub token: Option<ContinuationToken>,
     /// The token as sent, for the answer to repeat.
     pub token_text: Option<String>,
     /// Only after this key.
@@ -97,9 +97,11 @@ impl ListBuckets {
         let query = arguments.query;
         let after = match query.get("continuation-token")? {
             None | Some("") => None,
-            Some(text) => match Token::decode(text)? {
-                Token::AfterBucket(bucket) => Some(bucket),
-                Token::AfterKey(_) | Token::AfterPrefix(_) => return Err(wrong_token()),
+            Some(text) => match ContinuationToken::decode(text)? {
+                ContinuationToken::AfterBucket(bucket) => Some(bucket),
+                ContinuationToken::AfterKey(_) | ContinuationToken::AfterPrefix(_) => {
+                    return Err(wrong_token());
+                }
             },
         };
         let max_buckets = arguments.count("max-buckets")?;
@@ -135,8 +137,8 @@ impl ListObjectsV2 {
         let token_text = query.get("continuation-token")?;
         let token = match token_text {
             None | Some("") => None,
-            Some(text) => match Token::decode(text)? {
-                Token::AfterBucket(_) => return Err(wrong_token()),
+            Some(text) => match ContinuationToken::decode(text)? {
+                ContinuationToken::AfterBucket(_) => return Err(wrong_token()),
                 token => Some(token),
             },
         };

@@ -24,7 +24,7 @@ pub use multipart::{
     PartNumber, UploadId, UploadPart, UploadPartCopy,
 };
 pub use read::{GetObject, GetObjectAttributes, ObjectAttribute};
-pub use token::Token;
+pub use token::ContinuationToken;
 pub use write::{CopyObject, Directive, PutObject};
 
 pub use crate::fields::Fields;

@@ -12,7 +12,7 @@ const CHECK_BYTES: usize = 4;
 /// A place in a listing. It holds all that is needed to go on, so that any gateway can, after
 /// any pause. Clients see it as opaque text; it grants nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Token {
+pub enum ContinuationToken {
     /// After this key.
     AfterKey(KeyPrefix),
     /// After all keys that begin with this common prefix.
@@ -21,13 +21,13 @@ pub enum Token {
     AfterBucket(String),
 }
 
-impl Token {
+impl ContinuationToken {
     /// The token's text.
     pub fn encode(&self) -> String {
         let (kind, text) = match self {
-            Token::AfterKey(key) => (b'k', key.as_str()),
-            Token::AfterPrefix(prefix) => (b'p', prefix.as_str()),
-            Token::AfterBucket(bucket) => (b'b', bucket.as_str()),
+            ContinuationToken::AfterKey(key) => (b'k', key.as_str()),
+            ContinuationToken::AfterPrefix(prefix) => (b'p', prefix.as_str()),
+            ContinuationToken::AfterBucket(bucket) => (b'b', bucket.as_str()),
         };
         let mut bytes = vec![VERSION, kind];
         bytes.extend_from_slice(text.as_bytes());
@@ -36,7 +36,7 @@ impl Token {
     }
 
     /// Reads a token. Fault: `InvalidArgument` when it is not one of ours.
-    pub fn decode(text: &str) -> Result<Token, Fault> {
+    pub fn decode(text: &str) -> Result<ContinuationToken, Fault> {
         decode(text).ok_or_else(|| {
             Fault::because(Code::InvalidArgument, "The continuation token is not valid.")
                 .with("ArgumentName", "continuation-token")
@@ -44,7 +44,7 @@ impl Token {
     }
 }
 
-fn decode(text: &str) -> Option<Token> {
+fn decode(text: &str) -> Option<ContinuationToken> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
     let (content, sum) = bytes.split_last_chunk::<CHECK_BYTES>()?;
     if *sum != check(content) {
@@ -53,9 +53,9 @@ fn decode(text: &str) -> Option<Token> {
     let [VERSION, kind, text @ ..] = content else { return None };
     let text = std::str::from_utf8(text).ok()?;
     match kind {
-        b'k' => Some(Token::AfterKey(KeyPrefix::parse(text).ok()?)),
-        b'p' => Some(Token::AfterPrefix(KeyPrefix::parse(text).ok()?)),
-        b'b' => Some(Token::AfterBucket(text.to_owned())),
+        b'k' => Some(ContinuationToken::AfterKey(KeyPrefix::parse(text).ok()?)),
+        b'p' => Some(ContinuationToken::AfterPrefix(KeyPrefix::parse(text).ok()?)),
+        b'b' => Some(ContinuationToken::AfterBucket(text.to_owned())),
         _ => None,
     }
 }

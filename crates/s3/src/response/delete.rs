@@ -7,14 +7,14 @@ use crate::xml::Writer;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteObjectsOutput {
     /// What is gone, or was never there.
-    pub deleted: Vec<Deleted>,
+    pub deleted: Vec<DeletedObject>,
     /// What could not be deleted.
     pub errors: Vec<DeleteError>,
 }
 
 /// An object that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeletedObject {
     /// Its key.
     pub key: String,
     /// The version asked for.

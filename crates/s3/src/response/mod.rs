@@ -12,7 +12,7 @@ mod multipart;
 mod object;
 
 pub use bucket::{AccessControlPolicy, BucketEntry, ListBucketsOutput, LocationConstraint};
-pub use delete::{DeleteError, DeleteObjectsOutput, Deleted};
+pub use delete::{DeleteError, DeleteObjectsOutput, DeletedObject};
 pub use list::{
     ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, VersionEntry,
 };

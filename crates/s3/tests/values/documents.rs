@@ -6,7 +6,7 @@ use s3::conditions::failed;
 use s3::request::{ChecksumAlgorithm, ChecksumType};
 use s3::response::{
     AccessControlPolicy, BucketEntry, Checksum, CompleteMultipartUploadOutput, CopyObjectOutput,
-    CopyPartOutput, CreateMultipartUploadOutput, DeleteError, DeleteObjectsOutput, Deleted,
+    CopyPartOutput, CreateMultipartUploadOutput, DeleteError, DeleteObjectsOutput, DeletedObject,
     GetObjectAttributesOutput, ListBucketsOutput, ListMultipartUploadsOutput,
     ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ListPartsOutput,
     LocationConstraint, ObjectEntry, ObjectParts, Owner, PartEntry, UploadEntry, VersionEntry,
@@ -220,7 +220,7 @@ fn multipart_documents() {
 #[test]
 fn s3_e2_delete_objects_names_every_key() {
     let output = DeleteObjectsOutput {
-        deleted: vec![Deleted { key: ODD.to_owned(), version: None, delete_marker: None }],
+        deleted: vec![DeletedObject { key: ODD.to_owned(), version: None, delete_marker: None }],
         errors: vec![DeleteError {
             key: "k".to_owned(),
             version: Some("null".to_owned()),

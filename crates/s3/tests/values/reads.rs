@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use s3::Code;
-use s3::conditions::{ETagList, ReadConditions, Verdict, format_http_date, parse_http_date};
+use s3::conditions::{ETagList, ReadConditions, ReadVerdict, format_http_date, parse_http_date};
 use s3::range::{Range, Span};
 use s3::request::{GetObject, GetObjectAttributes};
 use time::macros::datetime;
@@ -90,12 +90,12 @@ fn s3_m5_copy_ranges_are_strict() {
 
 #[test]
 fn s3_r5_conditions_in_the_order_of_the_rfc() {
-    use Verdict::{Failed, NotModified, Proceed};
+    use ReadVerdict::{Failed, NotModified, Proceed};
     let decide = |headers: &[(&str, &str)]| {
         let said = Said::new("", headers);
         ReadConditions::parse(said.arguments().fields).expect("conditions").decide("tag", MODIFIED)
     };
-    let table: &[(&[(&str, &str)], Verdict)] = &[
+    let table: &[(&[(&str, &str)], ReadVerdict)] = &[
         (&[], Proceed),
         (&[("if-match", "\"tag\"")], Proceed),
         (&[("if-match", "tag")], Proceed),

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use s3::conditions::WriteCondition;
 use s3::request::{
-    ChecksumAlgorithm, ChecksumType, CompleteMultipartUpload, CreateBucket, CreateMultipartUpload,
-    DeleteObject, DeleteObjects, ListBuckets, ListMultipartUploads, ListObjectVersions,
-    ListObjects, ListObjectsV2, ListParts, Token, UploadPart, UploadPartCopy, parse_acl,
+    ChecksumAlgorithm, ChecksumType, CompleteMultipartUpload, ContinuationToken, CreateBucket,
+    CreateMultipartUpload, DeleteObject, DeleteObjects, ListBuckets, ListMultipartUploads,
+    ListObjectVersions, ListObjects, ListObjectsV2, ListParts, UploadPart, UploadPartCopy,
+    parse_acl,
 };
 use s3::tagging::{TagSet, Tagged};
 use s3::{Code, Fault, KeyPrefix};
@@ -46,7 +47,7 @@ fn s3_l2_l4_delimiters_and_encoding() {
 
 #[test]
 fn s3_l7_tokens_hold_the_last_key() {
-    let token = Token::AfterKey(KeyPrefix::parse("a/é +").unwrap());
+    let token = ContinuationToken::AfterKey(KeyPrefix::parse("a/é +").unwrap());
     let query = format!("continuation-token={}", token.encode());
     let list = v2(&query).expect("our own token");
     assert_eq!(list.token, Some(token.clone()));
@@ -61,14 +62,14 @@ fn s3_l7_tokens_hold_the_last_key() {
     for place in 0..text.len() {
         let other = if text.as_bytes()[place] == b'A' { 'B' } else { 'A' };
         let changed = format!("{}{other}{}", &text[..place], &text[place + 1..]);
-        refused(Token::decode(&changed), Code::InvalidArgument);
+        refused(ContinuationToken::decode(&changed), Code::InvalidArgument);
     }
 }
 
 #[test]
 fn s3_l9_buckets_page() {
     let parse = |query: &str| ListBuckets::parse(&Said::new(query, &[]).arguments());
-    let token = Token::AfterBucket("abc".to_owned()).encode();
+    let token = ContinuationToken::AfterBucket("abc".to_owned()).encode();
     let list = parse(&format!("prefix=a&max-buckets=5&continuation-token={token}")).unwrap();
     assert_eq!((list.after.as_deref(), list.max_buckets), (Some("abc"), Some(5)));
     refused(parse("max-buckets=0"), Code::InvalidArgument);
@@ -263,13 +264,13 @@ proptest! {
     #[test]
     fn s3_l7_tokens_survive_the_trip(key in "[^\0]{0,100}", prefix: bool) {
         let place = KeyPrefix::parse(&key).unwrap();
-        let token = if prefix { Token::AfterPrefix(place) } else { Token::AfterKey(place) };
-        prop_assert_eq!(Token::decode(&token.encode()), Ok(token));
+        let token = if prefix { ContinuationToken::AfterPrefix(place) } else { ContinuationToken::AfterKey(place) };
+        prop_assert_eq!(ContinuationToken::decode(&token.encode()), Ok(token));
     }
 
     #[test]
     fn s3_s16_requests_never_panic(value in any::<String>(), body in any::<Vec<u8>>()) {
-        let _ = Token::decode(&value);
+        let _ = ContinuationToken::decode(&value);
         let _ = TagSet::parse_header(&value);
         let _ = TagSet::parse_xml(&body, Tagged::Bucket);
         let _ = DeleteObjects::parse(&body);

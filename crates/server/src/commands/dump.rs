@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::dump::{Counts, DumpError, Keystone, Step, Summary};
+use ::dump::{DumpError, DumpSize, Keystone, Phase, Summary};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::key::{self, space};
@@ -340,7 +340,7 @@ struct Told<'a>(&'a Summary);
 
 impl std::fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Counts { records, tallies, bytes } = self.0.counts;
+        let DumpSize { records, tallies, bytes } = self.0.counts;
         let volume = hex::encode(&self.0.label);
         write!(f, "volume {volume}, {records} records and {tallies} tallies in {bytes} bytes")
     }
@@ -370,13 +370,13 @@ impl Bar {
     }
 }
 
-impl ::dump::Progress for Bar {
-    fn passed(&self, step: Step, counts: Counts) {
+impl ::dump::Watcher for Bar {
+    fn passed(&self, step: Phase, counts: DumpSize) {
         let items = counts.records + counts.tallies;
         self.0.set_message(match step {
-            Step::Dump => format!("{items} records"),
-            Step::Verify => format!("verifying: {items} records"),
-            Step::Fill => format!("loading: {items} records"),
+            Phase::Dump => format!("{items} records"),
+            Phase::Verify => format!("verifying: {items} records"),
+            Phase::Fill => format!("loading: {items} records"),
         });
         self.0.set_position(counts.bytes);
     }

@@ -54,7 +54,7 @@ impl Repacked {
 
 /// What one round did.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Round {
+pub struct RepackRound {
     /// What was rewritten.
     pub done: Repacked,
     /// Bytes read and written.
@@ -70,12 +70,12 @@ impl Upkeep {
     pub async fn repack_some(
         &self,
         again: &mut BTreeSet<BlockId>,
-    ) -> Result<Option<Round>, VolumeError> {
+    ) -> Result<Option<RepackRound>, VolumeError> {
         let _one = self.repacking.round.lock().await;
         // From before the new pack is put until the last swap has settled: see the reaper's
         // `release`. And what is found alive now is there until it has been read.
         let reading = self.session.reading();
-        let mut round = Round::default();
+        let mut round = RepackRound::default();
         let Some(batch) = self.gather(&mut round, again).await? else { return Ok(None) };
         if !batch.sources.is_empty() {
             let rewritten = self.rewrite(&batch, &reading, &mut round, again).await;
@@ -93,7 +93,7 @@ impl Upkeep {
     /// As many sparse packs as one new pack has room for.
     async fn gather(
         &self,
-        round: &mut Round,
+        round: &mut RepackRound,
         again: &mut BTreeSet<BlockId>,
     ) -> Result<Option<Batch>, VolumeError> {
         let (mut batch, mut looks) = (Batch::default(), 0);
@@ -168,7 +168,7 @@ impl Upkeep {
         &self,
         batch: &Batch,
         reading: &ReaderGuard,
-        round: &mut Round,
+        round: &mut RepackRound,
         again: &mut BTreeSet<BlockId>,
     ) -> Result<(), VolumeError> {
         let longest = batch.sources.iter().map(|source| source.block.length).max();
@@ -202,7 +202,7 @@ impl Upkeep {
     async fn fill(
         &self,
         batch: &Batch,
-        round: &mut Round,
+        round: &mut RepackRound,
     ) -> Result<Option<(SealedBlock, Placed)>, VolumeError> {
         let mut sealer = Sealer::new(self.staging.ids.draw_pack(), batch.bytes);
         let (mut runs, mut proofs): (_, Vec<Proof>) = (BTreeMap::new(), Vec::new());

@@ -8,7 +8,7 @@ use content::{
     ContentError, ContentStream, ContentWriter, LetGo, Listed, RecordSlices, SliceSource,
     StagedContent,
 };
-use namespace::{FILE_MODE, Found, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
+use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
 use record::{
     Attributes, Body, Content, File, Ino, Inode, InodeHead, MapPage, ObjectHeaders, PART_SUMS_PAGE,
     PartSums, Slice, Sum, Tag, Timestamp, key,
@@ -118,7 +118,7 @@ impl Volume {
     pub async fn stat(&self, bucket: &str, key: &[u8]) -> Result<Object, VolumeError> {
         let reading = self.session.reading();
         let path = Path::new(bucket.as_bytes(), key);
-        let Found { bucket, ino, inode, record, way } =
+        let FoundObject { bucket, ino, inode, record, way } =
             self.session.run(&Lookup { path: &path }).await?;
         let file = Arc::new(file_of(&inode));
         let pin = ReadPin::new(ino, reading);

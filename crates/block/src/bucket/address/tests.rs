@@ -1,12 +1,12 @@
 use super::*;
-use crate::Secret;
+use crate::SecretKey;
 
 fn find(endpoint: Option<&str>, path_style: bool, bucket: &str, prefix: &str) -> Address {
     let options = BucketOptions {
         endpoint: endpoint.map(str::to_owned),
         region: "eu-west-3".to_owned(),
         path_style,
-        ..BucketOptions::new(bucket, "access", Secret::new("secret"))
+        ..BucketOptions::new(bucket, "access", SecretKey::new("secret"))
     };
     Address::find(&options, prefix).expect("there can be such a bucket")
 }
@@ -63,7 +63,7 @@ fn an_address_that_is_none_is_an_error() {
     let options = |endpoint: &str| BucketOptions {
         endpoint: Some(endpoint.to_owned()),
         path_style: true,
-        ..BucketOptions::new("stones", "access", Secret::new("secret"))
+        ..BucketOptions::new("stones", "access", SecretKey::new("secret"))
     };
     for wrong in ["http://a b/", "http://:80", "http://host/?query=1"] {
         Address::find(&options(wrong), "").expect_err(wrong);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use load::{Credentials, Round, Runner, Target, Trouble, Verb, Workload};
+use load::{KeyPair, Round, Runner, TargetBucket, Trouble, Verb, Workload};
 use serde_json::json;
 
 use super::live::{Live, watched};
@@ -128,7 +128,12 @@ pub(super) async fn run(options: S3) -> Result<(), Problem> {
     watched(move |live| measure(&options, &targets, u64::from_ne_bytes(random), &live)).await
 }
 
-fn measure(options: &S3, targets: &[Target], random: u64, live: &Live) -> Result<(), Problem> {
+fn measure(
+    options: &S3,
+    targets: &[TargetBucket],
+    random: u64,
+    live: &Live,
+) -> Result<(), Problem> {
     let prefix = format!("ashlar-bench-{random:016x}/");
     let mut sides = Vec::new();
     for target in targets {
@@ -255,13 +260,13 @@ impl S3 {
         all
     }
 
-    fn targets(&self) -> Result<Vec<Target>, Problem> {
+    fn targets(&self) -> Result<Vec<TargetBucket>, Problem> {
         let own = credentials(self.access_key.clone(), ACCESS_KEY, &SECRET_KEYS, &SESSION_TOKENS)?
             .ok_or_else(|| {
                 Problem::new("measure", "there are no credentials")
                     .remedy("set ASHLAR_BENCH_ACCESS_KEY and ASHLAR_BENCH_SECRET_KEY")
             })?;
-        let target = |endpoint: &str, credentials| Target {
+        let target = |endpoint: &str, credentials| TargetBucket {
             endpoint: endpoint.to_owned(),
             bucket: self.bucket.clone(),
             region: self.region.clone(),
@@ -286,7 +291,7 @@ fn credentials(
     variable_name: &str,
     secrets: &[&str],
     tokens: &[&str],
-) -> Result<Option<Credentials>, Problem> {
+) -> Result<Option<KeyPair>, Problem> {
     let access_key = match access_key {
         Some(key) => Some(key),
         None => variable(variable_name)?,
@@ -296,7 +301,7 @@ fn credentials(
         (None, None) => Ok(None),
         (Some(access_key), Some(secret)) => {
             let secret_key = secret.expose().to_owned();
-            Ok(Some(Credentials { access_key, secret_key, session_token }))
+            Ok(Some(KeyPair { access_key, secret_key, session_token }))
         }
         (Some(_), None) => {
             let wrong = "there is an access key without a secret";
