@@ -5,6 +5,7 @@
 
 mod circles;
 mod dependencies;
+mod names;
 mod naming;
 mod outline;
 mod source;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::workspace::{Member, Workspace};
+use names::PublicTypes;
 use naming::is_empty_name;
 use outline::Outline;
 
@@ -48,6 +50,7 @@ impl fmt::Display for Report {
 pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
     let mut report = Report::default();
     let mut circles = Vec::new();
+    let mut types = PublicTypes::default();
     for member in &workspace.members {
         if is_empty_name(&member.name) {
             report.errors.push(format!("the name of crate {} says nothing", member.name));
@@ -57,9 +60,13 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
         report.errors.extend(dependencies::violations(&member.name, &reached, &names));
         check_sources(workspace, member, &mut report)?;
         let outlines = outlines(member)?;
+        if member.folder.starts_with(workspace.root.join("crates")) {
+            outlines.iter().for_each(|outline| types.add(&member.name, outline));
+        }
         circles.push((member.name.clone(), outlines.iter().flat_map(circles::circles).collect()));
     }
     report.errors.extend(circles::judge(&circles, &circles::NOT_YET));
+    report.errors.extend(types.judge(&names::NOT_YET));
     Ok(report)
 }
 

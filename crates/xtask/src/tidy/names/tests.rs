@@ -1,0 +1,59 @@
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::super::outline::Outline;
+use super::*;
+
+/// The public types of crates, each with the text of its root file.
+#[track_caller]
+fn types(crates: &[(&str, &str)]) -> PublicTypes {
+    let mut types = PublicTypes::default();
+    for (package, root) in crates {
+        let text = |path: &Path| {
+            let found = (path == Path::new("src/lib.rs")).then(|| (*root).to_owned());
+            found.context("no such file")
+        };
+        types.add(package, &Outline::build(Path::new("src/lib.rs"), &text).unwrap());
+    }
+    types
+}
+
+#[test]
+fn no_public_type_has_the_name_of_another() {
+    let both =
+        types(&[("one", "pub struct Span;"), ("other", "pub mod range { pub enum Span {} }")]);
+    assert_eq!(both.judge(&[]), ["public types called Span: one, other::range"]);
+    let one =
+        types(&[("one", "pub mod a { pub trait Span {} } pub mod b { pub type Span = u8; }")]);
+    assert_eq!(one.judge(&[]), ["public types called Span: one::a, one::b"]);
+    let made = types(&[("one", "pub struct Code;"), ("other", "codes! { pub enum Code { A } }")]);
+    assert_eq!(made.judge(&[]).len(), 1, "a macro that is given a type defines it");
+}
+
+#[test]
+fn what_other_crates_do_not_see_may_be_called_like_it() {
+    let other = "
+        pub(crate) struct Span; struct Text(pub Span);
+        pub fn span() -> Span { struct Span; }
+        pub use one::Span as Piece;
+        impl Iterator for Text { type Item = Span; }
+        #[cfg(test)] pub struct Span;
+        #[cfg(test)] mod tests { pub struct Span; }
+    ";
+    let types = types(&[("one", "pub struct Span; pub struct Item;"), ("other", other)]);
+    assert!(types.judge(&[]).is_empty());
+}
+
+#[test]
+fn the_list_of_names_grows_shorter() {
+    let twice = types(&[("one", "pub struct Span;"), ("other", "pub struct Span;")]);
+    assert!(twice.judge(&["Span"]).is_empty());
+    let once = types(&[("one", "pub struct Span;")]);
+    for types in [once, types(&[])] {
+        assert_eq!(
+            types.judge(&["Span"]),
+            ["Span is the name of one public type now, take it off the list in tidy/names.rs"]
+        );
+    }
+}
