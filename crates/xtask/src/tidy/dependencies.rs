@@ -9,8 +9,8 @@ use crate::workspace::{Workspace, stdout};
 /// Crates without a runtime, I/O or a clock.
 pub(super) const PURE: [&str; 5] = ["record", "layout", "store", "namespace", "s3"];
 
-/// Runtimes, transports, drivers and clocks: none of them may be below a pure crate.
-const IMPURE: [&str; 16] = [
+/// Runtimes, transports, drivers, clocks and randomness: none of them may be below a pure crate.
+const IMPURE: [&str; 17] = [
     "async-std",
     "aws-sdk-s3",
     "chrono",
@@ -21,6 +21,7 @@ const IMPURE: [&str; 16] = [
     "hyper-util",
     "mio",
     "object_store",
+    "rand",
     "redis",
     "reqwest",
     "rustls",
@@ -29,8 +30,11 @@ const IMPURE: [&str; 16] = [
     "tokio",
 ];
 
-/// Crates that start, count and cut for tests; nothing that is delivered knows them.
-const FOR_TESTS: [&str; 2] = ["databases", "proxy"];
+/// Crates that start, count, cut and fail for tests; nothing that is delivered knows them.
+const FOR_TESTS: [&str; 3] = ["databases", "faulty", "proxy"];
+
+/// Those of them that tests of every crate may use, and that know none of ours themselves.
+const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 
 /// Of ours, what the automation may link.
 const FOR_XTASK: [&str; 2] = ["databases", "load"];
@@ -67,7 +71,7 @@ pub(super) fn violations(
             format!("{package} is an engine and may know store only, but reaches {name}")
         }));
     }
-    if package != "server" && !matches!(package, "it" | "benches" | "sim") {
+    if package != "server" && !matches!(package, "it" | "benches") {
         let engines = reached.iter().filter(|name| is_engine(name) && ours(name));
         found
             .extend(engines.map(|name| format!("only server names engines, {package} has {name}")));
@@ -85,7 +89,7 @@ pub(super) fn violations(
         let tests = reached.iter().filter(|name| FOR_TESTS.contains(&name.as_str()));
         found.extend(tests.map(|name| format!("{name} is for tests, but {package} reaches it")));
     }
-    if FOR_TESTS.contains(&package) {
+    if FOR_ALL_TESTS.contains(&package) {
         let known = reached.iter().filter(ours);
         found.extend(known.map(|name| format!("{package} serves all tests, but reaches {name}")));
     }

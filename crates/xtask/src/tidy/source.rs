@@ -9,7 +9,18 @@ use super::dependencies::PURE;
 use super::naming::is_empty_name;
 
 /// Parts of the standard library that are the outside world.
-const OUTSIDE: [&str; 3] = ["fs", "net", "time"];
+const OUTSIDE: [&str; 5] = ["fs", "net", "process", "thread", "time"];
+
+/// What `time` reads the clock with; all else of it is arithmetic.
+const CLOCKS: [&str; 2] = ["now_utc", "now_local"];
+
+/// What a pure crate may name of `hashing`, which has threads and a clock besides: this computes and
+/// does nothing else.
+const PURE_HASHING: [&str; 3] = ["Behind", "Crc", "Md5"];
+
+/// The only task-locals: whose cost an operation counts, and which stream of a connection a task
+/// answers on.
+const TASK_LOCALS: [(&str, &str); 2] = [("session", "TALLY"), ("server", "FLOW")];
 
 /// Types that make a value global and late.
 const LAZY: [&str; 6] =
@@ -36,6 +47,7 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
     match TokenStream::from_str(text) {
         Ok(tokens) => {
             let rules = Rules {
+                task_locals_of: (!is_test).then_some(package),
                 pure: PURE.contains(&package) && !is_test,
                 env: MAY_USE_ENV.contains(&package) || is_test,
                 lazy: matches!(package, "server" | "xtask") || is_test,
@@ -48,7 +60,9 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
 }
 
 /// Which rules hold in a file.
-struct Rules {
+struct Rules<'a> {
+    /// Whose task-locals are checked.
+    task_locals_of: Option<&'a str>,
     /// The outside world is forbidden.
     pure: bool,
     /// The environment is allowed.
@@ -57,7 +71,7 @@ struct Rules {
     lazy: bool,
 }
 
-impl Rules {
+impl Rules<'_> {
     fn walk(&self, tokens: TokenStream, found: &mut Vec<Finding>) {
         let mut tokens = tokens.into_iter().peekable();
         let mut after_mod = false;
@@ -79,10 +93,16 @@ impl Rules {
                     if after_mod && is_empty_name(&name) {
                         found.push((line, format!("the name of module {name} says nothing")));
                     }
-                    if name == "std" {
+                    if matches!(name.as_str(), "std" | "hashing") {
                         for used in path_heads(&mut tokens) {
-                            self.check_std(&used, line, found);
+                            self.check_used(&name, &used, line, found);
                         }
+                    }
+                    if self.pure && CLOCKS.contains(&name.as_str()) {
+                        found.push((line, format!("a pure crate knows no {name}")));
+                    }
+                    if let Some(package) = self.task_locals_of.filter(|_| name == "task_local") {
+                        check_task_locals(package, &mut tokens, found);
                     }
                     let macro_made = matches!(name.as_str(), "lazy_static" | "thread_local");
                     if !self.lazy && LAZY.contains(&name.as_str()) && (in_static || macro_made) {
@@ -101,17 +121,39 @@ impl Rules {
         }
     }
 
-    fn check_std(&self, used: &str, line: usize, found: &mut Vec<Finding>) {
-        if self.pure && OUTSIDE.contains(&used) {
-            found.push((line, format!("a pure crate does not use std::{used}")));
+    /// A part of `std` or `hashing` that is named.
+    fn check_used(&self, of: &str, used: &str, line: usize, found: &mut Vec<Finding>) {
+        let outside =
+            if of == "std" { OUTSIDE.contains(&used) } else { !PURE_HASHING.contains(&used) };
+        if self.pure && outside {
+            found.push((line, format!("a pure crate does not use {of}::{used}")));
         }
-        if !self.env && used == "env" {
+        if !self.env && of == "std" && used == "env" {
             found.push((line, "only server reads the environment".to_owned()));
         }
     }
 }
 
-/// After `std`: the next part of the path, or of each path in a braced list.
+/// Behind `task_local`, if it is called: what it defines for a package.
+fn check_task_locals(
+    package: &str,
+    tokens: &mut Peekable<impl Iterator<Item = TokenTree>>,
+    found: &mut Vec<Finding>,
+) {
+    tokens.next_if(|it| matches!(it, TokenTree::Punct(mark) if mark.as_char() == '!'));
+    let Some(TokenTree::Group(group)) = tokens.peek() else { return };
+    let mut after_static = false;
+    for token in group.stream() {
+        let TokenTree::Ident(word) = token else { continue };
+        let (name, line) = (word.to_string(), word.span().start().line);
+        if after_static && !TASK_LOCALS.contains(&(package, name.as_str())) {
+            found.push((line, format!("{name} is a task-local: pass it on instead")));
+        }
+        after_static = name == "static";
+    }
+}
+
+/// After a crate's name: the next part of the path, or of each path in a braced list.
 fn path_heads(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) -> Vec<String> {
     for _ in 0..2 {
         match tokens.peek() {
@@ -121,6 +163,7 @@ fn path_heads(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) -> Vec<Str
     }
     match tokens.peek() {
         Some(TokenTree::Ident(ident)) => vec![ident.to_string()],
+        Some(TokenTree::Punct(punct)) if punct.as_char() == '*' => vec!["*".to_owned()],
         Some(TokenTree::Group(group)) => {
             let mut heads = Vec::new();
             let mut at_start = true;

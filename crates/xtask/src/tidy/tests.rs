@@ -21,6 +21,8 @@ fn reaches(package: &str, others: &[&str]) -> Vec<String> {
         "store-sqlite",
         "store-redis",
         "databases",
+        "faulty",
+        "load",
         "proxy",
     ];
     dependencies::violations(package, &reached, &members)
@@ -38,6 +40,32 @@ fn a_pure_crate_does_not_touch_the_outside_world() {
     assert_eq!(found("s3", "// std::fs\nconst A: &str = \"std::net\";\nuse std::fmt;").len(), 0);
     assert_eq!(found("volume", "use std::time::Duration;").len(), 0);
     assert_eq!(source::violations("use std::time::Instant;", "s3", true).len(), 0, "tests may");
+}
+
+#[test]
+fn a_pure_crate_does_not_start_threads_nor_ask_for_the_time() {
+    assert_eq!(found("s3", "use std::thread;"), ["a pure crate does not use std::thread"]);
+    assert_eq!(found("s3", "use hashing::{Behind, Crc, Md5};").len(), 0);
+    assert_eq!(found("s3", "use hashing::*;"), ["a pure crate does not use hashing::*"]);
+    assert_eq!(
+        found("s3", "use hashing::{Md5, Pool}; fn f() { hashing::Ways::timed(); }"),
+        ["a pure crate does not use hashing::Pool", "a pure crate does not use hashing::Ways"]
+    );
+    assert_eq!(
+        found("s3", "fn f() { time::OffsetDateTime::now_utc(); }"),
+        ["a pure crate knows no now_utc"]
+    );
+    assert_eq!(found("gateway", "use hashing::Pool; use std::time::Instant;").len(), 0);
+}
+
+#[test]
+fn task_locals_are_those_that_are_named() {
+    let local = "tokio::task_local! { static TALLY: u8; }";
+    assert!(found("session", local).is_empty());
+    assert_eq!(found("volume", local), ["TALLY is a task-local: pass it on instead"]);
+    let two = "use tokio::task_local; task_local! { static TALLY: u8; pub static OTHER: u8; }";
+    assert_eq!(found("session", two), ["OTHER is a task-local: pass it on instead"]);
+    assert!(source::violations(local, "volume", true).is_empty(), "tests may");
 }
 
 #[test]
@@ -72,9 +100,9 @@ fn engines_do_not_know_each_other() {
 }
 
 #[test]
-fn of_ours_only_the_databases_are_in_xtask() {
+fn of_ours_xtask_has_the_load_and_the_databases() {
     assert_eq!(reaches("xtask", &["store"]), ["xtask reaches store"]);
-    assert!(reaches("xtask", &["databases", "rustix"]).is_empty());
+    assert!(reaches("xtask", &["databases", "load", "rustix"]).is_empty());
     assert_eq!(reaches("xtask", &["proxy"]), ["xtask reaches proxy"]);
 }
 
@@ -83,7 +111,9 @@ fn what_is_for_tests_stays_out_of_what_is_delivered() {
     assert_eq!(reaches("server", &["proxy"]), ["proxy is for tests, but server reaches it"]);
     assert_eq!(reaches("store-redis", &["store", "databases"]).len(), 2);
     assert!(reaches("it", &["server", "proxy", "databases"]).is_empty());
+    assert_eq!(reaches("volume", &["faulty"]), ["faulty is for tests, but volume reaches it"]);
     assert_eq!(reaches("databases", &["store"]).len(), 1);
+    assert!(reaches("faulty", &["store"]).is_empty());
     assert!(reaches("proxy", &["rustix"]).is_empty());
 }
 
