@@ -97,7 +97,7 @@ async fn policies_of_an_access_key_change_and_nothing_else_does() {
     let set = admin.set_user_policies("anna", &names(&["gone"])).await;
     assert!(matches!(set, Err(AdminError::NoSuchPolicy(name)) if name == "gone"));
     let absurd = "x".repeat(2_000);
-    let set = admin.set_user_policies("anna", &[absurd.clone()]).await;
+    let set = admin.set_user_policies("anna", std::slice::from_ref(&absurd)).await;
     assert!(matches!(set, Err(AdminError::NoSuchPolicy(name)) if name == absurd));
     for nobody in ["bert", "a/b", &absurd] {
         let set = admin.set_user_policies(nobody, &names(&["gone", "no policy"])).await;

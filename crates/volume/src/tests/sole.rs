@@ -118,7 +118,7 @@ async fn a_change_from_outside_is_made_in_a_session() {
     publish(&one, b"name", 3).await.unwrap();
     eventually_knows(&one, b"name").await;
     let came = Instant::now();
-    let visit = crate::visit(&*store, "here", Timestamp::default()).await.unwrap();
+    let visit = session::visit(&*store, "here", Timestamp::default()).await.unwrap();
     assert!(came.elapsed() >= JOIN_PATIENCE, "it did not wait");
     assert!(!look(&one, b"name").await.1, "it knows of the visitor");
     let plan = store::Plan { guards: vec![visit.guard()], writes: Vec::new() };
