@@ -29,6 +29,9 @@ const LAZY: [&str; 6] =
 /// Crates that may look at the environment; so may all tests.
 const MAY_USE_ENV: [&str; 5] = ["server", "xtask", "tests", "benches", "databases"];
 
+/// What writes to a terminal, by itself or asked for.
+const PRINTING: [&str; 7] = ["print", "println", "eprint", "eprintln", "dbg", "stdout", "stderr"];
+
 /// Marks of unfinished work, put together so that this file does not carry them itself.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
@@ -51,6 +54,7 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
                 pure: PURE.contains(&package) && !is_test,
                 env: MAY_USE_ENV.contains(&package) || is_test,
                 lazy: matches!(package, "server" | "xtask") || is_test,
+                unprinted: if package == "admin" && !is_test { &PRINTING } else { &[] },
             };
             rules.walk(tokens, &mut found);
         }
@@ -69,6 +73,8 @@ struct Rules<'a> {
     env: bool,
     /// Lazy globals are allowed.
     lazy: bool,
+    /// Names that would print, where nothing is printed.
+    unprinted: &'static [&'static str],
 }
 
 impl Rules<'_> {
@@ -103,6 +109,9 @@ impl Rules<'_> {
                     }
                     if let Some(package) = self.task_locals_of.filter(|_| name == "task_local") {
                         check_task_locals(package, &mut tokens, found);
+                    }
+                    if self.unprinted.contains(&name.as_str()) {
+                        found.push((line, "admin prints nothing".to_owned()));
                     }
                     let macro_made = matches!(name.as_str(), "lazy_static" | "thread_local");
                     if !self.lazy && LAZY.contains(&name.as_str()) && (in_static || macro_made) {

@@ -88,6 +88,21 @@ fn the_views_are_peers() {
 }
 
 #[test]
+fn the_administration_returns_values() {
+    assert_eq!(
+        reaches("admin", &["volume", "gateway"]),
+        ["admin returns values, but reaches gateway"]
+    );
+    assert_eq!(reaches("admin", &["server"]), ["admin returns values, but reaches server"]);
+    assert!(reaches("server", &["admin", "gateway"]).is_empty());
+    let text = "fn f() { println!(\"a\"); std::io::stdout().flush(); }";
+    assert_eq!(found("admin", text), ["admin prints nothing"; 2]);
+    assert!(found("server", text).is_empty());
+    assert!(found("admin", "// println\nconst A: &str = \"stdout\";").is_empty());
+    assert!(source::violations(text, "admin", true).is_empty(), "tests may");
+}
+
+#[test]
 fn only_the_server_names_engines() {
     assert_eq!(reaches("gateway", &["volume", "store-sqlite"]).len(), 1);
     assert_eq!(reaches("gateway", &["volume", "store-redis"]).len(), 1);
