@@ -1,5 +1,9 @@
 //! The bytes of a record: a format byte, fields, and a CRC that binds them to their key.
 //!
+//! Records grow by formats. One is written in the newest format of its type, and read in all of
+//! them: a field that came with a later format is read behind [`Reader::since`], and has a default
+//! in records of formats before. Where records have sections, a new one needs no new format.
+//!
 //! Integers of fixed width are big-endian; those marked *varint* are LEB128, least significant
 //! group first. Byte strings are a varint length and the bytes. The last four bytes are the
 //! CRC-32C of the record's key followed by all bytes before them, so that a record that was
@@ -15,8 +19,9 @@ pub enum DecodeError {
     /// The bytes do not match their CRC, or are too short to have one.
     #[error("its checksum does not match")]
     Checksum,
-    /// A newer release wrote the record: its format, or one of its sections, is not known here.
-    #[error("its format or section is {0}, which this release does not know")]
+    /// A newer release wrote the record: its format, its kind, or one of its sections, is not known
+    /// here.
+    #[error("its format, kind or section is {0}, which this release does not know")]
     Format(u8),
     /// The bytes match their CRC, and still are not this record.
     #[error("its field `{0}` does not decode")]
@@ -37,6 +42,39 @@ fn crc(key: &Key, bytes: &[u8]) -> u32 {
 fn head_crc(key: &Key, bytes: &[u8]) -> u32 {
     !crc(key, bytes)
 }
+
+/// Gives a record its bytes: its newest format, and what two closures write and read.
+///
+/// What is written has the newest format; what is read has any from 1 to that one. A field that came
+/// with format 2 is read as `if from.since(2) { … } else { its default }`.
+macro_rules! record {
+    ($name:ident, $newest:literal, |$this:ident, $to:ident| $write:block, |$from:ident| $read:block) => {
+        impl $name {
+            /// The newest format.
+            const FORMAT: u8 = $newest;
+
+            /// The record's bytes.
+            pub fn encode(&self, key: &::store::Key) -> ::store::Value {
+                let $this = self;
+                let mut $to = $crate::codec::Writer::new($name::FORMAT);
+                $write
+                $to.finish(key)
+            }
+
+            /// The record, if the bytes are one.
+            pub fn decode(
+                key: &::store::Key,
+                value: &::store::Value,
+            ) -> Result<$name, $crate::codec::DecodeError> {
+                let mut $from = $crate::codec::Reader::new(key, value, $name::FORMAT)?;
+                let record = $read;
+                $from.finish("end")?;
+                Ok(record)
+            }
+        }
+    };
+}
+pub(crate) use record;
 
 /// Puts a record together.
 #[derive(Debug)]
@@ -109,43 +147,58 @@ impl Writer {
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
+    /// That of the record, also within its sections and parts.
+    format: u8,
 }
 
 impl<'a> Reader<'a> {
-    /// Checks the CRC and the format, and stands at the first field.
-    pub(crate) fn new(key: &Key, value: &'a [u8], format: u8) -> Result<Reader<'a>, DecodeError> {
+    /// Checks the CRC and the format, and stands at the first field. Formats from 1 to `newest` are
+    /// read.
+    pub(crate) fn new(key: &Key, value: &'a [u8], newest: u8) -> Result<Reader<'a>, DecodeError> {
         let (bytes, sum) = value.split_last_chunk::<CRC_BYTES>().ok_or(DecodeError::Checksum)?;
         if crc(key, bytes).to_be_bytes() != *sum {
             return Err(DecodeError::Checksum);
         }
-        let mut reader = Reader { bytes };
-        match reader.u8("format")? {
-            found if found == format => Ok(reader),
-            found => Err(DecodeError::Format(found)),
+        let (format, bytes) = bytes.split_first().ok_or(DecodeError::Field("format"))?;
+        Reader { bytes, format: *format }.up_to(newest)
+    }
+
+    /// Refuses a record of a format that is not known.
+    fn up_to(self, newest: u8) -> Result<Reader<'a>, DecodeError> {
+        if self.since(1) && self.format <= newest {
+            Ok(self)
+        } else {
+            Err(DecodeError::Format(self.format))
         }
     }
 
+    /// Whether the record has what came with this format.
+    pub(crate) fn since(&self, format: u8) -> bool {
+        self.format >= format
+    }
+
     /// Checks a head that has a CRC of its own, and stands at its first field: `first_bytes` are
-    /// those of a record, as many as there are, and the head is a byte string behind its format.
+    /// those of a record, as many as there are, and the head is a byte string behind its format,
+    /// which is one from 1 to `newest`.
     pub(crate) fn head(
         key: &Key,
         first_bytes: &'a [u8],
-        format: u8,
+        newest: u8,
     ) -> Result<Reader<'a>, DecodeError> {
-        let mut reader = Reader { bytes: first_bytes };
+        let (format, bytes) = first_bytes.split_first().ok_or(DecodeError::Checksum)?;
+        let mut reader = Reader { bytes, format: *format };
         // Nothing is believed of bytes that may be damaged, so all that is wrong is the checksum.
         let mut part = || {
-            let found = reader.u8("format")?;
-            let head = reader.bytes("head")?;
+            let head = reader.part("head")?;
             let sealed = first_bytes.len() - reader.bytes.len();
             let sum = reader.fixed::<CRC_BYTES>("head")?;
-            Ok((found, head, sealed, sum))
+            Ok((head, sealed, sum))
         };
-        let (found, head, sealed, sum) = part().map_err(|_: DecodeError| DecodeError::Checksum)?;
+        let (head, sealed, sum) = part().map_err(|_: DecodeError| DecodeError::Checksum)?;
         if head_crc(key, first_bytes.get(..sealed).unwrap_or_default()).to_be_bytes() != sum {
             return Err(DecodeError::Checksum);
         }
-        if found == format { Ok(Reader { bytes: head }) } else { Err(DecodeError::Format(found)) }
+        head.up_to(newest)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -207,6 +260,12 @@ impl<'a> Reader<'a> {
         self.take(n, field)
     }
 
+    /// What was written by [`Writer::part`].
+    pub(crate) fn part(&mut self, field: &'static str) -> Result<Reader<'a>, DecodeError> {
+        let bytes = self.bytes(field)?;
+        Ok(Reader { bytes, format: self.format })
+    }
+
     /// Bytes that stay where they are: in `record`, which is being read.
     pub(crate) fn shared(
         &mut self,
@@ -227,7 +286,7 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let tag = self.u8("section")?;
-        Ok(Some((tag, Reader { bytes: self.bytes("section")? })))
+        Ok(Some((tag, self.part("section")?)))
     }
 
     /// Nothing may be left over.
@@ -235,3 +294,6 @@ impl<'a> Reader<'a> {
         if self.is_empty() { Ok(()) } else { Err(DecodeError::Field(field)) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
 //! Contents: where a file's bytes lie.
 
 use bytes::Bytes;
-use store::{Key, Value};
+use store::Value;
 
 use crate::BlockId;
-use crate::codec::{DecodeError, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer, record};
 
 /// A run of bytes of one block at a position of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,21 +133,11 @@ pub(crate) fn read_slices(from: &mut Reader<'_>) -> Result<Vec<Slice>, DecodeErr
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapPage(pub Vec<Slice>);
 
-impl MapPage {
-    const FORMAT: u8 = 1;
-
-    /// The record's bytes.
-    pub fn encode(&self, key: &Key) -> Value {
-        let mut to = Writer::new(MapPage::FORMAT);
-        write_slices(&mut to, &self.0);
-        to.finish(key)
-    }
-
-    /// The record, if the bytes are one.
-    pub fn decode(key: &Key, value: &Value) -> Result<MapPage, DecodeError> {
-        let mut from = Reader::new(key, value, MapPage::FORMAT)?;
-        let slices = read_slices(&mut from)?;
-        from.finish("slices")?;
-        Ok(MapPage(slices))
-    }
-}
+record!(
+    MapPage,
+    1,
+    |this, to| {
+        write_slices(&mut to, &this.0);
+    },
+    |from| { MapPage(read_slices(&mut from)?) }
+);

@@ -50,6 +50,10 @@ pub enum SumKind {
 }
 
 impl SumKind {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<SumKind, DecodeError> {
+        SumKind::of(from.u8("checksum kind")?)
+    }
+
     fn of(number: u8) -> Result<SumKind, DecodeError> {
         match number {
             0 => Ok(SumKind::FullObject),
@@ -265,7 +269,8 @@ const LONGEST_HEAD: usize =
     (1 + 1 + 4) + (1 + 3 * 5 + 2 * 10) + (2 * 10 + 5 + (1 + 16 + 5) + HEAD_SUMS_MAX);
 const _: () = assert!(LONGEST_HEAD <= InodeHead::BYTES_MAX as usize, "a head is cut");
 
-/// Sections of the record. A section that this release does not know is refused.
+/// Sections of a file's record. A section that this release does not know is refused. All that stands
+/// before them, in the head or behind it, grows by formats.
 mod section {
     pub(super) const SUMS: u8 = 1;
     pub(super) const HEADERS: u8 = 2;
@@ -275,7 +280,7 @@ mod section {
 }
 
 impl Inode {
-    const FORMAT: u8 = 2;
+    const FORMAT: u8 = 1;
 
     /// The file, if it is one.
     pub fn file(&self) -> Option<&File> {
@@ -533,7 +538,7 @@ pub(crate) fn read_sums(from: &mut Reader<'_>) -> Result<Vec<Sum>, DecodeError> 
     let mut sums = Vec::new();
     while !from.is_empty() {
         let algorithm = SumAlgorithm::read(from)?;
-        let kind = SumKind::of(from.u8("checksum kind")?)?;
+        let kind = SumKind::read(from)?;
         let bytes = from.take(algorithm.length(), "checksum")?.to_vec();
         sums.push(Sum { algorithm, kind, bytes });
     }

@@ -1,9 +1,7 @@
 //! Names: dentries, and how they sort.
 
-use store::{Key, Value};
-
 use crate::Ino;
-use crate::codec::{DecodeError, Reader, Writer};
+use crate::codec::{DecodeError, record};
 
 /// What a dentry binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +44,6 @@ pub struct Dentry {
 const SELF_CONTAINED: u8 = 2;
 
 impl Dentry {
-    const FORMAT: u8 = 1;
     /// Where in the record the inode's number stands, for [`crate::key::dentry_to_inode`].
     pub(crate) const INO_OFFSET: u8 = 2;
 
@@ -59,21 +56,19 @@ impl Dentry {
     pub const fn directory(ino: Ino, origin: Origin) -> Dentry {
         Dentry { ino, kind: Kind::Directory, origin, self_contained: None }
     }
+}
 
-    /// The record's bytes.
-    pub fn encode(&self, key: &Key) -> Value {
-        let mut to = Writer::new(Dentry::FORMAT);
-        let flag = self.self_contained.map_or(0, |_| SELF_CONTAINED);
-        to.u8(self.kind as u8 | (self.origin as u8 | flag) << 4).fixed(&self.ino.0.to_be_bytes());
-        if let Some(bytes) = self.self_contained {
+record!(
+    Dentry,
+    1,
+    |this, to| {
+        let flag = this.self_contained.map_or(0, |_| SELF_CONTAINED);
+        to.u8(this.kind as u8 | (this.origin as u8 | flag) << 4).fixed(&this.ino.0.to_be_bytes());
+        if let Some(bytes) = this.self_contained {
             to.varint(bytes);
         }
-        to.finish(key)
-    }
-
-    /// The record, if the bytes are one.
-    pub fn decode(key: &Key, value: &Value) -> Result<Dentry, DecodeError> {
-        let mut from = Reader::new(key, value, Dentry::FORMAT)?;
+    },
+    |from| {
         let bits = from.u8("kind")?;
         let kind = match bits & 0x0f {
             1 => Kind::Directory,
@@ -93,10 +88,9 @@ impl Dentry {
         };
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
         let self_contained = if says_bytes { Some(from.varint("bytes")?) } else { None };
-        from.finish("end")?;
-        Ok(Dentry { ino, kind, origin, self_contained })
+        Dentry { ino, kind, origin, self_contained }
     }
-}
+);
 
 /// A dentry's name as the store sorts it: a file's name as it is, a directory's with `/` behind
 /// it, and nothing for the object whose key ends where its directory's does.

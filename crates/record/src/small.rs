@@ -2,34 +2,9 @@
 
 use store::{Key, Value};
 
-use crate::codec::{DecodeError, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::inode::{read_pairs, write_pairs};
 use crate::{BlockId, Ino, Timestamp};
-
-/// Gives a record its bytes: a format and what two closures write and read.
-macro_rules! record {
-    ($name:ident, $format:literal, |$this:ident, $to:ident| $write:block, |$from:ident| $read:block) => {
-        impl $name {
-            const FORMAT: u8 = $format;
-
-            /// The record's bytes.
-            pub fn encode(&self, key: &Key) -> Value {
-                let $this = self;
-                let mut $to = Writer::new($name::FORMAT);
-                $write
-                $to.finish(key)
-            }
-
-            /// The record, if the bytes are one.
-            pub fn decode(key: &Key, value: &Value) -> Result<$name, DecodeError> {
-                let mut $from = Reader::new(key, value, $name::FORMAT)?;
-                let record = $read;
-                $from.finish("end")?;
-                Ok(record)
-            }
-        }
-    };
-}
 
 /// The volume: made once, read at every start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +23,7 @@ pub struct VolumeRecord {
 
 impl VolumeRecord {
     /// The format that this release writes.
-    pub const CURRENT: u32 = 2;
+    pub const CURRENT: u32 = 1;
 }
 
 record!(

@@ -1,8 +1,6 @@
 //! Multipart uploads, their parts, and the checksums that a completed file keeps of them.
 
-use store::{Key, Value};
-
-use crate::codec::{DecodeError, Reader, Writer};
+use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::content::{Slice, read_slices, write_slices};
 use crate::inode::{
     ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag, read_sums, read_tag, write_sums, write_tag,
@@ -119,23 +117,59 @@ const DONE: u8 = 1;
 const ABORTED: u8 = 2;
 
 impl Upload {
-    const FORMAT: u8 = 1;
-
     /// The number of an upload, from random bits.
     pub fn number(random: u64) -> Ino {
         // The last number of all has no partition behind it.
         Ino((random | Ino::LEASED_END.0).min(u64::MAX - 1))
     }
+}
 
-    /// The record's bytes.
-    pub fn encode(&self, key: &Key) -> Value {
-        let mut to = Writer::new(Upload::FORMAT);
-        to.fixed(&self.ino.0.to_be_bytes())
-            .signed(self.begun.0)
-            .varint(u64::from(self.uid))
-            .varint(u64::from(self.gid))
-            .bytes(self.initiator.as_bytes());
-        match &self.state {
+record!(
+    Upload,
+    1,
+    |this, to| {
+        to.fixed(&this.ino.0.to_be_bytes())
+            .signed(this.begun.0)
+            .varint(u64::from(this.uid))
+            .varint(u64::from(this.gid))
+            .bytes(this.initiator.as_bytes());
+        this.state.write(&mut to);
+        to.section(section::CHECKSUM, |to| {
+            if let Some((algorithm, kind)) = this.checksum {
+                to.u8(algorithm as u8).u8(kind as u8);
+            }
+        });
+        this.object.write(&mut to);
+        this.state.write_sections(&mut to);
+    },
+    |from| {
+        let mut upload = Upload {
+            ino: Ino(u64::from_be_bytes(from.fixed("inode")?)),
+            begun: Timestamp(from.signed("begun")?),
+            uid: from.narrow("uid")?,
+            gid: from.narrow("gid")?,
+            initiator: from.string("initiator")?,
+            state: UploadState::read(&mut from)?,
+            checksum: None,
+            object: ObjectHeaders::default(),
+        };
+        while let Some((tag, mut body)) = from.section()? {
+            match tag {
+                section::CHECKSUM => {
+                    let algorithm = SumAlgorithm::read(&mut body)?;
+                    upload.checksum = Some((algorithm, SumKind::read(&mut body)?));
+                }
+                section::SUMS | section::USED => upload.state.read_section(tag, &mut body)?,
+                _ => upload.object.read_section(tag, &mut body)?,
+            }
+        }
+        upload
+    }
+);
+
+impl UploadState {
+    fn write(&self, to: &mut Writer) {
+        match self {
             UploadState::Open => {
                 to.u8(OPEN);
             }
@@ -146,97 +180,69 @@ impl Upload {
                 write_tag(to.u8(DONE).varint(ino.0).signed(at.0), tag);
             }
         }
-        to.section(section::CHECKSUM, |to| {
-            if let Some((algorithm, kind)) = self.checksum {
-                to.u8(algorithm as u8).u8(kind as u8);
-            }
-        });
-        self.object.write(&mut to);
-        if let UploadState::Done { sums, used, .. } = &self.state {
-            to.section(section::SUMS, |to| write_sums(to, sums));
-            to.section(section::USED, |to| {
-                let mut last = 0;
-                for ino in used {
-                    to.varint(ino.0 - last);
-                    last = ino.0;
-                }
-            });
-        }
-        to.finish(key)
     }
 
-    /// The record, if the bytes are one.
-    pub fn decode(key: &Key, value: &Value) -> Result<Upload, DecodeError> {
-        let mut from = Reader::new(key, value, Upload::FORMAT)?;
-        let mut upload = Upload {
-            ino: Ino(u64::from_be_bytes(from.fixed("inode")?)),
-            begun: Timestamp(from.signed("begun")?),
-            uid: from.narrow("uid")?,
-            gid: from.narrow("gid")?,
-            initiator: from.string("initiator")?,
-            checksum: None,
-            object: ObjectHeaders::default(),
-            state: match from.u8("state")? {
-                OPEN => UploadState::Open,
-                ABORTED => UploadState::Aborted,
-                DONE => UploadState::Done {
-                    ino: Ino(from.varint("file")?),
-                    at: Timestamp(from.signed("completed")?),
-                    tag: read_tag(&mut from)?,
-                    sums: Vec::new(),
-                    used: Vec::new(),
-                },
-                _ => return Err(DecodeError::Field("state")),
+    fn read(from: &mut Reader<'_>) -> Result<UploadState, DecodeError> {
+        Ok(match from.u8("state")? {
+            OPEN => UploadState::Open,
+            ABORTED => UploadState::Aborted,
+            DONE => UploadState::Done {
+                ino: Ino(from.varint("file")?),
+                at: Timestamp(from.signed("completed")?),
+                tag: read_tag(from)?,
+                sums: Vec::new(),
+                used: Vec::new(),
             },
-        };
-        while let Some((tag, mut body)) = from.section()? {
-            match (tag, &mut upload.state) {
-                (section::CHECKSUM, _) => {
-                    let algorithm = SumAlgorithm::read(&mut body)?;
-                    let kind = match body.u8("checksum kind")? {
-                        0 => SumKind::FullObject,
-                        1 => SumKind::Composite,
-                        _ => return Err(DecodeError::Field("checksum kind")),
-                    };
-                    upload.checksum = Some((algorithm, kind));
-                }
-                (section::SUMS, UploadState::Done { sums, .. }) => *sums = read_sums(&mut body)?,
-                (section::USED, UploadState::Done { used, .. }) => {
-                    let mut last = 0_u64;
-                    while !body.is_empty() {
-                        let next = last.checked_add(body.varint("used")?);
-                        last = next.ok_or(DecodeError::Field("used"))?;
-                        used.push(Ino(last));
-                    }
-                }
-                _ => upload.object.read_section(tag, &mut body)?,
+            _ => return Err(DecodeError::Field("state")),
+        })
+    }
+
+    /// Two sections of an upload that is done, each left out when empty.
+    fn write_sections(&self, to: &mut Writer) {
+        let UploadState::Done { sums, used, .. } = self else { return };
+        to.section(section::SUMS, |to| write_sums(to, sums));
+        to.section(section::USED, |to| {
+            let mut last = 0;
+            for ino in used {
+                to.varint(ino.0 - last);
+                last = ino.0;
             }
+        });
+    }
+
+    fn read_section(&mut self, tag: u8, section: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let UploadState::Done { sums, used, .. } = self else {
+            return Err(DecodeError::Format(tag));
+        };
+        if tag == section::SUMS {
+            *sums = read_sums(section)?;
+            return Ok(());
         }
-        Ok(upload)
+        let mut last = 0_u64;
+        while !section.is_empty() {
+            let next = last.checked_add(section.varint("used")?);
+            last = next.ok_or(DecodeError::Field("used"))?;
+            used.push(Ino(last));
+        }
+        Ok(())
     }
 }
 
-impl Part {
-    const FORMAT: u8 = 1;
-
-    /// The record's bytes.
-    pub fn encode(&self, key: &Key) -> Value {
-        let mut to = Writer::new(Part::FORMAT);
-        let opaque = matches!(self.tag, PartTag::Opaque(_));
-        let flags = u8::from(self.shared) | u8::from(opaque) << 1;
-        to.varint(self.owner.0)
-            .varint(self.size)
-            .signed(self.arrived.0)
-            .fixed(&self.tag.bytes())
+record!(
+    Part,
+    1,
+    |this, to| {
+        let opaque = matches!(this.tag, PartTag::Opaque(_));
+        let flags = u8::from(this.shared) | u8::from(opaque) << 1;
+        to.varint(this.owner.0)
+            .varint(this.size)
+            .signed(this.arrived.0)
+            .fixed(&this.tag.bytes())
             .u8(flags);
-        write_slices(&mut to, &self.slices);
-        write_sums(&mut to, &self.sums);
-        to.finish(key)
-    }
-
-    /// The record, if the bytes are one.
-    pub fn decode(key: &Key, value: &Value) -> Result<Part, DecodeError> {
-        let mut from = Reader::new(key, value, Part::FORMAT)?;
+        write_slices(&mut to, &this.slices);
+        to.part(|to| write_sums(to, &this.sums));
+    },
+    |from| {
         let owner = Ino(from.varint("owner")?);
         let size = from.varint("size")?;
         let arrived = Timestamp(from.signed("arrived")?);
@@ -245,31 +251,23 @@ impl Part {
         if flags > 3 {
             return Err(DecodeError::Field("flags"));
         }
-        Ok(Part {
+        Part {
             owner,
             size,
             arrived,
             tag: if flags & 2 == 0 { PartTag::Md5(tag) } else { PartTag::Opaque(tag) },
             shared: flags & 1 != 0,
             slices: read_slices(&mut from)?,
-            sums: read_sums(&mut from)?,
-        })
+            sums: read_sums(&mut from.part("checksums")?)?,
+        }
     }
-}
+);
 
-impl PartSums {
-    const FORMAT: u8 = 1;
-
-    /// The record's bytes.
-    pub fn encode(&self, key: &Key) -> Value {
-        let mut to = Writer::new(PartSums::FORMAT);
-        write_sums(&mut to, &self.sums);
-        to.finish(key)
-    }
-
-    /// The record, if the bytes are one.
-    pub fn decode(key: &Key, value: &Value) -> Result<PartSums, DecodeError> {
-        let mut from = Reader::new(key, value, PartSums::FORMAT)?;
-        Ok(PartSums { sums: read_sums(&mut from)? })
-    }
-}
+record!(
+    PartSums,
+    1,
+    |this, to| {
+        to.part(|to| write_sums(to, &this.sums));
+    },
+    |from| { PartSums { sums: read_sums(&mut from.part("checksums")?)? } }
+);

@@ -32,7 +32,8 @@ async fn another_format_is_refused_with_a_sentence() {
     let volume = open(store.clone(), blocks.clone()).await;
     volume.close().await;
     let at = key::volume();
-    for (format, advice) in [(1, "the one that made it"), (3, "a newer one")] {
+    let ours = VolumeRecord::CURRENT;
+    for (format, advice) in [(ours - 1, "the one that made it"), (ours + 1, "a newer one")] {
         let other = VolumeRecord { format, ..volume.record().clone() };
         let writes = vec![Write::Put(at.clone(), other.encode(&at))];
         store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
