@@ -1,7 +1,10 @@
 //! Buckets: the directories below the root.
 
-use record::{Attributes, Body, Bucket, Dentry, Ino, Inode, Origin, Orphan, Skey, Timestamp, key};
-use store::{Guard, Key, Plan, Write};
+use record::{
+    Attributes, Body, Bucket, BucketConfig, BucketConfigKind, Dentry, Ino, Inode, Origin, Orphan,
+    Skey, Timestamp, key,
+};
+use store::{Guard, Key, Plan, Read, Write};
 
 use crate::object::DIRECTORY_MODE;
 use crate::path;
@@ -71,7 +74,7 @@ impl Operation for CreateBucket<'_> {
     }
 }
 
-/// Removes an empty bucket. Its open uploads go with it.
+/// Removes an empty bucket. Its open uploads and its configurations go with it.
 #[derive(Clone, Debug)]
 pub struct DeleteBucket<'a> {
     /// Its name.
@@ -84,8 +87,11 @@ impl Operation for DeleteBucket<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let bucket = path::bucket(view, self.name)?;
         let ino = bucket.dentry.ino;
-        let (start, end) = key::dentries(ino);
-        if !view.range(start.clone(), end.clone(), 1)?.is_empty() {
+        let (names, configs) = (key::dentries(ino), key::bucket_configs(ino));
+        let range =
+            |(start, end): (Key, Key), limit| Read::Range { start, end, limit, follow: None };
+        let found = view.ranges(&[range(names.clone(), 1), range(configs.clone(), CONFIGS_MAX)])?;
+        if !found[0].is_empty() {
             return Err(FsError::BucketNotEmpty.into());
         }
         // Whoever creates in the bucket guards the dentry that this plan deletes: one of us loses.
@@ -100,10 +106,22 @@ impl Operation for DeleteBucket<'_> {
         ];
         let counts = [key::Count::Entries, key::Count::Modified, key::Count::Objects];
         writes.extend(counts.map(|count| Write::Clear(key::tally(ino, count))));
-        let guards = vec![bucket.guard(), Guard::Empty(start, end)];
+        let mut guards = vec![bucket.guard(), Guard::Empty(names.0, names.1)];
+        // Also those of kinds that this release does not know, and none but those that were seen.
+        let (mut start, end) = configs;
+        for config in &found[1] {
+            guards.push(Guard::Empty(start, config.key.clone()));
+            start = Key::from_bytes([config.key.as_bytes(), b"\0"].concat());
+            writes.push(Write::Delete(config.key.clone()));
+        }
+        guards.push(Guard::Empty(start, end));
         Ok(Step::Commit(Plan { guards, writes }, ()))
     }
 }
+
+/// The most configurations of a bucket: one of each kind, and a kind is a byte. So many records, and
+/// a guard for each, are the most that the removal of a bucket adds to its plan.
+const CONFIGS_MAX: u32 = 256;
 
 /// Finds a bucket and its settings: one round trip when it is remembered.
 #[derive(Clone, Debug)]
@@ -186,14 +204,12 @@ pub struct SetBucket<'a> {
     /// Its name.
     pub name: &'a [u8],
     /// What is to change.
-    pub change: BucketChange<'a>,
+    pub change: BucketChange,
 }
 
 /// A change of a bucket's settings; the others stay as they are.
 #[derive(Clone, Copy, Debug)]
-pub enum BucketChange<'a> {
-    /// Its tags from now on.
-    Tags(&'a [(String, String)]),
+pub enum BucketChange {
     /// Whether what is uploaded from now on gets opaque entity tags.
     OpaqueTags(bool),
 }
@@ -207,7 +223,6 @@ impl Operation for SetBucket<'_> {
         let value = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
         let mut settings = decode(&bucket_key, &value, Bucket::decode)?;
         match self.change {
-            BucketChange::Tags(tags) => settings.tags = tags.to_vec(),
             BucketChange::OpaqueTags(opaque) => settings.opaque_tags = opaque,
         }
         let plan = Plan {
@@ -215,5 +230,57 @@ impl Operation for SetBucket<'_> {
             writes: vec![Write::Put(bucket_key.clone(), settings.encode(&bucket_key))],
         };
         Ok(Step::Commit(plan, ()))
+    }
+}
+
+/// Finds what a bucket is set to do, of one kind; nothing where that was never set. One round trip
+/// when the bucket is remembered.
+#[derive(Clone, Debug)]
+pub struct FindBucketConfig<'a> {
+    /// The bucket's name.
+    pub name: &'a [u8],
+    /// Which.
+    pub kind: BucketConfigKind,
+}
+
+impl Operation for FindBucketConfig<'_> {
+    type Output = Option<BucketConfig>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let bucket = path::bucket(view, self.name)?;
+        let key = key::bucket_config(bucket.dentry.ino, self.kind);
+        let found = view.record(&key)?;
+        let config = found.map(|value| decode(&key, &value, BucketConfig::decode)).transpose()?;
+        Ok(Step::Done(config))
+    }
+}
+
+/// Sets what a bucket is to do, of one kind, or removes it.
+#[derive(Clone, Debug)]
+pub struct SetBucketConfig<'a> {
+    /// The bucket's name.
+    pub name: &'a [u8],
+    /// Which.
+    pub kind: BucketConfigKind,
+    /// What it is from now on; nothing as if it had never been set.
+    pub value: Option<&'a BucketConfig>,
+}
+
+impl Operation for SetBucketConfig<'_> {
+    type Output = ();
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
+        let bucket = path::bucket(view, self.name)?;
+        let (ino, config_key) =
+            (bucket.dentry.ino, key::bucket_config(bucket.dentry.ino, self.kind));
+        let bucket_key = key::bucket(ino);
+        let settings = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
+        // Whoever removes the bucket deletes both, so that none is set for one that is gone.
+        let guards = vec![bucket.guard(), Guard::Equals(bucket_key, settings)];
+        let write = match self.value {
+            Some(config) => Write::Put(config_key.clone(), config.encode(&config_key)),
+            None => Write::Delete(config_key),
+        };
+        Ok(Step::Commit(Plan { guards, writes: vec![write] }, ()))
     }
 }

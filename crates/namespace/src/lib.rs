@@ -23,8 +23,8 @@ pub use access::{
     RemoveUser, SetPolicy, SetUserPolicies,
 };
 pub use bucket::{
-    BUCKETS_MAX, BucketChange, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets,
-    SetBucket,
+    BUCKETS_MAX, BucketChange, CreateBucket, DeleteBucket, FindBucket, FindBucketConfig,
+    FoundBucket, ListBuckets, SetBucket, SetBucketConfig,
 };
 pub use error::{FsError, Halt};
 pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};

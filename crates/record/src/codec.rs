@@ -121,6 +121,13 @@ impl Writer {
         self.bytes(&part.0)
     }
 
+    /// What `write` writes, for itself: no record, but a field of one.
+    pub(crate) fn loose(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut to = Writer(Vec::new());
+        write(&mut to);
+        to.0
+    }
+
     /// A tagged section, left out when `write` writes nothing.
     pub(crate) fn section(&mut self, tag: u8, write: impl FnOnce(&mut Writer)) -> &mut Writer {
         let mut section = Writer(Vec::new());
@@ -161,6 +168,12 @@ impl<'a> Reader<'a> {
         }
         let (format, bytes) = bytes.split_first().ok_or(DecodeError::Field("format"))?;
         Reader { bytes, format: *format }.up_to(newest)
+    }
+
+    /// Stands at the first field of what was written by [`Writer::loose`]. It has no format, so that
+    /// nothing in it may change.
+    pub(crate) fn loose(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, format: 1 }
     }
 
     /// Refuses a record of a format that is not known.

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use store::{Follow, Key, Space, TallyKey};
 
-use crate::{BlockId, Ino, Nonce, Timestamp};
+use crate::{BlockId, BucketConfigKind, Ino, Nonce, Timestamp};
 
 /// The spaces of a volume.
 pub mod space {
@@ -24,8 +24,10 @@ pub mod space {
     pub const MAP: Space = Space(b'M');
     /// Checksums of the parts a file was completed from, by inode and page.
     pub const PART_SUMS: Space = Space(b'C');
-    /// Settings of buckets, by inode.
+    /// What every request needs to know of a bucket, by inode.
     pub const BUCKET: Space = Space(b'B');
+    /// What buckets are set to do, by inode and kind.
+    pub const BUCKET_CONFIG: Space = Space(b'b');
     /// Names, by directory.
     pub const DENTRY: Space = Space(b'd');
     /// What lost its name and awaits the reaper.
@@ -72,9 +74,32 @@ pub mod space {
     pub const NAMING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 24] = [
-        VOLUME, LEASE, EPOCH, INODE, MAP, PART_SUMS, BUCKET, DENTRY, UPLOAD, PART, STAGED, SHARE,
-        SESSION, BEAT, FENCED, SWEPT, TOKEN, USER, POLICY, RESTING, HOLD, ORPHAN, EXPIRY, PENDING,
+    pub const ALL: [Space; 25] = [
+        VOLUME,
+        LEASE,
+        EPOCH,
+        INODE,
+        MAP,
+        PART_SUMS,
+        BUCKET,
+        BUCKET_CONFIG,
+        DENTRY,
+        UPLOAD,
+        PART,
+        STAGED,
+        SHARE,
+        SESSION,
+        BEAT,
+        FENCED,
+        SWEPT,
+        TOKEN,
+        USER,
+        POLICY,
+        RESTING,
+        HOLD,
+        ORPHAN,
+        EXPIRY,
+        PENDING,
     ];
 }
 
@@ -111,6 +136,16 @@ pub fn part_sums(ino: Ino, page: u32) -> Key {
 /// A bucket's settings.
 pub fn bucket(ino: Ino) -> Key {
     Key::new(space::BUCKET, ino.0, b"")
+}
+
+/// What a bucket is set to do, of one kind.
+pub fn bucket_config(ino: Ino, kind: BucketConfigKind) -> Key {
+    Key::new(space::BUCKET_CONFIG, ino.0, &[kind as u8])
+}
+
+/// All that a bucket is set to do.
+pub fn bucket_configs(ino: Ino) -> (Key, Key) {
+    partition(space::BUCKET_CONFIG, ino.0)
 }
 
 /// A name in a directory. See [`crate::Skey`].

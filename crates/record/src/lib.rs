@@ -3,6 +3,7 @@
 //! Every byte that reaches a metadata store is laid out here and described in `docs/FORMAT.md`.
 //! Nothing here reads, writes, or knows the time.
 
+mod bucket;
 mod codec;
 mod content;
 mod id;
@@ -13,6 +14,7 @@ mod roster;
 mod small;
 mod upload;
 
+pub use bucket::{Bucket, BucketConfig, BucketConfigKind};
 pub use codec::DecodeError;
 pub use content::{
     Content, INLINE_BYTES_MAX, INLINE_STAYS_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX, Slice,
@@ -25,7 +27,7 @@ pub use inode::{
 pub use name::{Dentry, Kind, Origin, Skey};
 pub use roster::Roster;
 pub use small::{
-    Beat, Bucket, Counter, Expiry, Hold, Mark, Orphan, PolicyRecord, Session, Swept, Token, User,
+    Beat, Counter, Expiry, Hold, Mark, Orphan, PolicyRecord, Session, Swept, Token, User,
     VolumeRecord,
 };
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};

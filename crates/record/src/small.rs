@@ -1,9 +1,8 @@
-//! The small records: the volume, buckets, sessions, tokens, orphans, access keys.
+//! The small records: the volume, sessions, tokens, orphans, access keys.
 
 use store::{Key, Value};
 
 use crate::codec::{DecodeError, Reader, Writer, record};
-use crate::inode::{read_pairs, write_pairs};
 use crate::{BlockId, Ino, Timestamp};
 
 /// The volume: made once, read at every start.
@@ -58,42 +57,6 @@ record!(
         to.varint(this.0);
     },
     |from| { Counter(from.varint("number")?) }
-);
-
-/// A bucket's settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bucket {
-    /// The access key that made it.
-    pub owner: String,
-    /// Whether keys `a` and `a/b` may both exist.
-    pub refuse_overlap: bool,
-    /// Whether entity tags are opaque instead of MD5s.
-    pub opaque_tags: bool,
-    /// Bucket tags.
-    pub tags: Vec<(String, String)>,
-}
-
-record!(
-    Bucket,
-    1,
-    |this, to| {
-        let flags = u8::from(this.refuse_overlap) | u8::from(this.opaque_tags) << 1;
-        to.bytes(this.owner.as_bytes()).u8(flags);
-        write_pairs(&mut to, &this.tags);
-    },
-    |from| {
-        let owner = from.string("owner")?;
-        let flags = from.u8("flags")?;
-        if flags > 3 {
-            return Err(DecodeError::Field("flags"));
-        }
-        Bucket {
-            owner,
-            refuse_overlap: flags & 1 != 0,
-            opaque_tags: flags & 2 != 0,
-            tags: read_pairs(&mut from)?,
-        }
-    }
 );
 
 /// A live session.

@@ -1,6 +1,8 @@
 //! The volume as its views call it: what operations answer, what they cost, what they move.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "service/buckets.rs"]
+mod buckets;
 #[path = "service/costs.rs"]
 mod costs;
 #[path = "service/deep.rs"]

@@ -36,11 +36,11 @@ async fn set_object(call: &Call<'_>, tags: TagSet, status: StatusCode) -> Result
 
 pub(super) async fn get_bucket(call: &Call<'_>) -> Result<Answer, Fault> {
     let bucket = call.bucket()?;
-    let found = call.volume().bucket(bucket.as_str()).await.map_err(translate::fault)?;
-    if found.bucket.tags.is_empty() {
+    let tags = call.volume().bucket_tags(bucket.as_str()).await.map_err(translate::fault)?;
+    if tags.is_empty() {
         return Err(Fault::new(Code::NoSuchTagSet).with("BucketName", bucket.as_str()));
     }
-    let tags = TagSet::new(found.bucket.tags, Tagged::Bucket)?;
+    let tags = TagSet::new(tags, Tagged::Bucket)?;
     Ok(Answer::xml(StatusCode::OK, tags.to_xml()))
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn delete_bucket(call: &Call<'_>) -> Result<Answer, Fault> {
 
 async fn set_bucket(call: &Call<'_>, tags: TagSet) -> Result<Answer, Fault> {
     let name = call.bucket()?.as_str();
-    let set = call.volume().set_bucket_tags(name, tags.as_slice().to_vec());
+    let set = call.volume().set_bucket_tags(name, tags.as_slice());
     set.await.map_err(translate::fault)?;
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }

@@ -6,11 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use futures::executor::block_on;
 use namespace::{
     AbortUpload, Assumption, Branch, CreateBucket, CreateUpload, DeleteBucket, Env, FsError, Hints,
-    Lookup, Next, Operation, Overlap, Path, Publish, PutPart, Removal, Remove, Run, SetTags,
-    TagMatch, UploadName, WriteCondition, end_upload,
+    Lookup, Next, Operation, Overlap, Path, Publish, PutPart, Removal, Remove, Run,
+    SetBucketConfig, SetTags, TagMatch, UploadName, WriteCondition, end_upload,
 };
 use record::{
-    Bucket, Ino, Inode, ObjectHeaders, Part, PartTag, Timestamp, Upload, UploadState, key,
+    Bucket, BucketConfig, BucketConfigKind, Ino, Inode, ObjectHeaders, Part, PartTag, Timestamp,
+    Upload, UploadState, key,
 };
 use store::{Found, MemoryStore, MetaStore, Plan, Value, Verdict, Write};
 
@@ -41,6 +42,8 @@ pub(crate) enum Act {
     Copy(&'static [u8], &'static [u8]),
     MakeBucket,
     DropBucket,
+    /// Sets the tags of the bucket, or removes them.
+    Configure(bool),
     Begin(&'static [u8]),
     Part(&'static [u8]),
     Complete(&'static [u8]),
@@ -120,7 +123,9 @@ impl Prepared {
             }
             Act::Part(object) | Act::Complete(object) | Act::Abort(object) => (*object, 77),
             Act::Remove { directory, .. } => (*directory, 1),
-            Act::RemoveAll(_) | Act::MakeBucket | Act::DropBucket => (&b""[..], 1),
+            Act::RemoveAll(_) | Act::MakeBucket | Act::DropBucket | Act::Configure(_) => {
+                (&b""[..], 1)
+            }
         };
         let branches = match act {
             Act::Remove { directory, names } => vec![branch(directory, names)],
@@ -223,6 +228,11 @@ impl Prepared {
                 body(&mut Steps::new(&make, env, hints))
             }
             Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
+            Act::Configure(sets) => {
+                let config = BucketConfig::of_tags(&self.tags);
+                let (kind, value) = (BucketConfigKind::Tags, sets.then_some(&config));
+                body(&mut Steps::new(&SetBucketConfig { name: b"b", kind, value }, env, hints))
+            }
             Act::Begin(_) => {
                 let create = CreateUpload { name, upload: &self.upload };
                 body(&mut Steps::new(&create, env, hints))

@@ -8,8 +8,8 @@ use store::{Guard, Key, Plan, Write};
 
 use crate::world::State;
 
-/// Checks what engines rely on: whoever writes into a directory or an upload guards the record
-/// that stands for it, and whoever relies on emptiness deletes that record.
+/// Checks what engines rely on: whoever writes into a directory, an upload or what a bucket is set
+/// to do guards the record that stands for it, and whoever relies on emptiness deletes that record.
 #[track_caller]
 pub(crate) fn contract(plan: &Plan) {
     let (mut guarded, mut made, mut deleted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -40,7 +40,8 @@ pub(crate) fn contract(plan: &Plan) {
     }
     for write in &plan.writes {
         let (Write::Put(key, _) | Write::Delete(key)) = write else { continue };
-        if [space::DENTRY, space::UPLOAD, space::PART].contains(&key.space()) {
+        let spaces = [space::DENTRY, space::UPLOAD, space::PART, space::BUCKET_CONFIG];
+        if spaces.contains(&key.space()) {
             let owner = key.partition();
             let safe = owner == Ino::ROOT.0 || guarded.contains(&owner) || made.contains(&owner);
             assert!(safe, "{key:?} is written, and its owner is not guarded, in {plan:?}");
@@ -93,6 +94,10 @@ pub(crate) fn audit(state: &State) {
         let orphan = key::orphan(Ino(key.partition()));
         let reachable = bound.contains_key(&key.partition()) != state.records.contains_key(&orphan);
         assert!(reachable, "{key:?} is neither bound nor an orphan, or both");
+    }
+    for key in state.records.keys().filter(|key| key.space() == space::BUCKET_CONFIG) {
+        let bucket = key::bucket(Ino(key.partition()));
+        assert!(state.records.contains_key(&bucket), "{key:?} is of a bucket that is gone");
     }
     tallies(state, &children, &bound, &parents);
 }

@@ -1,9 +1,11 @@
 //! Buckets: answers and costs.
 
 use namespace::{
-    BucketChange, CreateBucket, DeleteBucket, FindBucket, FsError, ListBuckets, SetBucket,
+    BucketChange, CreateBucket, DeleteBucket, FindBucket, FindBucketConfig, FsError, ListBuckets,
+    SetBucket, SetBucketConfig,
 };
-use record::{Bucket, Ino};
+use record::{Bucket, BucketConfig, BucketConfigKind, Ino, key};
+use store::{Key, Write};
 
 use crate::acts::ID;
 use crate::listing::put;
@@ -34,19 +36,60 @@ fn a_bucket_is_made_once_and_found() {
     assert_eq!((world.cold(&find).0, world.cold(&find).1), (Ok(found), cost(2, 0)));
     assert_eq!(world.cold(&FindBucket { name: b"two" }).0, Err(FsError::NoSuchBucket));
 
-    let tags = [("k".to_owned(), "v".to_owned())];
     let set = |change| SetBucket { name: b"one", change };
-    assert_eq!(world.warm(&set(BucketChange::Tags(&tags))), (Ok(()), cost(0, 1)));
-    let settings = Bucket { tags: tags.to_vec(), ..settings };
-    assert_eq!(world.cold(&find).0.unwrap().settings, settings);
-    // Each change leaves the other settings alone.
+    // A change leaves the other settings alone.
     assert_eq!(world.cold(&set(BucketChange::OpaqueTags(true))), (Ok(()), cost(2, 1)));
     let opaque = Bucket { opaque_tags: true, ..settings.clone() };
     assert_eq!(world.cold(&find).0.unwrap().settings, opaque);
     assert_eq!(world.cold(&set(BucketChange::OpaqueTags(false))).0, Ok(()));
     assert_eq!(world.cold(&find).0.unwrap().settings, settings);
-    let absent = SetBucket { name: b"two", change: BucketChange::Tags(&tags) };
+    let absent = SetBucket { name: b"two", change: BucketChange::OpaqueTags(true) };
     assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
+}
+
+#[test]
+fn what_a_bucket_is_set_to_do_is_found_replaced_and_removed() {
+    let world = World::new();
+    let kind = BucketConfigKind::Tags;
+    let find = FindBucketConfig { name: b"b", kind };
+    let config = |value: &str| BucketConfig::of_tags(&[("k".to_owned(), value.to_owned())]);
+    let set =
+        |value: Option<&BucketConfig>| world.warm(&SetBucketConfig { name: b"b", kind, value });
+    assert_eq!(world.cold(&find), (Ok(None), cost(2, 0)));
+    assert_eq!(world.warm(&find), (Ok(None), cost(1, 0)));
+    assert_eq!(set(None), (Ok(()), cost(0, 1)));
+    for value in ["v", "w"] {
+        assert_eq!(set(Some(&config(value))), (Ok(()), cost(0, 1)));
+        assert_eq!(world.warm(&find), (Ok(Some(config(value))), cost(1, 0)));
+    }
+    // What every request needs to know of the bucket stays as it was.
+    assert_eq!(world.cold(&FindBucket { name: b"b" }).0.unwrap().settings, Bucket::default());
+    assert_eq!(set(None).0, Ok(()));
+    assert_eq!(world.cold(&find).0, Ok(None));
+
+    let (other, value) = (&b"other"[..], &config("v"));
+    let absent = SetBucketConfig { name: other, kind, value: Some(value) };
+    assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
+    let find = FindBucketConfig { name: other, kind };
+    assert_eq!(world.cold(&find).0, Err(FsError::NoSuchBucket));
+}
+
+/// Also one of a kind that only a later release knows.
+#[test]
+fn a_bucket_takes_with_it_all_that_it_was_set_to_do() {
+    let world = World::new();
+    let keys = [[0_u8], [1], [2], [200], [u8::MAX]];
+    let keys = keys.map(|kind| Key::new(key::space::BUCKET_CONFIG, 1_024, &kind));
+    let kept = Key::new(key::space::BUCKET_CONFIG, 1_025, &[1]);
+    let put = |key: &Key| Write::Put(key.clone(), BucketConfig::of_tags(&[]).encode(key));
+    world.make_bucket(b"other");
+    world.force(keys.iter().chain([&kept]).map(put).collect());
+    assert_eq!(world.cold(&DeleteBucket { name: b"b" }), (Ok(()), cost(2, 1)));
+    let left = world.state().records;
+    let left: Vec<&Key> =
+        left.keys().filter(|key| key.space() == key::space::BUCKET_CONFIG).collect();
+    assert_eq!(left, [&kept]);
+    world.audit();
 }
 
 #[test]

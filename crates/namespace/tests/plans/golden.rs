@@ -19,6 +19,7 @@ fn words(key: &Key) -> String {
     match key.space() {
         space::INODE => format!("inode/{number}"),
         space::BUCKET => format!("bucket/{number}"),
+        space::BUCKET_CONFIG => format!("bucket-config/{number}/{}", suffix.escape_ascii()),
         space::DENTRY => format!("dentry/{number}/{}", suffix.escape_ascii()),
         space::ORPHAN => format!("orphan/{}", last()),
         space::UPLOAD => {
@@ -92,7 +93,7 @@ fn show(world: &World, name: &str, act: &Act, hints: &dyn Hints) -> String {
 #[test]
 fn plans_keep_their_form() {
     let upload = b"up/x";
-    let cases: [(&str, &[Act], Act); 14] = [
+    let cases: [(&str, &[Act], Act); 16] = [
         ("publish-new", &[], put(b"x", 3)),
         ("publish-with-parents", &[], put(b"a/b/x", 3)),
         ("publish-over-file", &[put(b"a/x", 1)], put(b"a/x", 3)),
@@ -103,6 +104,8 @@ fn plans_keep_their_form() {
         ("remove-if-match", &[put(b"x", 1), put(b"y", 2)], remove_if(b"", &[b"x", b"y", b"z"], 1)),
         ("set-tags", &[put(b"a/x", 1)], Act::Tags(b"a/x")),
         ("delete-bucket", &[], Act::DropBucket),
+        ("set-bucket-config", &[], Act::Configure(true)),
+        ("delete-configured-bucket", &[Act::Configure(true)], Act::DropBucket),
         ("create-upload", &[], Act::Begin(upload)),
         ("put-part", &[Act::Begin(upload)], Act::Part(upload)),
         ("complete", &[Act::Begin(upload)], Act::Complete(upload)),

@@ -113,6 +113,7 @@ fn starts() -> Vec<(&'static str, State)> {
     vec![
         ("no bucket", World::empty().state()),
         ("an empty bucket", World::new().state()),
+        ("a bucket with tags", grown(&[Act::Configure(true)]).state()),
         ("one key", grown(&[put(b"a/b/x", 1), begun.clone()]).state()),
         ("two keys", grown(&[put(b"a/b/x", 1), put(b"a/b/y", 2), begun.clone()]).state()),
         ("overlap", grown(&[put(b"a/b", 1), put(b"a/b/x", 1)]).state()),
@@ -142,6 +143,7 @@ fn acts() -> Vec<Act> {
         Act::Copy(b"a/b/x", b"a/c"),
         Act::MakeBucket,
         Act::DropBucket,
+        Act::Configure(true),
         Act::Begin(b"a/b/x"),
         Act::Part(b"a/b/x"),
         Act::Complete(b"a/b/x"),

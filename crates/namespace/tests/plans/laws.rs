@@ -75,6 +75,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (object(), object()).prop_map(|(from, to)| Act::Copy(from, to)),
         1 => Just(Act::MakeBucket),
         1 => Just(Act::DropBucket),
+        1 => any::<bool>().prop_map(Act::Configure),
         1 => uploaded().prop_map(Act::Begin),
         1 => uploaded().prop_map(Act::Part),
         1 => uploaded().prop_map(Act::Complete),

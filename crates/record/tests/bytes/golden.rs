@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use record::BlockId;
 use record::key::{self, Count, space};
+use record::{BlockId, BucketConfigKind};
 use store::Key;
 
 use crate::samples::{self, BUCKET, INO, NONCE, Sample};
@@ -62,6 +62,7 @@ fn keys() -> Vec<(&'static str, Key)> {
     let block = BlockId::new(NONCE, 0x0000_0102_0304_0506);
     let (shares, shares_end) = key::shares(block);
     let (dentries, dentries_end) = key::dentries(BUCKET);
+    let (configs, configs_end) = key::bucket_configs(BUCKET);
     let (uploads, uploads_end) = key::uploads(BUCKET);
     let (parts, parts_end) = key::parts(INO);
     let (users, users_end) = key::partition(space::USER, 0);
@@ -73,6 +74,9 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("map_page", key::map_page(INO, 7)),
         ("part_sums", key::part_sums(INO, 7)),
         ("bucket", key::bucket(BUCKET)),
+        ("bucket_config", key::bucket_config(BUCKET, BucketConfigKind::Tags)),
+        ("bucket_configs from", configs),
+        ("bucket_configs to", configs_end),
         ("dentry of a file", key::dentry(BUCKET, b"name")),
         ("dentry of a directory", key::dentry(BUCKET, b"name/")),
         ("dentry of a marker", key::dentry(BUCKET, b"")),

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use record::{
-    Beat, Bucket, Counter, DecodeError, Dentry, Expiry, Hold, Inode, MapPage, Mark, Orphan, Part,
-    PartSums, PolicyRecord, Session, Swept, Token, Upload, User, VolumeRecord,
+    Beat, Bucket, BucketConfig, Counter, DecodeError, Dentry, Expiry, Hold, Inode, MapPage, Mark,
+    Orphan, Part, PartSums, PolicyRecord, Session, Swept, Token, Upload, User, VolumeRecord,
 };
 use store::{Key, Value};
 
@@ -36,8 +36,8 @@ macro_rules! records {
 }
 
 records!(
-    Beat Bucket Counter Dentry Expiry Hold Inode MapPage Mark Orphan Part PartSums PolicyRecord Session
-    Swept Token Upload User VolumeRecord
+    Beat Bucket BucketConfig Counter Dentry Expiry Hold Inode MapPage Mark Orphan Part PartSums
+    PolicyRecord Session Swept Token Upload User VolumeRecord
 );
 
 /// The value whose bytes before the checksum are `body`, with the checksum that belongs to them.

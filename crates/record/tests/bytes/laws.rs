@@ -4,10 +4,10 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, File, Header,
-    Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums, PartTag,
-    PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Token, Upload,
-    UploadState, User, VolumeRecord, key,
+    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter,
+    DecodeError, Dentry, File, Header, Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan,
+    Part, PartRun, PartSums, PartTag, PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind,
+    Tag, Timestamp, Token, Upload, UploadState, User, VolumeRecord, key,
 };
 use store::{Key, Value};
 
@@ -225,7 +225,11 @@ proptest! {
         let (refuse_overlap, opaque_tags) = flags;
         returns(&key, &VolumeRecord { id, made: at, format: uid, generation: a, block_bytes: gid });
         returns(&key, &Counter(a));
-        returns(&key, &Bucket { owner: one.clone(), refuse_overlap, opaque_tags, tags });
+        returns(&key, &Bucket { owner: one.clone(), refuse_overlap, opaque_tags });
+        let config = BucketConfig::of_tags(&tags);
+        returns(&key, &config);
+        prop_assert_eq!(config.tags(), Ok(tags));
+        returns(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
         returns(&key, &Session { began: at, place: one.clone() });
         returns(&key, &Beat { count: a, passed: b });
         returns(&key, &record::Hold { since: at });
@@ -390,4 +394,24 @@ fn a_huge_count_is_refused_at_once() {
     let too_large = [&[1][..], &huge[..9], &[2]].concat();
     let found = Counter::decode(&key, &sealed(&key, &too_large));
     assert_eq!(refused(&found), DecodeError::Field("number"));
+}
+
+#[test]
+fn a_kind_of_configuration_is_told_by_its_key_or_refused() {
+    for kind in BucketConfigKind::ALL {
+        assert_eq!(BucketConfigKind::of(&key::bucket_config(samples::BUCKET, kind)), Ok(kind));
+    }
+    let of = |suffix: &[u8]| {
+        BucketConfigKind::of(&Key::new(key::space::BUCKET_CONFIG, samples::BUCKET.0, suffix))
+    };
+    assert_eq!(refused(&of(&[0])), DecodeError::Format(0));
+    assert_eq!(refused(&of(&[u8::MAX])), DecodeError::Format(u8::MAX));
+    assert_eq!(refused(&of(b"")), DecodeError::Field("kind"));
+    assert_eq!(refused(&of(&[1, 0])), DecodeError::Field("kind"));
+}
+
+#[test]
+fn tags_that_are_none_are_refused() {
+    let config = BucketConfig { bytes: vec![1, b'a', 2, b'b'].into() };
+    assert_eq!(refused(&config.tags()), DecodeError::Field("value"));
 }

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, Content, Counter, Dentry, Expiry, File, Header, Hold,
-    Ino, Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums,
-    PartTag, PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind, Swept, Tag, Timestamp,
-    Token, Upload, UploadState, User, VolumeRecord, key,
+    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter,
+    Dentry, Expiry, File, Header, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders,
+    Origin, Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Session, Slice, Sum,
+    SumAlgorithm, SumKind, Swept, Tag, Timestamp, Token, Upload, UploadState, User, VolumeRecord,
+    key,
 };
 use store::{Key, Value};
 
@@ -232,12 +233,9 @@ fn volume() -> Vec<Sample> {
         generation: 2,
         block_bytes: 4 << 20,
     };
-    let bucket = Bucket {
-        owner: "root".to_owned(),
-        refuse_overlap: false,
-        opaque_tags: true,
-        tags: text(&[("stage", "test")]),
-    };
+    let bucket = Bucket { owner: "root".to_owned(), refuse_overlap: false, opaque_tags: true };
+    let config_key = key::bucket_config(BUCKET, BucketConfigKind::Tags);
+    let tags = BucketConfig::of_tags(&text(&[("stage", "test")]));
     let user = User {
         sealed_secret: vec![9, 8, 7],
         enabled: true,
@@ -251,6 +249,7 @@ fn volume() -> Vec<Sample> {
         sample("lease", key::lease(), &Counter(2_048)),
         sample("epoch", key::epoch(), &Counter(6)),
         sample("bucket", key::bucket(BUCKET), &bucket),
+        sample("bucket-config-tags", config_key, &tags),
         sample("user", key::user("AKIDEXAMPLE"), &user),
         sample("policy", key::policy("logs"), &policy),
     ]

@@ -32,6 +32,8 @@ pub enum Finding {
     Unreachable(Ino),
     /// A bucket without settings, or settings without a bucket.
     Bucket(Ino),
+    /// What a bucket is set to do, of a bucket that does not exist.
+    StrayBucketConfig(Key),
     /// A page of a content map that is missing.
     MissingPage(Ino, u64),
     /// A page of a content map, or of part checksums, of a file that does not have it.
@@ -106,6 +108,7 @@ impl fmt::Display for Finding {
             Finding::Parent(ino) => write!(f, "directory {} is not where it says", ino.0),
             Finding::Unreachable(ino) => write!(f, "directory {} hangs on no root", ino.0),
             Finding::Bucket(ino) => write!(f, "bucket {} and its settings disagree", ino.0),
+            Finding::StrayBucketConfig(key) => write!(f, "configuration {key:?} is of no bucket"),
             Finding::MissingPage(ino, page) => {
                 write!(f, "page {page} of the content map of file {} is missing", ino.0)
             }

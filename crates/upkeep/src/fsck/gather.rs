@@ -7,9 +7,9 @@ use bytes::Bytes;
 use namespace::{rests, self_contained};
 use record::key::{self, space};
 use record::{
-    Beat, BlockId, Body, Bucket, Content, Counter, DecodeError, Dentry, Expiry, Hold, Ino, Inode,
-    Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord, Roster, Session, Slice,
-    Swept, Token, Upload, UploadState, User, VolumeRecord,
+    Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter, DecodeError,
+    Dentry, Expiry, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums,
+    PolicyRecord, Roster, Session, Slice, Swept, Token, Upload, UploadState, User, VolumeRecord,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -75,6 +75,7 @@ pub(crate) struct Gathered {
     pub(super) pages: HashMap<Ino, Vec<(u64, Key)>>,
     pub(super) sum_pages: Vec<Key>,
     pub(super) buckets: BTreeSet<Ino>,
+    pub(super) bucket_configs: Vec<Key>,
     pub(super) uploads: Vec<(Key, Ino, UploadState)>,
     pub(super) parts: Vec<PartSummary>,
     pub(super) orphans: BTreeMap<Ino, Orphan>,
@@ -249,6 +250,13 @@ impl Gathered {
             space::BUCKET => {
                 Bucket::decode(key, value).map_err(failed)?;
                 self.buckets.insert(Ino(key.partition()));
+            }
+            space::BUCKET_CONFIG => {
+                let config = BucketConfig::decode(key, value).map_err(failed)?;
+                match BucketConfigKind::of(key).map_err(failed)? {
+                    BucketConfigKind::Tags => config.tags().map(drop).map_err(failed)?,
+                }
+                self.bucket_configs.push(key.clone());
             }
             space::PENDING => {
                 Mark::decode(key, value).map_err(failed)?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use record::key::Count;
 use record::{BlockId, Ino, Kind, Orphan, UploadState};
+use store::Key;
 
 use super::finding::Finding;
 use super::gather::{Gathered, InodeSummary, PartSummary};
@@ -168,6 +169,9 @@ fn buckets(all: &mut Gathered, tree: &Tree) {
     for ino in named.symmetric_difference(&all.buckets) {
         all.findings.insert(Finding::Bucket(*ino));
     }
+    let of_none = |key: &&Key| !all.buckets.contains(&Ino(key.partition()));
+    let stray = all.bucket_configs.iter().filter(of_none).cloned();
+    all.findings.extend(stray.map(Finding::StrayBucketConfig));
 }
 
 fn uploads(all: &mut Gathered) {

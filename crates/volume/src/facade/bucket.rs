@@ -1,9 +1,10 @@
 //! Buckets.
 
 use namespace::{
-    BucketChange, CreateBucket, DeleteBucket, FindBucket, FoundBucket, ListBuckets, SetBucket,
+    CreateBucket, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, ListBuckets,
+    SetBucketConfig,
 };
-use record::{Bucket, Ino, Timestamp};
+use record::{Bucket, BucketConfig, BucketConfigKind, Ino, Timestamp};
 
 use super::Owner;
 use crate::{Volume, VolumeError};
@@ -91,13 +92,23 @@ impl Volume {
         Ok(buckets)
     }
 
+    /// A bucket's tags; none if it has none.
+    pub async fn bucket_tags(&self, name: &str) -> Result<Vec<(String, String)>, VolumeError> {
+        let (name, kind) = (name.as_bytes(), BucketConfigKind::Tags);
+        let config = self.session.run(&FindBucketConfig { name, kind }).await?;
+        let tags = config.map(|config| config.tags()).transpose();
+        let tags = tags.map_err(|error| VolumeError::Corrupt(format!("tags of a bucket: {error}")));
+        Ok(tags?.unwrap_or_default())
+    }
+
     /// Replaces a bucket's tags; none removes them.
     pub async fn set_bucket_tags(
         &self,
         name: &str,
-        tags: Vec<(String, String)>,
+        tags: &[(String, String)],
     ) -> Result<(), VolumeError> {
-        let change = BucketChange::Tags(&tags);
-        self.session.run(&SetBucket { name: name.as_bytes(), change }).await
+        let config = (!tags.is_empty()).then(|| BucketConfig::of_tags(tags));
+        let (name, kind) = (name.as_bytes(), BucketConfigKind::Tags);
+        self.session.run(&SetBucketConfig { name, kind, value: config.as_ref() }).await
     }
 }

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use faulty::{Faulty, get};
 use namespace::WriteCondition;
 use record::key::{self, Count, space};
-use record::{BlockId, Dentry, Expiry, Ino, Mark, Nonce, Skey, Tag};
+use record::{
+    BlockId, BucketConfig, BucketConfigKind, Dentry, Expiry, Ino, Mark, Nonce, Skey, Tag,
+};
 use store::{Key, MetaStore, Plan, Value, Write};
 
 use super::reaping::{copy, delete, finished, part, put, records, upload};
@@ -28,6 +30,7 @@ async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>, Ino) {
     let options = VolumeOptions { collect: false, block_bytes: 1_024, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
     let bucket = make_bucket(&volume).await;
+    volume.set_bucket_tags("b", &[("team".to_owned(), "a".to_owned())]).await.unwrap();
     publish(&volume, b"inline", 5).await.unwrap();
     publish(&volume, b"a/b/c", 10_000).await.unwrap();
     publish(&volume, b"a/b", 10_000).await.unwrap();
@@ -162,6 +165,32 @@ async fn damaged_records_are_found() {
         write(store, Write::Delete(key::bucket(bucket))).await;
     });
     assert!(settings.await.iter().any(|f| matches!(f, Finding::Bucket(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn damaged_configurations_of_buckets_are_found() {
+    let tags = BucketConfig::of_tags(&[]);
+    let kept = broken(async |store, _, bucket| {
+        let key = key::bucket_config(bucket, BucketConfigKind::Tags);
+        assert!(get(store, &key).await.is_some(), "the volume has one");
+    });
+    assert_eq!(kept.await, []);
+    let key = key::bucket_config(Ino(999_999), BucketConfigKind::Tags);
+    let stray = broken(async |store, _, _| {
+        write(store, Write::Put(key.clone(), tags.encode(&key))).await;
+    });
+    assert_eq!(stray.await, [Finding::StrayBucketConfig(key)]);
+    let wrong = broken(async |store, _, bucket| {
+        let key = key::bucket_config(bucket, BucketConfigKind::Tags);
+        let none = BucketConfig { bytes: Bytes::from_static(b"\x05tags") };
+        write(store, Write::Put(key.clone(), none.encode(&key))).await;
+    });
+    assert!(matches!(&wrong.await[..], [Finding::Undecodable(..)]));
+    let newer = broken(async |store, _, bucket| {
+        let key = Key::new(space::BUCKET_CONFIG, bucket.0, &[u8::MAX]);
+        write(store, Write::Put(key.clone(), tags.encode(&key))).await;
+    });
+    assert!(matches!(&newer.await[..], [Finding::Undecodable(_, why)] if why.contains("255")));
 }
 
 #[tokio::test(start_paused = true)]
