@@ -129,20 +129,16 @@ impl Gateway {
         let named_by_host = Target::parse(None, path, &[]).ok().as_ref() != Some(&target);
         request.host_bucket = target.bucket().filter(|_| named_by_host).map(s3::BucketName::as_str);
         let query = Query::parse(raw_query)?;
-        let (verified, identity) = self.authenticate(&request, &target, &query)?;
+        // Whether a body may come in chunks, or a proof is asked for, depends on the operation, and the
+        // operation on headers that only count once they are known to be signed. Until then the plain
+        // ones tell.
+        let claimed = route(&head.method, &target, &query, Fields::new(&head.headers, &[])).ok();
+        let (verified, identity) = self.authenticate(&request, claimed)?;
 
         let fields = Fields::new(&head.headers, verified.hoisted());
         let operation = route(&head.method, &target, &query, fields)?;
         served.operation = operation.name();
-        let may = match operation.demand(&target, &query, fields)? {
-            Demand::All(permissions) => {
-                let may = |permission| self.access.authorise(identity.as_deref(), permission);
-                permissions.iter().all(may)
-            }
-            // Which keys they are the body tells; nobody in particular may delete none of them.
-            Demand::EachKey => identity.is_some(),
-        };
-        if !may {
+        if !self.allows(identity.as_deref(), &operation.demand(&target, &query, fields)?) {
             return Err(Code::AccessDenied.into());
         }
         let bytes_in = AtomicU64::new(0);
@@ -163,23 +159,35 @@ impl Gateway {
         answer
     }
 
-    /// Checks the proof that a request carries of who sent it.
+    /// Whether an identity, or nobody in particular, may do what demands this.
+    fn allows(&self, identity: Option<&Identity>, demand: &Demand) -> bool {
+        match demand {
+            Demand::Nothing => true,
+            Demand::All(permissions) => {
+                permissions.iter().all(|permission| self.access.authorise(identity, permission))
+            }
+            // Which keys they are the body tells; nobody in particular may delete none of them.
+            Demand::EachKey => identity.is_some(),
+        }
+    }
+
+    /// Checks the proof that a request carries of who sent it, by what it claims to be: the
+    /// operation that its plain headers tell.
     fn authenticate(
         &self,
         request: &RequestHead<'_>,
-        target: &Target,
-        query: &Query,
+        claimed: Option<s3::Operation>,
     ) -> Result<(Verified, Option<Arc<Identity>>), Fault> {
-        let credentials = Credentials::parse(request)?;
-        // Whether a body may come in chunks depends on the operation, and the operation on headers
-        // that only count once they are known to be signed. Until then the plain ones tell.
-        let unproven = Fields::new(request.headers, &[]);
-        let may_stream =
-            route(request.method, target, query, unproven).is_ok_and(s3::Operation::may_stream);
+        // A proof where none is asked for may be of another request: a browser asks beforehand with
+        // the URL that was signed for what it is going to send. Whoever sends it is nobody then.
+        let credentials = match claimed {
+            Some(operation) if operation.is_open() => Credentials::Anonymous,
+            _ => Credentials::parse(request)?,
+        };
         let terms = Terms {
             region: &self.settings.region,
             sigv2_presign: self.settings.sigv2_presign,
-            may_stream,
+            may_stream: claimed.is_some_and(s3::Operation::may_stream),
             now: translate::time(self.volume.now()),
         };
         let identity = credentials.access_key().and_then(|key| self.access.lookup(key));
@@ -199,3 +207,6 @@ fn refuse(head: &Parts, fault: &Fault) -> Response<Body> {
     }
     answer.into_response()
 }
+
+#[cfg(test)]
+mod tests;

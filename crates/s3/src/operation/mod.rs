@@ -2,8 +2,8 @@
 //!
 //! One table holds every operation: its method, what it speaks of, the query parameter that
 //! selects it, how far we serve it, and the action that policies know it by. An operation that
-//! is not in the table cannot be routed, and one in it cannot lack an action. What the table
-//! does not know is refused; nothing falls through to a similar operation.
+//! is not in the table cannot be routed, and one in it has an action, or says that it demands
+//! nothing. What the table does not know is refused; nothing falls through to a similar operation.
 
 mod permission;
 mod route;
@@ -47,8 +47,18 @@ pub(crate) struct Row {
     pub(crate) selector: &'static str,
 }
 
+/// The last column: an action, or the word `nothing`.
+macro_rules! action {
+    (nothing) => {
+        None
+    };
+    ($action:literal) => {
+        Some($action)
+    };
+}
+
 macro_rules! operations {
-    ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $action:literal;)*)
+    ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $action:tt;)*)
     => {
         /// Every operation of S3 that we know.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,8 +80,9 @@ macro_rules! operations {
             }
 
             /// The action that policies know the operation by, for an object's current version.
-            pub const fn action(self) -> &'static str {
-                match self { $(Operation::$name => $action,)* }
+            /// None if it demands nothing: neither a signature nor a right.
+            pub const fn action(self) -> Option<&'static str> {
+                match self { $(Operation::$name => action!($action),)* }
             }
 
             pub(crate) const fn scope(self) -> Scope {
@@ -213,6 +224,7 @@ operations! {
     GetObjectRetention = GET Object "retention" Refused "s3:GetObjectRetention";
     PutObjectRetention = PUT Object "retention" Refused "s3:PutObjectRetention";
     UpdateObjectEncryption = PUT Object "encryption" Refused "s3:UpdateObjectEncryption";
+    OptionsObject = OPTIONS Object "" Served nothing;
 }
 
 impl Operation {

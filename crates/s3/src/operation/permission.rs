@@ -29,6 +29,9 @@ pub struct Context {
 /// What a request demands before anything is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
+    /// Nothing: whoever asks may, and no proof is looked at. What such an operation does must be
+    /// fit for everybody.
+    Nothing,
     /// All of these; never empty.
     All(Vec<Permission>),
     /// `DeleteObjects`: one per key, known once the body is read. See `Permission::delete`.
@@ -85,13 +88,13 @@ impl Permission {
     ) -> [Permission; 2] {
         [
             Permission::read_tags(&source.bucket, &source.key, source.version.is_some()),
-            Permission::on_object(Operation::PutObjectTagging.action(), bucket, key),
+            Permission::on_object("s3:PutObjectTagging", bucket, key),
         ]
     }
 
     /// To read the tags of an object, or of one of its versions.
     pub fn read_tags(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
-        let action = Operation::GetObjectTagging.versioned_action(versioned);
+        let action = if versioned { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
         Permission::on_object(action, bucket, key)
     }
 
@@ -107,6 +110,12 @@ impl Permission {
 }
 
 impl Operation {
+    /// Whether it demands nothing of anybody, whatever its request says: not even a signature that
+    /// is right, if there is one.
+    pub const fn is_open(self) -> bool {
+        self.action().is_none()
+    }
+
     /// What the operation demands of its caller, on its target, its copy source and for what
     /// its headers add.
     ///
@@ -125,8 +134,9 @@ impl Operation {
             return Ok(Demand::EachKey);
         }
         let versioned = query.has("versionId");
+        let Some(action) = self.versioned_action(versioned) else { return Ok(Demand::Nothing) };
         let mut all = vec![Permission {
-            action: self.versioned_action(versioned),
+            action,
             resource: resource(self.scope(), target),
             context: self.context(query)?,
         }];
@@ -177,16 +187,19 @@ impl Operation {
         Operation::PutObjectAcl,
     ];
 
-    pub(crate) const fn versioned_action(self, versioned: bool) -> &'static str {
+    pub(crate) const fn versioned_action(self, versioned: bool) -> Option<&'static str> {
+        if !versioned {
+            return self.action();
+        }
         match self {
-            Operation::GetObject | Operation::HeadObject if versioned => "s3:GetObjectVersion",
-            Operation::DeleteObject if versioned => "s3:DeleteObjectVersion",
-            Operation::GetObjectAttributes if versioned => "s3:GetObjectVersionAttributes",
-            Operation::GetObjectTagging if versioned => "s3:GetObjectVersionTagging",
-            Operation::PutObjectTagging if versioned => "s3:PutObjectVersionTagging",
-            Operation::DeleteObjectTagging if versioned => "s3:DeleteObjectVersionTagging",
-            Operation::GetObjectAcl if versioned => "s3:GetObjectVersionAcl",
-            Operation::PutObjectAcl if versioned => "s3:PutObjectVersionAcl",
+            Operation::GetObject | Operation::HeadObject => Some("s3:GetObjectVersion"),
+            Operation::DeleteObject => Some("s3:DeleteObjectVersion"),
+            Operation::GetObjectAttributes => Some("s3:GetObjectVersionAttributes"),
+            Operation::GetObjectTagging => Some("s3:GetObjectVersionTagging"),
+            Operation::PutObjectTagging => Some("s3:PutObjectVersionTagging"),
+            Operation::DeleteObjectTagging => Some("s3:DeleteObjectVersionTagging"),
+            Operation::GetObjectAcl => Some("s3:GetObjectVersionAcl"),
+            Operation::PutObjectAcl => Some("s3:PutObjectVersionAcl"),
             _ => self.action(),
         }
     }

@@ -30,8 +30,7 @@ const SIGNING: [&str; 11] = [
 ///
 /// Faults: `NotImplemented` for an operation or parameter that is unknown or not served;
 /// `MethodNotAllowed` with `Allow`; `InvalidArgument` when two parameters select different
-/// operations; `AccessForbidden` for `OPTIONS`, which S3 answers so where no bucket has a CORS
-/// configuration.
+/// operations; `AccessForbidden` for `OPTIONS` of no bucket.
 pub fn route(
     method: &Method,
     target: &Target,
@@ -44,7 +43,11 @@ pub fn route(
         Target::Object(..) => Scope::Object,
     };
     if method == Method::OPTIONS {
-        return Err(Code::AccessForbidden.into());
+        // Its query is that of the request which a browser asks about.
+        return match scope {
+            Scope::Service => Err(Code::AccessForbidden.into()),
+            Scope::Bucket | Scope::Object => Ok(Operation::OptionsObject),
+        };
     }
     let selector = selector(scope, query)?;
     let row = find(method, scope, selector)?;

@@ -129,7 +129,18 @@ fn s3_b3_nothing_falls_through() {
     refuse("PUT", "/bucket/key", "partNumber=1", Code::InvalidArgument);
     refuse("GET", "/bucket", "list-type=3", Code::InvalidArgument);
     refuse("GET", "/bucket", "acl&policy", Code::InvalidArgument);
-    refuse("OPTIONS", "/bucket/key", "", Code::AccessForbidden);
+    refuse("OPTIONS", "/", "", Code::AccessForbidden);
+}
+
+/// A browser asks with the URL of what it is going to send.
+#[test]
+fn s3_b3_a_preflight_is_one_whatever_it_asks_about() {
+    for query in ["", "uploads", "uploadId=u&partNumber=1", "newthing", "acl&policy"] {
+        check("OPTIONS", "/bucket/key", query, Operation::OptionsObject);
+        check("OPTIONS", "/bucket", query, Operation::OptionsObject);
+    }
+    let presigned = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=0&X-Amz-Acl=private";
+    check("OPTIONS", "/bucket/key", presigned, Operation::OptionsObject);
 }
 
 #[test]
@@ -189,7 +200,7 @@ fn demand(
     let query = Query::parse(query).unwrap();
     match operation.demand(&target, &query, Fields::new(&headers, &[])).expect("a demand") {
         Demand::All(all) => all,
-        Demand::EachKey => Vec::new(),
+        Demand::EachKey | Demand::Nothing => Vec::new(),
     }
 }
 
@@ -201,11 +212,28 @@ fn pairs(permissions: &[Permission]) -> Vec<(&str, &str)> {
 fn s3_s9_every_operation_demands_something() {
     for &operation in Operation::ALL {
         let all = demand(operation, "", &[("x-amz-copy-source", "src/from")]);
-        assert_eq!(all.is_empty(), operation == Operation::DeleteObjects, "{operation:?}");
+        let none = operation == Operation::DeleteObjects || operation.is_open();
+        assert_eq!(all.is_empty(), none, "{operation:?}");
         for permission in all {
             assert!(permission.action.contains(':'));
             assert!(!permission.resource.is_empty());
         }
+    }
+}
+
+#[test]
+fn s3_s9_what_demands_nothing_is_said_by_its_row() {
+    let open = |operation: &&Operation| operation.is_open();
+    let open: Vec<Operation> = Operation::ALL.iter().filter(open).copied().collect();
+    assert_eq!(open, [Operation::OptionsObject]);
+    // Nothing that a request says adds a demand, or a fault.
+    let list = [("x-amz-copy-source", "%"), ("x-amz-tagging", "a=b"), ("if-match", "\"1\"")];
+    for path in ["/bucket", "/bucket/key"] {
+        let target = Target::parse(None, path, &[]).unwrap();
+        let query = Query::parse("versionId=1&prefix=a&prefix=b").unwrap();
+        let headers = headers(&list);
+        let demand = open[0].demand(&target, &query, Fields::new(&headers, &[]));
+        assert_eq!(demand, Ok(Demand::Nothing));
     }
 }
 

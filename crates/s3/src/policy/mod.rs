@@ -105,10 +105,9 @@ impl Policy {
             let action = action.to_ascii_lowercase();
             self.statements.iter().any(|one| one.denies && one.actions.cover(&action))
         };
-        let pairs = Operation::VERSIONED.iter().flat_map(|operation| {
-            let (plain, versioned) = (operation.action(), operation.versioned_action(true));
-            [(plain, versioned), (versioned, plain)]
-        });
+        let actions = |one: &Operation| one.action().zip(one.versioned_action(true));
+        let pairs = Operation::VERSIONED.iter().filter_map(actions);
+        let pairs = pairs.flat_map(|(plain, versioned)| [(plain, versioned), (versioned, plain)]);
         pairs.filter(|(one, other)| denied(one) && !denied(other)).collect()
     }
 

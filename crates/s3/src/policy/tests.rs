@@ -130,9 +130,10 @@ fn s3_s10_a_new_policy_names_actions_that_there_are() {
     for good in ["*", "s3:*", "S3:getobject", "s3:Get*", "s3:*Tagging", "s?:PutObject"] {
         assert!(new(good).is_ok(), "{good}");
     }
-    for operation in Operation::ALL {
-        assert!(new(operation.action()).is_ok(), "{operation:?}");
-        assert!(new(operation.versioned_action(true)).is_ok(), "{operation:?}");
+    for operation in Operation::ALL.iter().filter(|operation| !operation.is_open()) {
+        for action in [operation.action(), operation.versioned_action(true)] {
+            assert!(new(action.expect("one that is not open")).is_ok(), "{operation:?}");
+        }
     }
     for bad in ["s3:GetObjcet", "s3:Gte*", "s3:", "s3: GetObject", "ec2:*", "s3:GetObject ", "?:*"]
     {

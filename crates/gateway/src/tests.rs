@@ -1,0 +1,98 @@
+//! What a request demands, over a volume in memory.
+
+use std::sync::Arc;
+
+use block::MemoryBlocks;
+use http::{HeaderValue, Request};
+use http_body_util::BodyExt;
+use s3::operation::{Context, Demand, Permission};
+use store::MemoryStore;
+use volume::{Volume, VolumeOptions};
+
+use crate::access::{Access, Identity, MasterKey, Secret};
+use crate::http::{Body, Served};
+use crate::{Gateway, Settings};
+
+async fn gateway() -> Arc<Gateway> {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
+    let root = Identity::root("root", Secret::new("a secret"));
+    let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
+    Gateway::new(volume, Arc::new(access), Settings::default())
+}
+
+/// Status, error code and operation of the answer to a request without a body.
+async fn ask(
+    gateway: &Gateway,
+    method: &str,
+    target: &str,
+    authorization: Option<&'static str>,
+) -> (u16, Option<&'static str>, &'static str) {
+    let mut request = Request::new(crate::call::empty());
+    *request.method_mut() = method.parse().unwrap();
+    *request.uri_mut() = target.parse().unwrap();
+    request.headers_mut().insert("host", HeaderValue::from_static("127.0.0.1"));
+    if let Some(value) = authorization {
+        request.headers_mut().insert("authorization", HeaderValue::from_static(value));
+    }
+    let response: http::Response<Body> = gateway.handle(request).await;
+    let (head, body) = response.into_parts();
+    body.collect().await.unwrap();
+    let served = head.extensions.get::<Served>().unwrap();
+    (head.status.as_u16(), served.code, served.operation)
+}
+
+/// A key that nobody has, and a signature that is none.
+const FORGED: &str = "AWS4-HMAC-SHA256 Credential=nobody/20260102/us-east-1/s3/aws4_request, \
+                      SignedHeaders=host;x-amz-date, Signature=\
+                      0000000000000000000000000000000000000000000000000000000000000000";
+
+#[tokio::test]
+async fn an_open_operation_asks_for_no_proof() {
+    let gateway = gateway().await;
+    let open = (403, Some("AccessForbidden"), "OptionsObject");
+    let presigned = "/bucket/key?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=nobody&X-Amz-\
+                     Signature=0&uploadId=u&partNumber=1";
+    for target in ["/bucket/key", "/bucket", "/bucket?list-type=2&prefix=a", presigned] {
+        assert_eq!(ask(&gateway, "OPTIONS", target, None).await, open, "{target}");
+        // Nor is one looked at: what it would be the proof of is another request.
+        for proof in [FORGED, "nonsense", "AWS4-HMAC-SHA256 nonsense"] {
+            assert_eq!(ask(&gateway, "OPTIONS", target, Some(proof)).await, open, "{target}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_others_ask_for_one() {
+    let gateway = gateway().await;
+    let proofs = [
+        (FORGED, "AccessDenied"),
+        ("AWS4-HMAC-SHA256 nonsense", "AuthorizationHeaderMalformed"),
+        ("nonsense", "InvalidArgument"),
+    ];
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        let (status, code, operation) = ask(&gateway, method, "/bucket/key", None).await;
+        assert_eq!((status, code), (403, Some("AccessDenied")), "{method}");
+        assert!(!operation.is_empty(), "{method} of nobody is known for what it is");
+        for (proof, refusal) in proofs {
+            let (_, code, operation) = ask(&gateway, method, "/bucket/key", Some(proof)).await;
+            assert_eq!((code, operation), (Some(refusal), ""), "{method} with {proof}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_what_demands_nothing_is_allowed_to_nobody() {
+    let gateway = gateway().await;
+    let permission = |action| Permission {
+        action,
+        resource: "bucket/key".to_owned(),
+        context: Context::default(),
+    };
+    let get = Demand::All(vec![permission("s3:GetObject")]);
+    let root = gateway.access.lookup("root");
+    for (demand, nobody) in [(Demand::Nothing, true), (get, false), (Demand::EachKey, false)] {
+        assert_eq!(gateway.allows(None, &demand), nobody, "{demand:?}");
+        assert!(gateway.allows(root.as_deref(), &demand), "{demand:?}");
+    }
+}
