@@ -1,6 +1,8 @@
 //! The types in which requests come from the edge and answers go back to it.
 
 use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Uri};
 
 /// What went wrong while a body streamed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -13,10 +15,29 @@ pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InMemory;
 
-/// What an operator finds a request by: an extension of every request, set by the edge, which also
-/// puts it on every answer.
+/// What an operator finds a request by: an extension of every request, set by the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
+
+/// What every answer to a request may depend on, however early it is given: for
+/// [`crate::refuse`] and [`crate::finish`].
+#[derive(Clone, Debug)]
+pub struct RequestContext {
+    /// Its id.
+    pub id: RequestId,
+    /// Its method.
+    pub method: Method,
+    /// Its target, as it arrived.
+    pub uri: Uri,
+}
+
+impl RequestContext {
+    /// That of a request which has this head. Nothing of it is copied.
+    pub fn of(head: &Parts) -> RequestContext {
+        let id = head.extensions.get().cloned().unwrap_or(RequestId("-".into()));
+        RequestContext { id, method: head.method.clone(), uri: head.uri.clone() }
+    }
+}
 
 /// What a request turned out to be: an extension of every answer, for the access log and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 
 pub mod access;
 mod call;
+mod finish;
 mod http;
 mod operations;
 mod receive;
@@ -29,7 +30,8 @@ use s3::{Code, Fault, Target};
 use sending::Sending;
 use volume::Volume;
 
-pub use crate::http::{Body, BoxError, InMemory, RequestId, Served};
+pub use crate::finish::{finish, refuse};
+pub use crate::http::{Body, BoxError, InMemory, RequestContext, RequestId, Served};
 use access::{Access, Identity};
 use call::{Answer, Call};
 
@@ -86,7 +88,7 @@ impl Gateway {
     /// Answers a request. Whatever went wrong is an answer too, with its code and a document.
     ///
     /// A body that is not read to its end is dropped; closing the connection then is the caller's
-    /// business. The caller also sets the request's id on every answer.
+    /// business. So is [`finish`], which every answer passes, of whoever it is.
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let (head, body) = request.into_parts();
         let mut served = Served::default();
@@ -95,7 +97,7 @@ impl Gateway {
             Ok(answer) => answer.into_response(),
             Err(fault) => {
                 served.code = Some(fault.code.as_str());
-                refuse(&head, &fault)
+                refuse(&RequestContext::of(&head), &fault)
             }
         };
         if head.method == Method::HEAD || response.status() == ::http::StatusCode::NOT_MODIFIED {
@@ -104,11 +106,6 @@ impl Gateway {
         }
         response.extensions_mut().insert(served);
         response
-    }
-
-    /// An answer that says why a request was refused before it came here.
-    pub fn refusal(head: &Parts, fault: &Fault) -> Response<Body> {
-        refuse(head, fault)
     }
 
     async fn serve(&self, head: &Parts, body: Body, served: &mut Served) -> Result<Answer, Fault> {
@@ -195,17 +192,6 @@ impl Gateway {
         let verified = credentials.verify(secret, request, &terms)?;
         Ok((verified, identity))
     }
-}
-
-/// The answer that says why not.
-fn refuse(head: &Parts, fault: &Fault) -> Response<Body> {
-    let id = head.extensions.get::<RequestId>().map_or("", |id| id.0.as_str());
-    let document = fault.to_xml(head.uri.path(), id, id);
-    let mut answer = Answer::xml(fault.status(), document);
-    for (name, value) in &fault.headers {
-        answer.headers.insert(name.clone(), value.clone());
-    }
-    answer.into_response()
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use gateway::{Body, InMemory, RequestId, Served};
-use http::header::{self, HeaderName, HeaderValue};
+use gateway::{Body, InMemory, RequestContext, RequestId, Served};
+use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use http_body_util::{BodyExt, Empty, Full};
+use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use s3::{Code, Fault};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -53,9 +53,6 @@ const ANSWERS_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
 /// How long an answer to `ready` holds, so that asking often costs the stores nothing.
 const READY_HOLDS: Duration = Duration::from_secs(1);
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
-const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 
 /// What answers requests.
 pub(crate) trait Service: Send + Sync + 'static {
@@ -140,24 +137,23 @@ impl<S: Service> Edge<S> {
         span: tracing::Span,
     ) -> Response<Body> {
         let began = Instant::now();
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let (body, upload) = Watched::new(body);
-        let (method, version) = (head.method.clone(), head.version);
+        head.extensions.insert(RequestId(id));
+        let (context, version) = (RequestContext::of(&head), head.version);
         let expects_continue = head.headers.contains_key(header::EXPECT);
         let mut turn = None;
         let mut response = if let Seat::None(limit) = seat {
-            self.slow_down(limit, head.uri.path(), &id)
+            self.slow_down(limit, &context)
         } else if let Some(check) = Health::asked(&head.method, head.uri.path()) {
             self.health(check).await
         } else {
             match self.turn(&peer, &head.headers).await {
                 Ok(granted) => {
                     turn = Some(granted);
-                    let mut request = Request::from_parts(head, body.boxed_unsync());
-                    request.extensions_mut().insert(RequestId(id.clone()));
-                    self.handle(request, &id).await
+                    self.handle(Request::from_parts(head, body.boxed_unsync()), &context).await
                 }
-                Err(limit) => self.slow_down(limit, head.uri.path(), &id),
+                Err(limit) => self.slow_down(limit, &context),
             }
         };
         // Others need not wait until a client has taken what is in memory, nor while the rest of a
@@ -181,6 +177,7 @@ impl<S: Service> Edge<S> {
         if !read && version < Version::HTTP_2 {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        let mut response = gateway::finish(&context, response);
         let account = Account {
             metrics: Arc::clone(&self.metrics),
             span,
@@ -193,7 +190,8 @@ impl<S: Service> Edge<S> {
             in_memory,
             held: Held { _turn: turn, _memory: memory },
         };
-        finish(response, &method, &id, account)
+        let (head, body) = response.into_parts();
+        Response::from_parts(head, Outgoing::new(body, account, Flow::here()).boxed_unsync())
     }
 
     /// Waits for a request's turn: among those of its host first, so that whoever asks a lot waits
@@ -218,8 +216,7 @@ impl<S: Service> Edge<S> {
     }
 
     /// The gateway's answer, or that of a gateway that broke down over it.
-    async fn handle(&self, request: Request<Body>, id: &str) -> Response<Body> {
-        let path = request.uri().path().to_owned();
+    async fn handle(&self, request: Request<Body>, context: &RequestContext) -> Response<Body> {
         let handled = AssertUnwindSafe(self.service.handle(request)).catch_unwind().await;
         handled.unwrap_or_else(|panic| {
             self.metrics.panics.inc();
@@ -229,15 +226,13 @@ impl<S: Service> Edge<S> {
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
             tracing::error!(message, "a request ended in a panic");
-            fault(Code::InternalError, &path, id)
+            gateway::refuse(context, &Code::InternalError.into())
         })
     }
 
-    fn slow_down(&self, limit: &'static str, path: &str, id: &str) -> Response<Body> {
+    fn slow_down(&self, limit: &'static str, context: &RequestContext) -> Response<Body> {
         self.metrics.turn_away(limit);
-        let mut response = fault(Code::SlowDown, path, id);
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        response
+        gateway::refuse(context, &Fault::new(Code::SlowDown).with_header(header::RETRY_AFTER, "1"))
     }
 
     async fn health(&self, check: Health) -> Response<Body> {
@@ -288,47 +283,12 @@ impl Health {
     }
 }
 
-/// Puts on an answer what every answer carries, and takes off what its method or status forbids.
-fn finish(response: Response<Body>, method: &Method, id: &str, account: Account) -> Response<Body> {
-    let (mut head, mut body) = response.into_parts();
-    let id = HeaderValue::from_str(id).unwrap_or(HeaderValue::from_static("-"));
-    head.headers.entry(HOST_ID).or_insert_with(|| id.clone());
-    head.headers.insert(REQUEST_ID, id);
-    head.headers.insert(header::SERVER, HeaderValue::from_static("Ashlar"));
-    if *method == Method::HEAD {
-        // The length that the body would have stays, as the gateway set it.
-        body = empty();
-    } else if matches!(head.status, StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT) {
-        head.headers.remove(header::CONTENT_LENGTH);
-        body = empty();
-    } else if let Some(bytes) = http_body::Body::size_hint(&body).exact() {
-        // One place decides the length: a body and a header that disagree would break framing.
-        head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
-    }
-    Response::from_parts(head, Outgoing::new(body, account, Flow::here()).boxed_unsync())
-}
-
 fn is_fault(response: &Response<Body>) -> bool {
     response.status().is_client_error() || response.status().is_server_error()
 }
 
 fn promised(response: &Response<Body>) -> Option<u64> {
     response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// An error document for what the gateway itself could not answer.
-fn fault(code: Code, path: &str, id: &str) -> Response<Body> {
-    let fault = Fault::new(code);
-    let document = fault.to_xml(path, id, id);
-    let body = Full::new(document.into()).map_err(|never| match never {}).boxed_unsync();
-    let mut response = Response::new(body);
-    *response.status_mut() = fault.status();
-    let xml = HeaderValue::from_static("application/xml");
-    response.headers_mut().insert(header::CONTENT_TYPE, xml);
-    let served = Served { operation: "Unserved", code: Some(code.as_str()), ..Served::default() };
-    response.extensions_mut().insert(served);
-    response.extensions_mut().insert(InMemory);
-    response
 }
 
 fn empty() -> Body {

@@ -1,0 +1,81 @@
+//! What every answer carries.
+
+use http::header::{CONTENT_LENGTH, RETRY_AFTER, SERVER};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use s3::{Code, Fault};
+
+use super::{HOST_ID, REQUEST_ID, finish, refuse};
+use crate::http::{Body, InMemory, RequestContext, RequestId, Served};
+
+fn context(method: Method) -> RequestContext {
+    let mut request = Request::new(());
+    *request.method_mut() = method;
+    *request.uri_mut() = "/bucket/key?x=1".parse().unwrap();
+    request.extensions_mut().insert(RequestId("77".to_owned()));
+    RequestContext::of(&request.into_parts().0)
+}
+
+fn answer(status: StatusCode, body: &'static str) -> Response<Body> {
+    let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}
+
+fn header(response: &Response<Body>, name: &http::HeaderName) -> Option<String> {
+    Some(response.headers().get(name)?.to_str().unwrap().to_owned())
+}
+
+async fn text(response: Response<Body>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
+}
+
+#[tokio::test]
+async fn answers_and_refusals_carry_the_same() {
+    let get = context(Method::GET);
+    let refusal = refuse(&get, &Code::NoSuchKey.into());
+    for (response, length) in [(answer(StatusCode::OK, "four"), 4), (refusal, 0)] {
+        let response = finish(&get, response);
+        assert_eq!(header(&response, &REQUEST_ID).as_deref(), Some("77"));
+        assert_eq!(header(&response, &HOST_ID).as_deref(), Some("77"));
+        assert_eq!(header(&response, &SERVER).as_deref(), Some("Ashlar"));
+        let said = header(&response, &CONTENT_LENGTH).unwrap().parse::<usize>().unwrap();
+        let text = text(response).await;
+        assert_eq!(said, text.len());
+        assert!(length == 4 || text.contains("<RequestId>77</RequestId>"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_and_of_which_resource() {
+    let fault = Fault::new(Code::SlowDown).with_header(RETRY_AFTER, "1");
+    let response = refuse(&context(Method::PUT), &fault);
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(header(&response, &RETRY_AFTER).as_deref(), Some("1"));
+    let served = response.extensions().get::<Served>().unwrap();
+    assert_eq!((served.operation, served.code), ("Unserved", Some("SlowDown")));
+    assert!(response.extensions().get::<InMemory>().is_some());
+    let text = text(response).await;
+    assert!(text.contains("<Code>SlowDown</Code>"), "{text}");
+    assert!(text.contains("<Resource>/bucket/key</Resource>"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_method_or_status_forbids_is_taken_off() {
+    let head = finish(&context(Method::HEAD), answer(StatusCode::OK, "four"));
+    assert_eq!(text(head).await, "");
+    for status in [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED] {
+        let mut response = answer(status, "four");
+        response.headers_mut().insert(CONTENT_LENGTH, 4.into());
+        let response = finish(&context(Method::GET), response);
+        assert_eq!(header(&response, &CONTENT_LENGTH), None);
+        assert!(header(&response, &REQUEST_ID).is_some());
+        assert_eq!(text(response).await, "");
+    }
+    // One that HEAD asks for has the length of the body that it would have.
+    let mut response = answer(StatusCode::OK, "");
+    response.headers_mut().insert(CONTENT_LENGTH, 12_345.into());
+    let response = finish(&context(Method::HEAD), response);
+    assert_eq!(header(&response, &CONTENT_LENGTH).as_deref(), Some("12345"));
+}
