@@ -10,7 +10,7 @@ use namespace::{AddUser, FindUser, ListUsers, RemoveUser, SetUserPolicies};
 use record::User;
 
 use crate::policy::{check_named, is_built_in};
-use crate::secret::{NONCE_BYTES, SECRET_CHARS, Sealer, random_text};
+use crate::secret::{NONCE_BYTES, SECRET_CHARS, SecretSealer, random_text};
 use crate::{Admin, AdminError, check_access_key, check_secret};
 
 /// An access key as anybody may see it: without its secret.
@@ -126,7 +126,7 @@ impl Admin {
     pub async fn add_user(
         &self,
         new: &NewUser<'_>,
-        sealer: &dyn Sealer,
+        sealer: &dyn SecretSealer,
     ) -> Result<IssuedKey, AdminError> {
         new.check()?;
         let random = &*self.surroundings.random;

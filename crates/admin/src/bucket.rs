@@ -23,7 +23,7 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store does not take it.
-    pub async fn set_bucket(&self, name: &str, change: BucketChange<'_>) -> Result<(), AdminError> {
+    pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
         let place = &self.surroundings.place;
         let visit = session::visit(&*self.store, place, self.surroundings.clock.now()).await?;

@@ -29,7 +29,7 @@ pub use names::{NameError, check_access_key, check_policy_name, check_secret};
 pub use namespace::{BucketChange, FoundBucket};
 pub use order::Collection;
 pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet};
-pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, Sealer, random_text};
+pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use upkeep::{Collected, Finding, Looking, Progress, Report, SweepOptions, Unwatched};
 

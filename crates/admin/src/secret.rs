@@ -17,7 +17,7 @@ pub trait Random: Debug + Send + Sync + 'static {
 }
 
 /// Whoever holds the master key, under which secrets rest.
-pub trait Sealer: Sync {
+pub trait SecretSealer: Sync {
     /// The secret as it may stand in the record of this access key. The nonce is random, and is
     /// never used again.
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8>;

@@ -12,7 +12,7 @@ mod service {
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use admin::{Admin, IssuedKey, NewUser, Random, Sealer, Surroundings};
+use admin::{Admin, IssuedKey, NewUser, Random, SecretSealer, Surroundings};
 use block::{BlockStore, MemoryBlocks};
 use record::{Timestamp, User, key};
 use store::MetaStore;
@@ -48,7 +48,7 @@ impl Random for Drained {
 /// Seals nothing: what was sealed can be read.
 struct Open;
 
-impl Sealer for Open {
+impl SecretSealer for Open {
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; admin::NONCE_BYTES]) -> Vec<u8> {
         [access_key.as_bytes(), b" ", secret.as_bytes(), b" ", &nonce].concat()
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use admin::{Admin, Random, Sealer, Surroundings};
+use admin::{Admin, Random, SecretSealer, Surroundings};
 use gateway::access::{MasterKey, Secret};
 use store::MetaStore;
 use volume::SystemClock;
@@ -30,7 +30,7 @@ impl Random for SystemRandom {
 #[derive(Debug)]
 pub(crate) struct UnderMasterKey(pub(crate) MasterKey);
 
-impl Sealer for UnderMasterKey {
+impl SecretSealer for UnderMasterKey {
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; admin::NONCE_BYTES]) -> Vec<u8> {
         self.0.seal(access_key, &Secret::new(secret), nonce)
     }
