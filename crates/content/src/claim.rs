@@ -10,7 +10,7 @@
 //! deletes the block if every one of them was dropped armed.
 //!
 //! A put that was given up at its deadline may still land after the deletion. Such a block, and
-//! one that could not be deleted, is deleted again later: see [`LateBlocks`].
+//! one that could not be deleted, is deleted again later: see [`LateBlocks`](crate::LateBlocks).
 
 use std::collections::BTreeSet;
 use std::mem;

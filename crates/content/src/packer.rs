@@ -11,7 +11,7 @@
 //! client there is none. Where as many have gathered as are under way, and those are not likely to be
 //! back soon, one more pack leaves beside theirs: it costs each of its bodies no more. A pack that is
 //! full, or a backend that takes [`SLOW_PUT_WINDOWS`] times as long, is not waited for: up to
-//! [`MORE_PACKS_FACTOR`] times as many packs are under way then.
+//! `MORE_PACKS_FACTOR` times as many packs are under way then.
 //!
 //! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
 //! shared by all of them: it deletes the block only if no plan that any of them sent may have been

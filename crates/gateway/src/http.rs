@@ -20,7 +20,7 @@ pub struct InMemory;
 pub struct RequestId(pub String);
 
 /// What every answer to a request may depend on, however early it is given: for
-/// [`crate::refuse`] and [`crate::finish`].
+/// [`crate::refuse`] and [`crate::finish()`].
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// Its id.

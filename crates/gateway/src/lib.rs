@@ -88,7 +88,7 @@ impl Gateway {
     /// Answers a request. Whatever went wrong is an answer too, with its code and a document.
     ///
     /// A body that is not read to its end is dropped; closing the connection then is the caller's
-    /// business. So is [`finish`], which every answer passes, of whoever it is.
+    /// business. So is [`finish()`], which every answer passes, of whoever it is.
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let (head, body) = request.into_parts();
         let mut served = Served::default();
