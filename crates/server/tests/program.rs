@@ -535,7 +535,7 @@ fn a_volume_of_a_newer_release_is_refused_in_a_sentence() {
     let line = done.log.lines().last().unwrap_or_default();
     assert_eq!(done.code, Some(1));
     assert!(line.starts_with("ashlar: cannot open the volume in sqlite:"), "{line}");
-    assert!(line.contains("format 3"), "{line}");
+    assert!(line.contains("format 2"), "{line}");
     assert!(!done.out.contains("Ashlar serves"));
 }
 
