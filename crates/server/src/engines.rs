@@ -113,6 +113,8 @@ async fn open_server(
     url: &str,
     relaxed: bool,
 ) -> Result<Arc<dyn MetaStore>, StoreError> {
+    #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis")))]
+    let _ = (url, relaxed);
     match kind {
         #[cfg(feature = "postgres")]
         ServerKind::Postgres => {
