@@ -88,15 +88,11 @@ pub struct ContentWriter {
     block: Option<OpenBlock>,
     puts: FuturesUnordered<JoinHandle<Result<Laid, ContentError>>>,
     slices: Vec<Slice>,
-    /// When its MD5 has to be known, if at all.
-    md5_wanted: Option<Md5Wanted>,
     /// The MD5 of what has arrived, if it is computed here.
     md5: Option<BodyMd5>,
     /// Whether the body is to be one bare block, so that its MD5 is told.
     bare: bool,
-    /// Blocks that have landed.
-    landed: usize,
-    /// The MD5 of the last bare one of them.
+    /// The MD5 of the last bare block that landed.
     told: Option<[u8; 16]>,
     /// What had arrived when it turned out that there will be more than one block.
     cut_short: Option<Vec<Bytes>>,
@@ -181,10 +177,8 @@ impl ContentWriter {
             block: None,
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
-            md5_wanted: None,
             md5: None,
             bare: false,
-            landed: 0,
             told: None,
             cut_short: None,
             may_rest: false,
@@ -206,7 +200,6 @@ impl ContentWriter {
     /// Says, before any of the body is written, that its MD5 is wanted. A size that was announced
     /// must be right then.
     pub fn want_md5(&mut self, wanted: Md5Wanted) {
-        self.md5_wanted = Some(wanted);
         self.bare = wanted == Md5Wanted::AtFinish && self.may_be_told_md5();
         self.md5 = (!self.bare).then(|| BodyMd5::new(&self.hashing, self.size_hint));
     }
@@ -281,6 +274,7 @@ impl ContentWriter {
             return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
         }
         let mut md5 = self.md5.take();
+        let wanted = self.bare || md5.is_some();
         let computed = async {
             match &mut md5 {
                 Some(md5) => md5.settle().await.map(Some),
@@ -289,9 +283,8 @@ impl ContentWriter {
         };
         let (computed, staged) = tokio::join!(computed, self.stage());
         let (computed, staged) = (computed?, staged?);
-        let told = self.told.filter(|_| self.bare && self.landed == 1);
-        let md5 = computed.or(told);
-        if self.md5_wanted.is_some() && md5.is_none() {
+        let md5 = computed.or(staged.md5());
+        if wanted && md5.is_none() {
             let why = "the MD5 of a body is not known: it is not as long as was announced";
             return Err(ContentError::Unavailable(why.to_owned()));
         }
@@ -304,6 +297,7 @@ impl ContentWriter {
         while let Some(put) = self.puts.next().await {
             self.land(put)?;
         }
+        let told = self.told.filter(|_| self.bare && self.slices.len() == 1);
         let (mut place, mut listed) = (None, None);
         let content = match self.whole.take() {
             Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
@@ -327,7 +321,7 @@ impl ContentWriter {
             }
         };
         let blocks = StagedBlocks(Arc::clone(&self.claim));
-        Ok(StagedContent::new(content, self.size, blocks, place, listed))
+        Ok(StagedContent::new(content, self.size, blocks, place, listed).with_md5(told))
     }
 
     /// A place to rest for a whole body that came alone.
@@ -510,7 +504,6 @@ impl ContentWriter {
         let lost = |error| ContentError::Unavailable(format!("a block was not put: {error}"));
         let Laid { slice, md5 } = put.map_err(lost)??;
         self.slices.push(slice);
-        self.landed += 1;
         self.told = md5;
         Ok(())
     }
