@@ -22,6 +22,7 @@
 //! reader waits for waits for memory; what is ahead of the reader takes what is free.
 
 mod arriving;
+mod reading;
 mod runs;
 
 use std::any::Any;
@@ -44,11 +45,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::arriving::Arriving;
 pub use self::arriving::{ARRIVAL_MEMORY_BYTES, OPEN_AHEAD_BYTES};
+pub use self::reading::Reading;
 use self::runs::{Found, Planned, Run, Seam};
-use super::{ByteBudget, Deadlines, Permit, Traffic};
-use runtime::Tasks;
-
-use crate::ContentError;
+use crate::{ContentError, Deadlines, Permit};
 
 /// Content bytes of a stream's first run, and of what it reads ahead at first.
 pub const RUN_BYTES_MIN: u32 = 1 << 20;
@@ -83,22 +82,6 @@ impl SliceSource for RecordSlices {
         let overlaps = |slice: &&Slice| slice.position < range.end && slice.end() > range.start;
         Ok(self.0.iter().filter(overlaps).copied().collect())
     }
-}
-
-/// What all streams of a volume share.
-#[derive(Debug)]
-pub struct Reading {
-    /// Where the content of blocks comes from.
-    pub reader: Arc<dyn BlockReader>,
-    /// What bodies on their way out may hold in memory; not the writers' budget, so that neither
-    /// can starve the other.
-    pub budget: ByteBudget,
-    /// Where reads run.
-    pub tasks: Tasks,
-    /// How long to wait.
-    pub deadlines: Deadlines,
-    /// What happened.
-    pub traffic: Arc<Traffic>,
 }
 
 /// The bytes of a range of a file, in order and verified, in frames of at most 64 KiB each, none

@@ -26,8 +26,17 @@ pub(crate) trait Words: Copy {
     fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self;
 }
 
+/// Bytes that are compressed at once.
+pub(crate) const BLOCK_BYTES: usize = 64;
+
+/// One block of a message.
+pub(crate) type Block = [u8; BLOCK_BYTES];
+
+/// The state of one message.
+pub(crate) type State = [u32; 4];
+
 /// The state before the first block.
-pub(crate) const INITIAL: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
+pub(crate) const INITIAL: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
 /// The constants of all steps, four in a row.
 pub(crate) type Constants = [[u32; 4]; 16];

@@ -6,9 +6,7 @@
 
 use std::array::from_fn;
 
-use crate::compress::{Words, compress, constants};
-use crate::md5::State;
-use crate::vectors::Block;
+use crate::compress::{Block, State, Words, compress, constants};
 
 /// Messages that are hashed in this way at most.
 pub(crate) const INTERLEAVED_MAX: usize = 3;

@@ -6,8 +6,9 @@
 
 use bytes::Bytes;
 
-use crate::md5::{Md5, State};
-use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX};
+use crate::compress::{BLOCK_BYTES, Block, State};
+use crate::md5::Md5;
+use crate::vectors::COLUMNS_MAX;
 use crate::ways::Ways;
 
 /// Blocks of each column that are taken in one step: a chance for others to join follows.

@@ -2,12 +2,8 @@
 
 use std::fmt;
 
-use crate::compress::INITIAL;
+use crate::compress::{BLOCK_BYTES, Block, INITIAL, State};
 use crate::interleaved::interleaved;
-use crate::vectors::{BLOCK_BYTES, Block};
-
-/// The state of one message.
-pub(crate) type State = [u32; 4];
 
 /// A running MD5 of one message.
 ///

@@ -4,11 +4,11 @@ use md5::Digest as _;
 use proptest::prelude::*;
 
 use crate::Job;
-use crate::compress::INITIAL;
+use crate::compress::{BLOCK_BYTES, Block, INITIAL, State};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 use crate::job::{Column, step};
-use crate::md5::{Md5, State};
-use crate::vectors::{BLOCK_BYTES, Block, COLUMNS_MAX, in_vectors};
+use crate::md5::Md5;
+use crate::vectors::{COLUMNS_MAX, in_vectors};
 use crate::ways::Ways;
 
 /// What the `md-5` crate says.

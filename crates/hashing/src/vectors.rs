@@ -10,18 +10,11 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
 
-use crate::compress::{Words, compress, constants};
+use crate::compress::{Block, State, Words, compress, constants};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
-use crate::md5::State;
-
-/// Bytes that are compressed at once.
-pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// Messages that are hashed side by side at most.
 pub const COLUMNS_MAX: usize = 16;
-
-/// One block of a message.
-pub(crate) type Block = [u8; BLOCK_BYTES];
 
 /// Takes as many blocks of each message as `runs` has of the shortest.
 ///

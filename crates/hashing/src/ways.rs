@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use fearless_simd::Level;
 
-use crate::compress;
+use crate::compress::{BLOCK_BYTES, Block, INITIAL, State};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
-use crate::md5::State;
-use crate::vectors::{BLOCK_BYTES, Block, in_vectors};
+use crate::vectors::in_vectors;
 
 /// Blocks of each message that are hashed to time a way.
 const TIMED_BLOCKS: usize = 64;
@@ -58,7 +57,7 @@ impl Ways {
 }
 
 fn are_registers_quicker(level: Level, messages: usize) -> bool {
-    let mut states = [compress::INITIAL; INTERLEAVED_MAX];
+    let mut states = [INITIAL; INTERLEAVED_MAX];
     let states = &mut states[..messages];
     let blocks = [[0x5a; BLOCK_BYTES]; TIMED_BLOCKS];
     let runs = vec![blocks.as_slice(); messages];

@@ -9,7 +9,7 @@ use block::Arrival;
 use bytes::Bytes;
 use tokio::time::timeout;
 
-use super::Reading;
+use super::reading::Reading;
 use super::runs::{Run, Seam};
 use crate::ContentError;
 use crate::Permit;
