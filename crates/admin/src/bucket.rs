@@ -26,10 +26,12 @@ impl Admin {
     pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
         let place = &self.surroundings.place;
-        let visit = session::visit(&*self.store, place, self.surroundings.clock.now()).await?;
+        let short =
+            session::begin_short_session(&*self.store, place, self.surroundings.clock.now())
+                .await?;
         let set = SetBucket { name: name.as_str().as_bytes(), change };
-        let done = self.run(&set, Some(&visit)).await;
-        visit.leave(&*self.store).await;
+        let done = self.run(&set, Some(&short)).await;
+        short.leave(&*self.store).await;
         done
     }
 }

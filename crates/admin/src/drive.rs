@@ -7,9 +7,9 @@
 
 use std::slice;
 
-use namespace::{Env, Next, NoHints, Operation, Run, Step};
+use namespace::{Env, Next, NoHints, Planner, Run, Step};
 use record::Nonce;
-use session::{Visit, value};
+use session::{ShortSession, value};
 use store::{Found, Guard, MetaStore, Plan, Read, StoreError, StoreErrorKind};
 use store::{Value, Verdict, Write};
 
@@ -23,14 +23,14 @@ enum Decision {
 }
 
 impl Admin {
-    /// Runs an operation to its answer, its plan in a visit if there is one.
+    /// Runs an operation to its answer, its plan in a short session if there is one.
     pub(crate) async fn run<O>(
         &self,
         operation: &O,
-        visit: Option<&Visit>,
+        session: Option<&ShortSession>,
     ) -> Result<O::Output, AdminError>
     where
-        O: Operation + Sync,
+        O: Planner + Sync,
         O::Output: Send,
     {
         let mut run = Run::new(operation, self.env());
@@ -39,7 +39,7 @@ impl Admin {
                 Step::Done(answer) => return Ok(answer),
                 Step::Commit(plan, output) => (plan, output),
             };
-            match self.decide(plan, visit).await? {
+            match self.decide(plan, session).await? {
                 Decision::Committed => return Ok(output),
                 Decision::Refused(guard, found) => run.refused(&guard, found),
             }
@@ -50,7 +50,7 @@ impl Admin {
     /// all the same.
     pub(crate) async fn rehearse<O>(&self, operation: &O) -> Result<O::Output, AdminError>
     where
-        O: Operation + Sync,
+        O: Planner + Sync,
         O::Output: Send,
     {
         let mut run = Run::new(operation, self.env());
@@ -62,7 +62,7 @@ impl Admin {
     /// Reads until an operation has its answer or its plan.
     async fn plan<O>(&self, run: &mut Run<'_, O>) -> Result<Step<O::Output>, AdminError>
     where
-        O: Operation + Sync,
+        O: Planner + Sync,
         O::Output: Send,
     {
         loop {
@@ -92,10 +92,14 @@ impl Admin {
         Err(AdminError::Corrupt("the store left questions unanswered".to_owned()))
     }
 
-    async fn decide(&self, plan: Plan, visit: Option<&Visit>) -> Result<Decision, AdminError> {
+    async fn decide(
+        &self,
+        plan: Plan,
+        session: Option<&ShortSession>,
+    ) -> Result<Decision, AdminError> {
         let own_guards = plan.guards.len();
         let mut sent = plan;
-        sent.guards.extend(visit.map(Visit::guard));
+        sent.guards.extend(session.map(ShortSession::guard));
         let (verdicts, doubtful) = match self.store.commit(slice::from_ref(&sent)).await {
             Ok(verdicts) => (verdicts, false),
             Err(error) if error.kind() == StoreErrorKind::Unknown => {

@@ -16,7 +16,7 @@ use admin::{Admin, IssuedKey, NewUser, Random, SecretSealer, Surroundings};
 use block::{BlockStore, MemoryBlocks};
 use record::{Timestamp, User, key};
 use store::MetaStore;
-use volume::{Owner, SetClock, Volume, VolumeOptions};
+use volume::{FileOwner, SetClock, Volume, VolumeOptions};
 
 const PLACE: &str = "host:1";
 
@@ -64,7 +64,7 @@ fn over(store: Arc<dyn MetaStore>) -> Admin {
 async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
     let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
     let volume = open(store, &blocks).await;
-    let owner = Owner { access_key: "root".to_owned(), uid: 0, gid: 0 };
+    let owner = FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0 };
     volume.create_bucket("box", &owner).await.unwrap();
     volume.close().await;
     blocks

@@ -11,7 +11,7 @@ use s3::operation::Permission;
 use s3::request::{Arguments, Fields, Query};
 use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
 use time::OffsetDateTime;
-use volume::{Owner, Volume};
+use volume::{FileOwner, Volume};
 
 use crate::access::Identity;
 use crate::http::{Body, InMemory};
@@ -86,14 +86,14 @@ impl<'a> Call<'a> {
     }
 
     /// Whom what this request makes belongs to.
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> FileOwner {
         match &self.identity {
-            Some(identity) => Owner {
+            Some(identity) => FileOwner {
                 access_key: identity.access_key.clone(),
                 uid: identity.uid,
                 gid: identity.gid,
             },
-            None => Owner { access_key: String::new(), uid: NOBODY, gid: NOBODY },
+            None => FileOwner { access_key: String::new(), uid: NOBODY, gid: NOBODY },
         }
     }
 }

@@ -13,7 +13,7 @@ use record::{PolicyRecord, User, key};
 use store::{Entry, Guard, Key, Limits, Plan, Space, Value, Write};
 
 use crate::Halt;
-use crate::run::{Env, Operation, Step};
+use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 
 /// Access keys, or policies, that one range asks for.
@@ -46,7 +46,7 @@ pub type IsBuiltIn = fn(&str) -> bool;
 #[derive(Clone, Copy, Debug)]
 pub struct ListUsers;
 
-impl Operation for ListUsers {
+impl Planner for ListUsers {
     type Output = Vec<(String, User)>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -58,7 +58,7 @@ impl Operation for ListUsers {
 #[derive(Clone, Copy, Debug)]
 pub struct ListPolicies;
 
-impl Operation for ListPolicies {
+impl Planner for ListPolicies {
     type Output = Vec<(String, PolicyRecord)>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -73,7 +73,7 @@ pub struct FindUser<'a> {
     pub access_key: &'a str,
 }
 
-impl Operation for FindUser<'_> {
+impl Planner for FindUser<'_> {
     type Output = Result<User, AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -92,7 +92,7 @@ pub struct FindPolicy<'a> {
     pub name: &'a str,
 }
 
-impl Operation for FindPolicy<'_> {
+impl Planner for FindPolicy<'_> {
     type Output = Result<PolicyRecord, AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -115,7 +115,7 @@ pub struct AddUser<'a> {
     pub built_in: IsBuiltIn,
 }
 
-impl Operation for AddUser<'_> {
+impl Planner for AddUser<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -145,7 +145,7 @@ pub struct SetUserPolicies<'a> {
     pub built_in: IsBuiltIn,
 }
 
-impl Operation for SetUserPolicies<'_> {
+impl Planner for SetUserPolicies<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -170,7 +170,7 @@ pub struct RemoveUser<'a> {
     pub access_key: &'a str,
 }
 
-impl Operation for RemoveUser<'_> {
+impl Planner for RemoveUser<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -192,7 +192,7 @@ pub struct SetPolicy<'a> {
     pub policy: &'a PolicyRecord,
 }
 
-impl Operation for SetPolicy<'_> {
+impl Planner for SetPolicy<'_> {
     /// Whether there was one of this name.
     type Output = bool;
 
@@ -216,7 +216,7 @@ pub struct RemovePolicy<'a> {
     pub name: &'a str,
 }
 
-impl Operation for RemovePolicy<'_> {
+impl Planner for RemovePolicy<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {

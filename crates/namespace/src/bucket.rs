@@ -8,7 +8,7 @@ use store::{Guard, Key, Plan, Read, Write};
 
 use crate::object::DIRECTORY_MODE;
 use crate::path;
-use crate::run::{Env, Operation, Step};
+use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
@@ -28,7 +28,7 @@ pub struct FoundBucket {
 
 /// Makes a bucket.
 #[derive(Clone, Debug)]
-pub struct CreateBucket<'a> {
+pub struct MakeBucket<'a> {
     /// Its name.
     pub name: &'a [u8],
     /// The number of its directory.
@@ -39,7 +39,7 @@ pub struct CreateBucket<'a> {
     pub owner: (u32, u32),
 }
 
-impl Operation for CreateBucket<'_> {
+impl Planner for MakeBucket<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
@@ -81,7 +81,7 @@ pub struct DeleteBucket<'a> {
     pub name: &'a [u8],
 }
 
-impl Operation for DeleteBucket<'_> {
+impl Planner for DeleteBucket<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
@@ -130,7 +130,7 @@ pub struct FindBucket<'a> {
     pub name: &'a [u8],
 }
 
-impl Operation for FindBucket<'_> {
+impl Planner for FindBucket<'_> {
     type Output = FoundBucket;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundBucket>, Halt> {
@@ -150,7 +150,7 @@ impl Operation for FindBucket<'_> {
 
 /// Lists buckets in the order of their names.
 #[derive(Clone, Debug)]
-pub struct ListBuckets<'a> {
+pub struct ReadBuckets<'a> {
     /// What their names begin with.
     pub prefix: &'a [u8],
     /// The last name of the page before.
@@ -159,7 +159,7 @@ pub struct ListBuckets<'a> {
     pub limit: u32,
 }
 
-impl Operation for ListBuckets<'_> {
+impl Planner for ReadBuckets<'_> {
     type Output = Vec<FoundBucket>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Vec<FoundBucket>>, Halt> {
@@ -214,7 +214,7 @@ pub enum BucketChange {
     OpaqueTags(bool),
 }
 
-impl Operation for SetBucket<'_> {
+impl Planner for SetBucket<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
@@ -243,7 +243,7 @@ pub struct FindBucketConfig<'a> {
     pub kind: BucketConfigKind,
 }
 
-impl Operation for FindBucketConfig<'_> {
+impl Planner for FindBucketConfig<'_> {
     type Output = Option<BucketConfig>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
@@ -266,7 +266,7 @@ pub struct SetBucketConfig<'a> {
     pub value: Option<&'a BucketConfig>,
 }
 
-impl Operation for SetBucketConfig<'_> {
+impl Planner for SetBucketConfig<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {

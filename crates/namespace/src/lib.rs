@@ -1,6 +1,6 @@
 //! Every file-system operation as a pure planner.
 //!
-//! An [`Operation`] turns what is known into guards and writes. It never reads: it asks, and a
+//! An [`Planner`] turns what is known into guards and writes. It never reads: it asks, and a
 //! [`Run`] tells its driver what to read and what to commit. It does not know which database
 //! answers, nor which view of the volume is asking. A planner's round trips are its asks.
 
@@ -23,8 +23,8 @@ pub use access::{
     RemoveUser, SetPolicy, SetUserPolicies,
 };
 pub use bucket::{
-    BUCKETS_MAX, BucketChange, CreateBucket, DeleteBucket, FindBucket, FindBucketConfig,
-    FoundBucket, ListBuckets, SetBucket, SetBucketConfig,
+    BUCKETS_MAX, BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket,
+    ReadBuckets, SetBucket, SetBucketConfig,
 };
 pub use error::{FsError, Halt};
 pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
@@ -39,10 +39,10 @@ pub use object::{
 pub use packs::{join_listed, join_packs};
 pub use path::{DIRECTORIES_MAX, Path};
 pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed};
-pub use run::{Env, Next, Operation, Run, Step, recall};
+pub use run::{Env, Next, Planner, Run, Step, recall};
 pub use stage::{Assumption, Stage, Unstage};
 pub use upload::{
-    AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListParts, ListUploads,
-    ListedUpload, PartsFound, PutPart, TRANSMISSIONS_MAX, UploadName, UploadsAfter, end_upload,
+    AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListUploads, ListedUpload,
+    PartsFound, PutPart, ReadParts, TRANSMISSIONS_MAX, UploadName, UploadsAfter, end_upload,
 };
 pub use view::{Followed, Hints, NoHints, View};

@@ -19,7 +19,7 @@ use store::{Entry, Found, Key, Read, Target, Value};
 
 use crate::object::after;
 use crate::path::{self, Unknown, is_implied};
-use crate::run::{Env, Operation, Step};
+use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
@@ -161,7 +161,7 @@ pub struct ListStart<'a> {
     pub query: &'a ListQuery,
 }
 
-impl Operation for ListStart<'_> {
+impl Planner for ListStart<'_> {
     type Output = Walk;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Walk>, Halt> {

@@ -8,7 +8,7 @@ use record::{
 use store::{Guard, Key, Plan, Value, Write};
 
 use crate::path::{self, Chain, Path, Unknown, is_implied};
-use crate::run::{Env, Operation, Step};
+use crate::run::{Env, Planner, Step};
 use crate::stage::{guard_absent, guard_unused};
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
@@ -76,7 +76,7 @@ pub struct Lookup<'a> {
     pub path: &'a Path,
 }
 
-impl Operation for Lookup<'_> {
+impl Planner for Lookup<'_> {
     type Output = FoundObject;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundObject>, Halt> {
@@ -178,7 +178,7 @@ pub struct Published {
     pub inode: Inode,
 }
 
-impl Operation for Publish<'_> {
+impl Planner for Publish<'_> {
     type Output = Published;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Published>, Halt> {
@@ -400,7 +400,7 @@ pub struct SetTags<'a> {
     pub tags: &'a [(String, String)],
 }
 
-impl Operation for SetTags<'_> {
+impl Planner for SetTags<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {

@@ -10,7 +10,7 @@ use store::{Guard, Key, Plan, Read, Write};
 
 use crate::object::{TagMatch, after, unbind};
 use crate::path::{self, Bound, Chain, Unknown, is_implied};
-use crate::run::{Env, Operation, Step};
+use crate::run::{Env, Planner, Step};
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
@@ -59,7 +59,7 @@ pub struct Remove<'a> {
 /// What became of a [`Removal`]: whether there was such a name.
 pub type Removed = Result<bool, FsError>;
 
-impl Operation for Remove<'_> {
+impl Planner for Remove<'_> {
     type Output = Vec<Removed>;
 
     /// Answers branch by branch.

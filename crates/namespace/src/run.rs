@@ -31,7 +31,7 @@ pub enum Step<T> {
 }
 
 /// A namespace operation: a pure function from what is known to what must change.
-pub trait Operation: Debug {
+pub trait Planner: Debug {
     /// What the operation answers.
     type Output;
 
@@ -66,7 +66,7 @@ const PASSES_WITH_HINTS: u32 = 8;
 
 /// One operation under way.
 #[derive(Debug)]
-pub struct Run<'a, O: Operation> {
+pub struct Run<'a, O: Planner> {
     operation: &'a O,
     env: Env,
     known: Known,
@@ -78,7 +78,7 @@ pub struct Run<'a, O: Operation> {
     trusting: bool,
 }
 
-impl<'a, O: Operation> Run<'a, O> {
+impl<'a, O: Planner> Run<'a, O> {
     /// Begins an operation.
     pub fn new(operation: &'a O, env: Env) -> Run<'a, O> {
         let (known, passes) = (Known::default(), (0, 0));
@@ -143,7 +143,7 @@ impl<'a, O: Operation> Run<'a, O> {
 
 /// What an operation that only answers would answer from hints alone, if they suffice: enough to
 /// refuse early, never to answer with.
-pub fn recall<O: Operation>(operation: &O, env: &Env, hints: &dyn Hints) -> Option<O::Output> {
+pub fn recall<O: Planner>(operation: &O, env: &Env, hints: &dyn Hints) -> Option<O::Output> {
     match operation.plan(&mut View::new(hints, &mut Known::default()), env) {
         Ok(Step::Done(output)) => Some(output),
         Ok(Step::Commit(..)) | Err(_) => None,
@@ -151,7 +151,7 @@ pub fn recall<O: Operation>(operation: &O, env: &Env, hints: &dyn Hints) -> Opti
 }
 
 /// A plan that depended on anything but its knowledge could not be planned again.
-fn assert_same<O: Operation>(operation: &O, next: &Next<O::Output>, again: &Next<O::Output>) {
+fn assert_same<O: Planner>(operation: &O, next: &Next<O::Output>, again: &Next<O::Output>) {
     match (next, again) {
         (Next::Commit(plan, _), Next::Commit(twin, _)) => {
             assert_eq!(plan, twin, "{operation:?} planned twice differs");

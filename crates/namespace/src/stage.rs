@@ -3,7 +3,7 @@
 use record::{Ino, Mark, key};
 use store::{Guard, Key, Plan, Value, Write};
 
-use crate::run::{Env, Operation, Step};
+use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FsError, Halt};
 
@@ -87,7 +87,7 @@ pub struct Stage<'a> {
     pub writes: &'a [Write],
 }
 
-impl Operation for Stage<'_> {
+impl Planner for Stage<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
@@ -117,7 +117,7 @@ pub struct Unstage<'a> {
     pub last: bool,
 }
 
-impl Operation for Unstage<'_> {
+impl Planner for Unstage<'_> {
     type Output = ();
 
     fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {

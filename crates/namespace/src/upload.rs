@@ -10,7 +10,7 @@ use store::{Guard, Key, Plan, Value, Write};
 
 use crate::object::after;
 use crate::path::{self, Bound};
-use crate::run::{Env, Operation, Step};
+use crate::run::{Env, Planner, Step};
 use crate::stage::guard_unused;
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
@@ -52,7 +52,7 @@ pub struct CreateUpload<'a> {
     pub upload: &'a Upload,
 }
 
-impl Operation for CreateUpload<'_> {
+impl Planner for CreateUpload<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
@@ -74,7 +74,7 @@ pub struct FindUpload<'a> {
     pub name: UploadName<'a>,
 }
 
-impl Operation for FindUpload<'_> {
+impl Planner for FindUpload<'_> {
     type Output = FoundUpload;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundUpload>, Halt> {
@@ -123,7 +123,7 @@ pub struct PutPart<'a> {
     pub writes: &'a [Write],
 }
 
-impl Operation for PutPart<'_> {
+impl Planner for PutPart<'_> {
     type Output = Part;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Part>, Halt> {
@@ -175,7 +175,7 @@ pub struct FoundPart {
 
 /// Lists an upload's parts, every transmission of each, in the order of their numbers.
 #[derive(Clone, Debug)]
-pub struct ListParts<'a> {
+pub struct ReadParts<'a> {
     /// The upload's name.
     pub name: UploadName<'a>,
     /// Parts up to this number are left out.
@@ -197,7 +197,7 @@ pub struct PartsFound {
     pub truncated: bool,
 }
 
-impl Operation for ListParts<'_> {
+impl Planner for ReadParts<'_> {
     type Output = PartsFound;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<PartsFound>, Halt> {
@@ -235,7 +235,7 @@ pub struct AbortUpload<'a> {
     pub name: UploadName<'a>,
 }
 
-impl Operation for AbortUpload<'_> {
+impl Planner for AbortUpload<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
@@ -290,7 +290,7 @@ pub struct ListedUpload {
     pub upload: Upload,
 }
 
-impl Operation for ListUploads<'_> {
+impl Planner for ListUploads<'_> {
     /// The uploads, open or not, and whether there is more behind the last.
     type Output = (Vec<ListedUpload>, bool);
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct Epochs {
     readers: Mutex<Readers>,
-    /// Told when [`Epochs::passed`] has grown.
+    /// Notified when [`Epochs::passed`] has grown.
     pub(crate) moved: Notify,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A task asks the store now and then what changed. Hints that others made stale are forgotten, so
 //! that operations seldom have to find out by a refused commit, and whoever keeps users and
-//! policies is told to read them again. Nothing of that needs to be right: a hint may be stale at
+//! policies is notified to read them again. None of this needs to be right: a hint may be stale at
 //! any time, and a commit checks what it took from one.
 //!
 //! What has to be right is who else is there: see [`crate::peers`].
@@ -26,13 +26,13 @@ use crate::records::{self, RecordCache};
 /// How often the store is asked what changed.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How many keys of our own that the feed has not told yet are remembered.
+/// How many keys of our own are remembered until the feed notifies of them.
 const OWN_KEYS_MAX: usize = 65_536;
 
-/// What this volume wrote itself and has not been told of yet.
+/// What this session wrote itself and has not been notified of yet.
 ///
-/// The feed tells a gateway its own changes too, and forgetting what was just learnt by writing it
-/// would be a pity. So each key is counted when a plan that writes it is sent, and a change is
+/// The feed notifies a gateway of its own changes too, and it should not forget what it has just
+/// learnt by writing it. So each key is counted when a plan that writes it is sent, and a change is
 /// taken for somebody else's only if the count does not cover it.
 #[derive(Debug, Default)]
 pub(crate) struct OwnWrites {
@@ -56,7 +56,7 @@ impl OwnWrites {
         }
     }
 
-    /// A plan that was sent will not be told, because it did not happen.
+    /// No notification will come of a plan that was sent, because it did not happen.
     pub(crate) fn dropped(&self, plan: &Plan) {
         let mut counts = self.counts();
         for key in remembered(plan) {
@@ -64,8 +64,8 @@ impl OwnWrites {
         }
     }
 
-    /// A change is told; whether it is one of our own.
-    fn told(&self, key: &Key) -> bool {
+    /// Takes a notification of a change. Answers whether it is one of our own.
+    fn notified(&self, key: &Key) -> bool {
         take(&mut self.counts(), key)
     }
 
@@ -99,11 +99,11 @@ pub(crate) struct Listener {
     pub(crate) peers: Peers,
     pub(crate) own: Arc<OwnWrites>,
     pub(crate) meters: Arc<Meters>,
-    /// Told when users or policies may have changed.
+    /// Notified when users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
-    /// Told when another session has begun or ended.
+    /// Notified when another session has begun or ended.
     pub(crate) sessions: Arc<Notify>,
-    /// Up to where changes have been told.
+    /// Up to where notifications of changes have come.
     pub(crate) position: Position,
 }
 
@@ -152,12 +152,12 @@ impl Listener {
                 let mut access = false;
                 for key in &keys {
                     access |= [space::USER, space::POLICY].contains(&key.space());
-                    if self.peers.told(key) {
+                    if self.peers.notified(key) {
                         self.sessions.notify_one();
                     }
-                    if records::is_remembered(key.space()) && !self.own.told(key) {
+                    if records::is_remembered(key.space()) && !self.own.notified(key) {
                         self.records.forget(key);
-                        self.meters.told.add(1);
+                        self.meters.notified.add(1);
                     }
                 }
                 if access {
@@ -171,7 +171,7 @@ impl Listener {
                 self.sessions.notify_one();
                 self.own.clear();
                 self.records.clear();
-                self.meters.missed.add(1);
+                self.meters.gaps.add(1);
                 self.access.send_modify(|version| *version += 1);
             }
         }

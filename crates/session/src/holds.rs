@@ -70,7 +70,7 @@ impl Drop for ReadPin {
 #[derive(Debug, Default)]
 pub struct Holds {
     readers: Mutex<Readers>,
-    /// Told when a hold is not needed any more.
+    /// Notified when a hold is not needed any more.
     pub(crate) released: Notify,
 }
 

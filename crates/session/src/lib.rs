@@ -8,15 +8,14 @@
 //!
 //! Nothing here knows what the bytes of files are, or which view asks.
 
+mod coalesce;
 mod commit;
 mod epoch;
 mod error;
 mod feed;
-mod gather;
 mod holding;
 mod holds;
-mod inos;
-mod lanes;
+mod inode_allocator;
 mod meters;
 mod opening;
 mod options;
@@ -25,21 +24,22 @@ mod records;
 mod run;
 pub mod scan;
 mod session;
+mod slots;
 mod state;
 mod throttle;
 
+pub use coalesce::META_READ_DEADLINE;
 pub use commit::{COMMIT_DEADLINE, Outcome, QUEUE_PLANS_MAX};
 pub use epoch::{Epochs, ReaderGuard};
 pub use error::{VolumeError, closing, corrupt};
 pub use feed::FEED_INTERVAL;
-pub use gather::META_READ_DEADLINE;
 pub use holds::{HOLD_AFTER, Holds, ReadPin};
-pub use inos::{INOS_PER_OPERATION_MAX, Inos, LEASE_INOS};
-pub use lanes::LANES_MAX;
+pub use inode_allocator::{INODES_LEASED, INODES_PER_OPERATION_MAX, InodeAllocator};
 pub use meters::{Meters, Trips, measured};
-pub use options::{BEAT_INTERVAL, SESSION_SILENCE, SessionOptions};
-pub use peers::{AUTHORITY_LASTS, JOIN_PATIENCE, Visit, visit};
+pub use options::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions};
+pub use peers::{AUTHORITY_LASTS, JOIN_PATIENCE, ShortSession, begin_short_session};
 pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
 pub use session::{CLOSE_PATIENCE, Session};
+pub use slots::SLOTS_MAX;
 pub use state::{Seen, check_known, entries, named_session, others, tally, value};
-pub use throttle::{Pace, REST_FACTOR, REST_MAX, Step, Throttle};
+pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};

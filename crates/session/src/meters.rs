@@ -24,10 +24,10 @@ pub struct Meters {
     pub in_doubt: Count,
     /// Plans whose outcome was still unknown when their callers were answered.
     pub unresolved: Count,
-    /// Remembered records that others were told to have changed.
-    pub told: Count,
-    /// How often more had changed than the store remembered.
-    pub missed: Count,
+    /// Notifications that another session changed a record that was remembered.
+    pub notified: Count,
+    /// Gaps in the feed: how often more had changed than the store remembered.
+    pub gaps: Count,
 }
 
 /// What an operation cost in round trips to the metadata store.
@@ -40,48 +40,48 @@ pub struct Trips {
 }
 
 #[derive(Debug, Default)]
-struct Tally {
+struct Cost {
     reads: AtomicU64,
     commits: AtomicU64,
 }
 
 tokio::task_local! {
-    static TALLY: Arc<Tally>;
+    static COST: Arc<Cost>;
 }
 
 /// Runs a future and tells what the operations in it cost.
 pub async fn measured<F: Future>(future: F) -> (F::Output, Trips) {
-    let tally = Arc::new(Tally::default());
-    let output = TALLY.scope(Arc::clone(&tally), future).await;
-    let reads = tally.reads.load(Ordering::Relaxed);
-    let commits = tally.commits.load(Ordering::Relaxed);
+    let cost = Arc::new(Cost::default());
+    let output = COST.scope(Arc::clone(&cost), future).await;
+    let reads = cost.reads.load(Ordering::Relaxed);
+    let commits = cost.commits.load(Ordering::Relaxed);
     (output, Trips { reads, commits })
 }
 
 /// Charges what a future costs to whoever is measured here, wherever it runs.
 pub(crate) async fn charged<F: Future>(future: F, to: Charge) -> F::Output {
     match to.0 {
-        Some(tally) => TALLY.scope(tally, future).await,
+        Some(cost) => COST.scope(cost, future).await,
         None => future.await,
     }
 }
 
 /// Who is measured.
 #[derive(Debug)]
-pub(crate) struct Charge(Option<Arc<Tally>>);
+pub(crate) struct Charge(Option<Arc<Cost>>);
 
 /// Who is measured here.
 pub(crate) fn charge() -> Charge {
-    Charge(TALLY.try_with(Arc::clone).ok())
+    Charge(COST.try_with(Arc::clone).ok())
 }
 
 /// Charges a read to the operation under way, if somebody measures it.
 pub(crate) fn charge_read() {
     // Nobody measures background work.
-    let _unmeasured = TALLY.try_with(|tally| tally.reads.fetch_add(1, Ordering::Relaxed));
+    let _unmeasured = COST.try_with(|cost| cost.reads.fetch_add(1, Ordering::Relaxed));
 }
 
 /// Charges a commit to the operation under way, if somebody measures it.
 pub(crate) fn charge_commit() {
-    let _unmeasured = TALLY.try_with(|tally| tally.commits.fetch_add(1, Ordering::Relaxed));
+    let _unmeasured = COST.try_with(|cost| cost.commits.fetch_add(1, Ordering::Relaxed));
 }

@@ -8,20 +8,20 @@ use store::MetaStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::commit::{Committer, Desk};
+use crate::coalesce::ReadCoalescer;
+use crate::commit::{CommitContext, Committer};
 use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::feed::Listener;
-use crate::gather::Gatherer;
 use crate::holding::hold_always;
-use crate::inos::Inos;
-use crate::lanes::Lanes;
+use crate::inode_allocator::InodeAllocator;
 use crate::meters::Meters;
 use crate::options::SessionOptions;
 use crate::peers::{self, Peers};
 use crate::records::{CachedStore, RecordCache};
 use crate::session::Session;
-use crate::state::{self, Heart, Started, State};
+use crate::slots::IdempotencySlots;
+use crate::state::{self, Heartbeat, SessionState, Started};
 use crate::throttle::Throttle;
 
 impl Session {
@@ -44,12 +44,12 @@ impl Session {
             peers::join(&*store, started.nonce, options.join_patience).await?;
         }
         let position = Listener::begin(&*store).await?;
-        let (mut session, heart) = Session::assemble(&options, store, started);
+        let (mut session, heartbeat) = Session::assemble(&options, store, started);
         if options.sole {
-            heart.end_others().await?;
+            heartbeat.end_others().await?;
         }
-        let heart = session.tasks.spawn("heartbeat", heart.run(session.closing.clone()));
-        *session.heart.get_mut() = Some(heart);
+        let heartbeat = session.tasks.spawn("heartbeat", heartbeat.run(session.closing.clone()));
+        *session.heartbeat.get_mut() = Some(heartbeat);
         let listening = session.listener(position).run(session.closing.clone());
         drop(session.tasks.spawn("listener", listening));
         let session = Arc::new(session);
@@ -58,22 +58,23 @@ impl Session {
         Ok(session)
     }
 
-    /// Puts together what serves a session that has begun, and its heart, which does not beat yet.
+    /// Puts together what serves a session that has begun, and its heartbeat, which does not beat yet.
     fn assemble(
         options: &SessionOptions,
         store: Arc<dyn MetaStore>,
         started: Started,
-    ) -> (Session, Heart) {
-        let (state, epochs) = (Arc::new(State::new(started.nonce)), Epochs::new(started.epoch));
+    ) -> (Session, Heartbeat) {
+        let (state, epochs) =
+            (Arc::new(SessionState::new(started.nonce)), Epochs::new(started.epoch));
         let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
         let records = RecordCache::new(options.record_cache_bytes, options.authoritative_reads);
         let store: Arc<dyn MetaStore> = Arc::new(CachedStore::new(store, Arc::clone(&records)));
         let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
-        let desk = Desk {
+        let context = CommitContext {
             store: Arc::clone(&store),
             limits: store.limits(),
             state: Arc::clone(&state),
-            lanes: Lanes::new(started.nonce),
+            slots: IdempotencySlots::new(started.nonce),
             records: Arc::clone(&records),
             own: Arc::default(),
             meters: Arc::clone(&meters),
@@ -81,14 +82,15 @@ impl Session {
             closing: closing.clone(),
             gone: gone.clone(),
         };
-        let committer = Committer::new(desk, options.commits_in_flight);
-        let gatherer = Gatherer::new(&store, &meters, &tasks, options.reads_in_flight);
-        let inos = Inos::new(started.nonce, &committer, &epochs, &store, tasks.clone());
-        let heart = Heart::new(
+        let committer = Committer::new(context, options.commits_in_flight);
+        let coalescer = ReadCoalescer::new(&store, &meters, &tasks, options.reads_in_flight);
+        let inode_allocator =
+            InodeAllocator::new(started.nonce, &committer, &epochs, &store, tasks.clone());
+        let heartbeat = Heartbeat::new(
             &store,
             &state,
             &epochs,
-            options.beat_interval,
+            options.heartbeat_interval,
             options.session_silence,
             started.beat,
         );
@@ -99,22 +101,22 @@ impl Session {
             record: started.volume,
             state,
             committer,
-            gatherer,
+            coalescer,
             records,
-            inos,
+            inode_allocator,
             epochs,
             holds: Arc::default(),
             throttle,
             tasks,
             meters,
             orphaned: Arc::default(),
-            sessions: Arc::clone(&heart.fenced),
+            sessions: Arc::clone(&heartbeat.fenced),
             access: watch::Sender::new(0),
             closing,
             gone,
-            heart: tokio::sync::Mutex::default(),
+            heartbeat: tokio::sync::Mutex::default(),
         };
-        (session, heart)
+        (session, heartbeat)
     }
 
     /// What listens to other gateways from a position on, and tells of sessions that begin or end.

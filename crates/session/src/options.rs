@@ -9,7 +9,7 @@ use crate::peers::JOIN_PATIENCE;
 use crate::records::RECORD_CACHE_BYTES_DEFAULT;
 
 /// How often a session shows that it lives.
-pub const BEAT_INTERVAL: Duration = Duration::from_secs(2);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long a session may be silent before another one ends it.
 pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ pub struct SessionOptions {
     /// meanwhile leave together.
     pub reads_in_flight: usize,
     /// How often the session shows that it lives.
-    pub beat_interval: Duration,
+    pub heartbeat_interval: Duration,
     /// How long another session may be silent before it is ended.
     pub session_silence: Duration,
     /// The time of day.
@@ -53,7 +53,7 @@ impl Default for SessionOptions {
             place: String::new(),
             commits_in_flight: 1,
             reads_in_flight: 1,
-            beat_interval: BEAT_INTERVAL,
+            heartbeat_interval: HEARTBEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
             clock: Arc::new(SystemClock),
         }

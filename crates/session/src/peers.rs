@@ -8,10 +8,10 @@
 //!   asked the store. First it asks which sessions there are; from then on it asks what changed, which
 //!   it does ten times a second anyway, and the store tells of a session's record as of any other.
 //!
-//! So a session that was told of nobody asked before the newcomer's record was acknowledged, and no
-//! longer relies on it when the newcomer changes something. If the store does not answer in time, or
-//! this process does not run, the right ends by itself. What must hold of the machines is that a
-//! second of one is not as long as two of another.
+//! So a session whose last answer named no newcomer had asked before the newcomer's record was
+//! acknowledged, and its reliance has run out when the newcomer changes something. If the store does
+//! not answer in time, or this process does not run, reliance ends by itself. All that is asked of the
+//! machines is that a second on one of them is not as long as two on another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::error::VolumeError;
 use crate::records::RecordCache;
 use crate::state;
 
-/// For how long a session relies on what it was told of others.
+/// For how long a session relies on an answer that named no peers.
 pub const AUTHORITY_LASTS: Duration = Duration::from_millis(500);
 
 /// How long whoever begins a session waits before its first change if there are others: twice as
@@ -42,7 +42,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Peers {
     nonce: Nonce,
     records: Arc<RecordCache>,
-    /// Whether no other session has been seen or told of since there was none.
+    /// Whether there was no other session once, and none has been seen or notified of since.
     sole: bool,
     /// When it is worth looking again.
     next_look: Option<Moment>,
@@ -54,8 +54,8 @@ impl Peers {
         Peers { nonce, records: Arc::clone(records), sole: false, next_look: None }
     }
 
-    /// A record was told to have changed since the last time; whether it is another session's.
-    pub(crate) fn told(&mut self, key: &Key) -> bool {
+    /// Takes a notification that a record changed. Answers whether it is another session's record.
+    pub(crate) fn notified(&mut self, key: &Key) -> bool {
         let other = key.space() == space::SESSION && key.suffix() != self.nonce.0;
         if other {
             self.lost();
@@ -72,15 +72,15 @@ impl Peers {
         self.records.leave();
     }
 
-    /// All that changed until `asked` has been told, and maybe more.
+    /// Notifications have come of all that changed until `asked`, and maybe of more.
     pub(crate) fn listened(&self, asked: Moment) {
         if self.sole {
             self.records.rely(asked.after(AUTHORITY_LASTS));
         }
     }
 
-    /// Looks for other sessions, now and then, while there may be some. What changes after this is
-    /// told from a position that was taken before.
+    /// Looks for other sessions, now and then, while there may be some. The feed stands at a
+    /// position taken before, so it notifies of every change after this.
     pub(crate) async fn look(&mut self, store: &dyn MetaStore) {
         let waits = self.next_look.is_some_and(|look| !look.has_come());
         if self.sole || waits || !self.records.is_authoritative() {
@@ -122,7 +122,7 @@ pub(crate) async fn join(
 
 /// A session for a few changes beside gateways, without a heartbeat.
 #[derive(Debug)]
-pub struct Visit {
+pub struct ShortSession {
     nonce: Nonce,
 }
 
@@ -131,29 +131,29 @@ pub struct Visit {
 ///
 /// # Errors
 /// If the store cannot be read or written.
-pub async fn visit(
+pub async fn begin_short_session(
     store: &dyn MetaStore,
     place: &str,
     now: Timestamp,
-) -> Result<Visit, VolumeError> {
+) -> Result<ShortSession, VolumeError> {
     let (nonce, ..) = state::begin(store, place, now).await?;
     join(store, nonce, JOIN_PATIENCE).await?;
-    Ok(Visit { nonce })
+    Ok(ShortSession { nonce })
 }
 
-impl Visit {
-    /// What every plan of the visit has to guard: nothing of it commits once it has ended.
+impl ShortSession {
+    /// What every plan of the session has to guard: none of them commits once it has ended.
     pub fn guard(&self) -> Guard {
         Guard::Present(key::session(self.nonce))
     }
 
-    /// Ends the visit. What cannot be ended now, a gateway ends later.
+    /// Ends the session. If that fails now, a gateway ends it later.
     pub async fn leave(self, store: &dyn MetaStore) {
         let (session, beat) = (key::session(self.nonce), key::beat(self.nonce));
         let plan =
             Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
         if let Err(error) = store.commit(&[plan]).await {
-            debug!(%error, "a visit could not be ended");
+            debug!(%error, "a short session could not be ended");
         }
     }
 }

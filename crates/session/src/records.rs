@@ -23,20 +23,14 @@ use record::key::space;
 use runtime::Moment;
 use store::{Entry, Follow, Found, Key, Plan, Read, Space, Target, Value, Verdict, Write};
 
-use currency::{Books, Currency, Generation, Lesson};
+use currency::{Books, Currency, Generation, Observation};
 use entries::{Entries, NAMES, Remembered};
 
 pub(crate) use cached::CachedStore;
+pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
 
 /// Bytes of the records that are remembered, keys and overhead included.
 pub const RECORD_CACHE_BYTES_DEFAULT: u64 = 128 << 20;
-
-/// The largest value that is remembered as a hint, in bytes. Larger ones hold inline content.
-pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
-
-/// The largest value that is remembered while it is current, in bytes: the metadata of any file, and
-/// a body that rests in it.
-pub const CURRENT_VALUE_BYTES_MAX: u64 = record::INLINE_BYTES_MAX + (8 << 10);
 
 /// What may be remembered: what lookups read.
 const SPACES: [Space; 4] = [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD];
@@ -94,7 +88,7 @@ impl RecordCache {
         self.entries.clear();
     }
 
-    /// Forgets a record that somebody else was told to have changed.
+    /// Forgets a record that somebody else has changed.
     pub(crate) fn forget(&self, key: &Key) {
         let mut books = self.currency.books();
         self.entries.remove(key);
@@ -178,21 +172,21 @@ impl RecordCache {
     }
 
     /// Takes note of what a read brought.
-    fn learn(&self, books: &Books, lesson: Lesson, reads: &[Read], found: &[Found]) {
+    fn learn(&self, books: &Books, observation: Observation, reads: &[Read], found: &[Found]) {
         for (read, found) in reads.iter().zip(found) {
             match (read, found) {
                 (Read::Record { key, .. }, Found::Record(None)) => {
-                    self.learn_record(books, lesson, key, None);
+                    self.learn_record(books, observation, key, None);
                 }
                 (Read::Record { follow, .. }, Found::Record(Some(entry))) => {
-                    self.learn_entry(books, lesson, entry, follow.as_ref());
+                    self.learn_entry(books, observation, entry, follow.as_ref());
                 }
                 (Read::Range { follow, .. }, Found::Range(entries)) => {
                     // A page of a listing would push out what writers need; a few of its names tell
                     // whether the directory holds any. The last ones stay the longest if somebody
                     // deletes one after the other.
                     for entry in entries.iter().skip(entries.len().saturating_sub(NAMES)) {
-                        self.learn_entry(books, lesson, entry, follow.as_ref());
+                        self.learn_entry(books, observation, entry, follow.as_ref());
                         self.entries.add_name(&entry.key);
                     }
                 }
@@ -201,19 +195,31 @@ impl RecordCache {
         }
     }
 
-    fn learn_entry(&self, books: &Books, lesson: Lesson, entry: &Entry, follow: Option<&Follow>) {
-        self.learn_record(books, lesson, &entry.key, Some(&entry.value));
+    fn learn_entry(
+        &self,
+        books: &Books,
+        observation: Observation,
+        entry: &Entry,
+        follow: Option<&Follow>,
+    ) {
+        self.learn_record(books, observation, &entry.key, Some(&entry.value));
         let Some(target) = follow.and_then(|follow| follow.target(&entry.value)) else { return };
         match &entry.target {
-            Target::Whole(value) => self.learn_record(books, lesson, &target, Some(value)),
-            Target::Absent => self.learn_record(books, lesson, &target, None),
+            Target::Whole(value) => self.learn_record(books, observation, &target, Some(value)),
+            Target::Absent => self.learn_record(books, observation, &target, None),
             // What was remembered may still be right, and the beginning of a record is none.
             Target::Cut(_) => {}
         }
     }
 
-    fn learn_record(&self, books: &Books, lesson: Lesson, key: &Key, value: Option<&Value>) {
-        self.note(books, key, value, books.read_in(lesson, key));
+    fn learn_record(
+        &self,
+        books: &Books,
+        observation: Observation,
+        key: &Key,
+        value: Option<&Value>,
+    ) {
+        self.note(books, key, value, books.read_in(observation, key));
     }
 
     /// Takes note of a record that may have changed since.
@@ -277,8 +283,8 @@ impl Reading {
     fn found(self, reads: &[Read], found: &[Found]) {
         let currency = &self.cache.currency;
         let books = currency.books();
-        let lesson = currency.lesson(&books, self.left_at);
-        self.cache.learn(&books, lesson, reads, found);
+        let observation = currency.observation(&books, self.left_at);
+        self.cache.learn(&books, observation, reads, found);
     }
 }
 
@@ -311,12 +317,12 @@ impl Sending {
         let keys = std::mem::take(&mut self.keys);
         let RecordCache { currency, .. } = &*self.cache;
         let mut books = currency.books();
-        let lesson = currency.lesson(&books, self.left_at);
+        let observation = currency.observation(&books, self.left_at);
         books.batch_ends();
         for key in keys {
             let raced = books.key_ends(&key);
             if let Some(value) = last.get(&key) {
-                self.cache.note(&books, &key, *value, books.decided_in(lesson, &key, raced));
+                self.cache.note(&books, &key, *value, books.decided_in(observation, &key, raced));
             }
             books.note_written(key);
         }

@@ -5,7 +5,7 @@
 //! to the store together with others that wait.
 
 use content::StagedContent;
-use namespace::{Env, FsError, Next, Operation, Run, recall};
+use namespace::{Env, FsError, Next, Planner, Run, recall};
 use store::{Found, Read};
 
 use crate::commit::Outcome;
@@ -26,7 +26,7 @@ impl Session {
     /// nothing but the waiting.
     pub async fn run<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
     where
-        O: Operation + Sync,
+        O: Planner + Sync,
         O::Output: Send,
     {
         self.drive(operation, None).await
@@ -40,7 +40,7 @@ impl Session {
         staged: StagedContent,
     ) -> Result<O::Output, VolumeError>
     where
-        O: Operation + Sync,
+        O: Planner + Sync,
         O::Output: Send,
     {
         self.drive(operation, Some(staged)).await
@@ -48,7 +48,7 @@ impl Session {
 
     /// What an operation would answer by what is remembered alone: for refusing early, never for
     /// an answer.
-    pub fn remembered<O: Operation>(&self, operation: &O) -> Option<O::Output> {
+    pub fn remembered<O: Planner>(&self, operation: &O) -> Option<O::Output> {
         recall(operation, &self.env(), &*self.records)
     }
 
@@ -63,7 +63,7 @@ impl Session {
             return Ok(found);
         }
         meters::charge_read();
-        let found = self.gatherer.read(reads).await?;
+        let found = self.coalescer.read(reads).await?;
         if found.len() != reads.len() {
             return Err(VolumeError::Corrupt("the store left questions unanswered".to_owned()));
         }
@@ -76,7 +76,7 @@ impl Session {
         mut staged: Option<StagedContent>,
     ) -> Result<O::Output, VolumeError>
     where
-        O: Operation + Sync,
+        O: Planner + Sync,
         O::Output: Send,
     {
         self.meters.served.add(1);

@@ -1,8 +1,8 @@
-//! Complete enumerations, which alone may lead to a deletion.
+//! Enumerations that are known to be complete. Only these may lead to a deletion.
 //!
 //! An error, a short page or a record that does not decode ends an enumeration with an error.
-//! What came through to its end is a [`Complete`], and nothing else makes one. An enumeration may
-//! take hours: it pins nothing, and gives way to requests between two pages.
+//! What came through to its end is a [`CompleteScan`], and nothing else makes one. An enumeration may
+//! take hours: it pins nothing, and is throttled between two pages while requests are served.
 
 use block::BlockStore;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use store::{Key, MetaStore, Space, Value};
 
 use crate::error::VolumeError;
 use crate::error::closing;
-use crate::throttle::{Pace, Step, Throttle};
+use crate::throttle::{Priority, Throttle, ThrottledStep};
 
 /// Records of one page of a walk.
 const WALK_RECORDS: u32 = 1_000;
@@ -21,12 +21,12 @@ const EMPTY_PAGES_MAX: u32 = 1_000;
 
 /// The result of an enumeration that came to its end without an error.
 #[derive(Debug)]
-pub struct Complete<T>(T);
+pub struct CompleteScan<T>(T);
 
-impl<T> Complete<T> {
+impl<T> CompleteScan<T> {
     /// What was put together from enumerations that all came to their ends.
-    pub fn of(_came_to_their_ends: &[Complete<u64>], put_together: T) -> Complete<T> {
-        Complete(put_together)
+    pub fn of(_came_to_their_ends: &[CompleteScan<u64>], put_together: T) -> CompleteScan<T> {
+        CompleteScan(put_together)
     }
 
     /// What came.
@@ -35,21 +35,21 @@ impl<T> Complete<T> {
     }
 }
 
-/// Whose enumeration it is, if it gives way to what its gateway serves.
-pub type Beside<'a> = Option<(&'a Throttle, Pace)>;
+/// How an enumeration is throttled, if a gateway that serves requests runs it.
+pub type Throttling<'a> = Option<(&'a Throttle, Priority)>;
 
 /// Begins a page; an error if the volume closes meanwhile.
-fn begin(beside: Beside<'_>) -> Result<Option<Step>, VolumeError> {
-    let Some((throttle, pace)) = beside else { return Ok(None) };
+fn begin(throttling: Throttling<'_>) -> Result<Option<ThrottledStep>, VolumeError> {
+    let Some((throttle, priority)) = throttling else { return Ok(None) };
     if throttle.is_closing() {
         return Err(closing());
     }
-    Ok(Some(throttle.begin_step(pace)))
+    Ok(Some(throttle.begin_step(priority)))
 }
 
-async fn rest(beside: Beside<'_>, step: Option<Step>) {
-    if let Some(((throttle, _), step)) = beside.zip(step) {
-        throttle.rest_after(step).await;
+async fn pause(throttling: Throttling<'_>, step: Option<ThrottledStep>) {
+    if let Some(((throttle, _), step)) = throttling.zip(step) {
+        throttle.pause_after(step).await;
     }
 }
 
@@ -58,20 +58,20 @@ pub async fn walk(
     store: &dyn MetaStore,
     space: Space,
     visit: impl FnMut(Key, Value) -> Result<(), VolumeError> + Send,
-) -> Result<Complete<u64>, VolumeError> {
-    walk_beside(store, None, space, visit).await
+) -> Result<CompleteScan<u64>, VolumeError> {
+    walk_throttled(store, None, space, visit).await
 }
 
-/// As [`walk`], page by page beside what a gateway serves.
-pub async fn walk_beside(
+/// As [`walk`], page by page, throttled while its gateway serves requests.
+pub async fn walk_throttled(
     store: &dyn MetaStore,
-    beside: Beside<'_>,
+    throttling: Throttling<'_>,
     space: Space,
     mut visit: impl FnMut(Key, Value) -> Result<(), VolumeError> + Send,
-) -> Result<Complete<u64>, VolumeError> {
+) -> Result<CompleteScan<u64>, VolumeError> {
     let (mut count, mut resume): (u64, Option<Bytes>) = (0, None);
     loop {
-        let step = begin(beside)?;
+        let step = begin(throttling)?;
         let page = store.walk(space, resume, WALK_RECORDS).await?;
         for (key, value) in page.records {
             visit(key, value)?;
@@ -79,9 +79,9 @@ pub async fn walk_beside(
         }
         match page.resume {
             Some(next) => resume = Some(next),
-            None => return Ok(Complete(count)),
+            None => return Ok(CompleteScan(count)),
         }
-        rest(beside, step).await;
+        pause(throttling, step).await;
     }
 }
 
@@ -89,31 +89,31 @@ pub async fn walk_beside(
 pub async fn blocks_of(
     blocks: &dyn BlockStore,
     session: Nonce,
-) -> Result<Complete<Vec<(BlockId, u64)>>, VolumeError> {
-    blocks_beside(blocks, None, session).await
+) -> Result<CompleteScan<Vec<(BlockId, u64)>>, VolumeError> {
+    blocks_throttled(blocks, None, session).await
 }
 
-/// As [`blocks_of`], page by page beside what a gateway serves.
-pub async fn blocks_beside(
+/// As [`blocks_of`], page by page, throttled while its gateway serves requests.
+pub async fn blocks_throttled(
     blocks: &dyn BlockStore,
-    beside: Beside<'_>,
+    throttling: Throttling<'_>,
     session: Nonce,
-) -> Result<Complete<Vec<(BlockId, u64)>>, VolumeError> {
+) -> Result<CompleteScan<Vec<(BlockId, u64)>>, VolumeError> {
     let (mut all, mut resume, mut empty) = (Vec::new(), None, 0);
     loop {
-        let step = begin(beside)?;
+        let step = begin(throttling)?;
         let page = blocks.list(session, resume).await?;
         empty = if page.blocks.is_empty() { empty + 1 } else { 0 };
         all.extend(page.blocks);
         match page.resume {
-            None => return Ok(Complete(all)),
+            None => return Ok(CompleteScan(all)),
             Some(_) if empty > EMPTY_PAGES_MAX => {
                 let endless = format!("the blocks of session {session} have no end");
                 return Err(VolumeError::Unavailable(endless));
             }
             next => resume = next,
         }
-        rest(beside, step).await;
+        pause(throttling, step).await;
     }
 }
 

@@ -10,15 +10,15 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, warn};
 
+use crate::coalesce::{META_READ_DEADLINE, ReadCoalescer};
 use crate::commit::{Committer, Outcome};
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
-use crate::gather::{Gatherer, META_READ_DEADLINE};
 use crate::holds::Holds;
-use crate::inos::Inos;
+use crate::inode_allocator::InodeAllocator;
 use crate::meters::{Meters, charge, charged};
 use crate::records::RecordCache;
-use crate::state::{self, Heart, Seen, State};
+use crate::state::{self, Heartbeat, Seen, SessionState};
 use crate::throttle::Throttle;
 
 /// How long [`Session::close`] waits for what is under way.
@@ -33,31 +33,31 @@ pub struct Session {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) record: VolumeRecord,
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<SessionState>,
     pub(crate) committer: Committer,
-    pub(crate) gatherer: Gatherer,
+    pub(crate) coalescer: ReadCoalescer,
     pub(crate) records: Arc<RecordCache>,
-    pub(crate) inos: Arc<Inos>,
+    pub(crate) inode_allocator: Arc<InodeAllocator>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) throttle: Throttle,
     pub(crate) tasks: Tasks,
     pub(crate) meters: Arc<Meters>,
-    /// Told when something lost its name.
+    /// Notified when something lost its name.
     pub(crate) orphaned: Arc<Notify>,
-    /// Told when another session has begun or ended.
+    /// Notified when another session has begun or ended.
     pub(crate) sessions: Arc<Notify>,
-    /// Told when users or policies may have changed.
+    /// Notified when users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
     /// Cancelled when the session closes.
     pub(crate) closing: CancellationToken,
     /// Cancelled when nothing may go on any more.
     pub(crate) gone: CancellationToken,
-    pub(crate) heart: tokio::sync::Mutex<Option<tokio::task::JoinHandle<Heart>>>,
+    pub(crate) heartbeat: tokio::sync::Mutex<Option<tokio::task::JoinHandle<Heartbeat>>>,
 }
 
 impl Session {
-    /// Is told, within about [`crate::FEED_INTERVAL`], when users or policies may have changed,
+    /// Is notified, within about [`crate::FEED_INTERVAL`], when users or policies may have changed,
     /// whoever changed them.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.access.subscribe()
@@ -75,19 +75,19 @@ impl Session {
     /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and ends the session: nothing
     /// that comes later is served. The stores stay open; they are the caller's.
     pub async fn close(&self) {
-        let heart = self.heart.lock().await.take();
-        let Some(heart) = heart else { return };
+        let heartbeat = self.heartbeat.lock().await.take();
+        let Some(heartbeat) = heartbeat else { return };
         self.closing.cancel();
-        let heart = tokio::time::timeout(CLOSE_PATIENCE, heart).await;
+        let heartbeat = tokio::time::timeout(CLOSE_PATIENCE, heartbeat).await;
         let running = self.tasks.close_and_wait(CLOSE_PATIENCE).await;
         if running > 0 {
             warn!(running, "closing although tasks are still running");
         }
         // Whoever comes once the session has ended waits for nobody.
         self.records.end();
-        // A heart that is stuck may still beat: then the session is left for others to end.
-        if matches!(heart, Ok(Ok(_))) && !self.is_fenced() {
-            let ending = state::end(&*self.store, &self.state, self.committer.lanes());
+        // A heartbeat that is stuck may still be written: then the session is left for others to end.
+        if matches!(heartbeat, Ok(Ok(_))) && !self.is_fenced() {
+            let ending = state::end(&*self.store, &self.state, self.committer.slots());
             match tokio::time::timeout(META_READ_DEADLINE, ending).await {
                 Ok(Ok(())) => info!(session = %self.state.nonce, "session closed"),
                 Ok(Err(error)) => warn!(%error, "the session could not be closed"),
@@ -145,14 +145,14 @@ impl Session {
         &self.holds
     }
 
-    /// How background work gives way to what is served.
+    /// How background work is throttled.
     pub fn throttle(&self) -> &Throttle {
         &self.throttle
     }
 
     /// Where inode numbers come from.
-    pub fn inos(&self) -> &Arc<Inos> {
-        &self.inos
+    pub fn inode_allocator(&self) -> &Arc<InodeAllocator> {
+        &self.inode_allocator
     }
 
     /// What it did so far.
@@ -181,12 +181,12 @@ impl Session {
         Ok(state::fence(&*self.store, &self.state, seen).await?)
     }
 
-    /// Told when another session has begun or ended: it may have left something.
+    /// Notified when another session has begun or ended: it may have left something.
     pub fn session_changes(&self) -> &Arc<Notify> {
         &self.sessions
     }
 
-    /// Told when something lost its name.
+    /// Notified when something lost its name.
     pub fn orphaned(&self) -> &Arc<Notify> {
         &self.orphaned
     }
@@ -230,7 +230,7 @@ impl Session {
     }
 
     /// `n` inode numbers that nobody had before; usually without a round trip.
-    pub async fn fresh_inos(&self, n: usize) -> Result<Vec<Ino>, VolumeError> {
-        self.inos.fresh(n).await
+    pub async fn allocate_inodes(&self, n: usize) -> Result<Vec<Ino>, VolumeError> {
+        self.inode_allocator.fresh(n).await
     }
 }

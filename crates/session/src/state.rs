@@ -5,7 +5,7 @@
 //! far its readers have let go; it is guarded by its own last value, so a session that was ended,
 //! or whose store forgot something, learns it from its next beat and stops acknowledging.
 
-mod beat;
+mod heartbeat;
 mod mark;
 mod observe;
 mod start;
@@ -17,8 +17,8 @@ use store::{Guard, Key, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-pub use beat::others;
-pub(crate) use beat::{Heart, end};
+pub use heartbeat::others;
+pub(crate) use heartbeat::{Heartbeat, end};
 pub(crate) use observe::fence;
 pub use observe::{Seen, nonce as named_session};
 pub use start::check_known;
@@ -26,16 +26,16 @@ pub(crate) use start::{Started, begin, start};
 
 /// This process's session.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct SessionState {
     pub nonce: Nonce,
     fenced: AtomicBool,
     /// Cancelled when the session has ended, by itself or from outside.
     pub ended: CancellationToken,
 }
 
-impl State {
-    pub(crate) fn new(nonce: Nonce) -> State {
-        State { nonce, fenced: AtomicBool::new(false), ended: CancellationToken::new() }
+impl SessionState {
+    pub(crate) fn new(nonce: Nonce) -> SessionState {
+        SessionState { nonce, fenced: AtomicBool::new(false), ended: CancellationToken::new() }
     }
 
     pub(crate) fn key(&self) -> Key {

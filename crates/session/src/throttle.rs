@@ -1,10 +1,10 @@
-//! How background work gives way to requests.
+//! Throttles background work while requests are served.
 //!
 //! Deleting what is dead and rewriting packs cost the machine, the database and the bucket as much
-//! as requests do, and nobody waits for them. So they go in short steps, and as long as this process
-//! serves requests, each step is followed by a rest that is a multiple of what it took. Where
-//! nothing is asked of the volume there is no rest, and where so much is left to do that it would
-//! pile up, or somebody waits for the end of it, there is none either.
+//! as requests do, and nobody waits for them. So background work goes in short steps, and while this
+//! process serves requests each step is followed by a pause that is a multiple of what it took.
+//! There is no pause while nothing is asked of the volume, none when so much is left to do that it
+//! would pile up, and none when somebody waits for the end of the work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +15,35 @@ use tokio_util::sync::CancellationToken;
 use crate::epoch::Epochs;
 use crate::meters::Meters;
 
-/// How many times as long as it worked a background task rests while requests are served: it takes
-/// a twentieth of the time.
-pub const REST_FACTOR: u32 = 19;
+/// How many times as long as its step took a background task pauses while requests are served: it
+/// works a twentieth of the time.
+pub const PAUSE_FACTOR: u32 = 19;
 
-/// The longest rest.
-pub const REST_MAX: Duration = Duration::from_secs(5);
+/// The longest pause.
+pub const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// How often a rest looks whether it is still needed.
+/// How often a pause looks whether it is still needed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Whether background work gives way.
+/// How background work is treated while requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// It rests while requests are served.
-    GivingWay,
-    /// It does not: somebody waits for it, or too much is left to do.
-    Hurried,
+pub enum Priority {
+    /// It pauses after each step.
+    Background,
+    /// It never pauses: somebody waits for it, or too much is left to do.
+    Urgent,
 }
 
 /// A step of background work that is under way.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
-    pace: Pace,
+pub struct ThrottledStep {
+    priority: Priority,
     began: Instant,
     /// Operations served until then.
     served: u64,
 }
 
-/// Knows whether requests are served, and for how long background work rests.
+/// Knows whether requests are served, and for how long background work pauses.
 #[derive(Debug)]
 pub struct Throttle {
     meters: Arc<Meters>,
@@ -68,17 +68,17 @@ impl Throttle {
     }
 
     /// Begins a step of background work.
-    pub fn begin_step(&self, pace: Pace) -> Step {
-        Step { pace, began: Instant::now(), served: self.meters.served.get() }
+    pub fn begin_step(&self, priority: Priority) -> ThrottledStep {
+        ThrottledStep { priority, began: Instant::now(), served: self.meters.served.get() }
     }
 
-    /// Ends a step, and rests if requests were served during it, for as long as more come.
-    pub async fn rest_after(&self, step: Step) {
-        if step.pace == Pace::Hurried {
+    /// Ends a step, and pauses if requests were served during it, for as long as more come.
+    pub async fn pause_after(&self, step: ThrottledStep) {
+        if step.priority == Priority::Urgent {
             return;
         }
         let now = Instant::now();
-        let until = now + (now.duration_since(step.began) * REST_FACTOR).min(REST_MAX);
+        let until = now + (now.duration_since(step.began) * PAUSE_FACTOR).min(PAUSE_MAX);
         let mut served = step.served;
         while self.serves(&mut served) {
             let left = until.saturating_duration_since(Instant::now());

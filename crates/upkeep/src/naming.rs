@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use record::key::{self, space};
 use record::{BlockId, Inode, MapPage, Orphan, Part, Slice};
-use session::scan::{Beside, Complete, block_of, ino_of, slices_of, walk_beside};
+use session::scan::{CompleteScan, Throttling, block_of, ino_of, slices_of, walk_throttled};
 use session::{VolumeError, corrupt};
 use store::{Found, Key, MetaStore, Read, Value};
 
@@ -15,12 +15,12 @@ const BLOCKS_AT_ONCE: usize = 256;
 /// new names [`shared_or_pending`] finds. What moves meanwhile: see [`crate::sweeper`].
 pub(crate) async fn named(
     store: &dyn MetaStore,
-    beside: Beside<'_>,
+    beside: Throttling<'_>,
     candidates: &HashSet<BlockId>,
-) -> Result<Complete<HashSet<BlockId>>, VolumeError> {
+) -> Result<CompleteScan<HashSet<BlockId>>, VolumeError> {
     let (mut named, mut walks) = (HashSet::new(), Vec::new());
     for space in space::NAMING_BLOCKS {
-        let walk = walk_beside(store, beside, space, |key, value| {
+        let walk = walk_throttled(store, beside, space, |key, value| {
             names(&key, &value, |block| {
                 if candidates.contains(&block) {
                     named.insert(block);
@@ -30,7 +30,7 @@ pub(crate) async fn named(
         .await?;
         walks.push(walk);
     }
-    Ok(Complete::of(&walks, named))
+    Ok(CompleteScan::of(&walks, named))
 }
 
 /// Which of these blocks have a record of an owner's share, or await deletion by the reaper.

@@ -30,7 +30,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Counter, Ino, Orphan, key, key::space};
-use session::{Outcome, Pace, Seen, VolumeError, closing, corrupt, entries, others, value};
+use session::{Outcome, Priority, Seen, VolumeError, closing, corrupt, entries, others, value};
 use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -120,7 +120,7 @@ impl Upkeep {
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
         let (mut all, mut vain) = (Reaped::default(), 0);
         for _ in 0..PASSES_MAX {
-            match self.reap_once(Pace::Hurried).await? {
+            match self.reap_once(Priority::Urgent).await? {
                 None => match self.reaping.lock().await.due {
                     None => return Ok(all),
                     Some(due) => self.wait_until(due).await?,
@@ -141,7 +141,7 @@ impl Upkeep {
     }
 
     /// One pass; `None` if nothing was dead.
-    pub async fn reap_once(&self, pace: Pace) -> Result<Option<Reaped>, VolumeError> {
+    pub async fn reap_once(&self, priority: Priority) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;
         let (mut dead, more) = self.collect().await?;
@@ -158,14 +158,14 @@ impl Upkeep {
         }
         dead.retain(|dead| !dead.is_held(&held));
         // What dies faster than this is reaped would pile up.
-        let pace = if more { Pace::Hurried } else { pace };
+        let priority = if more { Priority::Urgent } else { priority };
         let mut reaped = Reaped::default();
-        reaped.orphans += self.reap_files(&dead, pace).await?;
-        reaped.orphans += self.reap_moved(&dead, pace).await?;
-        reaped.orphans += self.reap_uploads(&dead, &buckets, pace).await?;
-        reaped.orphans += self.reap_expired(pace).await?;
+        reaped.orphans += self.reap_files(&dead, priority).await?;
+        reaped.orphans += self.reap_moved(&dead, priority).await?;
+        reaped.orphans += self.reap_uploads(&dead, &buckets, priority).await?;
+        reaped.orphans += self.reap_expired(priority).await?;
         reaped.orphans += self.reap_buckets(&dead, more).await?;
-        reaped.blocks = self.delete_pending(&mut memory, pace).await?;
+        reaped.blocks = self.delete_pending(&mut memory, priority).await?;
         self.meters.files_reaped.add(reaped.orphans);
         Ok(if idle && reaped == Reaped::default() { None } else { Some(reaped) })
     }
@@ -335,10 +335,10 @@ impl Upkeep {
     async fn delete_pending(
         &self,
         memory: &mut ReaperMemory,
-        pace: Pace,
+        priority: Priority,
     ) -> Result<u64, VolumeError> {
         let grace = grace::in_force(self.deletion_grace, self.session.store().durability());
-        let deleted = self.delete_those_due(&mut memory.waiting, grace, pace).await;
+        let deleted = self.delete_those_due(&mut memory.waiting, grace, priority).await;
         match deleted {
             Ok(_) => memory.due = memory.waiting.end_pass(grace),
             Err(_) => memory.waiting.break_off(),
@@ -350,12 +350,12 @@ impl Upkeep {
         &self,
         waiting: &mut Waiting,
         grace: Duration,
-        pace: Pace,
+        priority: Priority,
     ) -> Result<u64, VolumeError> {
         let (mut start, end) = key::partition(space::PENDING, 0);
         let mut deleted = 0;
         loop {
-            let step = self.session.throttle().begin_step(pace);
+            let step = self.session.throttle().begin_step(priority);
             let found = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
             let Some(last) = found.last() else { return Ok(deleted) };
             start = after(&last.key);
@@ -375,7 +375,7 @@ impl Upkeep {
                 let writes = gone.into_iter().map(Write::Delete).collect();
                 progress(self.session.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
             }
-            self.session.throttle().rest_after(step).await;
+            self.session.throttle().pause_after(step).await;
         }
     }
 
@@ -429,7 +429,7 @@ pub(crate) async fn reap_always(volume: std::sync::Weak<Upkeep>) {
         if alive.session.closing().is_cancelled() || alive.session.is_fenced() {
             return;
         }
-        match alive.reap_once(Pace::GivingWay).await {
+        match alive.reap_once(Priority::Background).await {
             Ok(None) => {}
             // What is left was not to be reaped now; it is looked at again in a while.
             Ok(Some(reaped)) if reaped == Reaped::default() => {}

@@ -129,13 +129,13 @@ async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Optio
         if closing.is_cancelled() || alive.session.is_fenced() {
             return None;
         }
-        let step = alive.session.throttle().begin_step(alive.repacking.pace());
+        let step = alive.session.throttle().begin_step(alive.repacking.priority());
         let pause = match alive.repack_some(&mut again).await {
             Ok(None) => break,
             Ok(Some(RepackRound { done, traffic })) => {
                 let Repacked { packs, bytes, left, refused } = done;
                 debug!(packs, bytes, left, refused, "packs rewritten");
-                alive.session.throttle().rest_after(step).await;
+                alive.session.throttle().pause_after(step).await;
                 Duration::from_millis(traffic.saturating_mul(1_000) / REPACK_BYTES_PER_SECOND)
             }
             Err(error) => {

@@ -22,7 +22,7 @@ use namespace::join_packs;
 use namespace::rests;
 use record::{Body, Content, Ino, Inode, Slice, key, key::space};
 use session::scan::ino_of;
-use session::{Outcome, Pace, ReaderGuard, VolumeError, closing, value};
+use session::{Outcome, Priority, ReaderGuard, VolumeError, closing, value};
 use store::{Guard, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -320,11 +320,11 @@ pub(crate) async fn settle_always(volume: Weak<Upkeep>) {
         }
         let marked = Instant::now() >= survey;
         let settling = async {
-            let step = alive.session.throttle().begin_step(Pace::GivingWay);
+            let step = alive.session.throttle().begin_step(Priority::Background);
             let until = Instant::now().checked_sub(SETTLE_DELAY).unwrap_or_else(Instant::now);
             let own = alive.settle_some(until).await?.unwrap_or_default();
             let found = if marked { alive.settle_marked().await? } else { Settled::default() };
-            alive.session.throttle().rest_after(step).await;
+            alive.session.throttle().pause_after(step).await;
             Ok::<_, VolumeError>((own, found))
         };
         match settling.await {

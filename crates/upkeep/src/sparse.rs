@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::BLOCK_BYTES_MAX;
 use record::BlockId;
-use session::Pace;
+use session::Priority;
 use tokio::sync::Notify;
 
 /// A pack is rewritten if less than this share of it is alive, in percent. What is stored in packs
@@ -57,8 +57,8 @@ impl Repacking {
     }
 
     /// Dead bytes are not to pile up because the volume is busy.
-    pub(crate) fn pace(&self) -> Pace {
-        if self.sparse().len() > NOTES_GIVING_WAY { Pace::Hurried } else { Pace::GivingWay }
+    pub(crate) fn priority(&self) -> Priority {
+        if self.sparse().len() > NOTES_GIVING_WAY { Priority::Urgent } else { Priority::Background }
     }
 
     pub(crate) fn next(&self) -> Option<BlockId> {

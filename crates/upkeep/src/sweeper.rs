@@ -40,8 +40,8 @@ use futures::StreamExt;
 use futures::stream;
 use record::key::{self, space};
 use record::{BlockId, Ino, Nonce, Timestamp};
-use session::scan::{self, Complete, block_of, ino_of, nonce_of};
-use session::{LANES_MAX, Pace, VolumeError, corrupt, named_session, value};
+use session::scan::{self, CompleteScan, block_of, ino_of, nonce_of};
+use session::{Priority, SLOTS_MAX, VolumeError, corrupt, named_session, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
@@ -154,21 +154,25 @@ impl Upkeep {
 
     /// Deletes blocks of ended sessions that no record names, and their other records.
     pub async fn sweep(&self, options: SweepOptions) -> Result<Swept, VolumeError> {
-        self.sweep_at(options, Pace::Hurried).await
+        self.sweep_at(options, Priority::Urgent).await
     }
 
-    async fn sweep_at(&self, options: SweepOptions, pace: Pace) -> Result<Swept, VolumeError> {
+    async fn sweep_at(
+        &self,
+        options: SweepOptions,
+        priority: Priority,
+    ) -> Result<Swept, VolumeError> {
         let _one = self.sweeping.lock().await;
-        let (beside, began) = (Some((self.session.throttle(), pace)), self.session.now());
+        let (beside, began) = (Some((self.session.throttle(), priority)), self.session.now());
         let ended = self.ended_sessions(options.looking, began).await?;
         let mut swept = Swept { sessions: ended.all.len() as u64, ..Swept::default() };
         if !options.dry_run {
-            self.unstage_dead(&ended.all, pace).await?;
+            self.unstage_dead(&ended.all, priority).await?;
         }
         let mut sizes: HashMap<BlockId, u64> = HashMap::new();
         let mut looked = Vec::with_capacity(ended.with_blocks.len());
         for session in &ended.with_blocks {
-            let listed = scan::blocks_beside(&*self.blocks, beside, *session).await?;
+            let listed = scan::blocks_throttled(&*self.blocks, beside, *session).await?;
             if !listed.get().is_empty() {
                 looked.push(*session);
             }
@@ -263,7 +267,7 @@ impl Upkeep {
     async fn delete_unnamed(
         &self,
         sizes: &HashMap<BlockId, u64>,
-        named: &Complete<HashSet<BlockId>>,
+        named: &CompleteScan<HashSet<BlockId>>,
         options: SweepOptions,
         swept: &mut Swept,
     ) -> Result<(), VolumeError> {
@@ -311,7 +315,11 @@ impl Upkeep {
 
     /// Removes what dead sessions laid down ahead of plans that never came. What they would have
     /// shared with others is let go of as the reaper does: its source may be gone by now.
-    async fn unstage_dead(&self, ended: &BTreeSet<Nonce>, pace: Pace) -> Result<(), VolumeError> {
+    async fn unstage_dead(
+        &self,
+        ended: &BTreeSet<Nonce>,
+        priority: Priority,
+    ) -> Result<(), VolumeError> {
         let mut marks: HashMap<Ino, Key> = HashMap::new();
         scan::walk(&**self.session.store(), space::STAGED, |key, _| {
             if ended.contains(&nonce_of(&key)?) {
@@ -327,9 +335,9 @@ impl Upkeep {
         let mut others: HashMap<Ino, Vec<Key>> = HashMap::new();
         let mut shares: HashMap<Ino, Vec<BlockId>> = HashMap::new();
         for space in [space::MAP, space::PART_SUMS, space::SHARE] {
-            scan::walk_beside(
+            scan::walk_throttled(
                 &**self.session.store(),
-                Some((self.session.throttle(), pace)),
+                Some((self.session.throttle(), priority)),
                 space,
                 |key, _| {
                     let owner = match key.space() {
@@ -373,7 +381,7 @@ impl Upkeep {
 
     /// The lanes of a session that have a record.
     async fn tokens_of(&self, session: Nonce) -> Result<Vec<Key>, VolumeError> {
-        let all: Vec<Key> = (0..LANES_MAX).map(|lane| key::token(session, lane)).collect();
+        let all: Vec<Key> = (0..SLOTS_MAX).map(|lane| key::token(session, lane)).collect();
         let mut there = Vec::new();
         for keys in all.chunks(LANES_AT_ONCE.min(self.session.limits().reads).max(1)) {
             let record = |key: &Key| Read::Record { key: key.clone(), follow: None };
@@ -463,7 +471,7 @@ pub(crate) async fn sweep_always(volume: Weak<Upkeep>, ended: Arc<Notify>) {
         if closing.is_cancelled() || alive.session.is_fenced() {
             return;
         }
-        match alive.sweep_at(options, Pace::GivingWay).await {
+        match alive.sweep_at(options, Priority::Background).await {
             Ok(_) => (wait, retry) = (SWEEP_INTERVAL, SWEEP_RETRY),
             Err(error) if closing.is_cancelled() => {
                 debug!(%error, "sweeping ended");

@@ -10,20 +10,21 @@ mod delete;
 mod listing;
 mod multipart;
 mod object;
+mod staging;
 mod uploads;
 
 pub use bucket::BucketStat;
 pub use delete::Deleted;
 pub use multipart::{
-    Complete, CompletePart, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
+    CompletePart, CompleteUpload, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
     PartStat, PartsPage, UploadId, UploadIdError,
 };
-pub use object::{NewObject, Object, Published, file_of, opaque_tag, size_and_tag};
+pub use object::{NewObject, Object, PublishedObject, file_of, opaque_tag, size_and_tag};
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 
 /// Whom a new file or bucket belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct FileOwner {
     /// The access key that makes it.
     pub access_key: String,
     /// Its user.

@@ -17,9 +17,10 @@ pub use content::{
 };
 pub use counters::Counters;
 pub use facade::{
-    BucketStat, Complete, CompletePart, Completed, Deleted, Finished, NewObject, NewUpload,
-    OBJECT_BYTES_MAX, Object, Owner, PART_BYTES_MIN, PartStat, PartsPage, Published, UploadId,
-    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of, opaque_tag, size_and_tag,
+    BucketStat, CompletePart, CompleteUpload, Completed, Deleted, FileOwner, Finished, NewObject,
+    NewUpload, OBJECT_BYTES_MAX, Object, PART_BYTES_MIN, PartStat, PartsPage, PublishedObject,
+    UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of, opaque_tag,
+    size_and_tag,
 };
 pub use namespace::{
     DIRECTORIES_MAX, FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition,

@@ -86,7 +86,7 @@ impl VolumeOptions {
             blocks: Arc::clone(blocks),
             reader: self.reader_over(blocks),
             ids: BlockIds::new(session.nonce()),
-            numbers: Arc::clone(session.inos()) as Arc<dyn Numbers>,
+            numbers: Arc::clone(session.inode_allocator()) as Arc<dyn Numbers>,
             budget: ByteBudget::new(self.write_budget_bytes),
             tasks: session.tasks().clone(),
             block_bytes: session.volume().block_bytes,

@@ -10,7 +10,6 @@ mod late;
 mod leaving;
 mod looking;
 mod marks;
-mod pace;
 pub(crate) mod packs;
 pub(crate) mod reaping;
 mod repacking;
@@ -21,6 +20,7 @@ mod settling;
 mod skipping;
 mod sole;
 mod sweeping;
+mod throttling;
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use block::{BlockStore, MemoryBlocks};
 use bytes::Bytes;
 use content::{ContentWriter, StagedContent};
 use namespace::{
-    CreateBucket, FoundObject, Lookup, Overlap, Path, Publish, Published, WriteCondition,
+    FoundObject, Lookup, MakeBucket, Overlap, Path, Publish, Published, WriteCondition,
 };
 use record::{
     Attributes, Body, Bucket, Content, File, Ino, Inode, Nonce, ObjectHeaders, Tag, Timestamp,
@@ -49,9 +49,9 @@ pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>)
 }
 
 pub(crate) async fn make_bucket(volume: &Volume) -> Ino {
-    let ino = volume.session.fresh_inos(1).await.unwrap()[0];
+    let ino = volume.session.allocate_inodes(1).await.unwrap()[0];
     let settings = Bucket::default();
-    let create = CreateBucket { name: b"b", ino, settings: &settings, owner: (0, 0) };
+    let create = MakeBucket { name: b"b", ino, settings: &settings, owner: (0, 0) };
     volume.session.run(&create).await.unwrap();
     ino
 }
@@ -100,7 +100,7 @@ async fn publish_staged(
     condition: &WriteCondition,
 ) -> Result<Published, VolumeError> {
     let path = Path::new(b"b", key);
-    let inos = volume.session.fresh_inos(1 + path.directories.len()).await?;
+    let inos = volume.session.allocate_inodes(1 + path.directories.len()).await?;
     let inode = file(staged.size(), staged.content().clone());
     let operation = Publish {
         path: &path,

@@ -25,7 +25,8 @@ use md5::{Digest, Md5};
 use record::{ObjectHeaders, Tag};
 use store::MemoryStore;
 use volume::{
-    NewObject, Object, Owner, Published, Volume, VolumeError, VolumeOptions, WriteCondition,
+    FileOwner, NewObject, Object, PublishedObject, Volume, VolumeError, VolumeOptions,
+    WriteCondition,
 };
 
 /// Content bytes of a full block here: several make a small file.
@@ -43,8 +44,8 @@ async fn volume_of(options: VolumeOptions) -> Arc<Volume> {
     volume
 }
 
-fn owner() -> Owner {
-    Owner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+fn owner() -> FileOwner {
+    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
 }
 
 /// Bytes that differ from place to place.
@@ -57,7 +58,7 @@ fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
-async fn put(volume: &Volume, key: &str, content: &Bytes) -> Result<Published, VolumeError> {
+async fn put(volume: &Volume, key: &str, content: &Bytes) -> Result<PublishedObject, VolumeError> {
     put_if(volume, key, content, WriteCondition::None).await
 }
 
@@ -66,7 +67,7 @@ async fn put_if(
     key: &str,
     content: &Bytes,
     condition: WriteCondition,
-) -> Result<Published, VolumeError> {
+) -> Result<PublishedObject, VolumeError> {
     let mut writer = volume.writer(Some(content.len() as u64));
     writer.write(content.clone()).await?;
     let body = writer.finish().await?;

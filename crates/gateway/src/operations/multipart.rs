@@ -13,8 +13,8 @@ use s3::response::{
 };
 use s3::{Code, Fault};
 use volume::{
-    Complete, CompletePart, Finished, FoundPart, NewUpload, PART_BYTES_MIN, UploadId, UploadsEntry,
-    UploadsQuery, VolumeError, opaque_tag,
+    CompletePart, CompleteUpload, Finished, FoundPart, NewUpload, PART_BYTES_MIN, UploadId,
+    UploadsEntry, UploadsQuery, VolumeError, opaque_tag,
 };
 
 use super::write::{refusal, refuse_early, tagging};
@@ -104,7 +104,7 @@ pub(super) async fn complete(call: &Call<'_>, body: Body) -> Result<Answer, Faul
     let id = upload_id(&request.upload)?;
     let parts = request.parts.iter().map(listed).collect::<Result<Vec<_>, _>>()?;
     let (name, object) = (bucket.as_str(), key.as_str().as_bytes());
-    let wanted = Complete {
+    let wanted = CompleteUpload {
         parts: &parts,
         object_size: request.object_size,
         condition: write_condition(&request.condition),

@@ -1,7 +1,7 @@
 //! Access keys and policies: answers, costs, and two operators at once.
 
 use namespace::{
-    AccessError, AddUser, FindPolicy, FindUser, ListPolicies, ListUsers, NoHints, Operation,
+    AccessError, AddUser, FindPolicy, FindUser, ListPolicies, ListUsers, NoHints, Planner,
     RemovePolicy, RemoveUser, SetPolicy, SetUserPolicies,
 };
 use record::{PolicyRecord, User, key, key::space};
@@ -125,7 +125,7 @@ trait Change {
 
 impl<O> Change for O
 where
-    O: Operation,
+    O: Planner,
     O::Output: std::fmt::Debug,
 {
     fn begin(&self, world: &World, body: &mut dyn FnMut(&mut dyn Actor)) {

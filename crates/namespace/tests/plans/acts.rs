@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use futures::executor::block_on;
 use namespace::{
-    AbortUpload, Assumption, Branch, CreateBucket, CreateUpload, DeleteBucket, Env, FsError, Hints,
-    Lookup, Next, Operation, Overlap, Path, Publish, PutPart, Removal, Remove, Run,
+    AbortUpload, Assumption, Branch, CreateUpload, DeleteBucket, Env, FsError, Hints, Lookup,
+    MakeBucket, Next, Overlap, Path, Planner, Publish, PutPart, Removal, Remove, Run,
     SetBucketConfig, SetTags, TagMatch, UploadName, WriteCondition, end_upload,
 };
 use record::{
@@ -224,7 +224,7 @@ impl Prepared {
             }
             Act::MakeBucket => {
                 let settings = &self.settings;
-                let make = CreateBucket { name: b"b", ino: self.ino, settings, owner: (1, 2) };
+                let make = MakeBucket { name: b"b", ino: self.ino, settings, owner: (1, 2) };
                 body(&mut Steps::new(&make, env, hints))
             }
             Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
@@ -316,7 +316,7 @@ pub(crate) trait Actor {
 }
 
 /// The steps of one operation.
-pub(crate) struct Steps<'a, O: Operation> {
+pub(crate) struct Steps<'a, O: Planner> {
     run: Run<'a, O>,
     hints: &'a dyn Hints,
     next: Option<Next<O::Output>>,
@@ -344,7 +344,7 @@ fn hash(found: &[Found]) -> u64 {
 
 impl<'a, O> Steps<'a, O>
 where
-    O: Operation,
+    O: Planner,
     O::Output: Debug,
 {
     /// Begins an operation.
@@ -366,7 +366,7 @@ where
 
 impl<O> Actor for Steps<'_, O>
 where
-    O: Operation,
+    O: Planner,
     O::Output: Debug,
 {
     fn step(&mut self, store: &MemoryStore) {

@@ -1,7 +1,7 @@
 //! Buckets: answers and costs.
 
 use namespace::{
-    BucketChange, CreateBucket, DeleteBucket, FindBucket, FindBucketConfig, FsError, ListBuckets,
+    BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FsError, MakeBucket, ReadBuckets,
     SetBucket, SetBucketConfig,
 };
 use record::{Bucket, BucketConfig, BucketConfigKind, Ino, key};
@@ -13,7 +13,7 @@ use crate::uploads::begin;
 use crate::world::{World, cost};
 
 fn names(world: &World, prefix: &[u8], after: Option<&[u8]>, limit: u32) -> Vec<String> {
-    let found = world.cold(&ListBuckets { prefix, after, limit }).0.unwrap();
+    let found = world.cold(&ReadBuckets { prefix, after, limit }).0.unwrap();
     found.into_iter().map(|bucket| String::from_utf8(bucket.name).unwrap()).collect()
 }
 
@@ -22,10 +22,10 @@ fn a_bucket_is_made_once_and_found() {
     let world = World::empty();
     let settings = Bucket { owner: "me".to_owned(), refuse_overlap: true, ..Bucket::default() };
     let ino = world.ino();
-    let make = CreateBucket { name: b"one", ino, settings: &settings, owner: (3, 4) };
+    let make = MakeBucket { name: b"one", ino, settings: &settings, owner: (3, 4) };
     assert_eq!(world.warm(&make), (Ok(()), cost(0, 1)));
     world.audit();
-    let again = CreateBucket { ino: world.ino(), ..make };
+    let again = MakeBucket { ino: world.ino(), ..make };
     assert_eq!(world.warm(&again), (Err(FsError::BucketExists), cost(1, 0)));
     assert_eq!(world.cold(&again), (Err(FsError::BucketExists), cost(1, 1)));
 
@@ -103,7 +103,7 @@ fn buckets_are_listed_by_name() {
     assert_eq!(names(&world, b"", Some(b"a-b"), 2), ["a.c", "ab"]);
     assert_eq!(names(&world, b"a", Some(b"a"), 100), ["a-b", "a.c", "ab"]);
     assert_eq!(names(&world, b"c", None, 100), [""; 0]);
-    let (_, spent) = world.cold(&ListBuckets { prefix: b"", after: None, limit: 100 });
+    let (_, spent) = world.cold(&ReadBuckets { prefix: b"", after: None, limit: 100 });
     assert_eq!(spent, cost(2, 0));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::executor::block_on;
 use namespace::{
     Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, Hints, ListQuery, ListStart, Listing, Lookup, Next,
-    NoHints, Operation, Overlap, PAGE_RANGES_MAX, Publish, REMOVAL_ITEMS, Removal, Remove, Run,
+    NoHints, Overlap, PAGE_RANGES_MAX, Planner, Publish, REMOVAL_ITEMS, Removal, Remove, Run,
     WalkStep, WriteCondition,
 };
 use record::Ino;
@@ -22,7 +22,7 @@ struct Spent {
 }
 
 /// Drives an operation that only reads.
-fn find<O: Operation>(world: &World, operation: &O, hints: &dyn Hints) -> (O::Output, Spent) {
+fn find<O: Planner>(world: &World, operation: &O, hints: &dyn Hints) -> (O::Output, Spent) {
     let mut run = Run::new(operation, world.env());
     let mut spent = Spent::default();
     loop {

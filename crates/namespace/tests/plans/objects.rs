@@ -337,7 +337,7 @@ fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
     let stage = namespace::Stage { ino: Ino(77_000), assumptions: &[], writes: &[page] };
     assert_eq!(world.cold(&stage).0, refused, "a page that is staged");
     let settings = record::Bucket::default();
-    let bucket = namespace::CreateBucket {
+    let bucket = namespace::MakeBucket {
         name: b"another",
         ino: taken.ino,
         settings: &settings,

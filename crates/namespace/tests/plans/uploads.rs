@@ -1,9 +1,9 @@
 //! Uploads: beginning, parts, completing, giving up, listing; staging.
 
 use namespace::{
-    AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListParts, ListUploads, Overlap,
-    Publish, PutPart, Stage, TRANSMISSIONS_MAX, Unstage, UploadName, UploadsAfter, WriteCondition,
-    end_upload,
+    AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListUploads, Overlap, Publish,
+    PutPart, ReadParts, Stage, TRANSMISSIONS_MAX, Unstage, UploadName, UploadsAfter,
+    WriteCondition, end_upload,
 };
 use record::{Ino, Part, Timestamp, Upload, UploadState, key};
 use store::Write;
@@ -152,7 +152,7 @@ fn parts_are_listed_by_number_each_with_its_transmissions() {
         put_part(&world, b"y", number, 99).0.unwrap();
     }
     let list = |after, resume, limit| {
-        let list = ListParts { name: name(b"x"), after, resume, limit };
+        let list = ReadParts { name: name(b"x"), after, resume, limit };
         let (page, spent) = world.warm(&list);
         assert_eq!(spent, cost(1, 0));
         page.unwrap()

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use namespace::{Env, FsError, Hints, Next, NoHints, Operation, Path, Run, Walk, WalkStep};
+use namespace::{Env, FsError, Hints, Next, NoHints, Path, Planner, Run, Walk, WalkStep};
 use namespace::{ListQuery, ListStart, Listing};
 use record::{
     Attributes, Body, Bucket, Content, Dentry, File, Ino, Inode, Nonce, ObjectHeaders, Origin,
@@ -151,7 +151,7 @@ impl World {
     /// Runs an operation that remembers nothing and leaves no memory.
     pub(crate) fn cold<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
     where
-        O: Operation,
+        O: Planner,
         O::Output: Debug,
     {
         drive(&self.store, operation, self.env(), &NoHints, None)
@@ -160,7 +160,7 @@ impl World {
     /// Runs an operation with all that was seen and written so far remembered exactly.
     pub(crate) fn warm<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
     where
-        O: Operation,
+        O: Planner,
         O::Output: Debug,
     {
         drive(&self.store, operation, self.env(), &self.memory, Some(&self.memory))
@@ -182,7 +182,7 @@ impl World {
     /// Makes a bucket and remembers it.
     pub(crate) fn make_bucket(&self, name: &[u8]) -> Ino {
         let (ino, settings) = (self.ino(), Bucket::default());
-        let make = namespace::CreateBucket { name, ino, settings: &settings, owner: (1, 2) };
+        let make = namespace::MakeBucket { name, ino, settings: &settings, owner: (1, 2) };
         self.warm(&make).0.unwrap();
         ino
     }
@@ -240,7 +240,7 @@ pub(crate) fn drive<O>(
     memory: Option<&Memory>,
 ) -> (Result<O::Output, FsError>, Cost)
 where
-    O: Operation,
+    O: Planner,
     O::Output: Debug,
 {
     let mut run = Run::new(operation, env);

@@ -6,14 +6,16 @@ use store::Limits;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
-use super::{ADDED_BYTES, ADDED_ITEMS, Desk, Outcome, Sent, Waiting};
+use super::batch;
+use super::context::{ADDED_BYTES, ADDED_ITEMS, CommitContext, Outcome, QueuedPlan, SentPlan};
 use crate::error::VolumeError;
-use crate::lanes::TakenLane;
+use crate::slots::TakenSlot;
 
-/// How often all that is ready to run has its turn before a batch is closed. Who waited for the same
-/// as the first plan's caller, a pack or a commit, is about to bring a plan, too; and a request that
-/// has arrived is not far from it. More turns gather hardly more, and an idle runtime has none to give.
-const GATHERING_TURNS: usize = 4;
+/// How often the committer yields to other tasks before it closes a batch. Tasks that waited for the
+/// same pack or commit as the first plan's caller are about to bring plans of their own, and so are
+/// requests that have just arrived. More yields collect hardly more plans, and cost nothing while the
+/// runtime is idle.
+const YIELDS_BEFORE_BATCH: usize = 4;
 
 /// What a batch holds so far.
 #[derive(Debug, Default)]
@@ -26,9 +28,9 @@ struct Load {
 impl Load {
     /// Adds a plan, unless the batch has no room for it. The first one always fits: plans beyond
     /// the limits of a plan were refused before.
-    fn add(&mut self, waiting: &Waiting, limits: &Limits) -> bool {
-        let items = self.items + waiting.plan.items() + ADDED_ITEMS;
-        let bytes = self.bytes + waiting.plan.bytes() + ADDED_BYTES;
+    fn add(&mut self, queued: &QueuedPlan, limits: &Limits) -> bool {
+        let items = self.items + queued.plan.items() + ADDED_ITEMS;
+        let bytes = self.bytes + queued.plan.bytes() + ADDED_BYTES;
         let fits = self.plans < limits.batch_plans
             && items <= limits.batch_items
             && bytes <= limits.batch_bytes;
@@ -41,84 +43,91 @@ impl Load {
 }
 
 /// Sends batches until the queue has ended, `in_flight` at a time.
-pub(super) async fn serve(desk: Arc<Desk>, mut queue: mpsc::Receiver<Waiting>, in_flight: usize) {
+pub(super) async fn serve(
+    context: Arc<CommitContext>,
+    mut queue: mpsc::Receiver<QueuedPlan>,
+    in_flight: usize,
+) {
     let room = Arc::new(Semaphore::new(in_flight));
-    let mut left: Option<Waiting> = None;
+    let mut left: Option<QueuedPlan> = None;
     loop {
         let permit = Arc::clone(&room).acquire_owned().await;
         let first = match left.take() {
-            Some(waiting) => waiting,
-            None => match next(&desk, &mut queue).await {
-                Some(waiting) => waiting,
+            Some(queued) => queued,
+            None => match next(&context, &mut queue).await {
+                Some(queued) => queued,
                 None => return,
             },
         };
-        for _ in 0..GATHERING_TURNS {
+        for _ in 0..YIELDS_BEFORE_BATCH {
             tokio::task::yield_now().await;
         }
         let mut load = Load::default();
         let mut batch = Vec::new();
-        let Some(sent) = take_lane(&desk, first).await else { continue };
-        load.add(&sent.waiting, &desk.limits);
+        let Some(sent) = take_slot(&context, first).await else { continue };
+        load.add(&sent.queued, &context.limits);
         batch.push(sent);
-        while let Ok(waiting) = queue.try_recv() {
-            if !load.add(&waiting, &desk.limits) {
-                left = Some(waiting);
+        while let Ok(queued) = queue.try_recv() {
+            if !load.add(&queued, &context.limits) {
+                left = Some(queued);
                 break;
             }
-            match desk.lanes.try_take() {
-                Some(lane) => batch.extend(in_time(&desk, waiting, lane)),
+            match context.slots.try_take() {
+                Some(slot) => batch.extend(in_time(&context, queued, slot)),
                 None => {
-                    left = Some(waiting);
+                    left = Some(queued);
                     break;
                 }
             }
         }
-        let desk_of_batch = Arc::clone(&desk);
-        drop(desk.tasks.spawn("commit", async move {
-            desk_of_batch.decide(batch).await;
+        let batch_context = Arc::clone(&context);
+        drop(context.tasks.spawn("commit", async move {
+            batch::commit(batch_context, batch).await;
             drop(permit);
         }));
     }
 }
 
 /// The next plan; `None` when no more will come.
-async fn next(desk: &Desk, queue: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
+async fn next(
+    context: &CommitContext,
+    queue: &mut mpsc::Receiver<QueuedPlan>,
+) -> Option<QueuedPlan> {
     if !queue.is_closed() {
         tokio::select! {
             biased;
-            waiting = queue.recv() => return waiting,
-            () = desk.closing.cancelled() => queue.close(),
+            queued = queue.recv() => return queued,
+            () = context.closing.cancelled() => queue.close(),
         }
     }
     queue.recv().await
 }
 
-/// A lane for the first plan of a batch. When none becomes free in time, nothing was sent.
-async fn take_lane(desk: &Desk, waiting: Waiting) -> Option<Sent> {
-    match tokio::time::timeout_at(waiting.deadline, desk.lanes.take()).await {
-        Ok(lane) => in_time(desk, waiting, lane),
+/// A slot for the first plan of a batch. When none becomes free in time, nothing was sent.
+async fn take_slot(context: &CommitContext, queued: QueuedPlan) -> Option<SentPlan> {
+    match tokio::time::timeout_at(queued.deadline, context.slots.take()).await {
+        Ok(slot) => in_time(context, queued, slot),
         Err(_late) => {
-            refuse(waiting);
+            refuse(queued);
             None
         }
     }
 }
 
 /// Sends a plan unless it waited too long already.
-fn in_time(desk: &Desk, waiting: Waiting, lane: TakenLane) -> Option<Sent> {
-    if waiting.deadline > Instant::now() {
-        return Some(Sent { waiting, lane });
+fn in_time(context: &CommitContext, queued: QueuedPlan, slot: TakenSlot) -> Option<SentPlan> {
+    if queued.deadline > Instant::now() {
+        return Some(SentPlan { queued, slot });
     }
-    desk.lanes.settle(lane, crate::lanes::Step::Untouched);
-    refuse(waiting);
+    context.slots.settle(slot, crate::slots::SlotState::Unmoved);
+    refuse(queued);
     None
 }
 
-fn refuse(mut waiting: Waiting) {
+fn refuse(mut queued: QueuedPlan) {
     let why = "other commits took until the deadline".to_owned();
     let outcome = Outcome::Failed(VolumeError::Unavailable(why));
-    if let Some(caller) = waiting.caller.take() {
-        let _gone = caller.send((outcome, waiting.staged));
+    if let Some(caller) = queued.caller.take() {
+        let _gone = caller.send((outcome, queued.staged));
     }
 }

@@ -14,10 +14,10 @@ fn own_changes_are_told_apart_as_often_as_they_were_sent() {
     let (mine, other) = (key::inode(Ino(1)), key::inode(Ino(2)));
     own.sent(&plan(std::slice::from_ref(&mine)));
     own.sent(&plan(std::slice::from_ref(&mine)));
-    assert!(own.told(&mine));
-    assert!(!own.told(&other), "nobody sent this one");
-    assert!(own.told(&mine));
-    assert!(!own.told(&mine), "the third change is somebody else's");
+    assert!(own.notified(&mine));
+    assert!(!own.notified(&other), "nobody sent this one");
+    assert!(own.notified(&mine));
+    assert!(!own.notified(&mine), "the third change is somebody else's");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_plan_that_did_not_happen_covers_nothing() {
     let at = key::inode(Ino(1));
     own.sent(&plan(std::slice::from_ref(&at)));
     own.dropped(&plan(std::slice::from_ref(&at)));
-    assert!(!own.told(&at));
+    assert!(!own.notified(&at));
 }
 
 #[test]

@@ -55,7 +55,7 @@ struct Authority {
 
 /// What was so when a lookup began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Looked {
     /// What is current in this one was current then.
     pub(super) generation: Generation,
     demotions: u64,
@@ -78,7 +78,7 @@ pub(super) struct Books {
     /// Whether nothing is current ever again.
     over: bool,
     /// Keys that batches under way write.
-    sent: HashMap<Key, Sent>,
+    sent: HashMap<Key, KeyInFlight>,
     /// Keys that batches of unknown outcome write.
     doubtful: HashSet<Key>,
     /// Counts the batches that ended.
@@ -93,7 +93,7 @@ pub(super) struct Books {
 
 /// Batches under way that write a key.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct KeyInFlight {
     batches: u32,
     /// Whether two of them were under way at once.
     raced: bool,
@@ -101,7 +101,7 @@ struct Sent {
 
 /// What came back, a read or a verdict, and what it may teach.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lesson {
+pub(super) struct Observation {
     /// How many batches had ended when it left.
     left_at: u64,
     /// The generation in which what it tells is current, if nothing raced it.
@@ -144,17 +144,17 @@ impl Currency {
     }
 
     /// Begins to look entries up for an answer; `None` while there may be peers.
-    pub(super) fn look(&self) -> Option<Seen> {
+    pub(super) fn look(&self) -> Option<Looked> {
         let demotions = self.demotions.load(Ordering::Acquire);
         let Authority { generation, until } = self.authority();
-        until.map(|_| Seen { generation, demotions })
+        until.map(|_| Looked { generation, demotions })
     }
 
     /// Whether all that was current since [`Currency::look`] still is, and may be relied on.
-    pub(super) fn still(&self, seen: Seen) -> bool {
+    pub(super) fn still(&self, seen: Looked) -> bool {
         let Authority { generation, until } = self.authority();
         let demotions = self.demotions.load(Ordering::Acquire);
-        seen == Seen { generation, demotions } && until.is_some_and(|until| !until.has_come())
+        seen == Looked { generation, demotions } && until.is_some_and(|until| !until.has_come())
     }
 
     /// Some entries have stopped being current.
@@ -195,10 +195,10 @@ impl Currency {
     }
 
     /// What something teaches that left when so many batches had ended.
-    pub(super) fn lesson(&self, books: &Books, left_at: u64) -> Lesson {
+    pub(super) fn observation(&self, books: &Books, left_at: u64) -> Observation {
         let Authority { generation, until } = self.authority();
         let teaches = until.is_some() && left_at >= books.taught_from;
-        Lesson { left_at, generation: if teaches { generation } else { Generation::NONE } }
+        Observation { left_at, generation: if teaches { generation } else { Generation::NONE } }
     }
 }
 
@@ -227,9 +227,9 @@ impl Books {
     pub(super) fn batch_leaves(&mut self, keys: &HashSet<Key>) -> u64 {
         for key in keys {
             match self.sent.get_mut(key) {
-                Some(sent) => *sent = Sent { batches: sent.batches + 1, raced: true },
+                Some(sent) => *sent = KeyInFlight { batches: sent.batches + 1, raced: true },
                 None => {
-                    self.sent.insert(key.clone(), Sent { batches: 1, raced: false });
+                    self.sent.insert(key.clone(), KeyInFlight { batches: 1, raced: false });
                 }
             }
         }
@@ -274,17 +274,22 @@ impl Books {
     }
 
     /// The generation in which a record is current as a read told of it.
-    pub(super) fn read_in(&self, lesson: Lesson, key: &Key) -> Generation {
+    pub(super) fn read_in(&self, observation: Observation, key: &Key) -> Generation {
         let unchanged = !self.sent.contains_key(key)
             && !self.doubtful.contains(key)
-            && self.written.get(key).is_none_or(|ended| *ended <= lesson.left_at);
-        if unchanged { lesson.generation } else { Generation::NONE }
+            && self.written.get(key).is_none_or(|ended| *ended <= observation.left_at);
+        if unchanged { observation.generation } else { Generation::NONE }
     }
 
     /// The generation in which a record is current as a verdict told of it, if its batch was `raced`.
-    pub(super) fn decided_in(&self, lesson: Lesson, key: &Key, raced: bool) -> Generation {
+    pub(super) fn decided_in(
+        &self,
+        observation: Observation,
+        key: &Key,
+        raced: bool,
+    ) -> Generation {
         let known = !raced && !self.doubtful.contains(key);
-        if known { lesson.generation } else { Generation::NONE }
+        if known { observation.generation } else { Generation::NONE }
     }
 
     /// Keys of unknown outcome, and keys written while reads were under way: how many are held.

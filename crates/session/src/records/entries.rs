@@ -10,7 +10,13 @@ use record::key::space;
 use store::{Key, Value};
 
 use super::currency::Generation;
-use super::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
+
+/// The largest value that is remembered as a hint, in bytes. Larger ones hold inline content.
+pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
+
+/// The largest value that is remembered while it is current, in bytes: the metadata of any file, and
+/// the body that is staged inline in it.
+pub const CURRENT_VALUE_BYTES_MAX: u64 = record::INLINE_BYTES_MAX + (8 << 10);
 
 /// What an entry costs besides its bytes, about.
 const ENTRY_BYTES: u64 = 160;

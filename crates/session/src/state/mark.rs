@@ -26,25 +26,25 @@ const ADVICE: &str = "give the --meta that belongs to them, or another --blocks"
 
 /// Whose blocks these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner([u8; 16]);
+pub(super) struct BlockOwner([u8; 16]);
 
-impl Owner {
+impl BlockOwner {
     fn mark(self) -> Bytes {
         format!("{BEFORE}{}{BEHIND}", hex::encode(self.0)).into()
     }
 
-    fn parse(mark: &[u8]) -> Option<Owner> {
+    fn parse(mark: &[u8]) -> Option<BlockOwner> {
         let id = mark.strip_prefix(BEFORE.as_bytes())?.strip_suffix(BEHIND.as_bytes())?;
         let mut bytes = [0; 16];
         hex::decode_to_slice(id, &mut bytes).ok()?;
-        Some(Owner(bytes))
+        Some(BlockOwner(bytes))
     }
 }
 
 /// Whose blocks these are, if it was written down.
-pub(super) async fn read(blocks: &dyn BlockStore) -> Result<Option<Owner>, VolumeError> {
+pub(super) async fn read(blocks: &dyn BlockStore) -> Result<Option<BlockOwner>, VolumeError> {
     let Some(mark) = blocks.mark().await? else { return Ok(None) };
-    Owner::parse(&mark).map(Some).ok_or_else(|| {
+    BlockOwner::parse(&mark).map(Some).ok_or_else(|| {
         VolumeError::Refused(
             "what is named \"volume\" beside the blocks does not say whose they are in words that \
              this release knows: use a newer release, or another --blocks"
@@ -56,13 +56,13 @@ pub(super) async fn read(blocks: &dyn BlockStore) -> Result<Option<Owner>, Volum
 /// An error unless a new volume may keep its blocks here.
 pub(super) async fn check_free(
     blocks: &dyn BlockStore,
-    owner: Option<Owner>,
+    owner: Option<BlockOwner>,
 ) -> Result<(), VolumeError> {
     let kept = keeps_blocks(blocks).await?;
     let whose = match owner {
         None if !kept => return Ok(()),
         None => "there are blocks of an unnamed volume already".to_owned(),
-        Some(Owner(id)) => format!("the blocks belong to volume {}", hex::encode(id)),
+        Some(BlockOwner(id)) => format!("the blocks belong to volume {}", hex::encode(id)),
     };
     let or = if kept {
         ""
@@ -76,10 +76,10 @@ pub(super) async fn check_free(
 /// Marks the blocks as the volume's, unless they are.
 pub(super) async fn claim(
     blocks: &dyn BlockStore,
-    owner: Option<Owner>,
+    owner: Option<BlockOwner>,
     volume: &VolumeRecord,
 ) -> Result<(), VolumeError> {
-    let ours = Owner(volume.id);
+    let ours = BlockOwner(volume.id);
     let owner = match owner {
         Some(owner) => owner,
         None => match blocks.set_mark(ours.mark()).await {

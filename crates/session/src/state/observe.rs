@@ -94,7 +94,7 @@ impl Others {
 /// Ends a session as it was seen. Answers whether it is ended now; a beat in between saves it.
 pub(crate) async fn fence(
     store: &dyn MetaStore,
-    own: &super::State,
+    own: &super::SessionState,
     seen: &Seen,
 ) -> Result<bool, StoreError> {
     let (session, beat) = (key::session(seen.nonce), key::beat(seen.nonce));

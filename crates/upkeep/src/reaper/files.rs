@@ -9,7 +9,7 @@ use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
 use futures::stream;
 use record::{Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
-use session::{Pace, VolumeError, closing, corrupt, value};
+use session::{Priority, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tracing::warn;
 
@@ -41,7 +41,11 @@ struct DeadFile<'a> {
 
 impl Upkeep {
     /// Reaps dead files. Answers for how many something was done.
-    pub(super) async fn reap_files(&self, dead: &[Dead], pace: Pace) -> Result<u64, VolumeError> {
+    pub(super) async fn reap_files(
+        &self,
+        dead: &[Dead],
+        priority: Priority,
+    ) -> Result<u64, VolumeError> {
         let mut reaped = 0;
         let files: Vec<&Dead> = dead
             .iter()
@@ -51,9 +55,9 @@ impl Upkeep {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
-            reaped += match self.reap_some(files, pace).await {
+            reaped += match self.reap_some(files, priority).await {
                 // One of them: each by itself, so that the others go.
-                Err(VolumeError::Corrupt(_)) => self.reap_each(files, pace).await?,
+                Err(VolumeError::Corrupt(_)) => self.reap_each(files, priority).await?,
                 some => some?,
             };
         }
@@ -61,10 +65,10 @@ impl Upkeep {
     }
 
     /// Reaps dead files one by one; those that cannot be read are kept.
-    async fn reap_each(&self, files: &[&Dead], pace: Pace) -> Result<u64, VolumeError> {
+    async fn reap_each(&self, files: &[&Dead], priority: Priority) -> Result<u64, VolumeError> {
         let mut reaped = 0;
         for dead in files {
-            match self.reap_some(&[dead], pace).await {
+            match self.reap_some(&[dead], priority).await {
                 Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
                 one => reaped += one?,
             }
@@ -72,9 +76,9 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    async fn reap_some(&self, files: &[&Dead], pace: Pace) -> Result<u64, VolumeError> {
+    async fn reap_some(&self, files: &[&Dead], priority: Priority) -> Result<u64, VolumeError> {
         let mut reaped = 0;
-        let step = self.session.throttle().begin_step(pace);
+        let step = self.session.throttle().begin_step(priority);
         let (small, large, gone) = self.load(files).await?;
         for dead in gone {
             // Its inode is gone already: another reaper was faster, or this is its last step.
@@ -85,11 +89,11 @@ impl Upkeep {
             reaped += progress(self.session.commit_plan(plan).await)?;
         }
         reaped += self.reap_small(small).await?;
-        self.session.throttle().rest_after(step).await;
+        self.session.throttle().pause_after(step).await;
         for file in large {
-            let step = self.session.throttle().begin_step(pace);
+            let step = self.session.throttle().begin_step(priority);
             reaped += self.reap_large(file).await?;
-            self.session.throttle().rest_after(step).await;
+            self.session.throttle().pause_after(step).await;
         }
         Ok(reaped)
     }

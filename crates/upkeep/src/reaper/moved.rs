@@ -4,7 +4,7 @@
 use futures::StreamExt;
 use futures::stream;
 use record::Orphan;
-use session::{Pace, VolumeError, closing};
+use session::{Priority, VolumeError, closing};
 use store::{Plan, Write};
 
 use super::owners::Held;
@@ -17,7 +17,11 @@ const ORPHANS_AT_ONCE: usize = 64;
 
 impl Upkeep {
     /// Lets files go of the packs that their bytes were moved from.
-    pub(super) async fn reap_moved(&self, dead: &[Dead], pace: Pace) -> Result<u64, VolumeError> {
+    pub(super) async fn reap_moved(
+        &self,
+        dead: &[Dead],
+        priority: Priority,
+    ) -> Result<u64, VolumeError> {
         let moved = |dead: &'_ Dead| match dead.orphan {
             Orphan::Moved { pack: block, owner, length } => {
                 let bytes = i64::try_from(length).unwrap_or(i64::MAX);
@@ -32,7 +36,7 @@ impl Upkeep {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
-            let step = self.session.throttle().begin_step(pace);
+            let step = self.session.throttle().begin_step(priority);
             let held: Vec<Held> = moved.iter().map(|(_, held)| *held).collect();
             let owners = self.owners(&held).await?;
             let plans = moved.iter().zip(&owners).map(|((dead, held), owners)| {
@@ -51,7 +55,7 @@ impl Upkeep {
             for outcome in outcomes {
                 reaped += progress(outcome)?;
             }
-            self.session.throttle().rest_after(step).await;
+            self.session.throttle().pause_after(step).await;
         }
         Ok(reaped)
     }

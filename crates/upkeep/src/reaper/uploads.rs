@@ -12,7 +12,7 @@ use futures::stream;
 use namespace::end_upload;
 use record::key::space;
 use record::{Expiry, Ino, Orphan, Part, Timestamp, Upload, UploadState, key};
-use session::{Pace, VolumeError, closing, corrupt, value};
+use session::{Priority, VolumeError, closing, corrupt, value};
 use store::{Entry, Guard, Key, Plan, Read, Write};
 use tracing::warn;
 
@@ -45,7 +45,7 @@ impl Upkeep {
         &self,
         dead: &[Dead],
         buckets: &HashSet<Ino>,
-        pace: Pace,
+        priority: Priority,
     ) -> Result<u64, VolumeError> {
         let mut reaped = 0;
         for dead in dead {
@@ -58,12 +58,12 @@ impl Upkeep {
                 return Err(closing());
             }
             let bucket_is_gone = buckets.contains(&Ino(at.partition()));
-            let step = self.session.throttle().begin_step(pace);
+            let step = self.session.throttle().begin_step(priority);
             match self.reap_upload(dead, at, bucket_is_gone).await {
                 Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
                 one => reaped += one?,
             }
-            self.session.throttle().rest_after(step).await;
+            self.session.throttle().pause_after(step).await;
         }
         Ok(reaped)
     }
@@ -111,7 +111,7 @@ impl Upkeep {
     }
 
     /// Ends completed uploads that need not answer any more.
-    pub(super) async fn reap_expired(&self, pace: Pace) -> Result<u64, VolumeError> {
+    pub(super) async fn reap_expired(&self, priority: Priority) -> Result<u64, VolumeError> {
         let (mut start, _) = key::partition(space::EXPIRY, 0);
         let end = key::expiry(self.session.now(), Ino(0));
         let limits = self.session.limits();
@@ -122,12 +122,12 @@ impl Upkeep {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
-            let step = self.session.throttle().begin_step(pace);
+            let step = self.session.throttle().begin_step(priority);
             let expired = self.read_range(start, end.clone(), limit).await?;
             let Some(last) = expired.last() else { return Ok(reaped) };
             start = after(&last.key);
             reaped += self.end_expired(&expired).await?;
-            self.session.throttle().rest_after(step).await;
+            self.session.throttle().pause_after(step).await;
         }
         Ok(reaped)
     }

@@ -178,7 +178,7 @@ impl Upkeep {
         let Some((block, placed)) = self.fill(batch, round).await? else { return Ok(()) };
         let swaps = batch.swaps(&placed);
         let orphans =
-            self.session.fresh_inos(swaps.iter().map(|swap| swap.left.len()).sum()).await?;
+            self.session.allocate_inodes(swaps.iter().map(|swap| swap.left.len()).sum()).await?;
         self.put_pack(&block).await?;
         round.traffic += u64::from(block.length());
         let swapped = self.swap(&swaps, &orphans, reading).await;

@@ -1,12 +1,12 @@
 //! Buckets.
 
 use namespace::{
-    CreateBucket, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, ListBuckets,
+    DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket, ReadBuckets,
     SetBucketConfig,
 };
 use record::{Bucket, BucketConfig, BucketConfigKind, Ino, Timestamp};
 
-use super::Owner;
+use super::FileOwner;
 use crate::{Volume, VolumeError};
 
 /// Buckets whose records one round trip reads.
@@ -34,12 +34,12 @@ impl From<FoundBucket> for BucketStat {
 
 impl Volume {
     /// Makes a bucket. [`namespace::FsError::BucketExists`] when the name is taken.
-    pub async fn create_bucket(&self, name: &str, owner: &Owner) -> Result<(), VolumeError> {
+    pub async fn create_bucket(&self, name: &str, owner: &FileOwner) -> Result<(), VolumeError> {
         let [ino] = self.fresh().await?;
         let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
         let owner = (owner.uid, owner.gid);
         self.session
-            .run(&CreateBucket { name: name.as_bytes(), ino, settings: &settings, owner })
+            .run(&MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner })
             .await
     }
 
@@ -76,7 +76,7 @@ impl Volume {
         let mut after = after.map(str::to_owned);
         while buckets.len() < limit {
             let wanted = BUCKETS_AT_ONCE.min(limit - buckets.len());
-            let operation = ListBuckets {
+            let operation = ReadBuckets {
                 prefix: prefix.as_bytes(),
                 after: after.as_deref().map(str::as_bytes),
                 limit: u32::try_from(wanted).unwrap_or(u32::MAX),

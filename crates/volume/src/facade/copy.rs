@@ -1,86 +1,19 @@
-//! Copies by reference, and what is staged ahead of a plan that would be too large.
+//! Copies by reference.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use content::{Listed, StagedContent};
-use namespace::resting_marks;
-use namespace::{
-    Assumption, FsError, Path, Publish, Stage, Unstage, WriteCondition, lay_out, rests,
-};
-use namespace::{join_listed, join_packs};
+use content::StagedContent;
+use namespace::{Assumption, FsError, Path, Publish, WriteCondition, join_packs, lay_out, rests};
 use record::{BlockId, Content, File, Ino, Mark, ObjectHeaders, Slice, key};
-use store::{Plan, Write};
-use tracing::warn;
+use store::Write;
 
 use super::object::new_file;
-use super::{Object, Owner, Published};
+use super::staging::content_of;
+use super::{FileOwner, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
-/// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
-const WRITES_WITH_PUBLISH: usize = 512;
-
-/// The most bytes of such writes.
-const BYTES_WITH_PUBLISH: usize = 512 * 1024;
-
-/// Writes that go with a publishing plan, and those that went ahead of it.
-#[derive(Debug)]
-pub(super) struct Staged {
-    ino: Ino,
-    /// What went ahead, each plan by itself.
-    ahead: Vec<Vec<Write>>,
-    with: Vec<Write>,
-}
-
-impl Staged {
-    /// What the publishing plan must carry.
-    pub(super) fn writes(&self) -> &[Write] {
-        &self.with
-    }
-}
-
 impl Volume {
-    /// Writes ahead of the plan that publishes `ino` what would make that plan too large.
-    pub(super) async fn stage(
-        &self,
-        ino: Ino,
-        assumptions: &[Assumption],
-        writes: Vec<Write>,
-    ) -> Result<Staged, VolumeError> {
-        let chunks = chunks(&writes);
-        if chunks.len() <= 1 {
-            return Ok(Staged { ino, ahead: Vec::new(), with: writes });
-        }
-        let mark = Write::Delete(key::staged(self.session.env().session, ino));
-        let mut staged = Staged { ino, ahead: Vec::new(), with: vec![mark] };
-        for writes in chunks {
-            if let Err(error) = self.session.run(&Stage { ino, assumptions, writes }).await {
-                self.unstage(staged, &error).await;
-                return Err(error);
-            }
-            staged.ahead.push(writes.to_vec());
-        }
-        Ok(staged)
-    }
-
-    /// Takes back what was staged for a plan that was not committed. What cannot be taken back
-    /// now goes once the session has ended.
-    ///
-    /// The last goes first: whoever is stopped halfway leaves the pages that tell how much of each
-    /// pack is left to be given up.
-    pub(super) async fn unstage(&self, staged: Staged, why: &VolumeError) {
-        if staged.ahead.is_empty() || matches!(why, VolumeError::Unknown(_)) {
-            return;
-        }
-        for (index, writes) in staged.ahead.iter().enumerate().rev() {
-            let last = index == 0;
-            if let Err(error) = self.session.run(&Unstage { ino: staged.ino, writes, last }).await {
-                warn!(ino = staged.ino.0, %error, "staged records left to the sweeper");
-                return;
-            }
-        }
-    }
-
     /// Makes an object of another one's bytes. No data moves: both name the same blocks.
     ///
     /// `replace` stands for the source's content headers and user metadata, `tags` for its tags.
@@ -96,8 +29,8 @@ impl Volume {
         replace: Option<ObjectHeaders>,
         tags: Option<Vec<(String, String)>>,
         condition: WriteCondition,
-        owner: &Owner,
-    ) -> Result<Published, VolumeError> {
+        owner: &FileOwner,
+    ) -> Result<PublishedObject, VolumeError> {
         let (volume, source, owner) = (Arc::clone(self), source.clone(), owner.clone());
         let (bucket, key) = (bucket.to_owned(), key.to_vec());
         let copying = async move {
@@ -115,8 +48,8 @@ impl Volume {
         replace: Option<ObjectHeaders>,
         tags: Option<Vec<(String, String)>>,
         condition: WriteCondition,
-        owner: &Owner,
-    ) -> Result<Published, VolumeError> {
+        owner: &FileOwner,
+    ) -> Result<PublishedObject, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
         let mut body = self.again(source).await?;
         let listed = body.as_ref().and_then(StagedContent::listed);
@@ -173,24 +106,6 @@ impl Volume {
     }
 }
 
-/// The content of a new file, and what its plan writes besides. The file's number is the body's own,
-/// if it has one.
-pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
-    match body.content() {
-        Content::Slices(slices) => {
-            let (content, mut besides) = lay_out(ino, slices.clone());
-            besides.extend(match (body.listed(), slices.as_slice()) {
-                (Some(Listed { ino: own, roster }), [slice]) if own == ino => {
-                    join_listed(slice, roster)
-                }
-                _ => join_packs(slices, ino),
-            });
-            (content, besides)
-        }
-        inline => (inline.clone(), resting_marks(inline, ino)),
-    }
-}
-
 /// That the source of a copy is still what its key leads to, and the file it was. Both are needed: who
 /// replaces or removes an object changes its name and leaves the inode to the reaper, and who
 /// changes its tags or moves its bytes changes the inode alone.
@@ -213,23 +128,4 @@ pub(super) fn share(slices: &[Slice], source: Option<Ino>, owner: Ino) -> Vec<Wr
         Write::Put(key.clone(), Mark.encode(&key))
     };
     records.map(put).chain(join_packs(slices, owner)).collect()
-}
-
-/// Cuts writes into what one plan may carry. A tally stays with the record before it, which it
-/// counts.
-fn chunks(writes: &[Write]) -> Vec<&[Write]> {
-    let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (index, write) in writes.iter().enumerate() {
-        let size = Plan { guards: Vec::new(), writes: vec![write.clone()] }.bytes();
-        let full = index - start >= WRITES_WITH_PUBLISH || bytes + size > BYTES_WITH_PUBLISH;
-        if full && index > start && !matches!(write, Write::Add(..)) {
-            chunks.push(&writes[start..index]);
-            (start, bytes) = (index, 0);
-        }
-        bytes += size;
-    }
-    if start < writes.len() {
-        chunks.push(&writes[start..]);
-    }
-    chunks
 }

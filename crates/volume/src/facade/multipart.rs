@@ -10,8 +10,8 @@ use content::StagedContent;
 use futures::StreamExt;
 use namespace::join_packs;
 use namespace::{
-    AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError, ListParts,
-    Path, Publish, PutPart, UploadName, WriteCondition, concatenate, cut, end_upload, lay_out,
+    AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError, Path,
+    Publish, PutPart, ReadParts, UploadName, WriteCondition, concatenate, cut, end_upload, lay_out,
     part_runs,
 };
 use record::{
@@ -22,7 +22,7 @@ use store::Write;
 
 use super::copy::{share, unchanged};
 use super::object::{new_file, random};
-use super::{Object, Owner, Published};
+use super::{FileOwner, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
 /// The least bytes of a part that is not the last (S3's limit).
@@ -62,7 +62,7 @@ impl FromStr for UploadId {
 #[derive(Clone, Debug)]
 pub struct NewUpload {
     /// Whom the object will belong to.
-    pub owner: Owner,
+    pub owner: FileOwner,
     /// What will be kept with it.
     pub headers: ObjectHeaders,
     /// Which checksum the client promised, and how the parts' sums combine.
@@ -102,7 +102,7 @@ pub struct CompletePart {
 
 /// What a client asks of an upload's end.
 #[derive(Clone, Debug)]
-pub struct Complete<'a> {
+pub struct CompleteUpload<'a> {
     /// The parts, as the client lists them.
     pub parts: &'a [CompletePart],
     /// How many bytes the client believes the object to have.
@@ -310,7 +310,7 @@ impl Volume {
         let mut resume = None;
         loop {
             let name = name(bucket, key, id);
-            let operation = ListParts { name, after, resume, limit: RECORDS_AT_ONCE };
+            let operation = ReadParts { name, after, resume, limit: RECORDS_AT_ONCE };
             let page = self.session.run(&operation).await?;
             resume = page.parts.last().map(|part| (part.number, part.transmission));
             let wanted = page.parts.into_iter().filter(|found| wanted(found));
@@ -332,7 +332,7 @@ impl Volume {
         bucket: &str,
         key: &[u8],
         id: UploadId,
-        wanted: Complete<'_>,
+        wanted: CompleteUpload<'_>,
         finish: impl FnOnce(&Upload, &[FoundPart]) -> Result<Finished, E> + Send,
     ) -> Result<Completed, E> {
         let listed: BTreeMap<u16, &CompletePart> =
@@ -347,9 +347,9 @@ impl Volume {
         let used = choose(wanted.parts, &parts)?;
         let finished = finish(&found.upload, &used)?;
         let (volume, bucket, key) = (Arc::clone(self), bucket.to_owned(), key.to_vec());
-        let Complete { object_size, condition, .. } = wanted;
+        let CompleteUpload { object_size, condition, .. } = wanted;
         let binding = async move {
-            let wanted = Complete { parts: &[], object_size, condition };
+            let wanted = CompleteUpload { parts: &[], object_size, condition };
             volume.bind_parts(&bucket, &key, id, &found, &used, finished, &wanted).await
         };
         Ok(self.session.to_its_end("complete", binding).await?)
@@ -364,7 +364,7 @@ impl Volume {
         found: &FoundUpload,
         used: &[FoundPart],
         finished: Finished,
-        wanted: &Complete<'_>,
+        wanted: &CompleteUpload<'_>,
     ) -> Result<Completed, VolumeError> {
         // Keeps the blocks of parts that somebody gives up meanwhile, until what was staged of them
         // is taken back.
@@ -375,13 +375,13 @@ impl Volume {
             return Err(FsError::WrongSize.into());
         }
         let path = Path::new(bucket.as_bytes(), key);
-        let inos = self.session.fresh_inos(1 + path.directories.len()).await?;
+        let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let ino = inos[0];
         let (content, mut writes) = lay_out(ino, slices);
         writes.extend(part_sum_pages(ino, &finished.part_sums));
         writes.extend(shares_of_parts(ino, used));
         let owner =
-            Owner { access_key: String::new(), uid: found.upload.uid, gid: found.upload.gid };
+            FileOwner { access_key: String::new(), uid: found.upload.uid, gid: found.upload.gid };
         let file = File {
             size,
             data_version: 1,
@@ -428,7 +428,7 @@ impl Volume {
         match self.conclude(staged, published).await {
             Ok(published) => {
                 self.session.wake_reaper();
-                let Published { object_changed: changed, tag, sums } = published;
+                let PublishedObject { object_changed: changed, tag, sums } = published;
                 Ok(Completed { tag, sums, changed })
             }
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {

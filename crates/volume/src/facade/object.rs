@@ -16,8 +16,8 @@ use record::{
 use session::{ReadPin, corrupt};
 use store::{Key, Read, Value};
 
-use super::Owner;
-use super::copy::{Staged, content_of};
+use super::FileOwner;
+use super::staging::{Staged, content_of};
 use crate::{Volume, VolumeError};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
@@ -93,7 +93,7 @@ pub fn size_and_tag(inode: &InodeHead) -> (u64, Tag) {
 #[derive(Clone, Debug)]
 pub struct NewObject {
     /// Whom it belongs to.
-    pub owner: Owner,
+    pub owner: FileOwner,
     /// Content headers, user metadata and tags.
     pub headers: ObjectHeaders,
     /// Its entity tag.
@@ -104,7 +104,7 @@ pub struct NewObject {
 
 /// An object that exists now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedObject {
     /// When it came to be: its Last-Modified.
     pub object_changed: Timestamp,
     /// Its entity tag.
@@ -169,7 +169,7 @@ impl Volume {
         mut body: StagedContent,
         new: NewObject,
         condition: WriteCondition,
-    ) -> Result<Published, VolumeError> {
+    ) -> Result<PublishedObject, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
         let inos = self.numbers_for(body.listed(), path.directories.len()).await?;
         let (content, besides) = content_of(&body, inos[0]);
@@ -208,7 +208,8 @@ impl Volume {
         directories: usize,
     ) -> Result<Vec<Ino>, VolumeError> {
         let listed = listed.map(|listed| listed.ino);
-        let fresh = self.session.fresh_inos(directories + usize::from(listed.is_none())).await?;
+        let fresh =
+            self.session.allocate_inodes(directories + usize::from(listed.is_none())).await?;
         Ok(listed.into_iter().chain(fresh).collect())
     }
 
@@ -217,7 +218,7 @@ impl Volume {
         &self,
         staged: Staged,
         published: Result<namespace::Published, VolumeError>,
-    ) -> Result<Published, VolumeError> {
+    ) -> Result<PublishedObject, VolumeError> {
         let published = match published {
             Ok(published) => published,
             Err(error) => {
@@ -230,7 +231,9 @@ impl Volume {
         }
         let object_changed = published.inode.attributes.changed;
         match published.inode.body {
-            Body::File(file) => Ok(Published { object_changed, tag: file.tag, sums: file.sums }),
+            Body::File(file) => {
+                Ok(PublishedObject { object_changed, tag: file.tag, sums: file.sums })
+            }
             Body::Directory { .. } | Body::Symlink { .. } => {
                 unreachable!("only files are published")
             }
@@ -277,7 +280,7 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
 }
 
 /// A new file's inode. Its times are set when it is published.
-pub(super) fn new_file(owner: &Owner, file: File) -> Inode {
+pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     let now = Timestamp::default();
     let (uid, gid) = (owner.uid, owner.gid);
     let attributes = Attributes { mode: FILE_MODE, uid, gid, changed: now, modified: now };
@@ -357,7 +360,7 @@ impl Volume {
 
     /// Some numbers for new inodes.
     pub(super) async fn fresh<const N: usize>(&self) -> Result<[Ino; N], VolumeError> {
-        let inos = self.session.fresh_inos(N).await?;
+        let inos = self.session.allocate_inodes(N).await?;
         Ok(std::array::from_fn(|index| inos[index]))
     }
 

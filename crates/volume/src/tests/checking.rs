@@ -16,7 +16,7 @@ use store::{Key, MetaStore, Plan, Value, Write};
 use super::reaping::{copy, delete, finished, part, put, records, upload};
 use super::{make_bucket, open, publish};
 use crate::{
-    Complete, CompletePart, Finding, Report, SweepOptions, Unwatched, Volume, VolumeError,
+    CompletePart, CompleteUpload, Finding, Report, SweepOptions, Unwatched, Volume, VolumeError,
     VolumeOptions, fsck,
 };
 
@@ -47,7 +47,8 @@ async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>, Ino) {
     let given_up = upload(&volume, b"given/up").await;
     part(&volume, b"given/up", given_up, 1).await;
     let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
-    let wanted = Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+    let wanted =
+        CompleteUpload { parts: &parts, object_size: None, condition: WriteCondition::None };
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
     volume.complete("b", b"multi", id, wanted, finish).await.unwrap();
     (store, blocks, volume, bucket)

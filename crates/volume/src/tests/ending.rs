@@ -8,7 +8,7 @@ use faulty::{Fault, Faulty, get};
 use namespace::{WriteCondition, end_upload};
 use record::key::{self, space};
 use record::{Ino, ObjectHeaders, Orphan, Tag, Timestamp, Upload, UploadState};
-use session::{Pace, SessionOptions};
+use session::{Priority, SessionOptions};
 use store::{Plan, Write};
 use tokio::time::Instant;
 use upkeep::UPLOAD_RESULT_KEPT;
@@ -16,8 +16,8 @@ use upkeep::UPLOAD_RESULT_KEPT;
 use super::reaping::{bytes_of, delete, finished, part, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open, publish};
 use crate::{
-    Complete, CompletePart, SetClock, Unwatched, UploadId, UploadsEntry, UploadsQuery, Volume,
-    VolumeError, VolumeOptions, fsck,
+    CompletePart, CompleteUpload, SetClock, Unwatched, UploadId, UploadsEntry, UploadsQuery,
+    Volume, VolumeError, VolumeOptions, fsck,
 };
 
 /// More orphans than one pass takes.
@@ -33,7 +33,9 @@ const READ: Duration = Duration::from_millis(20);
 async fn numbers(volume: &Volume, count: usize) -> Vec<Ino> {
     let mut inos = Vec::new();
     while inos.len() < count {
-        inos.extend(volume.session.fresh_inos((count - inos.len()).min(10_000)).await.unwrap());
+        inos.extend(
+            volume.session.allocate_inodes((count - inos.len()).min(10_000)).await.unwrap(),
+        );
     }
     inos
 }
@@ -109,7 +111,7 @@ async fn a_completed_upload_does_not_keep_the_reaper_from_hurrying() {
             }
         });
     let began = Instant::now();
-    let reaped = volume.upkeep.reap_once(Pace::GivingWay).await.unwrap().unwrap();
+    let reaped = volume.upkeep.reap_once(Priority::Background).await.unwrap().unwrap();
     let took = began.elapsed();
     assert!(!asking.is_finished(), "it was served all the time");
     asking.abort();
@@ -138,7 +140,8 @@ async fn a_bucket_ends_after_its_last_orphan() {
 /// Completes an upload of one part; answers with what would complete it again.
 async fn complete(volume: &Arc<Volume>, id: UploadId) -> Result<Tag, VolumeError> {
     let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
-    let wanted = Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+    let wanted =
+        CompleteUpload { parts: &parts, object_size: None, condition: WriteCondition::None };
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
     let completed = volume.complete("b", b"big", id, wanted, finish).await?;
     Ok(completed.tag)
@@ -245,7 +248,7 @@ async fn whoever_completes_what_was_completed_meanwhile_hears_of_it() {
     tokio::time::sleep(TOLD).await;
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let none = WriteCondition::None;
-    let whole = || Complete { parts: &parts, object_size: None, condition: none.clone() };
+    let whole = || CompleteUpload { parts: &parts, object_size: None, condition: none.clone() };
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
     store.inject(Some(space::STAGED), Fault::Hang);
     let held_up = first.complete("b", b"whole", id, whole(), finish);

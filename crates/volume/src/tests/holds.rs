@@ -11,7 +11,7 @@ use faulty::{Fault, Faulty, Reading, get};
 use futures::{StreamExt, TryStreamExt};
 use record::key::{self, space};
 use record::{Counter, Hold, Timestamp};
-use session::{BEAT_INTERVAL, HOLD_AFTER, SESSION_SILENCE};
+use session::{HEARTBEAT_INTERVAL, HOLD_AFTER, SESSION_SILENCE};
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 use tokio::time::{Instant, sleep, timeout};
 use upkeep::{DELETION_GRACE_RELAXED, REAP_INTERVAL};
@@ -54,7 +54,7 @@ async fn a_reader_that_lasts_holds_its_file_and_no_other() {
     // It holds back what is deleted later as little, and reads on for as long as it likes.
     sleep(SESSION_SILENCE * 3).await;
     delete(&deleting, b"third").await;
-    let reaped = timeout(BEAT_INTERVAL * 2, deleting.reap_now()).await.expect("held back");
+    let reaped = timeout(HEARTBEAT_INTERVAL * 2, deleting.reap_now()).await.expect("held back");
     assert_eq!(reaped.unwrap().blocks, each as u64);
     assert_eq!(deleting.counters().oldest_pin, Duration::ZERO);
     assert_eq!(fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap().findings, []);
@@ -320,7 +320,7 @@ async fn an_epoch_that_the_store_forgot_is_not_given_again() {
     }
     delete(&deleting, b"other").await;
     deleting.reap_now().await.unwrap();
-    sleep(BEAT_INTERVAL * 2).await;
+    sleep(HEARTBEAT_INTERVAL * 2).await;
     let at = key::epoch();
     let epoch = Counter::decode(&at, &get(&*store, &at).await.unwrap()).unwrap();
     assert_eq!(reading.session.epochs().current(), epoch.0);

@@ -11,7 +11,7 @@ use record::key::space;
 
 use super::reaping::{delete, finished, owner, put, records, upload};
 use super::{count_blocks, make_bucket, publish};
-use crate::{Complete, CompletePart, Volume, VolumeError, VolumeOptions};
+use crate::{CompletePart, CompleteUpload, Volume, VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {
@@ -52,7 +52,7 @@ async fn a_completion_whose_client_leaves_comes_to_its_end() {
     let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..150_000).await.unwrap();
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let absent = WriteCondition::IfAbsent;
-    let whole = || Complete { parts: &parts, object_size: None, condition: absent.clone() };
+    let whole = || CompleteUpload { parts: &parts, object_size: None, condition: absent.clone() };
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
     store.inject(Some(space::STAGED), Fault::Hang);
     let completing = volume.complete("b", b"whole", id, whole(), finish);

@@ -14,7 +14,9 @@ use session::{SESSION_SILENCE, SessionOptions};
 use super::reaping::{copy, delete, finished, part, put, read, records, upload};
 use super::sweeping::{Unlistable, killed};
 use super::{count_blocks, make_bucket, open, publish, staged};
-use crate::{Complete, CompletePart, SetClock, SweepOptions, Volume, VolumeError, VolumeOptions};
+use crate::{
+    CompletePart, CompleteUpload, SetClock, SweepOptions, Volume, VolumeError, VolumeOptions,
+};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_swept_is_not_looked_at_again() {
@@ -156,7 +158,8 @@ async fn a_part_that_becomes_a_file_while_a_sweep_looks_keeps_its_blocks() {
             .spawn("sweep", async move { sweeping.sweep(SweepOptions::default()).await });
         gate.reached.notified().await;
         let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
-        let wanted = Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+        let wanted =
+            CompleteUpload { parts: &parts, object_size: None, condition: WriteCondition::None };
         let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
         volume.complete("b", b"big", id, wanted, finish).await.unwrap();
         // Where a sweep holds the reaper back this does not end before it.

@@ -18,8 +18,8 @@ use store::{MetaStore, Plan, TallyKey, Write};
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
 use crate::{
-    Complete, CompletePart, Finding, SweepOptions, Unwatched, Volume, VolumeError, VolumeOptions,
-    fsck,
+    CompletePart, CompleteUpload, Finding, SweepOptions, Unwatched, Volume, VolumeError,
+    VolumeOptions, fsck,
 };
 
 /// Bytes that tell one object from another.
@@ -60,7 +60,7 @@ pub(crate) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
         };
         (name.to_owned(), slice)
     };
-    let inos = volume.session.fresh_inos(members.len()).await.unwrap();
+    let inos = volume.session.allocate_inodes(members.len()).await.unwrap();
     let roster = Roster::new(inos[0], inos.len()).unwrap();
     let places = places.into_iter().map(slice).zip(inos);
     let members = places.map(|((name, slice), ino)| (name, (ino, slice))).collect();
@@ -74,7 +74,7 @@ pub(super) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
     if listed.0 % 2 == 0 {
         return publish_listed(volume, laid, name).await;
     }
-    let [ino] = volume.session.fresh_inos(1).await.unwrap()[..] else {
+    let [ino] = volume.session.allocate_inodes(1).await.unwrap()[..] else {
         panic!("one was asked for")
     };
     publish_slice(volume, name, ino, slice, &join_packs(&[slice], ino)).await;
@@ -319,7 +319,8 @@ pub(super) async fn complete_with_copy(volume: &Arc<Volume>, name: &[u8], of: &[
         CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() },
         CompletePart { number: 2, tag: copied.part.tag.tag(), sums: Vec::new() },
     ];
-    let wanted = Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+    let wanted =
+        CompleteUpload { parts: &parts, object_size: None, condition: WriteCondition::None };
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 2)));
     volume.complete("b", name, id, wanted, finish).await.unwrap();
 }

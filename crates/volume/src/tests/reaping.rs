@@ -16,12 +16,12 @@ use upkeep::UPLOAD_RESULT_KEPT;
 
 use super::{count_blocks, make_bucket, open, publish, staged};
 use crate::{
-    Complete, CompletePart, Finished, NewUpload, Owner, UploadId, Volume, VolumeError,
+    CompletePart, CompleteUpload, FileOwner, Finished, NewUpload, UploadId, Volume, VolumeError,
     VolumeOptions,
 };
 
-pub(super) fn owner() -> Owner {
-    Owner { access_key: "root".to_owned(), uid: 0, gid: 0 }
+pub(super) fn owner() -> FileOwner {
+    FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0 }
 }
 
 pub(super) async fn records(store: &dyn MetaStore, space: Space) -> usize {
@@ -310,7 +310,8 @@ async fn an_ended_upload_leaves_what_the_file_took_over() {
     part(&volume, b"big", given_up, 1).await;
     volume.abort("b", b"big", given_up).await.unwrap();
     let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
-    let wanted = || Complete { parts: &parts, object_size: None, condition: WriteCondition::None };
+    let wanted =
+        || CompleteUpload { parts: &parts, object_size: None, condition: WriteCondition::None };
     let tag = Tag::Multipart([3; 16], 1);
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(tag));
     volume.complete("b", b"big", id, wanted(), finish).await.unwrap();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use faulty::get;
 use futures::TryStreamExt;
 use record::{Counter, Ino, key};
-use session::{BEAT_INTERVAL, Outcome};
+use session::{HEARTBEAT_INTERVAL, Outcome};
 use store::{
     Changes, Durability, Found, Guard, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
     Snapshot, Space, StoreError, TallyPage, Verdict, Write,
@@ -18,7 +18,8 @@ use tokio::time::{Duration, sleep};
 
 use super::make_bucket;
 use crate::{
-    FsError, NewObject, Owner, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition, fsck,
+    FileOwner, FsError, NewObject, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition,
+    fsck,
 };
 
 /// A store in memory that can be put back to an earlier state under those who use it.
@@ -119,7 +120,7 @@ pub(super) async fn put(volume: &Volume, name: &str, bytes: &Bytes) -> Result<()
     writer.write(bytes.clone()).await?;
     let body = writer.finish().await?;
     let new = NewObject {
-        owner: Owner { access_key: String::new(), uid: 0, gid: 0 },
+        owner: FileOwner { access_key: String::new(), uid: 0, gid: 0 },
         headers: record::ObjectHeaders::default(),
         tag: record::Tag::Md5([0; 16]),
         sums: Vec::new(),
@@ -156,7 +157,7 @@ async fn a_number_that_is_leased_twice_gives_nobody_the_bytes_of_another() {
     let given = new.stat("b", b"new/0").await.unwrap().ino;
     // A third one is given the same numbers: as if its gap were the second one's.
     let third = open(&store, &blocks).await;
-    set_lease(&store, given.0 - third.session.inos().gap()).await;
+    set_lease(&store, given.0 - third.session.inode_allocator().gap()).await;
     let mut refused = 0;
     for n in 0..20 {
         match put(&third, &format!("third/{n}"), &of(3, n)).await {
@@ -189,11 +190,11 @@ async fn set_lease(store: &Restorable, next: u64) {
 async fn a_session_whose_lease_was_forgotten_ends_itself_when_it_is_given_it_again() {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(&store, &blocks).await;
-    let first: Vec<Ino> = volume.session.fresh_inos(100).await.unwrap();
+    let first: Vec<Ino> = volume.session.allocate_inodes(100).await.unwrap();
     set_lease(&store, first[0].0).await;
     let mut all = first;
     loop {
-        match volume.session.fresh_inos(10_000).await {
+        match volume.session.allocate_inodes(10_000).await {
             Ok(more) => all.extend(more),
             Err(VolumeError::Fenced) => break,
             Err(other) => panic!("{other:?}"),
@@ -260,7 +261,7 @@ async fn a_restore_under_gateways_loses_what_came_after_and_mixes_nothing() {
             acknowledged.push(n);
         }
     }
-    sleep(BEAT_INTERVAL + Duration::from_millis(500)).await;
+    sleep(HEARTBEAT_INTERVAL + Duration::from_millis(500)).await;
     for gateway in &gateways {
         assert!(!gateway.check().await.is_ready(), "a gateway lived on");
     }

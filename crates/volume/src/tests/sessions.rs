@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::MemoryBlocks;
 use faulty::{Fault, Faulty, get};
 use record::{VolumeRecord, key};
-use session::{BEAT_INTERVAL, SESSION_SILENCE, SessionOptions, others};
+use session::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions, others};
 use store::{MemoryStore, MetaStore, Plan, Write};
 
 use super::{lookup, make_bucket, open, publish};
@@ -19,9 +19,11 @@ async fn a_volume_is_made_once_and_opened_after() {
     let second = open(store.clone(), blocks.clone()).await;
     assert_eq!(first.record(), second.record());
     assert_ne!(first.session.nonce(), second.session.nonce());
-    let inos =
-        [first.session.fresh_inos(2).await.unwrap(), second.session.fresh_inos(2).await.unwrap()]
-            .concat();
+    let inos = [
+        first.session.allocate_inodes(2).await.unwrap(),
+        second.session.allocate_inodes(2).await.unwrap(),
+    ]
+    .concat();
     let distinct: std::collections::HashSet<_> = inos.iter().collect();
     assert_eq!(distinct.len(), 4);
 }
@@ -83,7 +85,7 @@ async fn a_beat_in_between_saves_a_session() {
     let alive = open(store.clone(), blocks.clone()).await;
     let other = open(store.clone(), blocks.clone()).await;
     let seen = others(&*store, other.session.nonce()).await.unwrap();
-    tokio::time::sleep(BEAT_INTERVAL * 2).await;
+    tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;
     assert!(!other.session.fence(&seen[0]).await.unwrap());
     assert!(alive.check().await.is_ready());
 }
@@ -125,10 +127,10 @@ async fn a_beat_whose_answer_was_lost_is_the_own_one() {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let volume = open(store.clone(), blocks).await;
         store.inject(Some(key::space::BEAT), fault);
-        tokio::time::sleep(BEAT_INTERVAL + Duration::from_millis(100)).await;
+        tokio::time::sleep(HEARTBEAT_INTERVAL + Duration::from_millis(100)).await;
         assert_eq!(store.fired(), 1);
         store.deliver().await;
-        tokio::time::sleep(BEAT_INTERVAL * 3).await;
+        tokio::time::sleep(HEARTBEAT_INTERVAL * 3).await;
         assert!(volume.check().await.is_ready(), "{fault:?}");
     }
 }
@@ -141,6 +143,6 @@ async fn a_foreign_beat_ends_the_session() {
     let foreign = record::Beat { count: 99, passed: 0 }.encode(&at);
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at, foreign)] };
     store.commit(&[plan]).await.unwrap();
-    tokio::time::sleep(BEAT_INTERVAL * 2).await;
+    tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;
     assert!(!volume.check().await.is_ready(), "the store does not hold what was written");
 }

@@ -118,13 +118,13 @@ async fn a_change_from_outside_is_made_in_a_session() {
     publish(&one, b"name", 3).await.unwrap();
     eventually_knows(&one, b"name").await;
     let came = Instant::now();
-    let visit = session::visit(&*store, "here", Timestamp::default()).await.unwrap();
+    let short = session::begin_short_session(&*store, "here", Timestamp::default()).await.unwrap();
     assert!(came.elapsed() >= JOIN_PATIENCE, "it did not wait");
     assert!(!look(&one, b"name").await.1, "it knows of the visitor");
-    let plan = store::Plan { guards: vec![visit.guard()], writes: Vec::new() };
+    let plan = store::Plan { guards: vec![short.guard()], writes: Vec::new() };
     let verdicts = store.commit(std::slice::from_ref(&plan)).await.unwrap();
     assert_eq!(verdicts, [store::Verdict::Committed]);
-    visit.leave(&*store).await;
+    short.leave(&*store).await;
     let verdicts = store.commit(&[plan]).await.unwrap();
     assert_eq!(verdicts, [store::Verdict::Refused { guard: 0, found: None }]);
     eventually_knows(&one, b"name").await;

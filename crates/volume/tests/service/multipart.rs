@@ -7,8 +7,8 @@ use bytes::Bytes;
 use record::{ObjectHeaders, PartTag, Sum, Tag, Timestamp};
 use store::MemoryStore;
 use volume::{
-    Complete, CompletePart, Completed, Finished, FsError, NewUpload, PART_BYTES_MIN, PartStat,
-    SessionOptions, SetClock, Unwatched, UploadId, Volume, VolumeError, VolumeOptions,
+    CompletePart, CompleteUpload, Completed, Finished, FsError, NewUpload, PART_BYTES_MIN,
+    PartStat, SessionOptions, SetClock, Unwatched, UploadId, Volume, VolumeError, VolumeOptions,
     WriteCondition, fsck,
 };
 
@@ -46,7 +46,7 @@ pub(super) async fn complete(
     id: UploadId,
     parts: &[CompletePart],
 ) -> Result<Completed, VolumeError> {
-    let wanted = Complete { parts, object_size: None, condition: WriteCondition::None };
+    let wanted = CompleteUpload { parts, object_size: None, condition: WriteCondition::None };
     let count = u16::try_from(parts.len()).unwrap();
     let finished =
         Finished { tag: Tag::Multipart([1; 16], count), sums: Vec::new(), part_sums: Vec::new() };

@@ -20,7 +20,7 @@ const PURE_HASHING: [&str; 3] = ["Behind", "Crc", "Md5"];
 
 /// The only task-locals: whose cost an operation counts, and which stream of a connection a task
 /// answers on.
-const TASK_LOCALS: [(&str, &str); 2] = [("session", "TALLY"), ("server", "FLOW")];
+const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("server", "FLOW")];
 
 /// Types that make a value global and late.
 const LAZY: [&str; 6] =

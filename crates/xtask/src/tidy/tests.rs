@@ -60,10 +60,10 @@ fn a_pure_crate_does_not_start_threads_nor_ask_for_the_time() {
 
 #[test]
 fn task_locals_are_those_that_are_named() {
-    let local = "tokio::task_local! { static TALLY: u8; }";
+    let local = "tokio::task_local! { static COST: u8; }";
     assert!(found("session", local).is_empty());
-    assert_eq!(found("volume", local), ["TALLY is a task-local: pass it on instead"]);
-    let two = "use tokio::task_local; task_local! { static TALLY: u8; pub static OTHER: u8; }";
+    assert_eq!(found("volume", local), ["COST is a task-local: pass it on instead"]);
+    let two = "use tokio::task_local; task_local! { static COST: u8; pub static OTHER: u8; }";
     assert_eq!(found("session", two), ["OTHER is a task-local: pass it on instead"]);
     assert!(source::violations(local, "volume", true).is_empty(), "tests may");
 }

@@ -4,7 +4,7 @@ use block::{Direct, MemoryBlocks};
 use content::{BlockIds, ByteBudget, Deadlines, Numbers, Pins, Resting, Staging};
 use faulty::Faulty;
 use namespace::{
-    Branch, CreateBucket, Lookup, Overlap, Path, Publish, Removal, Remove, SetTags, WriteCondition,
+    Branch, Lookup, MakeBucket, Overlap, Path, Publish, Removal, Remove, SetTags, WriteCondition,
     join_listed, join_packs,
 };
 use record::{
@@ -26,7 +26,7 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
         blocks: Arc::clone(&blocks),
         reader: Arc::new(Direct::new(Arc::clone(&blocks))),
         ids: BlockIds::new(session.nonce()),
-        numbers: Arc::clone(session.inos()) as Arc<dyn Numbers>,
+        numbers: Arc::clone(session.inode_allocator()) as Arc<dyn Numbers>,
         budget: ByteBudget::new(1 << 20),
         tasks: session.tasks().clone(),
         block_bytes: 65_536,
@@ -37,9 +37,11 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
         deadlines: Deadlines::default(),
         traffic: Arc::default(),
     });
-    let [bucket] = session.fresh_inos(1).await.unwrap()[..] else { panic!("one was asked for") };
+    let [bucket] = session.allocate_inodes(1).await.unwrap()[..] else {
+        panic!("one was asked for")
+    };
     let create =
-        CreateBucket { name: b"b", ino: bucket, settings: &Bucket::default(), owner: (0, 0) };
+        MakeBucket { name: b"b", ino: bucket, settings: &Bucket::default(), owner: (0, 0) };
     session.run(&create).await.unwrap();
     Upkeep::new(&session, &blocks, &staging, 1 << 20, None)
 }
@@ -76,7 +78,7 @@ async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice, writes: &[
 async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Held)>) {
     let store = Faulty::new();
     let upkeep = upkeep(&store).await;
-    let inos = upkeep.session.fresh_inos(3).await.unwrap();
+    let inos = upkeep.session.allocate_inodes(3).await.unwrap();
     let (pack, roster) = (upkeep.staging.ids.draw_pack(), Roster::new(inos[0], 3).unwrap());
     let mut files = Vec::new();
     for (name, (ino, place)) in ["a", "b", "c"].into_iter().zip(inos.into_iter().zip(0..)) {
@@ -117,7 +119,7 @@ async fn copy(upkeep: &Upkeep, from: &str, to: &str) {
     let Content::Slices(slices) = &found.inode.file().unwrap().content else {
         panic!("it lies in a pack")
     };
-    let [ino] = upkeep.session.fresh_inos(1).await.unwrap()[..] else {
+    let [ino] = upkeep.session.allocate_inodes(1).await.unwrap()[..] else {
         panic!("one was asked for")
     };
     publish(upkeep, to, ino, slices[0], &join_packs(slices, ino)).await;

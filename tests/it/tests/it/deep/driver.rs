@@ -14,8 +14,8 @@ use store_postgres::{PostgresOptions, PostgresStore};
 use store_redis::{RedisOptions, RedisStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
 use volume::{
-    FsError, NewObject, Owner, SessionOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
-    measured,
+    FileOwner, FsError, NewObject, SessionOptions, Volume, VolumeError, VolumeOptions,
+    WriteCondition, measured,
 };
 
 use crate::fleet::{Engine, Fleet, Place, on_each_engine};
@@ -61,8 +61,8 @@ async fn cold(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Vol
     Volume::open(options, Arc::clone(store), blocks.clone()).await.expect("a volume")
 }
 
-fn owner() -> Owner {
-    Owner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+fn owner() -> FileOwner {
+    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
 }
 
 async fn put(volume: &Volume, key: &str) {

@@ -13,7 +13,7 @@ use super::*;
 
 /// How long a read takes here, unless told otherwise: less than anybody's patience.
 const TRIP: Duration = Duration::from_millis(1);
-const _: () = assert!(TRIP.as_millis() < GATHER_PATIENCE.as_millis());
+const _: () = assert!(TRIP.as_millis() < COALESCE_PATIENCE.as_millis());
 
 fn at(number: usize) -> Key {
     Key::new(space::INODE, number as u64, b"")
@@ -42,15 +42,15 @@ async fn write(store: &Faulty, key: Key, value: String) {
 
 /// A store with so many records whose reads take [`TRIP`], and what gathers its reads one at a
 /// time.
-async fn gatherer(records: usize) -> (Arc<Faulty>, Gatherer, Tasks) {
+async fn coalescer(records: usize) -> (Arc<Faulty>, ReadCoalescer, Tasks) {
     let store = Faulty::new();
     for record in 0..records {
         write(&store, at(record), record.to_string()).await;
     }
     reads_take(&store, TRIP);
     let (tasks, same) = (Tasks::new(), Arc::clone(&store) as Arc<dyn MetaStore>);
-    let gatherer = Gatherer::new(&same, &Arc::new(Meters::default()), &tasks, 1);
-    (store, gatherer, tasks)
+    let coalescer = ReadCoalescer::new(&same, &Arc::new(Meters::default()), &tasks, 1);
+    (store, coalescer, tasks)
 }
 
 fn reads_take(store: &Faulty, takes: Duration) {
@@ -64,10 +64,10 @@ fn asked(store: &Faulty) -> Vec<usize> {
 
 #[tokio::test(start_paused = true)]
 async fn a_lone_read_waits_for_nobody() {
-    let (store, gatherer, tasks) = gatherer(2).await;
+    let (store, coalescer, tasks) = coalescer(2).await;
     for turn in 0..2 {
         let begun = Instant::now();
-        let found = gatherer.read(&ask(turn)).await.unwrap();
+        let found = coalescer.read(&ask(turn)).await.unwrap();
         assert_eq!(number(&found), Some(turn));
         assert_eq!(begun.elapsed(), TRIP);
     }
@@ -77,28 +77,28 @@ async fn a_lone_read_waits_for_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_leaves_together_and_is_told_apart() {
-    let (store, gatherer, _tasks) = gatherer(40).await;
+    let (store, coalescer, _tasks) = coalescer(40).await;
     let begun = Instant::now();
     let all = join_all((0..40).map(|n| {
-        let gatherer = &gatherer;
-        async move { gatherer.read(&ask(n)).await }
+        let coalescer = &coalescer;
+        async move { coalescer.read(&ask(n)).await }
     }));
     for (n, found) in all.await.into_iter().enumerate() {
         assert_eq!(number(&found.unwrap()), Some(n));
     }
     assert_eq!(asked(&store), [1, 39]);
     assert_eq!(begun.elapsed(), 2 * TRIP);
-    let missing = gatherer.read(&ask(77)).await.unwrap();
+    let missing = coalescer.read(&ask(77)).await.unwrap();
     assert_eq!(missing, [Found::Record(None)], "the place is free again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_several_ask_is_asked_once() {
-    let (store, gatherer, _tasks) = gatherer(10).await;
+    let (store, coalescer, _tasks) = coalescer(10).await;
     let tally = Read::Tally(key::tally(record::Ino(1), key::Count::Objects));
     let all = join_all((0..10).map(|n| {
-        let (gatherer, tally) = (&gatherer, tally.clone());
-        async move { gatherer.read(&[ask(3), vec![tally], ask(n), ask(3)].concat()).await }
+        let (coalescer, tally) = (&coalescer, tally.clone());
+        async move { coalescer.read(&[ask(3), vec![tally], ask(n), ask(3)].concat()).await }
     }));
     for (n, found) in all.await.into_iter().enumerate() {
         let found = found.unwrap();
@@ -112,37 +112,37 @@ async fn what_several_ask_is_asked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gathered_read_is_bounded_and_those_who_came_first_leave_first() {
-    let (store, gatherer, _tasks) = gatherer(300).await;
+async fn a_coalesced_read_is_bounded_and_those_who_came_first_leave_first() {
+    let (store, coalescer, _tasks) = coalescer(300).await;
     let all = join_all((0..300).map(|n| {
-        let gatherer = &gatherer;
+        let coalescer = &coalescer;
         async move {
-            let found = gatherer.read(&ask(n)).await.unwrap();
+            let found = coalescer.read(&ask(n)).await.unwrap();
             assert_eq!(number(&found), Some(n));
             Instant::now()
         }
     }));
     let answered = all.await;
     assert!(answered.is_sorted());
-    let rest = 299 - 2 * GATHERED_QUESTIONS_MAX;
-    assert_eq!(asked(&store), [1, GATHERED_QUESTIONS_MAX, GATHERED_QUESTIONS_MAX, rest]);
+    let rest = 299 - 2 * COALESCED_QUESTIONS_MAX;
+    assert_eq!(asked(&store), [1, COALESCED_QUESTIONS_MAX, COALESCED_QUESTIONS_MAX, rest]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_the_line_is_full_reads_go_by_themselves() {
-    let (store, gatherer, _tasks) = gatherer(1).await;
-    let all = join_all((0..GATHER_CALLERS_MAX + 50).map(|_| {
-        let gatherer = &gatherer;
-        async move { gatherer.read(&ask(0)).await }
+    let (store, coalescer, _tasks) = coalescer(1).await;
+    let all = join_all((0..COALESCE_CALLERS_MAX + 50).map(|_| {
+        let coalescer = &coalescer;
+        async move { coalescer.read(&ask(0)).await }
     }));
     assert!(all.await.into_iter().all(|found| number(&found.unwrap()) == Some(0)));
-    let trips = GATHER_CALLERS_MAX.div_ceil(GATHERED_QUESTIONS_MAX);
+    let trips = COALESCE_CALLERS_MAX.div_ceil(COALESCED_QUESTIONS_MAX);
     assert_eq!(asked(&store).len(), 50 + trips);
 }
 
 #[tokio::test(start_paused = true)]
 async fn reads_that_are_not_short_or_not_allowed_delay_nobody() {
-    let (store, gatherer, _tasks) = gatherer(SHORT_QUESTIONS_MAX + 1).await;
+    let (store, coalescer, _tasks) = coalescer(SHORT_QUESTIONS_MAX + 1).await;
     let long = (0..=SHORT_QUESTIONS_MAX).flat_map(ask).collect::<Vec<_>>();
     let (start, end) = key::dentries(record::Ino(1));
     let range = [Read::Range { start, end, limit: 9, follow: None }];
@@ -150,10 +150,10 @@ async fn reads_that_are_not_short_or_not_allowed_delay_nobody() {
     let (short, malformed) = (ask(2), [Read::Record { key, follow: None }]);
     let begun = Instant::now();
     let all = futures::join!(
-        gatherer.read(&long),
-        gatherer.read(&range),
-        gatherer.read(&malformed),
-        gatherer.read(&short),
+        coalescer.read(&long),
+        coalescer.read(&range),
+        coalescer.read(&malformed),
+        coalescer.read(&short),
     );
     assert_eq!(all.0.unwrap().len(), SHORT_QUESTIONS_MAX + 1);
     assert_eq!(all.1.unwrap().len(), 1);
@@ -164,12 +164,12 @@ async fn reads_that_are_not_short_or_not_allowed_delay_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn trouble_of_the_store_is_told_to_all_in_the_same_words() {
-    let (store, gatherer, _tasks) = gatherer(8).await;
+    let (store, coalescer, _tasks) = coalescer(8).await;
     let fails = Some(StoreErrorKind::Unavailable);
     *store.reading.lock().unwrap() = Reading { takes: TRIP, fails, ..Reading::default() };
     let all = join_all((0..8).map(|n| {
-        let gatherer = &gatherer;
-        async move { gatherer.read(&ask(n)).await }
+        let coalescer = &coalescer;
+        async move { coalescer.read(&ask(n)).await }
     }));
     let errors = all.await.into_iter().map(Result::unwrap_err).collect::<Vec<_>>();
     let alone = &errors[0];
@@ -178,17 +178,17 @@ async fn trouble_of_the_store_is_told_to_all_in_the_same_words() {
     assert!(errors.iter().all(|error| error.to_string() == alone.to_string()));
     assert_eq!(asked(&store), [1, 7]);
     reads_take(&store, TRIP);
-    assert_eq!(number(&gatherer.read(&ask(1)).await.unwrap()), Some(1));
+    assert_eq!(number(&coalescer.read(&ask(1)).await.unwrap()), Some(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_damaged_record_is_the_trouble_of_those_who_ask_for_it() {
-    let (store, gatherer, _tasks) = gatherer(8).await;
+    let (store, coalescer, _tasks) = coalescer(8).await;
     let damaged = Some(at(5));
     *store.reading.lock().unwrap() = Reading { takes: TRIP, damaged, ..Reading::default() };
     let all = join_all((0..8).map(|n| {
-        let gatherer = &gatherer;
-        async move { gatherer.read(&ask(n)).await }
+        let coalescer = &coalescer;
+        async move { coalescer.read(&ask(n)).await }
     }));
     for (n, found) in all.await.into_iter().enumerate() {
         match found {
@@ -201,9 +201,9 @@ async fn a_damaged_record_is_the_trouble_of_those_who_ask_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn callers_that_leave_take_nothing_along() {
-    let (store, gatherer, _tasks) = gatherer(4).await;
+    let (store, coalescer, _tasks) = coalescer(4).await;
     let asks = [ask(0), ask(1), ask(2), ask(3)];
-    let [first, second, third, fourth] = asks.each_ref().map(|ask| Box::pin(gatherer.read(ask)));
+    let [first, second, third, fourth] = asks.each_ref().map(|ask| Box::pin(coalescer.read(ask)));
     let (mut first, mut second) = (first, second);
     assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
     let leave = async {
@@ -220,35 +220,35 @@ async fn callers_that_leave_take_nothing_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_read_holds_others_only_for_a_moment() {
-    let (store, gatherer, _tasks) = gatherer(30).await;
+    let (store, coalescer, _tasks) = coalescer(30).await;
     let slow = Duration::from_millis(500);
     reads_take(&store, slow);
     let begun = Instant::now();
     let all = join_all((0..30).map(|n| {
-        let gatherer = &gatherer;
+        let coalescer = &coalescer;
         async move {
             // Each millisecond one more asks.
             tokio::time::sleep(u32::try_from(n).unwrap() * TRIP).await;
             let asked = Instant::now();
-            assert_eq!(number(&gatherer.read(&ask(n)).await.unwrap()), Some(n));
+            assert_eq!(number(&coalescer.read(&ask(n)).await.unwrap()), Some(n));
             asked.elapsed()
         }
     }));
     let longest = all.await.into_iter().max().unwrap();
     // The clock of timers counts in milliseconds.
-    assert!(longest <= slow + GATHER_PATIENCE + TRIP, "{longest:?}");
+    assert!(longest <= slow + COALESCE_PATIENCE + TRIP, "{longest:?}");
     assert!(begun.elapsed() < 2 * slow);
     assert!(asked(&store).len() < 25, "{:?}", asked(&store));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_beyond_the_deadline() {
-    let (store, gatherer, tasks) = gatherer(8).await;
+    let (store, coalescer, tasks) = coalescer(8).await;
     reads_take(&store, 3 * META_READ_DEADLINE);
     let begun = Instant::now();
     let all = join_all((0..8).map(|n| {
-        let gatherer = &gatherer;
-        async move { gatherer.read(&ask(n)).await }
+        let coalescer = &coalescer;
+        async move { coalescer.read(&ask(n)).await }
     }));
     for found in all.await {
         assert!(matches!(found, Err(VolumeError::Unavailable(_))), "{found:?}");
@@ -260,8 +260,8 @@ async fn nobody_waits_beyond_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_never_joins_one_that_left_before_it_was_asked() {
-    let (store, gatherer, _tasks) = gatherer(1).await;
-    let read = async || gatherer.read(&ask(0)).await.unwrap();
+    let (store, coalescer, _tasks) = coalescer(1).await;
+    let read = async || coalescer.read(&ask(0)).await.unwrap();
     let begin = async {
         // Its snapshot is taken at once, and its answer comes after the commit.
         let found = read().await;

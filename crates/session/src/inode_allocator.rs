@@ -23,15 +23,15 @@ use crate::meters;
 use crate::state::value;
 
 /// Numbers taken from the volume at once.
-pub const LEASE_INOS: u64 = 65_536;
+pub const INODES_LEASED: u64 = 65_536;
 
 /// The next chunk is taken when so few are left.
-const LEASE_LOW: u64 = LEASE_INOS / 4;
+const LEASE_LOW: u64 = INODES_LEASED / 4;
 
 /// Numbers that one operation may take.
-pub const INOS_PER_OPERATION_MAX: usize = 16_384;
+pub const INODES_PER_OPERATION_MAX: usize = 16_384;
 
-const _: () = assert!(INOS_PER_OPERATION_MAX as u64 <= LEASE_INOS, "one chunk is enough");
+const _: () = assert!(INODES_PER_OPERATION_MAX as u64 <= INODES_LEASED, "one chunk is enough");
 
 /// A session's first chunk begins up to so many numbers behind the last one that was leased. How
 /// many, the session's random name says.
@@ -42,7 +42,7 @@ const TRIES: u32 = 32;
 
 /// The numbers that this session may hand out.
 #[derive(Debug)]
-pub struct Inos {
+pub struct InodeAllocator {
     committer: Committer,
     epochs: Arc<Epochs>,
     store: Arc<dyn store::MetaStore>,
@@ -84,7 +84,7 @@ impl Left {
     }
 }
 
-impl Inos {
+impl InodeAllocator {
     /// No numbers yet.
     pub(crate) fn new(
         session: Nonce,
@@ -92,12 +92,12 @@ impl Inos {
         epochs: &Arc<Epochs>,
         store: &Arc<dyn store::MetaStore>,
         tasks: Tasks,
-    ) -> Arc<Inos> {
+    ) -> Arc<InodeAllocator> {
         let [a, b, c, d, ..] = session.0;
         let gap = u64::from(u32::from_be_bytes([a, b, c, d])) % LEASE_GAP_MAX;
         let (left, taking) = (Mutex::default(), tokio::sync::Mutex::new(()));
         let (committer, epochs, store) = (committer.clone(), Arc::clone(epochs), Arc::clone(store));
-        Arc::new(Inos { committer, epochs, store, tasks, gap, left, taking })
+        Arc::new(InodeAllocator { committer, epochs, store, tasks, gap, left, taking })
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
@@ -111,8 +111,8 @@ impl Inos {
 
     /// `n` numbers that nobody had before.
     pub(crate) async fn fresh(self: &Arc<Self>, n: usize) -> Result<Vec<Ino>, VolumeError> {
-        if n > INOS_PER_OPERATION_MAX {
-            let many = format!("{n} inode numbers are more than {INOS_PER_OPERATION_MAX}");
+        if n > INODES_PER_OPERATION_MAX {
+            let many = format!("{n} inode numbers are more than {INODES_PER_OPERATION_MAX}");
             return Err(VolumeError::Unavailable(many));
         }
         loop {
@@ -141,9 +141,9 @@ impl Inos {
         if self.taking.try_lock().is_err() {
             return;
         }
-        let inos = Arc::clone(self);
+        let inode_allocator = Arc::clone(self);
         drop(self.tasks.spawn("lease inode numbers", async move {
-            if let Err(error) = inos.refill(LEASE_LOW).await {
+            if let Err(error) = inode_allocator.refill(LEASE_LOW).await {
                 debug!(%error, "inode numbers could not be taken ahead");
             }
         }));
@@ -187,7 +187,7 @@ impl Inos {
             let Counter(leased) = Counter::decode(&at, &record)
                 .map_err(|error| VolumeError::Corrupt(format!("the lease record: {error}")))?;
             let first = leased.saturating_add(gap);
-            let end = first.checked_add(LEASE_INOS).filter(|end| *end <= Ino::LEASED_END.0);
+            let end = first.checked_add(INODES_LEASED).filter(|end| *end <= Ino::LEASED_END.0);
             let end = end.ok_or_else(|| VolumeError::Corrupt("no inode numbers left".into()))?;
             let plan = Plan {
                 guards: vec![Guard::Equals(at.clone(), record)],
@@ -205,7 +205,7 @@ impl Inos {
     }
 }
 
-impl Numbers for Inos {
+impl Numbers for InodeAllocator {
     fn at_hand(self: Arc<Self>, count: usize) -> Option<Ino> {
         let range = self.take(u64::try_from(count).ok()?)?;
         Some(Ino(range.start))

@@ -1,15 +1,15 @@
-//! Gathered reads: questions that wait leave together.
+//! Coalesced reads: short reads that wait are sent to the store as one.
 //!
-//! A few short reads are under way at a time. What is asked for meanwhile waits in a bounded line,
-//! and leaves as one read as soon as one of them has its answer, or after [`GATHER_PATIENCE`] if
-//! that takes longer. So an idle volume adds no delay and a busy one shares its round trips. What
-//! several of those who wait ask alike is asked once.
+//! A few short reads are under way at a time. Reads that come meanwhile wait in a bounded queue, and
+//! are sent as one as soon as one under way has its answer, or after [`COALESCE_PATIENCE`] if that
+//! takes longer. So an idle volume adds no delay and a busy one shares its round trips. A question
+//! that several callers have is sent once.
 //!
-//! A read leaves after it was asked for, so it sees every commit that was acknowledged before, and
-//! one snapshot for all is more than each could ask for. Nobody's leaving harms others: a caller
-//! that has gone while it waited is passed over, and what leaves for several runs in a task of the
-//! volume. An error reaches all whom it concerns; one that may lie in a single record is looked
-//! for by asking for each of them again.
+//! A read is sent after it was asked for, so it sees every commit that was acknowledged before, and
+//! one snapshot for all is more than any single caller could ask for. A caller that goes away harms
+//! nobody: it is passed over if it still waits, and a read for several callers runs in a task of the
+//! session. An error reaches everyone whom it concerns; one that a single record may have caused is
+//! looked for by sending each caller's read again by itself.
 //!
 //! Nothing here knows what the questions mean, and nothing is remembered.
 
@@ -29,31 +29,31 @@ use crate::meters::Meters;
 /// How long an operation waits for one read of metadata.
 pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);
 
-/// For how long a read that is under way makes others wait. One that takes longer waits for
-/// something else than this machine, and sharing it would cost more time than it spares.
-pub(crate) const GATHER_PATIENCE: Duration = Duration::from_millis(2);
+/// For how long a read that is under way makes others wait. If it takes longer, the time goes into
+/// the network or the store, and waiting for it would cost others more than sharing saves.
+pub(crate) const COALESCE_PATIENCE: Duration = Duration::from_millis(2);
 
-/// Callers that wait in the line; more go to the store by themselves.
-pub(crate) const GATHER_CALLERS_MAX: usize = 1_024;
+/// Callers that wait in the queue; more go to the store by themselves.
+pub(crate) const COALESCE_CALLERS_MAX: usize = 1_024;
 
 /// Questions of a read that waits for others; one that has more goes by itself and delays nobody.
 pub(crate) const SHORT_QUESTIONS_MAX: usize = 16;
 
-/// Questions of a gathered read, and bytes of their keys.
-pub(crate) const GATHERED_QUESTIONS_MAX: usize = 128;
-pub(crate) const GATHERED_BYTES_MAX: usize = 64 << 10;
+/// Questions of a coalesced read, and bytes of their keys.
+pub(crate) const COALESCED_QUESTIONS_MAX: usize = 128;
+pub(crate) const COALESCED_BYTES_MAX: usize = 64 << 10;
 
-/// What a caller is told.
-type Answer = Result<Vec<Found>, StoreError>;
+/// What a caller gets.
+type ReadAnswer = Result<Vec<Found>, StoreError>;
 
-/// Where short reads meet.
+/// Coalesces the short reads of a session.
 #[derive(Debug)]
-pub(crate) struct Gatherer {
-    desk: Arc<Desk>,
+pub(crate) struct ReadCoalescer {
+    context: Arc<ReadContext>,
 }
 
 #[derive(Debug)]
-struct Desk {
+struct ReadContext {
     store: Arc<dyn MetaStore>,
     meters: Arc<Meters>,
     tasks: Tasks,
@@ -66,37 +66,37 @@ struct Desk {
 #[derive(Debug, Default)]
 struct Line {
     taken: usize,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedRead>,
 }
 
 /// A read that waits to leave.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedRead {
     reads: Vec<Read>,
-    caller: oneshot::Sender<Answer>,
+    caller: oneshot::Sender<ReadAnswer>,
 }
 
 /// What becomes of a read.
-enum Turn {
+enum Admission {
     /// It may leave at once.
-    Now(Place),
+    Now(ReadPermit),
     /// It leaves with others, and this is where its answer comes.
-    Later(oneshot::Receiver<Answer>),
+    Coalesced(oneshot::Receiver<ReadAnswer>),
     /// It leaves at once and counts for nobody.
-    Aside,
+    Uncounted,
 }
 
-impl Gatherer {
+impl ReadCoalescer {
     /// Lets `in_flight` short reads go at a time.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
         meters: &Arc<Meters>,
         tasks: &Tasks,
         in_flight: usize,
-    ) -> Gatherer {
-        let questions_max = GATHERED_QUESTIONS_MAX.min(store.limits().reads);
-        Gatherer {
-            desk: Arc::new(Desk {
+    ) -> ReadCoalescer {
+        let questions_max = COALESCED_QUESTIONS_MAX.min(store.limits().reads);
+        ReadCoalescer {
+            context: Arc::new(ReadContext {
                 store: Arc::clone(store),
                 meters: Arc::clone(meters),
                 tasks: tasks.clone(),
@@ -115,10 +115,10 @@ impl Gatherer {
         let deadline = Instant::now() + META_READ_DEADLINE;
         let late =
             || VolumeError::Unavailable("the metadata store does not answer a read".to_owned());
-        let answer = match self.turn(reads) {
-            Turn::Now(place) => {
-                let mut reading = pin!(self.desk.read(reads));
-                match timeout(GATHER_PATIENCE, &mut reading).await {
+        let answer = match self.admit(reads) {
+            Admission::Now(place) => {
+                let mut reading = pin!(self.context.read(reads));
+                match timeout(COALESCE_PATIENCE, &mut reading).await {
                     Ok(answer) => answer,
                     Err(_slow) => {
                         drop(place);
@@ -126,32 +126,34 @@ impl Gatherer {
                     }
                 }
             }
-            Turn::Later(answer) => {
+            Admission::Coalesced(answer) => {
                 let answer = timeout_at(deadline, answer).await.map_err(|_| late())?;
                 answer.unwrap_or_else(|_dropped| Err(unavailable("the task that reads has ended")))
             }
-            Turn::Aside => timeout_at(deadline, self.desk.read(reads)).await.map_err(|_| late())?,
+            Admission::Uncounted => {
+                timeout_at(deadline, self.context.read(reads)).await.map_err(|_| late())?
+            }
         };
         Ok(answer?)
     }
 
-    fn turn(&self, reads: &[Read]) -> Turn {
-        let desk = &self.desk;
+    fn admit(&self, reads: &[Read]) -> Admission {
+        let context = &self.context;
         // What a store would refuse must not be refused to others.
-        if !is_short(reads) || desk.store.limits().check_read(reads).is_err() {
-            return Turn::Aside;
+        if !is_short(reads) || context.store.limits().check_read(reads).is_err() {
+            return Admission::Uncounted;
         }
-        let mut line = desk.line();
-        if line.taken < desk.in_flight {
+        let mut line = context.line();
+        if line.taken < context.in_flight {
             line.taken += 1;
-            return Turn::Now(Place { desk: Arc::clone(desk), held: true });
+            return Admission::Now(ReadPermit { context: Arc::clone(context), held: true });
         }
-        if line.waiting.len() >= GATHER_CALLERS_MAX {
-            return Turn::Aside;
+        if line.waiting.len() >= COALESCE_CALLERS_MAX {
+            return Admission::Uncounted;
         }
         let (caller, answer) = oneshot::channel();
-        line.waiting.push_back(Waiting { reads: reads.to_vec(), caller });
-        Turn::Later(answer)
+        line.waiting.push_back(QueuedRead { reads: reads.to_vec(), caller });
+        Admission::Coalesced(answer)
     }
 }
 
@@ -177,27 +179,27 @@ fn unavailable(why: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, format!("reading: {why}"))
 }
 
-impl Desk {
+impl ReadContext {
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One round trip.
-    async fn read(&self, reads: &[Read]) -> Answer {
+    async fn read(&self, reads: &[Read]) -> ReadAnswer {
         self.meters.reads.add(1);
         self.store.read(reads).await
     }
 
     /// Those who leave next, in their order, as many as one read may carry. If nobody waits, a
     /// place becomes free.
-    fn next(&self) -> Vec<Waiting> {
+    fn next(&self) -> Vec<QueuedRead> {
         let mut line = self.line();
         let (mut leaving, mut questions, mut weight) = (Vec::new(), 0, 0);
         while let Some(first) = line.waiting.front() {
             if !first.caller.is_closed() {
                 questions += first.reads.len();
                 weight += first.reads.iter().map(bytes).sum::<usize>();
-                let full = questions > self.questions_max || weight > GATHERED_BYTES_MAX;
+                let full = questions > self.questions_max || weight > COALESCED_BYTES_MAX;
                 if full && !leaving.is_empty() {
                     break;
                 }
@@ -214,27 +216,27 @@ impl Desk {
 
 /// The right to have a read under way. Let go of, it passes to those who wait.
 #[derive(Debug)]
-struct Place {
-    desk: Arc<Desk>,
+struct ReadPermit {
+    context: Arc<ReadContext>,
     held: bool,
 }
 
-impl Place {
+impl ReadPermit {
     /// Those who leave next in this place; if nobody waits, it is given back.
-    fn next(mut self) -> Option<(Place, Vec<Waiting>)> {
-        let leaving = self.desk.next();
+    fn next(mut self) -> Option<(ReadPermit, Vec<QueuedRead>)> {
+        let leaving = self.context.next();
         self.held = !leaving.is_empty();
         self.held.then_some((self, leaving))
     }
 
     /// Reads for those who leave, and for those who wait meanwhile, until nobody does.
-    async fn serve(self, leaving: Vec<Waiting>) {
-        let desk = Arc::clone(&self.desk);
+    async fn serve(self, leaving: Vec<QueuedRead>) {
+        let context = Arc::clone(&self.context);
         let mut next = Some((self, leaving));
         while let Some((place, leaving)) = next {
-            let (questions, callers) = gather(leaving);
-            let mut reading = pin!(desk.read(&questions));
-            let answer = match timeout(GATHER_PATIENCE, &mut reading).await {
+            let (questions, callers) = coalesce(leaving);
+            let mut reading = pin!(context.read(&questions));
+            let answer = match timeout(COALESCE_PATIENCE, &mut reading).await {
                 Ok(answer) => {
                     next = place.next();
                     answer
@@ -246,20 +248,20 @@ impl Place {
                     timeout(META_READ_DEADLINE, reading).await.map_err(late).flatten()
                 }
             };
-            tell(&desk, callers, answer);
+            tell(&context, callers, answer);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ReadPermit {
     fn drop(&mut self) {
         if !self.held {
             return;
         }
-        let leaving = self.desk.next();
+        let leaving = self.context.next();
         if !leaving.is_empty() {
-            let place = Place { desk: Arc::clone(&self.desk), held: true };
-            drop(self.desk.tasks.spawn("gathered read", place.serve(leaving)));
+            let place = ReadPermit { context: Arc::clone(&self.context), held: true };
+            drop(self.context.tasks.spawn("coalesced read", place.serve(leaving)));
         }
     }
 }
@@ -267,12 +269,12 @@ impl Drop for Place {
 /// Someone who waits for an answer, with the indices of what was asked.
 #[derive(Debug)]
 struct Caller {
-    waiting: Waiting,
+    waiting: QueuedRead,
     answers: Vec<usize>,
 }
 
 /// What is asked for all: each question once.
-fn gather(leaving: Vec<Waiting>) -> (Vec<Read>, Vec<Caller>) {
+fn coalesce(leaving: Vec<QueuedRead>) -> (Vec<Read>, Vec<Caller>) {
     let mut places: HashMap<Read, usize> = HashMap::new();
     let mut questions = Vec::new();
     let mut callers = Vec::with_capacity(leaving.len());
@@ -292,10 +294,10 @@ fn gather(leaving: Vec<Waiting>) -> (Vec<Read>, Vec<Caller>) {
 }
 
 /// Tells each caller what was answered to its questions.
-fn tell(desk: &Arc<Desk>, callers: Vec<Caller>, answer: Answer) {
+fn tell(context: &Arc<ReadContext>, callers: Vec<Caller>, answer: ReadAnswer) {
     let found = match answer {
         Ok(found) => found,
-        Err(error) => return fail(desk, callers, &error),
+        Err(error) => return fail(context, callers, &error),
     };
     for Caller { waiting, answers } in callers {
         let own = answers.iter().map(|place| found.get(*place).cloned());
@@ -307,15 +309,15 @@ fn tell(desk: &Arc<Desk>, callers: Vec<Caller>, answer: Answer) {
 
 /// Tells of an error. One that is not the store's absence may concern one caller alone: then each
 /// is answered by itself, in a task of its own, so that nobody waits for it.
-fn fail(desk: &Arc<Desk>, callers: Vec<Caller>, error: &StoreError) {
+fn fail(context: &Arc<ReadContext>, callers: Vec<Caller>, error: &StoreError) {
     if error.kind() == StoreErrorKind::Unavailable || callers.len() == 1 {
         for caller in callers {
             let _gone = caller.waiting.caller.send(Err(error.clone()));
         }
         return;
     }
-    let apart = Arc::clone(desk);
-    drop(desk.tasks.spawn("read apart", async move {
+    let apart = Arc::clone(context);
+    drop(context.tasks.spawn("read apart", async move {
         for Caller { waiting, .. } in callers {
             let reading = apart.read(&waiting.reads);
             let late = |_| unavailable("the metadata store does not answer");

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::observe::{Others, SESSIONS_MAX};
-use super::{Seen, State, entries, fence, value};
+use super::{Seen, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
 
 /// The shortest pause between two beats, when readers let go or the reaper asks.
@@ -17,9 +17,9 @@ const BEAT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a session's heartbeat needs.
 #[derive(Debug)]
-pub(crate) struct Heart {
+pub(crate) struct Heartbeat {
     store: Arc<dyn MetaStore>,
-    state: Arc<State>,
+    state: Arc<SessionState>,
     epochs: Arc<Epochs>,
     interval: Duration,
     silence: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Heart {
     /// Beats that may have followed it.
     doubts: Vec<(Beat, Value)>,
     others: Others,
-    /// Told when another session was ended: it may have left something.
+    /// Notified when another session was ended: it may have left something.
     pub(crate) fenced: Arc<tokio::sync::Notify>,
 }
 
@@ -36,18 +36,18 @@ pub(crate) struct Heart {
 /// long when there are more.
 const DOUBTS_MAX: usize = 64;
 
-impl Heart {
+impl Heartbeat {
     /// Beats at an interval from the beat that the session began with, and ends others that were silent
     /// for `silence`.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
-        state: &Arc<State>,
+        state: &Arc<SessionState>,
         epochs: &Arc<Epochs>,
         interval: Duration,
         silence: Duration,
         beat: (Beat, Value),
-    ) -> Heart {
-        Heart {
+    ) -> Heartbeat {
+        Heartbeat {
             store: Arc::clone(store),
             state: Arc::clone(state),
             epochs: Arc::clone(epochs),
@@ -61,7 +61,7 @@ impl Heart {
     }
 
     /// Beats until the session has ended or is closed.
-    pub(crate) async fn run(mut self, closed: tokio_util::sync::CancellationToken) -> Heart {
+    pub(crate) async fn run(mut self, closed: tokio_util::sync::CancellationToken) -> Heartbeat {
         let mut next = Instant::now() + self.interval;
         let epochs = Arc::clone(&self.epochs);
         loop {
@@ -155,7 +155,7 @@ impl Heart {
     }
 }
 
-impl Heart {
+impl Heartbeat {
     /// Ends every other session, when this process is the only one that uses the store.
     pub(crate) async fn end_others(&self) -> Result<(), crate::error::VolumeError> {
         for seen in others(&*self.store, self.state.nonce).await? {
@@ -181,12 +181,12 @@ pub async fn others(
     Ok(seen)
 }
 
-/// Ends this session in good order: its record, its beat, and the lanes that nothing can be in
+/// Ends this session in good order: its record, its beat, and the slots that nothing can be in
 /// any more once the record is gone.
 pub(crate) async fn end(
     store: &dyn MetaStore,
-    session: &State,
-    lanes: &crate::lanes::Lanes,
+    session: &SessionState,
+    slots: &crate::slots::IdempotencySlots,
 ) -> Result<(), store::StoreError> {
     let plan = Plan {
         guards: vec![session.guard()],
@@ -194,7 +194,7 @@ pub(crate) async fn end(
     };
     store.commit(&[plan]).await?;
     let per_plan = store.limits().plan_items.max(1);
-    for keys in lanes.keys().chunks(per_plan) {
+    for keys in slots.keys().chunks(per_plan) {
         let writes = keys.iter().cloned().map(Write::Delete).collect();
         store.commit(&[Plan { guards: Vec::new(), writes }]).await?;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use faulty::Faulty;
-use session::{Pace, REST_FACTOR};
+use session::{PAUSE_FACTOR, Priority};
 use tokio::time::Instant;
 
 use super::reaping::delete;
@@ -18,9 +18,9 @@ const FILES: usize = 320;
 /// What each read of metadata takes.
 const READ: Duration = Duration::from_millis(20);
 
-/// Kills some files and reaps them at a pace, while somebody looks a name up again and again, or
+/// Kills some files and reaps them at a priority, while somebody looks a name up again and again, or
 /// nobody does. Answers how long that took.
-async fn reap(pace: Pace, served: bool) -> Duration {
+async fn reap(priority: Priority, served: bool) -> Duration {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -41,7 +41,7 @@ async fn reap(pace: Pace, served: bool) -> Duration {
         })
     });
     let began = Instant::now();
-    let reaped = volume.upkeep.reap_once(pace).await.unwrap().unwrap();
+    let reaped = volume.upkeep.reap_once(priority).await.unwrap().unwrap();
     let took = began.elapsed();
     assert_eq!((reaped.orphans, reaped.blocks), (FILES as u64, FILES as u64));
     assert_eq!(count_blocks(&blocks).await, 1);
@@ -54,17 +54,17 @@ async fn reap(pace: Pace, served: bool) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn the_reaper_rests_while_others_are_served() {
-    let alone = reap(Pace::GivingWay, false).await;
+    let alone = reap(Priority::Background, false).await;
     assert!(alone >= READ * 10, "it read: {alone:?}");
-    let beside = reap(Pace::GivingWay, true).await;
+    let beside = reap(Priority::Background, true).await;
     // The look at the sessions and the collection are no steps.
-    assert!(beside > alone * REST_FACTOR / 2, "{beside:?}, and {alone:?} where nobody was served");
-    assert!(beside < alone * (REST_FACTOR + 2), "{beside:?}, and {alone:?}");
+    assert!(beside > alone * PAUSE_FACTOR / 2, "{beside:?}, and {alone:?} where nobody was served");
+    assert!(beside < alone * (PAUSE_FACTOR + 2), "{beside:?}, and {alone:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reaper_that_is_waited_for_does_not_rest() {
-    let alone = reap(Pace::Hurried, false).await;
-    let beside = reap(Pace::Hurried, true).await;
+    let alone = reap(Priority::Urgent, false).await;
+    let beside = reap(Priority::Urgent, true).await;
     assert!(beside < alone * 2, "{beside:?}, and {alone:?} where nobody was served");
 }

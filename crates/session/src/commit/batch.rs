@@ -1,0 +1,87 @@
+//! Sends a batch, and settles its plans by what the store says of them.
+
+use std::sync::Arc;
+
+use content::StagedContent;
+use store::{Plan, StoreError, StoreErrorKind, Verdict};
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::context::{CommitContext, FOREIGN_SLOT, Outcome, SLOT_GUARD, SentPlan, is_foreign};
+use super::resolve;
+use crate::error::VolumeError;
+use crate::slots::SlotState;
+
+/// Commits a batch and settles its plans. Returns when the next batch may go; what is left to settle
+/// goes on in a task of its own.
+pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>) {
+    let guarded =
+        |SentPlan { queued, slot }: &SentPlan| context.add_session_guards(&queued.plan, slot);
+    let plans: Vec<Plan> = batch.iter().map(guarded).collect();
+    // From here on a plan that names the blocks may commit, so nobody may delete them.
+    for SentPlan { queued, .. } in &mut batch {
+        context.own.sent(&queued.plan);
+        queued.staged.iter_mut().for_each(StagedContent::disarm);
+    }
+    let deadline = batch.iter().map(|sent| sent.queued.deadline).max();
+    let deadline = deadline.unwrap_or_else(Instant::now);
+    let store = Arc::clone(&context.store);
+    let mut call = Box::pin(async move {
+        match store.commit(&plans).await {
+            // Nothing happened, so the same batch may go once more.
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => store.commit(&plans).await,
+            answered => answered,
+        }
+    });
+    context.meters.commits.add(1);
+    context.meters.plans.add(batch.len() as u64);
+    // The call is never dropped: only the wait for it ends at the deadline.
+    match tokio::time::timeout_at(deadline, &mut call).await {
+        Ok(result) => settle(&context, batch, result),
+        Err(_late) => {
+            context.answer_unknown(&mut batch, "the store does not answer");
+            let late = Arc::clone(&context);
+            drop(context.tasks.spawn("late commit", async move {
+                tokio::select! {
+                    result = &mut call => settle(&late, batch, result),
+                    () = late.gone.cancelled() => {}
+                }
+            }));
+        }
+    }
+}
+
+/// Settles a batch by what the store said of it.
+fn settle(
+    context: &Arc<CommitContext>,
+    batch: Vec<SentPlan>,
+    result: Result<Vec<Verdict>, StoreError>,
+) {
+    match result {
+        Ok(verdicts) => {
+            debug_assert_eq!(verdicts.len(), batch.len(), "one verdict for each plan");
+            let mut decided = batch.iter().zip(&verdicts);
+            if decided.any(|(sent, verdict)| is_foreign(sent, verdict, SLOT_GUARD)) {
+                context.state.fence(FOREIGN_SLOT);
+            }
+            for (sent, verdict) in batch.into_iter().zip(verdicts) {
+                context.settle(sent, verdict);
+            }
+        }
+        Err(error) if error.kind() == StoreErrorKind::Unknown => {
+            warn!(plans = batch.len(), %error, "a commit is in doubt");
+            context.meters.in_doubt.add(batch.len() as u64);
+            let resolving = resolve::resolve(Arc::clone(context), batch, error.to_string());
+            drop(context.tasks.spawn("resolve doubts", resolving));
+        }
+        Err(error) => {
+            for sent in batch {
+                let outcome = match error.kind() {
+                    StoreErrorKind::Unavailable => Outcome::Aborted(error.to_string()),
+                    _ => Outcome::Failed(VolumeError::Corrupt(error.to_string())),
+                };
+                context.finish(sent, SlotState::Unmoved, outcome);
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What becomes of plans that were sent, and what all who handle them share.
+
+use std::sync::Arc;
+
+use content::StagedContent;
+use namespace::FsError;
+use runtime::Tasks;
+use store::{Guard, Limits, MetaStore, Plan, StoreErrorKind, Value, Verdict};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::epoch::ReaderGuard;
+use crate::error::VolumeError;
+use crate::feed::OwnWrites;
+use crate::meters::Meters;
+use crate::records::RecordCache;
+use crate::slots::{IdempotencySlots, SlotState, TakenSlot};
+use crate::state::SessionState;
+
+/// What the committer adds to a plan: two guards and a write, and their bytes, about.
+pub(super) const ADDED_ITEMS: usize = 3;
+pub(super) const ADDED_BYTES: usize = 160;
+
+/// Positions of the guards that are added; those of the plan itself follow. The slot comes first, so
+/// that a plan that happened before is refused by its slot, whatever has become of the records that
+/// it guards.
+pub(super) const SLOT_GUARD: usize = 0;
+const SESSION_GUARD: usize = 1;
+const OWN_GUARDS: usize = 2;
+
+/// Why a session ends whose store has forgotten what was committed.
+pub(super) const FOREIGN_SLOT: &str =
+    "the store holds a record of this session that it did not write";
+
+/// Whether a verdict shows that the store does not hold what this session committed before.
+pub(super) fn is_foreign(sent: &SentPlan, verdict: &Verdict, slot_guard: usize) -> bool {
+    match verdict {
+        Verdict::Refused { guard, found } if *guard == slot_guard => {
+            matches!(sent.slot.read(found.as_ref()), SlotState::Foreign | SlotState::Unmoved)
+        }
+        Verdict::Refused { .. } | Verdict::Committed | Verdict::Failed(_) => false,
+    }
+}
+
+/// What a caller may rely on.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Every guard held, and the plan happened.
+    Committed,
+    /// One of the plan's own guards did not hold: its index, and what it met.
+    Refused {
+        /// Which.
+        guard: usize,
+        /// The record that it met, if there is one.
+        found: Option<Value>,
+    },
+    /// The plan did not happen and never will, though it might have.
+    Aborted(String),
+    /// Trouble. Only with [`VolumeError::Unknown`] the plan may have happened.
+    Failed(VolumeError),
+}
+
+impl From<Outcome> for Result<(), VolumeError> {
+    /// For plans that are not planned again: a refusal is contention.
+    fn from(outcome: Outcome) -> Result<(), VolumeError> {
+        match outcome {
+            Outcome::Committed => Ok(()),
+            Outcome::Refused { .. } => Err(FsError::Contended.into()),
+            Outcome::Aborted(why) => Err(VolumeError::Unavailable(why)),
+            Outcome::Failed(error) => Err(error),
+        }
+    }
+}
+
+/// An outcome, and the staged content that the plan would have named, if it certainly does not.
+pub(super) type CommitAnswer = (Outcome, Option<StagedContent>);
+
+/// A plan on its way.
+#[derive(Debug)]
+pub(super) struct QueuedPlan {
+    pub(super) plan: Plan,
+    pub(super) staged: Option<StagedContent>,
+    pub(super) reading: ReaderGuard,
+    pub(super) deadline: Instant,
+    /// Taken when the caller is answered, which may be before the plan has settled.
+    pub(super) caller: Option<oneshot::Sender<CommitAnswer>>,
+}
+
+/// A plan that was sent, in its slot.
+#[derive(Debug)]
+pub(super) struct SentPlan {
+    pub(super) queued: QueuedPlan,
+    pub(super) slot: TakenSlot,
+}
+
+/// What all batches of a session share.
+#[derive(Debug)]
+pub(crate) struct CommitContext {
+    pub(crate) store: Arc<dyn MetaStore>,
+    pub(crate) limits: Limits,
+    pub(crate) state: Arc<SessionState>,
+    pub(crate) slots: IdempotencySlots,
+    pub(crate) records: Arc<RecordCache>,
+    pub(crate) own: Arc<OwnWrites>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) tasks: Tasks,
+    /// Cancelled when the volume closes: what waits is sent, and nothing comes after it.
+    pub(crate) closing: CancellationToken,
+    /// Cancelled when the volume is gone: doubts are left to the next session.
+    pub(crate) gone: CancellationToken,
+}
+
+impl CommitContext {
+    /// Whether a plan fits the store's limits together with what is added to it.
+    pub(super) fn check(&self, plan: &Plan) -> Result<(), store::Malformed> {
+        let limits = Limits {
+            plan_items: self.limits.plan_items.saturating_sub(ADDED_ITEMS),
+            plan_bytes: self.limits.plan_bytes.saturating_sub(ADDED_BYTES),
+            ..self.limits
+        };
+        plan.check(&limits)
+    }
+
+    /// The plan as it is sent.
+    pub(super) fn add_session_guards(&self, plan: &Plan, slot: &TakenSlot) -> Plan {
+        let mut guards = Vec::with_capacity(plan.guards.len() + OWN_GUARDS);
+        guards.push(slot.guard());
+        guards.push(self.state.guard());
+        guards.extend_from_slice(&plan.guards);
+        let mut writes = Vec::with_capacity(plan.writes.len() + 1);
+        writes.extend_from_slice(&plan.writes);
+        writes.push(slot.advance(false));
+        Plan { guards, writes }
+    }
+
+    /// Settles a plan by its verdict.
+    pub(super) fn settle(&self, sent: SentPlan, verdict: Verdict) {
+        match verdict {
+            // A store that has forgotten something may forget this, too.
+            Verdict::Committed if self.state.is_fenced() => self.abandon(sent),
+            Verdict::Committed => self.finish(sent, SlotState::Committed, Outcome::Committed),
+            Verdict::Failed(StoreErrorKind::Unavailable) => {
+                let why = "the metadata store has no room for more".to_owned();
+                self.finish(sent, SlotState::Unmoved, Outcome::Aborted(why));
+            }
+            Verdict::Failed(_) => {
+                let why = "a record in the metadata store is damaged".to_owned();
+                let corrupt = Outcome::Failed(VolumeError::Corrupt(why));
+                self.finish(sent, SlotState::Unmoved, corrupt);
+            }
+            Verdict::Refused { guard: SLOT_GUARD, found } => {
+                // An earlier delivery of the plan was decided, and its answer was lost.
+                let step = sent.slot.read(found.as_ref());
+                self.settle_by_slot(sent, step);
+            }
+            Verdict::Refused { guard: SESSION_GUARD, .. } => {
+                self.state.fence("a plan was refused by the session's guard");
+                let fenced = Outcome::Failed(VolumeError::Fenced);
+                self.finish(sent, SlotState::Unmoved, fenced);
+            }
+            Verdict::Refused { guard, found } => {
+                self.meters.refused.add(1);
+                let guard = guard.saturating_sub(OWN_GUARDS);
+                self.finish(sent, SlotState::Unmoved, Outcome::Refused { guard, found });
+            }
+        }
+    }
+
+    /// Settles a plan whose slot has moved.
+    pub(super) fn settle_by_slot(&self, sent: SentPlan, step: SlotState) {
+        match step {
+            SlotState::Committed => {
+                self.records.committed(&sent.queued.plan);
+                self.finish(sent, step, Outcome::Committed);
+            }
+            SlotState::Aborted => {
+                let why = "the outcome was unknown; it is certain now that nothing happened";
+                self.finish(sent, step, Outcome::Aborted(why.to_owned()));
+            }
+            SlotState::Unmoved | SlotState::Foreign => {
+                self.state.fence(FOREIGN_SLOT);
+                self.abandon(sent);
+            }
+        }
+    }
+
+    /// Gives up on a plan: its blocks are kept, and its slot is not used again.
+    pub(super) fn abandon(&self, mut sent: SentPlan) {
+        self.answer_unknown(std::slice::from_mut(&mut sent), "the session has ended");
+        let SentPlan { queued, slot } = sent;
+        self.slots.settle(slot, SlotState::Foreign);
+        drop(queued);
+    }
+
+    /// Answers a plan's caller for good and lets go of what the plan held.
+    pub(super) fn finish(&self, sent: SentPlan, step: SlotState, outcome: Outcome) {
+        let SentPlan { queued, slot } = sent;
+        let QueuedPlan { plan, mut staged, reading, caller, .. } = queued;
+        self.slots.settle(slot, step);
+        if matches!(outcome, Outcome::Committed) {
+            staged = None;
+        } else {
+            self.own.dropped(&plan);
+            self.forget_misled(&plan, &outcome);
+        }
+        staged.iter_mut().for_each(StagedContent::rearm);
+        if let Some(caller) = caller {
+            // A caller that has gone has no use for its blocks either: they are deleted.
+            let _gone = caller.send((outcome, staged));
+        }
+        drop(reading);
+    }
+
+    /// Corrects the hint that a refused plan rested on.
+    fn forget_misled(&self, plan: &Plan, outcome: &Outcome) {
+        let Outcome::Refused { guard, found } = outcome else { return };
+        match (plan.guards.get(*guard), found) {
+            (Some(Guard::Equals(key, _) | Guard::Absent(key)), Some(value)) => {
+                self.records.met(key, Some(value));
+            }
+            (Some(Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key)), None) => {
+                self.records.met(key, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers callers whose plans have not settled. Their blocks are kept.
+    pub(super) fn answer_unknown(&self, batch: &mut [SentPlan], why: &str) {
+        for SentPlan { queued, .. } in batch {
+            if let Some(caller) = queued.caller.take() {
+                self.meters.unresolved.add(1);
+                let unknown = Outcome::Failed(VolumeError::Unknown(why.to_owned()));
+                let _gone = caller.send((unknown, None));
+            }
+        }
+    }
+}

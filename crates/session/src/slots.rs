@@ -1,0 +1,156 @@
+//! Idempotency slots: the records that prove whether a plan happened.
+//!
+//! See [`record::Token`]. A plan is sent in a slot: it guards the slot's record and writes the next
+//! step into it. A slot carries one plan at a time and is free again only when that plan has settled,
+//! so what its record says is always about the plan that it carries. A slot whose plan never settles
+//! is lost until the session ends. Their number is bounded, and when none is left nothing more is sent.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use record::{Nonce, Token, key};
+use store::{Guard, Key, Value, Write};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Slots of a session: plans that may be under way or in doubt at the same time.
+pub const SLOTS_MAX: u16 = 1_024;
+
+/// The slots of a session, those that carry no plan in a pool.
+#[derive(Debug)]
+pub(crate) struct IdempotencySlots {
+    session: Nonce,
+    permits: Arc<Semaphore>,
+    pool: Mutex<FreeSlots>,
+}
+
+#[derive(Debug, Default)]
+struct FreeSlots {
+    /// The last one returned is the first one taken, so that a quiet session has few records.
+    free: Vec<Slot>,
+    made: u16,
+}
+
+/// A slot, and how many steps it has taken.
+#[derive(Debug)]
+struct Slot {
+    key: Key,
+    count: u64,
+    /// The record as it stands; `None` before the first plan.
+    record: Option<Value>,
+}
+
+/// A slot that carries a plan.
+#[derive(Debug)]
+pub(crate) struct TakenSlot {
+    slot: Slot,
+    permit: OwnedSemaphorePermit,
+}
+
+/// What a slot's record says of the plan that it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// The plan happened.
+    Committed,
+    /// The plan will never happen.
+    Aborted,
+    /// Neither is certain yet.
+    Unmoved,
+    /// Something that this session never wrote: the store has forgotten what it acknowledged.
+    Foreign,
+}
+
+impl IdempotencySlots {
+    /// The slots of a new session.
+    pub(crate) fn new(session: Nonce) -> IdempotencySlots {
+        let permits = Arc::new(Semaphore::new(usize::from(SLOTS_MAX)));
+        IdempotencySlots { session, permits, pool: Mutex::default() }
+    }
+
+    /// A slot, if one is free.
+    pub(crate) fn try_take(&self) -> Option<TakenSlot> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        Some(self.taken(permit))
+    }
+
+    /// A slot, when one is free.
+    pub(crate) async fn take(&self) -> TakenSlot {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        self.taken(permit.expect("the semaphore is never closed"))
+    }
+
+    fn taken(&self, permit: OwnedSemaphorePermit) -> TakenSlot {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = pool.free.pop().unwrap_or_else(|| {
+            let key = key::token(self.session, pool.made);
+            // There are as many permits as slots, so no number is made twice.
+            pool.made = pool.made.saturating_add(1);
+            Slot { key, count: 0, record: None }
+        });
+        TakenSlot { slot, permit }
+    }
+
+    /// Takes a slot back whose plan has settled: the slot's record is now `record`.
+    pub(crate) fn settle(&self, taken: TakenSlot, step: SlotState) {
+        let TakenSlot { mut slot, permit } = taken;
+        match step {
+            SlotState::Unmoved => {}
+            SlotState::Committed | SlotState::Aborted => {
+                let record = slot.next(step == SlotState::Aborted);
+                slot.record = Some(record);
+                slot.count += 1;
+            }
+            SlotState::Foreign => {
+                permit.forget();
+                return;
+            }
+        }
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).free.push(slot);
+    }
+
+    /// The keys of all slots that may have a record.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let made = self.pool.lock().unwrap_or_else(PoisonError::into_inner).made;
+        (0..made).map(|slot| key::token(self.session, slot)).collect()
+    }
+}
+
+impl Slot {
+    fn next(&self, aborted: bool) -> Value {
+        Token { count: self.count + 1, aborted }.encode(&self.key)
+    }
+}
+
+impl TakenSlot {
+    /// The slot's record's key.
+    pub(crate) fn key(&self) -> &Key {
+        &self.slot.key
+    }
+
+    /// Guards that the slot has not moved since it was taken.
+    pub(crate) fn guard(&self) -> Guard {
+        match &self.slot.record {
+            None => Guard::Absent(self.slot.key.clone()),
+            Some(record) => Guard::Equals(self.slot.key.clone(), record.clone()),
+        }
+    }
+
+    /// Moves the slot: by its plan, or by whoever keeps the plan from happening.
+    pub(crate) fn advance(&self, aborted: bool) -> Write {
+        Write::Put(self.slot.key.clone(), self.slot.next(aborted))
+    }
+
+    /// What the slot's record says of the plan.
+    pub(crate) fn read(&self, found: Option<&Value>) -> SlotState {
+        if found == self.slot.record.as_ref() {
+            SlotState::Unmoved
+        } else if found == Some(&self.slot.next(false)) {
+            SlotState::Committed
+        } else if found == Some(&self.slot.next(true)) {
+            SlotState::Aborted
+        } else {
+            SlotState::Foreign
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

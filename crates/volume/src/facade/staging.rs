@@ -1,0 +1,111 @@
+//! What is written ahead of a plan that would be too large.
+
+use content::{Listed, StagedContent};
+use namespace::{Assumption, Stage, Unstage, join_listed, join_packs, lay_out, resting_marks};
+use record::{Content, Ino, key};
+use store::{Plan, Write};
+use tracing::warn;
+
+use crate::{Volume, VolumeError};
+
+/// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
+const WRITES_WITH_PUBLISH: usize = 512;
+
+/// The most bytes of such writes.
+const BYTES_WITH_PUBLISH: usize = 512 * 1024;
+
+/// Writes that go with a publishing plan, and those that went ahead of it.
+#[derive(Debug)]
+pub(super) struct Staged {
+    ino: Ino,
+    /// What went ahead, each plan by itself.
+    ahead: Vec<Vec<Write>>,
+    with: Vec<Write>,
+}
+
+impl Staged {
+    /// What the publishing plan must carry.
+    pub(super) fn writes(&self) -> &[Write] {
+        &self.with
+    }
+}
+
+impl Volume {
+    /// Writes ahead of the plan that publishes `ino` what would make that plan too large.
+    pub(super) async fn stage(
+        &self,
+        ino: Ino,
+        assumptions: &[Assumption],
+        writes: Vec<Write>,
+    ) -> Result<Staged, VolumeError> {
+        let chunks = chunks(&writes);
+        if chunks.len() <= 1 {
+            return Ok(Staged { ino, ahead: Vec::new(), with: writes });
+        }
+        let mark = Write::Delete(key::staged(self.session.env().session, ino));
+        let mut staged = Staged { ino, ahead: Vec::new(), with: vec![mark] };
+        for writes in chunks {
+            if let Err(error) = self.session.run(&Stage { ino, assumptions, writes }).await {
+                self.unstage(staged, &error).await;
+                return Err(error);
+            }
+            staged.ahead.push(writes.to_vec());
+        }
+        Ok(staged)
+    }
+
+    /// Takes back what was staged for a plan that was not committed. What cannot be taken back
+    /// now goes once the session has ended.
+    ///
+    /// The last goes first: whoever is stopped halfway leaves the pages that tell how much of each
+    /// pack is left to be given up.
+    pub(super) async fn unstage(&self, staged: Staged, why: &VolumeError) {
+        if staged.ahead.is_empty() || matches!(why, VolumeError::Unknown(_)) {
+            return;
+        }
+        for (index, writes) in staged.ahead.iter().enumerate().rev() {
+            let last = index == 0;
+            if let Err(error) = self.session.run(&Unstage { ino: staged.ino, writes, last }).await {
+                warn!(ino = staged.ino.0, %error, "staged records left to the sweeper");
+                return;
+            }
+        }
+    }
+}
+
+/// The content of a new file, and what its plan writes besides. The file's number is the body's own,
+/// if it has one.
+pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
+    match body.content() {
+        Content::Slices(slices) => {
+            let (content, mut besides) = lay_out(ino, slices.clone());
+            besides.extend(match (body.listed(), slices.as_slice()) {
+                (Some(Listed { ino: own, roster }), [slice]) if own == ino => {
+                    join_listed(slice, roster)
+                }
+                _ => join_packs(slices, ino),
+            });
+            (content, besides)
+        }
+        inline => (inline.clone(), resting_marks(inline, ino)),
+    }
+}
+
+/// Cuts writes into what one plan may carry. A tally stays with the record before it, which it
+/// counts.
+fn chunks(writes: &[Write]) -> Vec<&[Write]> {
+    let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (index, write) in writes.iter().enumerate() {
+        let size = Plan { guards: Vec::new(), writes: vec![write.clone()] }.bytes();
+        let full = index - start >= WRITES_WITH_PUBLISH || bytes + size > BYTES_WITH_PUBLISH;
+        if full && index > start && !matches!(write, Write::Add(..)) {
+            chunks.push(&writes[start..index]);
+            (start, bytes) = (index, 0);
+        }
+        bytes += size;
+    }
+    if start < writes.len() {
+        chunks.push(&writes[start..]);
+    }
+    chunks
+}
