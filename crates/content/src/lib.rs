@@ -15,7 +15,6 @@ mod error;
 mod ids;
 mod late;
 mod md5;
-mod numbers;
 mod packer;
 mod put;
 mod resting;
@@ -32,13 +31,12 @@ pub use error::ContentError;
 pub use ids::BlockIds;
 pub use late::{DELETED_AGAIN_AFTER, LATE_BLOCKS_MAX, LateBlocks};
 pub use md5::Hashing;
-pub use numbers::Numbers;
 pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
 pub use resting::{
     COMPANY_LASTS, Place, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT, Rested, Resting,
     SETTLE_DELAY,
 };
-pub use staged::{Listed, StagedContent};
+pub use staged::StagedContent;
 pub use staging::{Pin, Pins, Staging};
 pub use stream::{
     ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,

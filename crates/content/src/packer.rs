@@ -19,9 +19,6 @@
 //! the reaper, which waits for all epochs, cannot let go of a member that was overwritten already
 //! while another is about to be published; else it might find the pack without owners.
 //!
-//! **Roster.** The bodies of a pack get numbers that follow each other: the files that they become
-//! need no records of their shares (see `namespace::join_listed`).
-//!
 //! **Memory.** Bodies bring their permits, which are given back when the pack has been put, and a
 //! cache has taken its copy. Sealing copies none of them.
 
@@ -33,7 +30,7 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES_MAX, BlockRef, SUB_BLOCK_BYTES, Sealer};
 use bytes::Bytes;
-use record::{Roster, Slice};
+use record::Slice;
 use tokio::sync::oneshot;
 
 pub(crate) use self::queue::Landed;
@@ -42,7 +39,6 @@ use self::queue::{Member, Queue};
 use self::reunion::REUNION_WINDOW;
 use crate::claim::Claim;
 use crate::put::put;
-use crate::staged::Listed;
 use crate::staging::Staging;
 use crate::{ContentError, Permit};
 
@@ -205,19 +201,16 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         tokio::task::consume_budget().await;
     }
     let put = put(&staging, &claim, sealer.finish()).await;
-    let roster = roster(&staging, waiting.len());
     if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }
     drop(under_way);
-    for (place, (offset, length, landed)) in waiting.into_iter().enumerate() {
+    for (offset, length, landed) in waiting {
         let answer = match put.as_ref().map(|(block, _)| block.reference()) {
             Ok(BlockRef { id: block, length: block_length, crc32c: block_crc32c }) => {
                 let slice =
                     Slice { position: 0, block, block_length, block_crc32c, offset, length };
-                let listed =
-                    roster.and_then(|roster| roster.get(place).map(|ino| Listed { ino, roster }));
-                Ok(Landed { slice, claim: Arc::clone(&claim), listed })
+                Ok(Landed { slice, claim: Arc::clone(&claim) })
             }
             Err(error) => Err(ContentError::Unavailable(error.to_string())),
         };
@@ -237,12 +230,4 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         }
     }
     drop(permits);
-}
-
-/// A roster for a block of so many bodies, if it is a pack. Without one each owner has a share.
-fn roster(staging: &Staging, bodies: usize) -> Option<Roster> {
-    if !(2..=Roster::FILES_MAX).contains(&bodies) {
-        return None;
-    }
-    Roster::new(Arc::clone(&staging.numbers).at_hand(bodies)?, bodies)
 }

@@ -1,6 +1,6 @@
 //! A body that is durable and that no record names yet.
 
-use record::{Content, Ino, Roster};
+use record::Content;
 
 use crate::claim::StagedBlocks;
 use crate::resting::Place;
@@ -15,18 +15,7 @@ pub struct StagedContent {
     blocks: StagedBlocks,
     /// Of a body that is to rest in its record.
     place: Option<Place>,
-    /// Of a body in a pack with a roster.
-    listed: Option<Listed>,
     md5: Option<[u8; 16]>,
-}
-
-/// The place of a body on the roster of its pack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The number that is the body's: the file that it becomes needs no record of its share.
-    pub ino: Ino,
-    /// The roster.
-    pub roster: Roster,
 }
 
 impl StagedContent {
@@ -35,9 +24,8 @@ impl StagedContent {
         size: u64,
         blocks: StagedBlocks,
         place: Option<Place>,
-        listed: Option<Listed>,
     ) -> StagedContent {
-        StagedContent { content, size, blocks, place, listed, md5: None }
+        StagedContent { content, size, blocks, place, md5: None }
     }
 
     pub(crate) fn with_md5(self, md5: Option<[u8; 16]>) -> StagedContent {
@@ -47,12 +35,6 @@ impl StagedContent {
     /// The body's MD5, if its writer was [to know it](crate::ContentWriter::want_md5).
     pub fn md5(&self) -> Option<[u8; 16]> {
         self.md5
-    }
-
-    /// The body's place on its pack's roster. Whoever makes a file of it gives the file this number;
-    /// what becomes of it otherwise has a share of the pack.
-    pub fn listed(&self) -> Option<Listed> {
-        self.listed
     }
 
     /// Takes what says that the body is to rest, for whoever makes it a file's.

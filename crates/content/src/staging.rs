@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::{BLOCK_BYTES_MAX, BlockReader, BlockStore};
 use runtime::Tasks;
 
-use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, Numbers, Resting, Traffic};
+use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, Resting, Traffic};
 
 /// Something that is held until it is dropped.
 pub type Pin = Box<dyn Debug + Send + Sync>;
@@ -26,8 +26,6 @@ pub struct Staging {
     pub reader: Arc<dyn BlockReader>,
     /// The ids of the session.
     pub ids: BlockIds,
-    /// Where the numbers on packs' rosters come from.
-    pub numbers: Arc<dyn Numbers>,
     /// What bodies on their way in may hold in memory.
     pub budget: ByteBudget,
     /// Where puts and deletions run.

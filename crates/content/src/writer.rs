@@ -33,7 +33,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::claim::{Claim, StagedBlocks};
 use crate::md5::{BodyMd5, Hashing};
-use crate::packer::{self, Landed, Packer};
+use crate::packer::{self, Packer};
 use crate::put::put;
 use crate::staging::Staging;
 use crate::{ContentError, Deadlines, Permit, Place, StagedContent};
@@ -298,7 +298,7 @@ impl ContentWriter {
             self.land(put)?;
         }
         let told = self.told.filter(|_| self.bare && self.slices.len() == 1);
-        let (mut place, mut listed) = (None, None);
+        let mut place = None;
         let content = match self.whole.take() {
             Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
                 Content::Inline(whole.into_bytes())
@@ -307,11 +307,7 @@ impl ContentWriter {
                 place = self.place();
                 match place {
                     Some(_) => Content::Inline(whole.into_bytes()),
-                    None => {
-                        let landed = self.pack(whole).await?;
-                        listed = landed.listed;
-                        Content::Slices(vec![landed.slice])
-                    }
+                    None => Content::Slices(vec![self.pack(whole).await?]),
                 }
             }
             None if self.slices.is_empty() => Content::Inline(Bytes::new()),
@@ -321,7 +317,7 @@ impl ContentWriter {
             }
         };
         let blocks = StagedBlocks(Arc::clone(&self.claim));
-        Ok(StagedContent::new(content, self.size, blocks, place, listed).with_md5(told))
+        Ok(StagedContent::new(content, self.size, blocks, place).with_md5(told))
     }
 
     /// A place to rest for a whole body that came alone.
@@ -332,12 +328,12 @@ impl ContentWriter {
     }
 
     /// Puts a whole body into a block that it may share.
-    async fn pack(&mut self, mut whole: Whole) -> Result<Landed, ContentError> {
+    async fn pack(&mut self, mut whole: Whole) -> Result<Slice, ContentError> {
         whole.seal_tail();
         let length = u32::try_from(self.size).unwrap_or(u32::MAX);
         let landed = packer::pack(&self.packer, whole.pieces, length, whole.permit).await?;
-        self.claim.join(Arc::clone(&landed.claim));
-        Ok(landed)
+        self.claim.join(landed.claim);
+        Ok(landed.slice)
     }
 
     async fn accept(&mut self, bytes: Bytes) -> Result<(), ContentError> {

@@ -36,7 +36,7 @@ pub use object::{
     DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
     WriteCondition, resting_marks, rests, self_contained,
 };
-pub use packs::{join_listed, join_packs};
+pub use packs::join_packs;
 pub use path::{DIRECTORIES_MAX, Path};
 pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed};
 pub use run::{Env, Next, Planner, Run, Step, recall};

@@ -83,8 +83,7 @@ impl BlockId {
         BlockId::new(session, counter | bit)
     }
 
-    /// Whether the block is a pack: every owner of bytes in it has a share record, or is a file on
-    /// its roster.
+    /// Whether the block is a pack: every owner of bytes in it has a share record.
     pub fn is_pack(self) -> bool {
         self.counter() & BlockId::PACK_BIT != 0
     }

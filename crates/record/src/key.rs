@@ -66,8 +66,6 @@ pub mod space {
     pub const TALLY: Space = Space(b'n');
     /// How much of each pack is alive. Tallies only.
     pub const LIVE: Space = Space(b'l');
-    /// The files that each pack was made for. Tallies only.
-    pub const ROSTER: Space = Space(b'r');
 
     /// Spaces whose records name blocks, in the order in which references move: from parts to the
     /// file that they become, from files to what is left of them, and on to pending blocks.
@@ -184,12 +182,12 @@ pub fn pending(block: BlockId) -> Key {
 }
 
 /// One owner of a shared block. A block without such records has the one owner that names it; a
-/// pack without them has none but those on its [`roster`].
+/// pack without them has none.
 pub fn share(block: BlockId, owner: Ino) -> Key {
     Key::new(space::SHARE, share_partition(block), &[&block.0[..], &owner.0.to_be_bytes()].concat())
 }
 
-/// All owners of a shared block that have a record of it.
+/// All owners of a shared block.
 pub fn shares(block: BlockId) -> (Key, Key) {
     let first = share(block, Ino(0));
     let last = share(block, Ino(u64::MAX));
@@ -205,14 +203,9 @@ fn share_partition(block: BlockId) -> u64 {
 }
 
 /// How many bytes of a pack its owners name, all of them together. It says which packs are worth
-/// rewriting; whether one may be deleted only its [`shares`] and the files on its [`roster`] say.
+/// rewriting; whether one may be deleted only its [`shares`] say.
 pub fn live(pack: BlockId) -> TallyKey {
     TallyKey(Key::new(space::LIVE, share_partition(pack), &pack.0))
-}
-
-/// The files that a pack was made for; see [`crate::Roster`].
-pub fn roster(pack: BlockId) -> TallyKey {
-    TallyKey(Key::new(space::ROSTER, share_partition(pack), &pack.0))
 }
 
 /// A multipart upload. Keys hold no NUL, so uploads stand in the order of their keys.

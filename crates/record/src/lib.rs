@@ -10,7 +10,6 @@ mod id;
 mod inode;
 pub mod key;
 mod name;
-mod roster;
 mod small;
 mod upload;
 
@@ -25,7 +24,6 @@ pub use inode::{
     Sum, SumAlgorithm, SumKind, Tag,
 };
 pub use name::{Dentry, Kind, Origin, Skey};
-pub use roster::Roster;
 pub use small::{
     Beat, Counter, Expiry, Hold, Mark, Orphan, PolicyRecord, Session, Swept, Token, User,
     VolumeRecord,

@@ -10,7 +10,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use content::Numbers;
 use record::{Counter, Ino, Nonce, key};
 use runtime::Tasks;
 use store::{Guard, Plan, Read, Write};
@@ -202,12 +201,5 @@ impl InodeAllocator {
             }
         }
         Err(namespace::FsError::Contended.into())
-    }
-}
-
-impl Numbers for InodeAllocator {
-    fn at_hand(self: Arc<Self>, count: usize) -> Option<Ino> {
-        let range = self.take(u64::try_from(count).ok()?)?;
-        Some(Ino(range.start))
     }
 }

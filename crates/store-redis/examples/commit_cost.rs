@@ -99,17 +99,18 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     plan.guards.extend(directories(writer).into_iter().map(|(key, to)| Guard::Equals(key, to)));
     plan.guards.push(Guard::Absent(dentry));
     if bytes == 0 {
-        plan.writes.extend(packed(base, steps / BLOCK_STEPS));
+        plan.writes.extend(packed(base, steps / BLOCK_STEPS, number));
     }
     plan
 }
 
-/// That an object is on the roster of a block.
-fn packed(base: u64, block: u64) -> [Write; 2] {
+/// That an object owns bytes of a block that it shares.
+fn packed(base: u64, block: u64, number: u64) -> [Write; 2] {
     let id = [&base.to_be_bytes()[..], &[7; 2], &(1 << 47 | block).to_be_bytes()[2..]].concat();
     let partition = u64::from_be_bytes(*id.last_chunk().expect("sixteen bytes"));
-    let [roster, live] = [b'r', b'l'].map(|space| TallyKey(key(space, partition, &id)));
-    [Write::Max(roster, 1 << 40 | 16), Write::Add(live, 65_536)]
+    let share = key(b'x', partition, &[&id[..], &number.to_be_bytes()].concat());
+    let live = TallyKey(key(b'l', partition, &id));
+    [Write::Put(share, Value::from_static(&[1; 5])), Write::Add(live, 65_536)]
 }
 
 /// Forms batches of what waits, and says how many there were.

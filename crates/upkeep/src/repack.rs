@@ -4,11 +4,10 @@
 //! is *sparse*: what is alive in it is copied into a new pack, together with what is left of other
 //! such packs. The new pack is durable before any plan names it. Then each owner's inode is swapped
 //! in a plan of its own, under the guard of its exact record: the new slices, a share in the new
-//! pack, and an orphan that stands for the old one, which a file on the old pack's roster is given
-//! first. An owner that changed meanwhile is refused
-//! and stays where it was, which leaves dead bytes in the new pack and does no other harm. Readers
-//! may still hold the old place, so the old share goes with the orphan, by the reaper, after their
-//! epochs; and the old pack with its last share.
+//! pack, and an orphan that stands for the share in the old one. An owner that changed meanwhile is
+//! refused and stays where it was, which leaves dead bytes in the new pack and does no other harm.
+//! Readers may still hold the old place, so the old share goes with the orphan, by the reaper, after
+//! their epochs; and the old pack with its last share.
 //!
 //! So a file is at each instant in the one place or in the other, and both hold the same bytes:
 //! they are verified against the old block's checksums as they are read, and compared by checksum

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES_DEFAULT, BlockReader, BlockStore, Direct};
 use content::{
-    BlockIds, ByteBudget, Deadlines, Hashing, Numbers, Packer, Packing, Pins, Reading, Resting,
-    Staging, Traffic, Writers,
+    BlockIds, ByteBudget, Deadlines, Hashing, Packer, Packing, Pins, Reading, Resting, Staging,
+    Traffic, Writers,
 };
 use hashing::Pool;
 use session::{Session, SessionOptions};
@@ -86,7 +86,6 @@ impl VolumeOptions {
             blocks: Arc::clone(blocks),
             reader: self.reader_over(blocks),
             ids: BlockIds::new(session.nonce()),
-            numbers: Arc::clone(session.inode_allocator()) as Arc<dyn Numbers>,
             budget: ByteBudget::new(self.write_budget_bytes),
             tasks: session.tasks().clone(),
             block_bytes: session.volume().block_bytes,

@@ -2,6 +2,7 @@
 
 mod checking;
 mod commit;
+mod contention;
 mod ending;
 mod feeding;
 mod gathering;
@@ -14,7 +15,6 @@ pub(crate) mod packs;
 pub(crate) mod reaping;
 mod repacking;
 mod rollback;
-mod rosters;
 mod sessions;
 mod settling;
 mod skipping;

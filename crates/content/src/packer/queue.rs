@@ -10,7 +10,6 @@ use tokio::sync::oneshot;
 
 use super::reunion::Reunions;
 use crate::claim::Claim;
-use crate::staged::Listed;
 use crate::{ContentError, Permit};
 
 /// What is packed, and how.
@@ -64,8 +63,6 @@ pub(crate) struct Landed {
     pub(crate) slice: Slice,
     /// What deletes its block.
     pub(crate) claim: Arc<Claim>,
-    /// Its place on the block's roster.
-    pub(crate) listed: Option<Listed>,
 }
 
 #[derive(Debug)]

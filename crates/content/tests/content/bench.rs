@@ -9,15 +9,14 @@ use std::time::Duration;
 use block::{BlockReader, Direct};
 use bytes::Bytes;
 use content::{
-    BlockIds, ByteBudget, ContentError, ContentStream, ContentWriter, Deadlines, Hashing, Numbers,
-    Packer, Packing, Pin, Pins, Reading, RecordSlices, Resting, StagedContent, Staging, Traffic,
-    Writers,
+    BlockIds, ByteBudget, ContentError, ContentStream, ContentWriter, Deadlines, Hashing, Packer,
+    Packing, Pin, Pins, Reading, RecordSlices, Resting, StagedContent, Staging, Traffic, Writers,
 };
 use futures::TryStreamExt;
 use hashing::Pool;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use record::{Content, Ino, Nonce};
+use record::{Content, Nonce};
 use runtime::Tasks;
 
 use crate::faulty::Faulty;
@@ -64,17 +63,6 @@ impl Drop for LetGo {
     }
 }
 
-/// Numbers for rosters, one after the other.
-#[derive(Debug, Default)]
-struct Counted(AtomicU64);
-
-impl Numbers for Counted {
-    fn at_hand(self: Arc<Self>, count: usize) -> Option<Ino> {
-        let drawn = self.0.fetch_add(count as u64, Ordering::Relaxed);
-        Some(Ino(Ino::FIRST_LEASED.0 + drawn))
-    }
-}
-
 impl Bench {
     pub fn new(faulty: Faulty, block_bytes: u32, budget_bytes: u64) -> Bench {
         let faulty = Arc::new(faulty);
@@ -97,7 +85,6 @@ impl Bench {
             blocks: faulty.clone(),
             reader,
             ids: BlockIds::new(Nonce([7; Nonce::BYTES])),
-            numbers: Arc::new(Counted::default()),
             budget: ByteBudget::new(budget_bytes),
             tasks: tasks.clone(),
             block_bytes,

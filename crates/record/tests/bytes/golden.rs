@@ -111,7 +111,6 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("tally of objects", key::tally(BUCKET, Count::Objects).0),
         ("tally of bytes", key::tally(BUCKET, Count::Bytes).0),
         ("tally of a pack", key::live(BlockId::pack(NONCE, 7)).0),
-        ("roster of a pack", key::roster(BlockId::pack(NONCE, 7)).0),
     ]
 }
 
@@ -136,7 +135,7 @@ fn every_space_has_a_key_and_a_letter_of_its_own() {
     let listed: BTreeSet<u8> = space::ALL.iter().map(|space| space.0).collect();
     assert_eq!(listed.len(), space::ALL.len(), "a letter stands for two spaces");
     let mut used: BTreeSet<u8> = keys().iter().map(|(_, key)| key.space().0).collect();
-    for tallies in [space::TALLY, space::LIVE, space::ROSTER] {
+    for tallies in [space::TALLY, space::LIVE] {
         assert!(used.remove(&tallies.0) && !listed.contains(&tallies.0));
     }
     assert_eq!(used, listed);

@@ -55,8 +55,6 @@ pub enum Finding {
     Unshared(BlockId, Ino),
     /// A record says that somebody owns a block who does not name it.
     StrayShare(BlockId, Ino),
-    /// A pack that nobody owns has a roster.
-    StrayRoster(BlockId),
     /// A part without its upload.
     StrayPart(Key),
     /// An upload without its bucket, or one that ended and does not await the reaper.
@@ -125,9 +123,6 @@ impl fmt::Display for Finding {
             }
             Finding::StrayShare(block, ino) => {
                 write!(f, "{} is recorded as an owner of block {block} and is none", ino.0)
-            }
-            Finding::StrayRoster(pack) => {
-                write!(f, "pack {pack} has a roster, and nobody owns it")
             }
             Finding::StrayPart(key) => write!(f, "part {key:?} belongs to no upload"),
             Finding::StrayUpload(key) => {

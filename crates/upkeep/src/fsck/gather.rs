@@ -9,7 +9,7 @@ use record::key::{self, space};
 use record::{
     Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter, DecodeError,
     Dentry, Expiry, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums,
-    PolicyRecord, Roster, Session, Slice, Swept, Token, Upload, UploadState, User, VolumeRecord,
+    PolicyRecord, Session, Slice, Swept, Token, Upload, UploadState, User, VolumeRecord,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -102,8 +102,6 @@ pub(crate) struct Gathered {
     pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
     /// Bytes that are alive of each pack, by its tally.
     pub(super) live: HashMap<BlockId, i64>,
-    /// The files that each pack was made for.
-    pub(super) rosters: HashMap<BlockId, Roster>,
     /// Packs whose tallies changed while owners were read.
     pub(super) restless_packs: HashSet<BlockId>,
     pub(super) blocks: HashMap<BlockId, u64>,
@@ -118,8 +116,7 @@ impl Gathered {
     ) -> Result<Gathered, VolumeError> {
         let mut all = Gathered::default();
         let before = all.read_tallies(store, progress).await?;
-        let lived = all.read_of_packs(store, space::LIVE, progress).await?;
-        let listed = all.read_of_packs(store, space::ROSTER, progress).await?;
+        let lived = all.read_live(store, progress).await?;
         // Blocks before references: a block is durable before a record names it, so one that is
         // named and not listed is missing, or came between; and live sessions after both.
         for session in blocks.sessions().await? {
@@ -136,11 +133,7 @@ impl Gathered {
             progress.read(what(space), found);
             all.records += found;
         }
-        all.live = all.read_of_packs(store, space::LIVE, progress).await?;
-        // Who was read with a roster is not to be judged without.
-        let rosters = all.read_of_packs(store, space::ROSTER, progress).await?;
-        let rosters = listed.into_iter().chain(rosters).filter(|(_, tally)| *tally != 0);
-        all.rosters = rosters.map(|(pack, tally)| (pack, Roster::from_tally(tally))).collect();
+        all.live = all.read_live(store, progress).await?;
         let changed = |pack: &&BlockId| lived.get(pack) != all.live.get(pack);
         all.restless_packs = lived.keys().chain(all.live.keys()).filter(changed).copied().collect();
         all.tallies = all.read_tallies(store, progress).await?;
@@ -168,19 +161,17 @@ impl Gathered {
         Ok(tallies)
     }
 
-    /// The tallies of one of the two spaces that have one for each pack.
-    async fn read_of_packs(
+    /// How many bytes of each pack are alive, by its tally.
+    async fn read_live(
         &mut self,
         store: &dyn MetaStore,
-        space: Space,
         progress: &dyn Progress,
     ) -> Result<HashMap<BlockId, i64>, VolumeError> {
-        let at = if space == space::LIVE { key::live } else { key::roster };
         let mut tallies = HashMap::new();
-        walk_tallies(store, space, progress, |key, value| {
+        walk_tallies(store, space::LIVE, progress, |key, value| {
             let pack = key.suffix().try_into().map(BlockId);
             match pack {
-                Ok(pack) if at(pack).0 == key && pack.is_pack() => {
+                Ok(pack) if key::live(pack).0 == key && pack.is_pack() => {
                     tallies.insert(pack, value);
                 }
                 _ => {
@@ -398,12 +389,6 @@ impl Gathered {
             let named = self.in_packs.entry((slice.block, owner)).or_default();
             *named = named.saturating_add(i64::from(slice.length));
         }
-    }
-
-    /// Whether a file owns a pack by its roster: it is on it, and names the pack.
-    pub(super) fn is_listed(&self, pack: BlockId, owner: Ino) -> bool {
-        let listed = self.rosters.get(&pack).is_some_and(|roster| roster.contains(owner));
-        listed && self.named.get(&pack).is_some_and(|named| named.owners.contains(&owner))
     }
 
     pub(super) fn name_blocks(&mut self, owner: Ino, slices: &[Slice]) {

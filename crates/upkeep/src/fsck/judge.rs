@@ -288,10 +288,8 @@ fn shares(all: &mut Gathered) {
         let alive = |owner: &&Ino| !all.doomed.contains_key(owner) && !all.staged.contains(owner);
         let owners: Vec<&Ino> = named.owners.iter().filter(alive).collect();
         if owners.len() > 1 || block.is_pack() {
-            let known = |owner: &Ino| {
-                all.shares.contains(&(*block, *owner)) || all.is_listed(*block, *owner)
-            };
-            let unknown = owners.into_iter().filter(|owner| !known(owner));
+            let unknown =
+                owners.into_iter().filter(|owner| !all.shares.contains(&(*block, **owner)));
             unshared.extend(unknown.map(|owner| Finding::Unshared(*block, *owner)));
         }
     }
@@ -313,8 +311,7 @@ fn shares(all: &mut Gathered) {
     }
 }
 
-/// A pack's tally counts what those name who have a share in it, or are on its roster: they come and
-/// go together. The roster goes with the last of them.
+/// A pack's tally counts what those name who have a share in it: share and count come and go together.
 fn packs(all: &mut Gathered) {
     let mut found: BTreeMap<BlockId, i64> = BTreeMap::new();
     for (pack, owner) in all.shares.iter().filter(|(block, _)| block.is_pack()) {
@@ -322,15 +319,6 @@ fn packs(all: &mut Gathered) {
         let bytes = found.entry(*pack).or_default();
         *bytes = bytes.saturating_add(named);
     }
-    for ((pack, owner), named) in &all.in_packs {
-        if all.is_listed(*pack, *owner) && !all.shares.contains(&(*pack, *owner)) {
-            let bytes = found.entry(*pack).or_default();
-            *bytes = bytes.saturating_add(*named);
-        }
-    }
-    let stray = all.rosters.keys().filter(|pack| !found.contains_key(pack));
-    let stray: Vec<Finding> = stray.map(|pack| Finding::StrayRoster(*pack)).collect();
-    all.findings.extend(stray);
     for pack in all.live.keys() {
         found.entry(*pack).or_insert(0);
     }

@@ -163,9 +163,8 @@ impl Upkeep {
         let Content::Slices(slices) = &file.file.content else { return };
         for slice in slices {
             let place = held.binary_search_by_key(&slice.block, |held| held.block);
-            let alone =
-                place.ok().and_then(|place| owners.get(place)).is_some_and(Owners::is_alone);
-            if alone || slice.block.is_pack() {
+            let last = place.ok().and_then(|place| owners.get(place)).is_some_and(Owners::is_last);
+            if last || slice.block.is_pack() {
                 let mut end = slice.offset.saturating_add(slice.length);
                 if end >= slice.block_length {
                     end = end.div_ceil(SUB_BLOCK_BYTES).saturating_mul(SUB_BLOCK_BYTES);
@@ -292,17 +291,13 @@ impl DeadFile<'_> {
             Content::Slices(slices) => slices.len(),
             Content::Pages(_) => return false,
         };
-        // Of those that die with it, each may be a guard.
-        let items = blocks * ITEMS_PER_BLOCK + FILES_AT_ONCE + self.sum_pages() as usize + 16;
+        let items = blocks * ITEMS_PER_BLOCK + self.sum_pages() as usize + 16;
         !matches!(self.dead.orphan, Orphan::Doomed { .. }) && items <= limits.plan_items
     }
 
     fn held(&self) -> Vec<Held> {
         match &self.file.content {
-            Content::Slices(slices) => {
-                let held = held(slices, self.dead.ino);
-                held.into_iter().map(|held| Held { inode_goes: true, ..held }).collect()
-            }
+            Content::Slices(slices) => held(slices, self.dead.ino),
             Content::Inline(_) | Content::Pages(_) => Vec::new(),
         }
     }

@@ -25,7 +25,7 @@ impl Upkeep {
         let moved = |dead: &'_ Dead| match dead.orphan {
             Orphan::Moved { pack: block, owner, length } => {
                 let bytes = i64::try_from(length).unwrap_or(i64::MAX);
-                Some(Held { block, owner, bytes, block_length: 0, inode_goes: false })
+                Some(Held { block, owner, bytes, block_length: 0 })
             }
             _ => None,
         };

@@ -4,11 +4,10 @@
 //! the own one as long as another stands, and the last owner's block becomes pending. That nobody
 //! else owns it is a guard, not a count.
 //!
-//! **Packs.** Every owner of a pack has a share record or is on its roster from its first plan on
-//! (see [`namespace::join_listed`]), so one without either owns nothing: it has let go before, or something
+//! **Packs.** Every owner of a pack has a share record from its first plan on (see
+//! [`namespace::join_packs`]). An owner without one owns nothing: it has let go before, or something
 //! is wrong, and then nothing is deleted for it. What an owner names of a pack is taken from the
-//! pack's tally in the plan that removes its share, or its inode, and the tally goes when the pack
-//! becomes pending, with the roster.
+//! pack's tally in the plan that removes its share. The tally goes when the pack becomes pending.
 //!
 //! *Why no pack becomes pending that a plan under way is about to name.* Its members are published
 //! by plans of their own, and until one has been, no record says that it is coming. But each of
@@ -19,13 +18,9 @@
 //! source's record, which goes, or names another block, before the source's share does.
 //!
 //! *Why it is enough that somebody else owns a block.* Owners that die in one pass cannot vouch
-//! for each other: of two that do, the second is refused. So an owner that stays is asked for, and
-//! if there is none, each vouches for the one before it, in the order in which their plans go. One
-//! with a share vouches by its being there, one on the roster by its inode's exact record.
-//!
-//! *Why those on the roster who do not own need no guard.* By then none of them is about to be
-//! published, as above, and a file that does not name the pack any more never will again. Those
-//! who did when they were asked, and die in the same pass, are guarded to be gone.
+//! for each other: of two that do, the second is refused. So an owner that stays is asked for. If
+//! there is none, each one's plan guards the share of the owner whose plan comes next, and the last
+//! one's plan guards that there are no other shares.
 
 use std::collections::BTreeMap;
 
@@ -33,13 +28,12 @@ use record::{BlockId, Ino, Mark, Slice, key};
 use session::VolumeError;
 use store::{Guard, Plan, Write};
 
-use super::owners::{Held, Own, Owners};
+use super::owners::{Held, Owners};
 use super::{after, progress};
 use crate::upkeep::Upkeep;
 
-/// The most guards and writes that letting go of one block takes, and one more for each owner that
-/// goes before.
-pub(super) const ITEMS_PER_BLOCK: usize = 7;
+/// The most guards and writes that letting go of one block takes.
+pub(super) const ITEMS_PER_BLOCK: usize = 6;
 
 /// Blocks that a file which was never published lets go of in one plan.
 const SHARES_PER_PLAN: usize = 64;
@@ -48,7 +42,7 @@ const SHARES_PER_PLAN: usize = 64;
 pub(crate) fn held<'a>(slices: impl IntoIterator<Item = &'a Slice>, owner: Ino) -> Vec<Held> {
     let mut blocks: BTreeMap<BlockId, Held> = BTreeMap::new();
     for Slice { block, block_length, length, .. } in slices.into_iter().copied() {
-        let none = Held { block, owner, bytes: 0, block_length, inode_goes: false };
+        let none = Held { block, owner, bytes: 0, block_length };
         let held = blocks.entry(block).or_insert(none);
         held.bytes = held.bytes.saturating_add(i64::from(length));
     }
@@ -60,7 +54,7 @@ impl Upkeep {
     pub(super) fn note_sparse(&self, held: &[Held], owners: &[Owners]) {
         let mut packs: BTreeMap<BlockId, (i64, u32)> = BTreeMap::new();
         for (held, owners) in held.iter().zip(owners) {
-            if held.block.is_pack() && owners.own != Own::Nothing && owners.other.is_some() {
+            if held.block.is_pack() && owners.has_share && !owners.is_last() {
                 let (live, length) = packs.entry(held.block).or_insert((owners.live, 0));
                 *live = live.saturating_sub(held.bytes);
                 *length = (*length).max(held.block_length);
@@ -82,20 +76,14 @@ impl Upkeep {
         blocks: &[BlockId],
         owner: Ino,
     ) -> Result<(), VolumeError> {
-        let held = |block: &BlockId| Held {
-            block: *block,
-            owner,
-            bytes: 0,
-            block_length: 0,
-            inode_goes: false,
-        };
+        let held = |block: &BlockId| Held { block: *block, owner, bytes: 0, block_length: 0 };
         for blocks in blocks.chunks(SHARES_PER_PLAN) {
             let held: Vec<Held> = blocks.iter().map(held).collect();
             let owners = self.owners(&held).await?;
             let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
             for (held, owners) in held.iter().zip(&owners) {
                 // One that has gone already does not count as the last.
-                if owners.own == Own::Share {
+                if owners.has_share {
                     plan.guards.push(Guard::Present(key::share(held.block, owner)));
                     let_go(&mut plan, *held, owners);
                 }
@@ -112,17 +100,16 @@ impl Upkeep {
 pub(super) fn let_go(plan: &mut Plan, held: Held, owners: &Owners) {
     let own = key::share(held.block, held.owner);
     let pack = held.block.is_pack();
-    match owners.own {
-        Own::Nothing if pack => return,
+    if pack {
+        if !owners.has_share {
+            return;
+        }
         // Not twice, or the tally would be wrong.
-        Own::Share if pack => plan.guards.push(Guard::Present(own.clone())),
-        Own::Nothing | Own::Share | Own::Listed => {}
+        plan.guards.push(Guard::Present(own.clone()));
     }
     if let Some(other) = &owners.other {
-        if owners.own != Own::Nothing {
-            plan.guards.push(other.clone());
-        }
-        if owners.own == Own::Share {
+        if owners.has_share {
+            plan.guards.push(Guard::Present(other.clone()));
             plan.writes.push(Write::Delete(own));
         }
         if pack {
@@ -131,20 +118,16 @@ pub(super) fn let_go(plan: &mut Plan, held: Held, owners: &Owners) {
         return;
     }
     let (start, end) = key::shares(held.block);
-    if owners.own == Own::Share {
+    if owners.has_share {
         plan.guards.push(Guard::Empty(start, own.clone()));
         plan.guards.push(Guard::Empty(after(&own), end));
         plan.writes.push(Write::Delete(own));
     } else {
         plan.guards.push(Guard::Empty(start, end));
     }
-    plan.guards.extend(owners.before.iter().map(|ino| Guard::Absent(key::inode(*ino))));
     let pending = key::pending(held.block);
     plan.writes.push(Write::Put(pending.clone(), Mark.encode(&pending)));
     if pack {
         plan.writes.push(Write::Clear(key::live(held.block)));
-    }
-    if owners.listed {
-        plan.writes.push(Write::Clear(key::roster(held.block)));
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use block::BlockRef;
 use namespace::join_packs;
-use record::{BlockId, Body, Content, DecodeError, Ino, Inode, Mark, Orphan, Slice, key};
+use record::{BlockId, Body, Content, DecodeError, Ino, Inode, Orphan, Slice, key};
 use session::scan::slices_of;
 use store::{Guard, Plan, Value, Write};
 
@@ -17,8 +17,6 @@ pub(super) struct Owner {
     pub(super) ino: Ino,
     /// Its inode's record; a part of an upload has none.
     pub(super) record: Option<Value>,
-    /// Whether it is on the pack's roster, and has no share of it: without a record it is gone.
-    pub(super) listed: bool,
     /// Whether it has lost its name and will let go by itself.
     pub(super) leaving: bool,
 }
@@ -39,8 +37,6 @@ pub(super) enum Look {
 struct Mover {
     record: Value,
     inode: Inode,
-    /// The pack that it owns by the roster: then all of it lies there.
-    listed_on: Option<BlockId>,
 }
 
 /// A sparse pack.
@@ -70,16 +66,16 @@ impl Source {
 /// Looks at a pack and all of its owners.
 pub(super) fn look(pack: BlockId, owners: Vec<Owner>) -> Result<Look, DecodeError> {
     let (mut movers, mut fixed) = (BTreeMap::new(), false);
-    for Owner { ino, record, listed, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
+    for Owner { ino, record, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
         let Some(record) = record else {
-            fixed |= !listed;
+            fixed = true;
             continue;
         };
         let inode = Inode::decode(&key::inode(ino), &record)?;
         fixed |= inode.file().is_some_and(|file| matches!(file.content, Content::Pages(_)));
         // What does not name it any more was moved before, and its share waits for the reaper.
         if slices_of(&inode).iter().any(|slice| slice.block == pack) {
-            movers.insert(ino, Mover { record, inode, listed_on: listed.then_some(pack) });
+            movers.insert(ino, Mover { record, inode });
         }
     }
     let named = |mover: &Mover| {
@@ -190,8 +186,6 @@ pub(super) struct Swap {
     inode: Inode,
     /// What it leaves: of each old pack, how many bytes.
     pub(super) left: BTreeMap<BlockId, u64>,
-    /// The old pack that it owns by the roster.
-    listed_on: Option<BlockId>,
     /// Its slices in the new pack.
     joined: Vec<Slice>,
 }
@@ -209,8 +203,8 @@ impl Swap {
                 joined.push(new);
             }
         }
-        let (record, listed_on) = (mover.record.clone(), mover.listed_on);
-        (!joined.is_empty()).then_some(Swap { ino, record, inode, left, listed_on, joined })
+        let record = mover.record.clone();
+        (!joined.is_empty()).then_some(Swap { ino, record, inode, left, joined })
     }
 
     /// Bytes that are moved.
@@ -229,11 +223,6 @@ impl Swap {
             guards.push(Guard::Absent(orphan.clone()));
             let moved = Orphan::Moved { pack: *pack, owner: self.ino, length: *length };
             writes.push(Write::Put(orphan.clone(), moved.encode(&orphan)));
-            if self.listed_on == Some(*pack) {
-                // Its inode says no longer that it owns the old pack.
-                let share = key::share(*pack, self.ino);
-                writes.push(Write::Put(share.clone(), Mark.encode(&share)));
-            }
         }
         Plan { guards, writes }
     }

@@ -7,9 +7,9 @@ use block::{BlockError, BlockErrorKind, BlockRef, SUB_BLOCK_BYTES, SealedBlock, 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Ino, Roster, Slice, key};
+use record::{BlockId, Ino, Slice, key};
 use session::scan::ino_of;
-use session::{Outcome, ReaderGuard, VolumeError, closing, entries, tally, value};
+use session::{Outcome, ReaderGuard, VolumeError, closing, value};
 use store::Read;
 use tracing::warn;
 
@@ -133,28 +133,23 @@ impl Upkeep {
     async fn look_at(&self, pack: BlockId) -> Result<Look, VolumeError> {
         let (start, end) = key::shares(pack);
         let limit = OWNERS_MAX.min(self.session.limits().range_records);
-        let shares = Read::Range { start, end, limit, follow: None };
-        let found = self.session.store().read(&[shares, Read::Tally(key::roster(pack))]).await?;
-        let roster = Roster::from_tally(tally(found.get(1)));
-        let shares = entries(found.into_iter().next());
+        let shares = self.read_range(start, end, limit).await?;
         if shares.len() >= limit as usize {
             return Ok(Look::Fixed);
         }
-        let shares = shares.iter().map(|share| ino_of(&share.key));
-        let shares = shares.collect::<Result<BTreeSet<Ino>, _>>()?;
-        let listed = roster.files().filter(|ino| !shares.contains(ino)).map(|ino| (ino, true));
-        let possible: Vec<(Ino, bool)> =
-            shares.iter().map(|ino| (*ino, false)).chain(listed).collect();
-        let mut owners = Vec::with_capacity(possible.len());
+        let inos = shares.iter().map(|share| ino_of(&share.key));
+        let inos = inos.collect::<Result<Vec<Ino>, _>>()?;
+        let mut owners = Vec::with_capacity(inos.len());
         let at_once = OWNERS_AT_ONCE.min(self.session.limits().reads / 2).max(1);
-        for possible in possible.chunks(at_once) {
+        for inos in inos.chunks(at_once) {
             let record = |key| Read::Record { key, follow: None };
             let both = |ino| [record(key::inode(ino)), record(key::orphan(ino))];
-            let reads: Vec<Read> = possible.iter().flat_map(|(ino, _)| both(*ino)).collect();
+            let reads: Vec<Read> = inos.iter().flat_map(|ino| both(*ino)).collect();
             let found = self.session.store().read(&reads).await?;
-            owners.extend(possible.iter().zip(found.chunks(2)).map(|((ino, listed), found)| {
-                let (record, leaving) = (value(found.first()), value(found.get(1)).is_some());
-                Owner { ino: *ino, record, listed: *listed, leaving }
+            owners.extend(inos.iter().zip(found.chunks(2)).map(|(ino, found)| Owner {
+                ino: *ino,
+                record: value(found.first()),
+                leaving: value(found.get(1)).is_some(),
             }));
         }
         Ok(look(pack, owners).unwrap_or_else(|error| {

@@ -1,8 +1,8 @@
 //! Finds sparse packs by their tallies.
 
-use record::{BlockId, Inode, Roster, key, key::space};
+use record::{BlockId, Inode, key, key::space};
 use session::scan::{ino_of, slices_of};
-use session::{VolumeError, closing, tally, value};
+use session::{VolumeError, closing, value};
 use store::{Found, Read, TallyKey};
 
 use crate::sparse::is_sparse;
@@ -47,25 +47,20 @@ impl Upkeep {
     /// Takes note of those packs that are much longer than what is alive of them. How long a pack
     /// is every slice in it says, so one owner is asked.
     async fn note_suspects(&self, suspects: &[(BlockId, u64)]) -> Result<(), VolumeError> {
-        let ask = |(pack, _): &(BlockId, u64)| {
+        let first_share = |(pack, _): &(BlockId, u64)| {
             let (start, end) = key::shares(*pack);
-            let share = Read::Range { start, end, limit: 1, follow: None };
-            [share, Read::Tally(key::roster(*pack))]
+            Read::Range { start, end, limit: 1, follow: None }
         };
-        let reads: Vec<Read> = suspects.iter().flat_map(ask).collect();
+        let reads: Vec<Read> = suspects.iter().map(first_share).collect();
         let found = self.session.store().read(&reads).await?;
         let mut owned = Vec::with_capacity(suspects.len());
-        for ((pack, live), found) in suspects.iter().zip(found.chunks(2)) {
-            let share = match found.first() {
-                Some(Found::Range(shares)) => shares.first(),
-                _ => None,
-            };
-            let first = match share {
-                Some(share) => Some(ino_of(&share.key)?),
-                None => Roster::from_tally(tally(found.get(1))).get(0),
-            };
+        for ((pack, live), found) in suspects.iter().zip(&found) {
             // Without an owner it is on its way out.
-            owned.extend(first.map(|ino| (*pack, *live, ino)));
+            if let Found::Range(shares) = found
+                && let Some(share) = shares.first()
+            {
+                owned.push((*pack, *live, ino_of(&share.key)?));
+            }
         }
         let inode = |ino| Read::Record { key: key::inode(ino), follow: None };
         let reads: Vec<Read> = owned.iter().map(|(_, _, ino)| inode(*ino)).collect();

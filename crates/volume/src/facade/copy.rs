@@ -52,8 +52,7 @@ impl Volume {
     ) -> Result<PublishedObject, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
         let mut body = self.again(source).await?;
-        let listed = body.as_ref().and_then(StagedContent::listed);
-        let inos = self.numbers_for(listed, path.directories.len()).await?;
+        let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let ino = inos[0];
         let (content, writes) = match (&body, &source.file.content) {
             (Some(body), _) => content_of(body, ino),

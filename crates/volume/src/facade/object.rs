@@ -5,8 +5,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use content::{
-    ContentError, ContentStream, ContentWriter, LetGo, Listed, RecordSlices, SliceSource,
-    StagedContent,
+    ContentError, ContentStream, ContentWriter, LetGo, RecordSlices, SliceSource, StagedContent,
 };
 use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
 use record::{
@@ -171,7 +170,7 @@ impl Volume {
         condition: WriteCondition,
     ) -> Result<PublishedObject, VolumeError> {
         let path = Path::new(bucket.as_bytes(), key);
-        let inos = self.numbers_for(body.listed(), path.directories.len()).await?;
+        let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let (content, besides) = content_of(&body, inos[0]);
         let mut place = body.take_place();
         place.iter_mut().for_each(|place| place.give(inos[0]));
@@ -199,18 +198,6 @@ impl Volume {
         };
         let published = self.session.run_publishing(&operation, body).await;
         self.conclude(staged, published).await
-    }
-
-    /// A number for the file that a body becomes, which may have one, and for new directories.
-    pub(super) async fn numbers_for(
-        &self,
-        listed: Option<Listed>,
-        directories: usize,
-    ) -> Result<Vec<Ino>, VolumeError> {
-        let listed = listed.map(|listed| listed.ino);
-        let fresh =
-            self.session.allocate_inodes(directories + usize::from(listed.is_none())).await?;
-        Ok(listed.into_iter().chain(fresh).collect())
     }
 
     /// What a published file answers, and what is left behind by the one it replaced.

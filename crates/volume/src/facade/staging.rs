@@ -1,7 +1,7 @@
 //! What is written ahead of a plan that would be too large.
 
-use content::{Listed, StagedContent};
-use namespace::{Assumption, Stage, Unstage, join_listed, join_packs, lay_out, resting_marks};
+use content::StagedContent;
+use namespace::{Assumption, Stage, Unstage, join_packs, lay_out, resting_marks};
 use record::{Content, Ino, key};
 use store::{Plan, Write};
 use tracing::warn;
@@ -73,18 +73,12 @@ impl Volume {
     }
 }
 
-/// The content of a new file, and what its plan writes besides. The file's number is the body's own,
-/// if it has one.
+/// The content of a new file, and what its plan writes besides.
 pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
     match body.content() {
         Content::Slices(slices) => {
             let (content, mut besides) = lay_out(ino, slices.clone());
-            besides.extend(match (body.listed(), slices.as_slice()) {
-                (Some(Listed { ino: own, roster }), [slice]) if own == ino => {
-                    join_listed(slice, roster)
-                }
-                _ => join_packs(slices, ino),
-            });
+            besides.extend(join_packs(slices, ino));
             (content, besides)
         }
         inline => (inline.clone(), resting_marks(inline, ino)),

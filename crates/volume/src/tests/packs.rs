@@ -8,10 +8,9 @@ use block::{BlockStore, MemoryBlocks, SUB_BLOCK_BYTES, Sealer};
 use cache::{Cache, CacheOptions};
 use content::REMEMBERED_BYTES_MAX;
 use faulty::{Fault, Faulty};
-use namespace::{Overlap, Path, Publish, WriteCondition};
-use namespace::{join_listed, join_packs};
+use namespace::{Overlap, Path, Publish, WriteCondition, join_packs};
 use record::key::{self, space};
-use record::{BlockId, Content, Ino, Mark, PartTag, Roster, Slice, Tag};
+use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
 use session::{COMMIT_DEADLINE, ReaderGuard, SESSION_SILENCE};
 use store::{MetaStore, Plan, TallyKey, Write};
 
@@ -31,9 +30,8 @@ pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {
 /// A pack that is durable, and where its members lie.
 pub(crate) struct Laid {
     pub(super) id: BlockId,
-    /// Of each member its number, which is on the roster, and its slice.
-    members: BTreeMap<String, (Ino, Slice)>,
-    roster: Roster,
+    /// Where each member lies.
+    members: BTreeMap<String, Slice>,
     /// Keeps the reaper from the pack as long as members may come.
     pub(super) pin: Option<ReaderGuard>,
 }
@@ -60,33 +58,15 @@ pub(crate) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
         };
         (name.to_owned(), slice)
     };
-    let inos = volume.session.allocate_inodes(members.len()).await.unwrap();
-    let roster = Roster::new(inos[0], inos.len()).unwrap();
-    let places = places.into_iter().map(slice).zip(inos);
-    let members = places.map(|((name, slice), ino)| (name, (ino, slice))).collect();
-    Laid { id: block.id(), members, roster, pin }
+    Laid { id: block.id(), members: places.into_iter().map(slice).collect(), pin }
 }
 
-/// Publishes a member of a pack: every other one by the roster, the rest with shares, as if their
-/// numbers had not been used.
-pub(super) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
-    let (listed, slice) = laid.members[name];
-    if listed.0 % 2 == 0 {
-        return publish_listed(volume, laid, name).await;
-    }
+/// Publishes a member of a pack.
+pub(crate) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
+    let slice = laid.members[name];
     let [ino] = volume.session.allocate_inodes(1).await.unwrap()[..] else {
         panic!("one was asked for")
     };
-    publish_slice(volume, name, ino, slice, &join_packs(&[slice], ino)).await;
-}
-
-/// Publishes a member of a pack by the roster.
-pub(crate) async fn publish_listed(volume: &Volume, laid: &Laid, name: &str) {
-    let (listed, slice) = laid.members[name];
-    publish_slice(volume, name, listed, slice, &join_listed(&slice, laid.roster)).await;
-}
-
-async fn publish_slice(volume: &Volume, name: &str, ino: Ino, slice: Slice, writes: &[Write]) {
     let path = Path::new(b"b", name.as_bytes());
     let inode = file(u64::from(slice.length), Content::Slices(vec![slice]));
     let operation = Publish {
@@ -97,7 +77,7 @@ async fn publish_slice(volume: &Volume, name: &str, ino: Ino, slice: Slice, writ
         condition: &WriteCondition::None,
         overlap: Overlap::Allow,
         assumptions: &[],
-        writes,
+        writes: &join_packs(&[slice], ino),
     };
     let published = volume.session.run(&operation).await.unwrap();
     if published.replaced.is_some() {

@@ -1,4 +1,4 @@
-//! Files that own their pack by its roster, without a record of a share.
+//! Who owns a pack while clients, reapers and rewriters of two gateways are at it at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,22 +10,12 @@ use namespace::WriteCondition;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use record::key::space;
-use record::{BlockId, ObjectHeaders, Roster, Tag};
-use store::{MetaStore, TallyKey};
+use record::{ObjectHeaders, Tag};
 
 use super::packs::{bytes_of, findings, tallies, world};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, open};
 use crate::{NewObject, Volume, VolumeError};
-
-/// Every pack's roster.
-async fn rosters(store: &dyn MetaStore) -> BTreeMap<BlockId, Roster> {
-    let page = store.walk_tallies(space::ROSTER, None, 1_000).await.unwrap();
-    let roster = |(TallyKey(key), tally)| {
-        (BlockId(key.suffix().try_into().unwrap()), Roster::from_tally(tally))
-    };
-    page.tallies.into_iter().filter(|(_, tally)| *tally != 0).map(roster).collect()
-}
 
 /// Sends an object as a client does.
 async fn put(
@@ -52,17 +42,13 @@ async fn put_all(volume: &Volume, objects: &[(String, usize)]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_together_needs_no_records_of_its_shares() {
+async fn what_comes_together_has_a_share_each_and_goes_with_the_last() {
     let (store, blocks, volume) = world().await;
     let objects: Vec<(String, usize)> = (0..17).map(|n| (format!("m{n:02}"), 20_000)).collect();
     put_all(&volume, &objects).await;
-    assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (2, 0));
-    let listed: Vec<Roster> = rosters(&*store).await.into_values().collect();
-    let [roster] = listed[..] else { panic!("{listed:?}") };
-    assert_eq!(roster.files().count(), 16);
+    assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (2, 16));
     assert_eq!(tallies(&*store).await.into_values().collect::<Vec<_>>(), [16 * 20_000]);
     assert_eq!(findings(&store, &blocks).await, []);
-    // The one that stays is asked last, behind many that are gone.
     let (last, others) = objects.split_last().unwrap();
     for others in others.chunks(8) {
         for (name, _) in others {
@@ -76,7 +62,7 @@ async fn what_comes_together_needs_no_records_of_its_shares() {
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, last.0.as_bytes()).await;
     volume.reap_now().await.unwrap();
-    assert_eq!((count_blocks(&blocks).await, rosters(&*store).await), (0, BTreeMap::new()));
+    assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (0, 0));
     assert_eq!(tallies(&*store).await, BTreeMap::new());
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -91,12 +77,13 @@ async fn who_was_never_published_holds_no_pack() {
     let [_, refused, new] = futures::future::join_all(puts).await.try_into().unwrap();
     refused.unwrap_err();
     new.unwrap();
-    let packs = rosters(&*store).await;
+    let packs = tallies(&*store).await;
     assert_eq!(packs.len(), 1, "two left alone, and one with somebody who was refused");
+    assert_eq!(records(&*store, space::SHARE).await, 1, "who was refused has none");
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"new").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(rosters(&*store).await, BTreeMap::new());
+    assert_eq!(tallies(&*store).await, BTreeMap::new());
     assert_eq!(count_blocks(&blocks).await, 3, "x, y and what was there");
 }
 
@@ -199,8 +186,7 @@ async fn whatever_happens_at_once_nothing_is_lost_and_nothing_stays() {
         other.reap_now().await.unwrap();
         volume.reap_now().await.unwrap();
         assert_eq!(count_blocks(&blocks).await, 0, "seed {seed}");
-        let left = (tallies(&*store).await, rosters(&*store).await);
-        assert_eq!(left, (BTreeMap::new(), BTreeMap::new()), "seed {seed}");
+        assert_eq!(tallies(&*store).await, BTreeMap::new(), "seed {seed}");
         assert_eq!(records(&*store, space::SHARE).await, 0, "seed {seed}");
         assert_eq!(findings(&store, &blocks).await, [], "seed {seed}");
     }
