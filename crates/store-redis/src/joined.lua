@@ -12,6 +12,7 @@
 --   MEMBERS   name of a sorted set, members that must be there
 --   NONE      name of a sorted set, pairs of bounds in order, between which nothing may be
 --   SOME      name of a sorted set, pairs of bounds, between which something must be
+--   RESTS     names of the rests of long records; as many values that they must have follow
 --   UNSAVED   key of the open snapshots: there may be none
 --   TALLIES   name of a hash, fields, as many numbers, and what these are for: a byte ADD, MAX or SET each;
 --             nothing is written yet
@@ -24,12 +25,12 @@
 --             are fewer, short records may have been put over long ones
 --   GONE      a command that may remove the last record of a place, whose name is its first argument
 --
--- No guard here expects a long record: none equals the beginning of one. The longer rests of those that
+-- A guard that expects a long record is one of RECORDS or MEMBERS for its head and one of RESTS. The longer rests of those that
 -- are put come behind this, as `staged.rs` says: the last command has their names free.
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, sub, unpack = string.byte, string.sub, unpack
 local RECORDS, ABSENT, PRESENT, MEMBERS, NONE, SOME, UNSAVED, TALLIES = 1, 2, 3, 4, 5, 6, 7, 8
-local COUNTED, BEGUN, COMMAND, OVER, FIELDS, GONE = 9, 10, 11, 12, 13, 14
+local COUNTED, BEGUN, COMMAND, OVER, FIELDS, GONE, RESTS = 9, 10, 11, 12, 13, 14, 15
 local ADD, MAX = 24, 25
 local HEAD = 252
 -- Beyond this a tally is not defined; it must only stay readable.
@@ -123,6 +124,11 @@ for at = 1, #steps, 5 do
   elseif kind == SOME then
     for n = from + 1, to, 2 do
       if call('ZLEXCOUNT', A[from], A[n], A[n + 1]) == 0 then return false end
+    end
+  elseif kind == RESTS then
+    local rests = call('MGET', unpack(A, from, to))
+    for n = 1, to - from + 1 do
+      if rests[n] ~= A[to + n] then return false end
     end
   elseif kind == UNSAVED then
     if call('EXISTS', A[from]) == 1 then return false end

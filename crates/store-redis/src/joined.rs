@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use store::{Guard, Key, Plan, Value, Write};
 
 use crate::code;
-use crate::program::is_long;
 
 /// What a guard of a record expects of it, before the first plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +74,6 @@ impl<'a> Joined<'a> {
                 _ => false,
             };
             return holds.then_some(());
-        }
-        if matches!(expected, Expected::Equal(value) if is_long(value)) {
-            return None;
         }
         let before = *self.guards.entry(key).or_insert(expected);
         match (before, expected) {

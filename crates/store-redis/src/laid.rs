@@ -43,14 +43,18 @@ mod kind {
     pub(super) const OVER: u8 = 12;
     pub(super) const FIELDS: u8 = 13;
     pub(super) const GONE: u8 = 14;
+    pub(super) const RESTS: u8 = 15;
 }
 
 /// What is known of the record that stands where one is put or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Was<'a> {
     Absent,
-    /// It is this one, which is short.
-    Short(&'a [u8]),
+    /// It is one with this head, and is long or not.
+    Known {
+        head: &'a [u8],
+        is_long: bool,
+    },
     Unknown,
 }
 
@@ -184,13 +188,18 @@ impl<'a> Laid<'a> {
         let all: Vec<(&Key, Expected<'_>)> =
             joined.guards.iter().map(|(key, expected)| (*key, *expected)).collect();
         let groups = all.chunk_by(|one, other| place(one.0) == place(other.0));
+        let mut rests = Vec::new();
         for group in groups.flat_map(|group| group.chunks(COMMAND_KEYS_MAX)) {
             let Some((first, _)) = group.first() else { continue };
             let (mut equal, mut absent, mut present) = (Vec::new(), Vec::new(), Vec::new());
             for (key, expected) in group {
                 let name = name_in_place(key);
                 match expected {
-                    Expected::Equal(value) => equal.push((name, &value[..])),
+                    Expected::Equal(value) => {
+                        let (head, rest) = parts(value);
+                        rests.extend(rest.map(|rest| (self.rest_name(key, &name), rest)));
+                        equal.push((name, head));
+                    }
                     Expected::Absent => absent.push(name),
                     Expected::Present => present.push(name),
                 }
@@ -205,6 +214,12 @@ impl<'a> Laid<'a> {
                 self.list(kind::ABSENT, &name, absent.iter().map(|field| &field[..]));
                 self.list(kind::PRESENT, &name, present.iter().map(|field| &field[..]));
             }
+        }
+        for rests in rests.chunks(COMMAND_KEYS_MAX) {
+            let first = self.next();
+            rests.iter().for_each(|(name, _)| self.argument(&[name]));
+            self.step(kind::RESTS, first);
+            rests.iter().for_each(|(_, rest)| self.argument(&[rest]));
         }
         let first = self.next();
         self.argument(&[self.prefix, b"s"]);
@@ -250,18 +265,27 @@ impl<'a> Laid<'a> {
         }
     }
 
+    /// What the rest of a long record is called, by what the record is called in its place.
+    fn rest_name(&self, key: &Key, name: &[u8]) -> Vec<u8> {
+        [self.prefix, b"l", place(key), name].concat()
+    }
+
     /// Writes the rests of long records, but for the longer ones, and drops those of which it is known
     /// that they go.
     fn rests(&mut self, written: &[Written<'a>]) {
         let (mut small, mut stale) = (Vec::new(), Vec::new());
         for record in written {
-            let name = || [self.prefix, b"l", place(record.key), &record.name].concat();
-            match record.rest {
-                Some(rest) if rest.len() >= STAGED_BYTES => self.rests.push((name(), rest)),
-                Some(rest) => small.push((name(), rest)),
-                None if record.head.is_some() || record.was != Was::Unknown => {}
-                None if record.key.space().is_ordered() => {}
-                None => stale.push(name()),
+            let name = self.rest_name(record.key, &record.name);
+            match (record.rest, record.was) {
+                (Some(rest), _) if rest.len() >= STAGED_BYTES => self.rests.push((name, rest)),
+                (Some(rest), _) => small.push((name, rest)),
+                (None, Was::Known { is_long: true, .. }) => stale.push(name),
+                (None, Was::Unknown)
+                    if record.head.is_none() && !record.key.space().is_ordered() =>
+                {
+                    stale.push(name);
+                }
+                (None, _) => {}
             }
         }
         for rests in small.chunks(COMMAND_KEYS_MAX) {
@@ -343,7 +367,7 @@ impl<'a> Laid<'a> {
         if puts().all(|(record, _)| record.rest.is_some() || record.was != Was::Unknown) {
             return self.step(kind::COMMAND, first);
         }
-        let news = puts().filter(|(record, _)| !matches!(record.was, Was::Short(_))).count();
+        let news = puts().filter(|(record, _)| !matches!(record.was, Was::Known { .. })).count();
         self.argument(&[news.to_string().as_bytes()]);
         self.step(kind::FIELDS, first);
     }
@@ -355,7 +379,9 @@ impl<'a> Laid<'a> {
         let is_ordered = some.key.space().is_ordered();
         let gone = |record: &Written<'a>| match record.was {
             _ if !is_ordered => record.head.is_none().then(|| record.name.clone()),
-            Was::Short(was) if record.head != Some(was) => Some([&record.name[..], was].concat()),
+            Was::Known { head, .. } if record.head != Some(head) => {
+                Some([&record.name[..], head].concat())
+            }
             _ => None,
         };
         let gone: Vec<Vec<u8>> = group.iter().filter_map(gone).collect();
@@ -390,7 +416,10 @@ fn written<'a>(joined: &Joined<'a>) -> Vec<Written<'a>> {
     let mut all = Vec::with_capacity(joined.writes.len());
     for (key, value) in &joined.writes {
         let was = match joined.guards.get(key) {
-            Some(Expected::Equal(was)) => Was::Short(was),
+            Some(Expected::Equal(was)) => {
+                let (head, rest) = parts(was);
+                Was::Known { head, is_long: rest.is_some() }
+            }
             // It is not there, and that is that.
             Some(Expected::Absent) if value.is_none() => continue,
             Some(Expected::Absent) => Was::Absent,

@@ -43,11 +43,6 @@ pub(crate) fn parts(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Whether the server keeps a record in two parts.
-pub(crate) fn is_long(value: &[u8]) -> bool {
-    parts(value).1.is_some()
-}
-
 /// What is to be known of a key before the first step; the more, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Known {

@@ -22,6 +22,7 @@ fn the_script_has_the_same_steps() {
         ("OVER", kind::OVER),
         ("FIELDS", kind::FIELDS),
         ("GONE", kind::GONE),
+        ("RESTS", kind::RESTS),
         ("ADD", code::ADD),
         ("MAX", code::MAX),
     ];
