@@ -193,13 +193,6 @@ local function count(code, index, by)
   numbers[index] = math.max(-FAR, math.min(FAR, was))
 end
 
--- The rest of a long record that is written, which an argument is or names.
-local function rest_at(index)
-  local rest = A[index]
-  if #rest > 0 and #rest < HEAD then return call('GET', P .. 'w' .. rest) end
-  return rest
-end
-
 local refusals, pieces = {}, {}
 local plan, at, length = 0, 1, #program
 while at <= length do
@@ -247,7 +240,7 @@ while at <= length do
           list[#list + 1] = index
         end
         if code == DELETE then now[index] = false
-        elseif #A[other] == HEAD then now[index] = { A[other], rest_at(other + 1) }
+        elseif #A[other] == HEAD then now[index] = { A[other], A[other + 1] }
         else now[index] = A[other]
         end
       elseif code == TELL then pieces[#pieces + 1] = A[index]

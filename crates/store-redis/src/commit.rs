@@ -44,7 +44,7 @@ async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, Stor
     let joined = Joined::of(plans).map(|joined| {
         let laid = Laid::out(&joined, &brief::told(plans), &links.prefix);
         let call = Call::script(links, &links.scripts.joined, laid.arguments(), DOING);
-        call.before_rests(links, &laid.rests).commits()
+        call.with_rests(links, &laid.rests).commits()
     });
     if let Some(call) = joined {
         match links.call(call).await? {
@@ -55,15 +55,13 @@ async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, Stor
     }
     let call = {
         let pieces = brief::pieces(plans);
-        let program = program(plans, &pieces, Rests::Beside);
-        let call = Call::script(links, &links.scripts.commit, program.arguments(), DOING);
-        call.with_rests(links, &program.staged).commits()
+        let program = program(plans, &pieces);
+        Call::script(links, &links.scripts.commit, program.arguments(), DOING).commits()
     };
     whole(verdicts(plans.len(), links.call(call).await?)?)
 }
 
-/// Decides those plans that go, as if the others were not there. Rests go through the script: a
-/// transaction takes memory before it begins.
+/// Decides those plans that go, as if the others were not there.
 async fn decide_short(
     links: &Arc<Links>,
     plans: &[Plan],
@@ -73,7 +71,7 @@ async fn decide_short(
         plans.iter().zip(goes).filter(|(_, goes)| **goes).map(|(plan, _)| plan.clone()).collect();
     let call = {
         let pieces = brief::pieces(&going);
-        let program = program(&going, &pieces, Rests::Within);
+        let program = program(&going, &pieces);
         Call::script(links, &links.scripts.commit_short, program.arguments(), DOING).commits()
     };
     let mut decided = verdicts(going.len(), links.call(call).await?)?.into_iter();
@@ -95,21 +93,12 @@ fn whole(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError> {
     }
 }
 
-/// How the long rests of new records get to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rests {
-    /// In commands beside the script.
-    Beside,
-    /// Among the script's arguments.
-    Within,
-}
-
 /// A script has run. What cannot be read is no reason to say that it did not.
 fn garbled() -> StoreError {
     StoreError::because(StoreErrorKind::Unknown, DOING, error::garbled(DOING))
 }
 
-fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes], rests: Rests) -> Program<'a> {
+fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
     let mut program = Program::over(keys(plans));
     let mut expected: HashMap<&[u8], u16> = HashMap::new();
     for (number, plan) in plans.iter().enumerate() {
@@ -134,7 +123,7 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes], rests: Rests) -> Program<
             }
         }
         for write in &plan.writes {
-            put_write(&mut program, write, rests);
+            put_write(&mut program, write);
         }
         if let Some(piece) = piece {
             let piece = program.argument(&piece[..]);
@@ -144,13 +133,10 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes], rests: Rests) -> Program<
     program
 }
 
-fn put_write<'a>(program: &mut Program<'a>, write: &'a Write, rests: Rests) {
+fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
     let (code, tally, number) = match write {
         Write::Put(key, value) => {
-            let value = match rests {
-                Rests::Beside => program.new_value(value),
-                Rests::Within => program.value(value),
-            };
+            let value = program.value(value);
             return program.step(code::PUT, program.record(key), value);
         }
         Write::Delete(key) => return program.step(code::DELETE, program.record(key), 0),

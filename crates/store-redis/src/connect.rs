@@ -128,27 +128,15 @@ impl Call {
         Call { request, script, bytes, doing, effect: Effect::None, run: None }
     }
 
-    /// The same with rests of records, which the arguments name.
-    pub(crate) fn with_rests(self, links: &Links, rests: &[&[u8]]) -> Call {
-        let bytes = rests.iter().map(|rest| rest.len()).sum();
-        self.in_transaction(bytes, |script| Transaction::around(script, &links.prefix, rests))
-    }
-
     /// The same with rests of records, which are set under their names if the script commits.
-    pub(crate) fn before_rests(self, links: &Links, rests: &[(Vec<u8>, &[u8])]) -> Call {
-        let bytes = rests.iter().map(|(_, rest)| rest.len()).sum();
-        self.in_transaction(bytes, |script| Transaction::before(script, &links.prefix, rests))
-    }
-
-    /// The same with so many bytes more, if there are any.
-    fn in_transaction(mut self, bytes: usize, around: impl FnOnce(Cmd) -> Transaction) -> Call {
-        match self.request {
-            Request::Command(script) if bytes > 0 => {
-                self.request = Request::Transaction(around(script));
+    pub(crate) fn with_rests(mut self, links: &Links, rests: &[(Vec<u8>, &[u8])]) -> Call {
+        self.bytes += rests.iter().map(|(_, rest)| rest.len()).sum::<usize>();
+        self.request = match self.request {
+            Request::Command(script) if !rests.is_empty() => {
+                Request::Transaction(Transaction::around(script, &links.prefix, rests))
             }
-            request => self.request = request,
-        }
-        self.bytes += bytes;
+            request => request,
+        };
         self
     }
 

@@ -13,8 +13,8 @@ use store::feed::FEED_BATCHES;
 use crate::joined::{Change, Expected, Joined};
 use crate::limits::LIMITS;
 use crate::member;
-use crate::program::{STAGED_BYTES, parts, place};
-use crate::staged::taken;
+use crate::program::{parts, place};
+use crate::staged::{STAGED_BYTES, taken};
 
 /// Keys that one command names, at most. Lua has a limit on arguments.
 const COMMAND_KEYS_MAX: usize = 1_000;

@@ -7,8 +7,7 @@
 --   yS           sorted set, all scores 0: the partitions of the ordered space S that have records, or
 --                the chunks of the point space S
 --   lPLACEFIELD  string: the rest of a long record
---   w, wN        strings: a sign, and such a rest, while the commit that brings them is under way; nobody
---                else sees them
+--   w            string: a sign while a commit that brings such rests is under way; nobody else sees it
 --   tS           hash: the tallies of space S that are not 0
 --   f            stream: the change feed
 --   s            sorted set: the open snapshots by id; a score is when one ends, in ms
@@ -57,8 +56,6 @@ local CHUNK = 1000
 -- the hash or member, and the rest, which has a string of its own at the server. Who wants the
 -- beginning alone needs no more than that, and no command copies what nobody asked for. A value of
 -- just HEAD bytes is always such a beginning; in these scripts, `{ head, rest }` is a long record.
--- Of a record that is put, the argument for the rest may be a few digits instead: those in the name
--- of a string that was set in the same transaction. A rest has no bytes, or more than HEAD.
 local HEAD = 252
 
 local function rest_name(place, field)

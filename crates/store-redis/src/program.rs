@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use store::Key;
 
 use crate::limits::LIMITS;
-use crate::{member, staged};
+use crate::member;
 
 /// Fields that a script asks for with one command, at most. Lua has a limit on arguments.
 const GROUP_FIELDS_MAX: usize = 1_000;
@@ -28,12 +28,6 @@ const HEAD_BYTES: usize = 252;
 /// Bytes of a record from which on it is long, but for those of just [`HEAD_BYTES`].
 const LONG_BYTES: usize = 1_025;
 const _: () = assert!(HEAD_BYTES < LONG_BYTES);
-
-/// Bytes of a new record's rest from which on a script is told its name only. Below, going around
-/// the script costs the server as much as going through it.
-pub(crate) const STAGED_BYTES: usize = 1_024;
-// Scripts know names from rests by their length.
-const _: () = assert!(LONG_BYTES - HEAD_BYTES > HEAD_BYTES && STAGED_BYTES > 0);
 
 /// A record as the server keeps it: its bytes, or the head and the rest of a long one.
 pub(crate) fn parts(value: &[u8]) -> (&[u8], Option<&[u8]>) {
@@ -110,8 +104,6 @@ pub(crate) struct Program<'a> {
     steps: Vec<u8>,
     groups: Vec<u8>,
     arguments: Vec<Cow<'a, [u8]>>,
-    /// The rests of long records that arguments name, at the positions that they are named by.
-    pub(crate) staged: Vec<&'a [u8]>,
     places: HashMap<&'a [u8], u16>,
     numbers: HashMap<i64, u16>,
     records: BTreeMap<&'a Key, u16>,
@@ -125,7 +117,6 @@ impl<'a> Program<'a> {
             steps: Vec::new(),
             groups: Vec::new(),
             arguments: Vec::new(),
-            staged: Vec::new(),
             places: HashMap::new(),
             numbers: HashMap::new(),
             records: BTreeMap::new(),
@@ -207,20 +198,6 @@ impl<'a> Program<'a> {
                 self.argument(rest);
                 index
             }
-        }
-    }
-
-    /// The same for a record that is written: of a long one the head, and then a name for the rest,
-    /// which goes another way.
-    pub(crate) fn new_value(&mut self, value: &'a [u8]) -> u16 {
-        match parts(value) {
-            (head, Some(rest)) if rest.len() >= STAGED_BYTES => {
-                let index = self.argument(head);
-                self.argument(staged::name(self.staged.len()));
-                self.staged.push(rest);
-                index
-            }
-            _ => self.value(value),
         }
     }
 
