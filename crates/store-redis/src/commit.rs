@@ -1,4 +1,9 @@
-//! Commits: a batch of plans becomes a script's arguments, and its answer the verdicts.
+//! Commits: a batch of plans becomes a script's arguments, and the script's answer the verdicts.
+//!
+//! There are two ways. Nearly all batches are merged and encoded, and `commit_batch.lua` commits them
+//! whole. If a guard does not hold, it changes nothing, and the batch goes to `commit_plans.lua`, which
+//! decides the plans one by one and says which guard refused which plan. Batches that cannot be merged
+//! go there at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,21 +13,21 @@ use redis::Value as Answer;
 use store::feed::brief;
 use store::{Guard, Plan, Space, StoreError, StoreErrorKind, Value, Verdict, Write};
 
-use crate::code;
+use crate::batch::MergedBatch;
 use crate::connect::{Call, Links};
+use crate::encode::EncodedBatch;
 use crate::error;
-use crate::joined::Joined;
-use crate::laid::Laid;
-use crate::program::{Keys, Known, Program};
+use crate::opcode;
+use crate::overflow::COMMITTED;
+use crate::program::{Fetch, Keys, Program};
 use crate::reply;
 use crate::room::makes_room;
-use crate::staged::COMMITTED;
 
 const DOING: &str = "committing plans";
 
-/// Decides plans. A call goes on whether or not anybody waits for it. There is a second one if the first
-/// has found a guard that does not hold, and has changed nothing; or if there was no memory, which has
-/// kept it from doing anything.
+/// Decides plans. A call that has been sent goes on whether or not anybody waits for it. There is a
+/// second call if the first one has certainly changed nothing: because a guard did not hold, or
+/// because the server is out of memory.
 pub(crate) async fn commit(
     links: &Arc<Links>,
     plans: &[Plan],
@@ -30,23 +35,23 @@ pub(crate) async fn commit(
 ) -> Result<Vec<Verdict>, StoreError> {
     match decide(links, plans).await {
         Err(error) if error::is_out_of_memory(&error) => {
-            let goes: Vec<bool> = plans.iter().map(|plan| makes_room(plan, spared)).collect();
-            if !goes.contains(&true) {
+            let admitted: Vec<bool> = plans.iter().map(|plan| makes_room(plan, spared)).collect();
+            if !admitted.contains(&true) {
                 return Err(error);
             }
-            decide_short(links, plans, &goes).await
+            decide_without_memory(links, plans, &admitted).await
         }
         decided => decided,
     }
 }
 
 async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
-    let joined = Joined::of(plans).map(|joined| {
-        let laid = Laid::out(&joined, &brief::told(plans), &links.prefix);
-        let call = Call::script(links, &links.scripts.joined, laid.arguments(), DOING);
-        call.with_rests(links, &laid.rests).commits()
+    let call = MergedBatch::merge(plans).map(|batch| {
+        let encoded = EncodedBatch::encode(&batch, &brief::told(plans), &links.prefix);
+        let call = Call::script(links, &links.scripts.commit_batch, encoded.arguments(), DOING);
+        call.with_overflow(links, &encoded.beside).commits()
     });
-    if let Some(call) = joined {
+    if let Some(call) = call {
         match links.call(call).await? {
             COMMITTED => return Ok(vec![Verdict::Committed; plans.len()]),
             Answer::Nil => {}
@@ -56,32 +61,39 @@ async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, Stor
     let call = {
         let pieces = brief::pieces(plans);
         let program = program(plans, &pieces);
-        Call::script(links, &links.scripts.commit, program.arguments(), DOING).commits()
+        Call::script(links, &links.scripts.commit_plans, program.arguments(), DOING).commits()
     };
-    whole(verdicts(plans.len(), links.call(call).await?)?)
+    fail_if_all_failed(verdicts(plans.len(), links.call(call).await?)?)
 }
 
-/// Decides those plans that go, as if the others were not there.
-async fn decide_short(
+/// Decides the admitted plans as if the others did not exist, by a script that runs although the
+/// server is out of memory.
+async fn decide_without_memory(
     links: &Arc<Links>,
     plans: &[Plan],
-    goes: &[bool],
+    admitted: &[bool],
 ) -> Result<Vec<Verdict>, StoreError> {
-    let going: Vec<Plan> =
-        plans.iter().zip(goes).filter(|(_, goes)| **goes).map(|(plan, _)| plan.clone()).collect();
+    let some: Vec<Plan> = plans
+        .iter()
+        .zip(admitted)
+        .filter(|(_, admitted)| **admitted)
+        .map(|(plan, _)| plan.clone())
+        .collect();
     let call = {
-        let pieces = brief::pieces(&going);
-        let program = program(&going, &pieces);
-        Call::script(links, &links.scripts.commit_short, program.arguments(), DOING).commits()
+        let pieces = brief::pieces(&some);
+        let program = program(&some, &pieces);
+        let script = &links.scripts.commit_plans_without_memory;
+        Call::script(links, script, program.arguments(), DOING).commits()
     };
-    let mut decided = verdicts(going.len(), links.call(call).await?)?.into_iter();
+    let mut decided = verdicts(some.len(), links.call(call).await?)?.into_iter();
     let no_room = || Verdict::Failed(StoreErrorKind::Unavailable);
-    let all = goes.iter().map(|goes| if *goes { decided.next() } else { Some(no_room()) });
-    whole(all.collect::<Option<_>>().ok_or_else(garbled)?)
+    let all =
+        admitted.iter().map(|admitted| if *admitted { decided.next() } else { Some(no_room()) });
+    fail_if_all_failed(all.collect::<Option<_>>().ok_or_else(garbled)?)
 }
 
 /// A batch of which every plan failed has failed as a whole.
-fn whole(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError> {
+fn fail_if_all_failed(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError> {
     let failed = |verdict: &Verdict| match verdict {
         Verdict::Failed(kind) => Some(*kind),
         Verdict::Committed | Verdict::Refused { .. } => None,
@@ -93,32 +105,32 @@ fn whole(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError> {
     }
 }
 
-/// A script has run. What cannot be read is no reason to say that it did not.
+/// A script has run, and its answer cannot be read. That does not mean that it has changed nothing.
 fn garbled() -> StoreError {
     StoreError::because(StoreErrorKind::Unknown, DOING, error::garbled(DOING))
 }
 
 fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
-    let mut program = Program::over(keys(plans));
+    let mut program = Program::new(keys(plans));
     let mut expected: HashMap<&[u8], u16> = HashMap::new();
     for (number, plan) in plans.iter().enumerate() {
         let piece = pieces.get(number).filter(|piece| !piece.is_empty());
         let count = |items: usize| u16::try_from(items).expect("limits keep plans short");
         let writes = plan.writes.len() + usize::from(piece.is_some());
-        program.step(code::PLAN, count(plan.guards.len()), count(writes));
+        program.instruction(opcode::PLAN, count(plan.guards.len()), count(writes));
         for guard in &plan.guards {
             match guard {
                 Guard::Equals(key, value) => {
                     let key = program.record(key);
-                    // Plans of one batch guard the same records, mostly.
+                    // The plans of a batch mostly guard the same records.
                     let value = *expected.entry(value).or_insert_with(|| program.value(value));
-                    program.step(code::EQUALS, key, value);
+                    program.instruction(opcode::EQUALS, key, value);
                 }
-                Guard::Absent(key) => program.step(code::ABSENT, program.record(key), 0),
-                Guard::Present(key) => program.step(code::PRESENT, program.record(key), 0),
+                Guard::Absent(key) => program.instruction(opcode::ABSENT, program.record(key), 0),
+                Guard::Present(key) => program.instruction(opcode::PRESENT, program.record(key), 0),
                 Guard::Empty(start, end) => {
                     let range = program.range(start, end);
-                    program.step(code::EMPTY, range, 0);
+                    program.instruction(opcode::EMPTY, range, 0);
                 }
             }
         }
@@ -127,26 +139,26 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
         }
         if let Some(piece) = piece {
             let piece = program.argument(&piece[..]);
-            program.step(code::TELL, piece, 0);
+            program.instruction(opcode::FEED, piece, 0);
         }
     }
     program
 }
 
 fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
-    let (code, tally, number) = match write {
+    let (opcode, tally, number) = match write {
         Write::Put(key, value) => {
             let value = program.value(value);
-            return program.step(code::PUT, program.record(key), value);
+            return program.instruction(opcode::PUT, program.record(key), value);
         }
-        Write::Delete(key) => return program.step(code::DELETE, program.record(key), 0),
-        Write::Add(tally, by) => (code::ADD, tally, *by),
-        Write::Max(tally, least) => (code::MAX, tally, *least),
-        Write::Set(tally, number) => (code::SET, tally, *number),
-        Write::Clear(tally) => (code::SET, tally, 0),
+        Write::Delete(key) => return program.instruction(opcode::DELETE, program.record(key), 0),
+        Write::Add(tally, by) => (opcode::ADD, tally, *by),
+        Write::Max(tally, least) => (opcode::MAX, tally, *least),
+        Write::Set(tally, number) => (opcode::SET, tally, *number),
+        Write::Clear(tally) => (opcode::SET, tally, 0),
     };
     let number = program.number(number);
-    program.step(code, program.tally(&tally.0), number);
+    program.instruction(opcode, program.tally(&tally.0), number);
 }
 
 fn keys(plans: &[Plan]) -> Keys<'_> {
@@ -154,14 +166,14 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
     for plan in plans {
         for guard in &plan.guards {
             match guard {
-                Guard::Equals(key, _) | Guard::Absent(key) => keys.record(key, Known::Record),
-                Guard::Present(key) => keys.record(key, Known::Presence),
+                Guard::Equals(key, _) | Guard::Absent(key) => keys.record(key, Fetch::Record),
+                Guard::Present(key) => keys.record(key, Fetch::Presence),
                 Guard::Empty(..) => {}
             }
         }
         for write in &plan.writes {
             match write {
-                Write::Put(key, _) | Write::Delete(key) => keys.record(key, Known::Nothing),
+                Write::Put(key, _) | Write::Delete(key) => keys.record(key, Fetch::Nothing),
                 Write::Add(tally, _)
                 | Write::Max(tally, _)
                 | Write::Set(tally, _)
@@ -172,10 +184,10 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
     keys
 }
 
-/// The guard that stands for one that cannot be decided.
+/// The guard's index in the answer if a guard cannot be decided, because a record is damaged.
 const DAMAGED_GUARD: Answer = Answer::Int(-1);
 
-/// Reads plan, guard and record met of each refusal.
+/// Reads the refusals: of each the plan, the guard and the record that it met.
 fn verdicts(plans: usize, answer: Answer) -> Result<Vec<Verdict>, StoreError> {
     let mut verdicts = vec![Verdict::Committed; plans];
     let mut refusals = reply::list(answer).ok_or_else(garbled)?.into_iter();

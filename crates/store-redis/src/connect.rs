@@ -24,7 +24,7 @@ use crate::RedisOptions;
 use crate::about::{self, Standing};
 use crate::address::Address;
 use crate::error::{self, Effect};
-use crate::staged::Transaction;
+use crate::overflow::{Overflow, Transaction};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -47,10 +47,10 @@ const LARGE_BYTES: usize = 256 << 10;
 pub(crate) struct Scripts {
     pub(crate) open: Arc<Script>,
     pub(crate) read: Arc<Script>,
-    pub(crate) joined: Arc<Script>,
-    pub(crate) commit: Arc<Script>,
-    /// The same, as one that runs although memory is short.
-    pub(crate) commit_short: Arc<Script>,
+    pub(crate) commit_batch: Arc<Script>,
+    pub(crate) commit_plans: Arc<Script>,
+    /// The same, as one that runs although the server is out of memory.
+    pub(crate) commit_plans_without_memory: Arc<Script>,
     pub(crate) changes: Arc<Script>,
     pub(crate) snapshot: Arc<Script>,
     pub(crate) walk: Arc<Script>,
@@ -70,10 +70,12 @@ impl Scripts {
         Scripts {
             open: script!("open.lua"),
             read: script!("read.lua"),
-            // It needs nothing of the prelude.
-            joined: script!(with "joined.lua"),
-            commit: script!("commit.lua"),
-            commit_short: script!(with "short.lua", "prelude.lua", "commit.lua"),
+            // It does without the prelude, which every call would have to run.
+            commit_batch: script!(with "commit_batch.lua"),
+            commit_plans: script!("commit_plans.lua"),
+            commit_plans_without_memory: script!(
+                with "allow_oom.lua", "prelude.lua", "commit_plans.lua"
+            ),
             changes: script!("changes.lua"),
             snapshot: script!(with "prelude.lua", "pages.lua", "snapshot.lua"),
             walk: script!(with "prelude.lua", "pages.lua", "walk.lua"),
@@ -89,10 +91,10 @@ enum Request {
 }
 
 impl Request {
-    async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Value, RedisError> {
+    async fn send(&self, connection: &mut MultiplexedConnection) -> Result<Value, RedisError> {
         match self {
             Request::Command(command) => command.query_async(connection).await,
-            Request::Transaction(transaction) => transaction.ask(connection).await,
+            Request::Transaction(transaction) => transaction.send(connection).await,
         }
     }
 }
@@ -128,12 +130,12 @@ impl Call {
         Call { request, script, bytes, doing, effect: Effect::None, run: None }
     }
 
-    /// The same with rests of records, which are set under their names if the script commits.
-    pub(crate) fn with_rests(mut self, links: &Links, rests: &[(Vec<u8>, &[u8])]) -> Call {
-        self.bytes += rests.iter().map(|(_, rest)| rest.len()).sum::<usize>();
+    /// The same with overflow values that are set if the script commits.
+    pub(crate) fn with_overflow(mut self, links: &Links, overflow: &[Overflow<'_>]) -> Call {
+        self.bytes += overflow.iter().map(|(_, value)| value.len()).sum::<usize>();
         self.request = match self.request {
-            Request::Command(script) if !rests.is_empty() => {
-                Request::Transaction(Transaction::around(script, &links.prefix, rests))
+            Request::Command(script) if !overflow.is_empty() => {
+                Request::Transaction(Transaction::new(script, &links.prefix, overflow))
             }
             request => request,
         };
@@ -173,14 +175,14 @@ impl Link {
     /// Sends a call, and waits for its answer.
     pub(crate) async fn call(&self, call: &Call) -> Result<Value, StoreError> {
         let mut connection = self.connection.clone();
-        let mut answer = call.request.ask(&mut connection).await;
+        let mut answer = call.request.send(&mut connection).await;
         if let (Err(error), Some(script)) = (&answer, &call.script)
             && error.code() == Some("NOSCRIPT")
         {
             // Nothing has happened yet, whatever becomes of this.
             let loaded = script.load_async(&mut connection).await;
             loaded.map_err(|error| self.failed(error, call.doing, Effect::None))?;
-            answer = call.request.ask(&mut connection).await;
+            answer = call.request.send(&mut connection).await;
         }
         answer.map_err(|error| self.failed(error, call.doing, call.effect))
     }

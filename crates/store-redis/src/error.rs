@@ -74,7 +74,7 @@ pub(crate) fn garbled(doing: &str) -> StoreError {
 pub(crate) fn damaged(doing: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Corrupt,
-        format!("{doing}: a long record has lost its rest at the server"),
+        format!("{doing}: a long record has lost its overflow value at the server"),
     )
 }
 

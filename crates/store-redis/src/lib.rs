@@ -17,23 +17,24 @@
 
 mod about;
 mod address;
-mod code;
+mod batch;
 mod commit;
 mod connect;
+mod encode;
 mod error;
 mod feed;
-mod joined;
-mod laid;
 mod limits;
 mod member;
+mod opcode;
 mod open;
 mod options;
+mod overflow;
 mod program;
 mod read;
+mod record;
 mod reply;
 mod room;
 mod snapshot;
-mod staged;
 mod walk;
 
 use std::sync::Arc;

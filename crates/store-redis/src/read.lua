@@ -1,15 +1,15 @@
--- Answers questions from one instant. ARGV: the program, the groups of keys to fetch, then what both
--- refer to by index. A program is steps of 11 bytes: a code, the index of what is asked for, that of
--- the prefix to follow to (0: do not), where the rest of the target's key lies in the value, and how
--- many bytes of the target are enough (0: all).
--- Answers a record's value, followed by its target's if it was to be followed; of a range, the members
--- and the targets; a tally's number as text. What is not there is nil.
+-- Answers reads from one instant. ARGV: the program, the groups of keys to fetch, then what both refer
+-- to by index. The program has instructions of eleven bytes: an opcode, the index of what is asked
+-- for, the index of the prefix to follow to (0: do not follow), where in the value the rest of the
+-- target's key lies (offset and length), and how many bytes of the target are needed (0: all).
+-- Answers for a record its value, and the target's if it was to be followed; for a range the members
+-- and their targets; for a tally the number as text. What does not exist is nil.
 local RANGE = 3
 local program = A[1]
 local found = {}
 fetch(A[2], found)
 
--- A suffix as `member.rs` writes it.
+-- Writes a suffix as `member.rs` does.
 local function written(suffix)
   local body = find(suffix, '%z*$')
   local last = #suffix - body + 1
@@ -27,20 +27,20 @@ local function target(value, follow, offset, length, most)
   if not value or #value < offset + length then return false end
   local key, met = A[follow] .. sub(value, offset + 1, offset + length), nil
   if is_ordered(key) then
-    local place, suffix = sub(key, 1, 9), written(sub(key, 10))
-    local member = member_of(place, suffix)
-    met = complete({ member and sub(member, #suffix + 1) }, place, { suffix }, 1, most)[1]
+    local container, suffix = sub(key, 1, 9), written(sub(key, 10))
+    local member = member_of(container, suffix)
+    met = complete({ member and sub(member, #suffix + 1) }, container, { suffix }, 1, most)[1]
   else
     met = values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
   end
-  -- Of what is in two parts no more has come than is enough.
+  -- A long record was not read beyond what is needed.
   if met and most and type(met) == 'string' then return sub(met, 1, most) end
   return met
 end
 
--- The targets of many members, which lie in one point space unless the prefix says otherwise.
+-- The targets of many members. They lie in one point space, unless the prefix says otherwise.
 local function targets_of(members, follow, offset, length, most)
-  local prefix, targets, fields, places = A[follow], {}, {}, {}
+  local prefix, targets, keys, positions = A[follow], {}, {}, {}
   local rest, one_by_one = sub(prefix, 2), prefix == '' or is_ordered(prefix)
   for index, member in ipairs(members) do
     if type(member) == 'table' then member = member[1] .. member[2] end
@@ -50,47 +50,47 @@ local function targets_of(members, follow, offset, length, most)
     if one_by_one then
       targets[index] = target(sub(member, suffix + 1), follow, offset, length, most)
     elseif #member >= to then
-      fields[#fields + 1] = rest .. sub(member, from, to)
-      places[#fields] = index
+      keys[#keys + 1] = rest .. sub(member, from, to)
+      positions[#keys] = index
     end
   end
-  local found, some_long = values_of(sub(prefix, 1, 1), fields, most)
-  for at, value in ipairs(found) do
+  local values, some_long = values_of(sub(prefix, 1, 1), keys, most)
+  for at, value in ipairs(values) do
     if value and most and (not some_long or type(value) == 'string') then
       value = sub(value, 1, most)
     end
-    targets[places[at]] = value
+    targets[positions[at]] = value
   end
   return targets
 end
 
--- Adds their rests to the long records among the members of a partition.
-local function complete_members(members, place)
-  local suffixes, heads, places = {}, {}, {}
+-- Turns those members of a partition that have a head into `{ member, overflow }`.
+local function complete_members(members, container)
+  local suffixes, heads, positions = {}, {}, {}
   for index, member in ipairs(members) do
     if #member > HEAD then
       local _, suffix = find(member, SUFFIX_END)
       if #member - suffix == HEAD then
         heads[#heads + 1], suffixes[#heads + 1] = sub(member, suffix + 1), sub(member, 1, suffix)
-        places[#heads] = index
+        positions[#heads] = index
       end
     end
   end
-  complete(heads, place, suffixes, 1)
+  complete(heads, container, suffixes, 1)
   for at, head in ipairs(heads) do
-    members[places[at]] = { members[places[at]], head[2] }
+    members[positions[at]] = { members[positions[at]], head[2] }
   end
 end
 
 local answers = {}
 for at = 1, #program, 11 do
-  local code, a1, a2, f1, f2, offset, length, m1, m2, m3, m4 = byte(program, at, at + 10)
+  local opcode, a1, a2, f1, f2, offset, length, m1, m2, m3, m4 = byte(program, at, at + 10)
   local index, follow, to = a1 * 256 + a2, f1 * 256 + f2, #answers
   local most = ((m1 * 256 + m2) * 256 + m3) * 256 + m4
   if most == 0 then most = nil end
-  if code == RANGE then
-    local name = P .. 'z' .. A[index]
-    local members = call('ZRANGE', name, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT', '0',
+  if opcode == RANGE then
+    local key = P .. 'z' .. A[index]
+    local members = call('ZRANGE', key, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT', '0',
       A[index + 3])
     complete_members(members, A[index])
     answers[to + 1], answers[to + 2] = members, {}

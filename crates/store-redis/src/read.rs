@@ -6,13 +6,13 @@ use redis::Value as Answer;
 use store::{Entry, Follow, Found, Key, Read, StoreError, Target};
 
 use crate::connect::{Call, Links};
-use crate::program::{Keys, Known, Program};
+use crate::program::{Fetch, Keys, Program};
 use crate::{error, member, reply};
 
 const DOING: &str = "reading";
 
-/// What `read.lua` calls questions.
-mod code {
+/// The opcodes of `read.lua`.
+mod opcode {
     pub(super) const FETCHED: u8 = 1;
     pub(super) const RANGE: u8 = 3;
 }
@@ -30,38 +30,38 @@ fn program(reads: &[Read]) -> Program<'_> {
     let mut keys = Keys::default();
     for read in reads {
         match read {
-            Read::Record { key, .. } => keys.record(key, Known::Record),
+            Read::Record { key, .. } => keys.record(key, Fetch::Record),
             Read::Tally(tally) => keys.tally(&tally.0),
             Read::Range { .. } => {}
         }
     }
-    let mut program = Program::over(keys);
+    let mut program = Program::new(keys);
     for read in reads {
         match read {
             Read::Record { key, follow } => {
                 let key = program.record(key);
-                step(&mut program, code::FETCHED, key, follow.as_ref());
+                instruction(&mut program, opcode::FETCHED, key, follow.as_ref());
             }
             Read::Tally(tally) => {
                 let tally = program.tally(&tally.0);
-                step(&mut program, code::FETCHED, tally, None);
+                instruction(&mut program, opcode::FETCHED, tally, None);
             }
             Read::Range { start, end, limit, follow } => {
                 let range = program.range(start, end);
                 program.argument(limit.to_string().into_bytes());
-                step(&mut program, code::RANGE, range, follow.as_ref());
+                instruction(&mut program, opcode::RANGE, range, follow.as_ref());
             }
         }
     }
     program
 }
 
-fn step<'a>(program: &mut Program<'a>, code: u8, index: u16, follow: Option<&'a Follow>) {
+fn instruction<'a>(program: &mut Program<'a>, opcode: u8, index: u16, follow: Option<&'a Follow>) {
     let prefix = follow.map_or(0, |follow| program.argument(&follow.prefix[..]));
-    program.step(code, index, prefix);
-    program.more(&follow.map_or([0, 0], |follow| [follow.offset, follow.length]));
+    program.instruction(opcode, index, prefix);
+    program.extend_instruction(&follow.map_or([0, 0], |follow| [follow.offset, follow.length]));
     let fetched = follow.and_then(Follow::fetch_bytes).unwrap_or(0);
-    program.more(&fetched.to_be_bytes());
+    program.extend_instruction(&fetched.to_be_bytes());
 }
 
 /// Reads the answer to one question off the front of the answers.

@@ -1,4 +1,4 @@
-//! What the server answered, taken apart. Whatever has another shape is `None`.
+//! Parses answers of the server. `None` is an answer of another shape than expected.
 
 use bytes::Bytes;
 use redis::Value;
@@ -11,8 +11,8 @@ pub(crate) fn list(answer: Value) -> Option<Vec<Value>> {
     }
 }
 
-/// Bytes, or that there are none.
-#[expect(clippy::option_option, reason = "what is not there, and what is not bytes")]
+/// Bytes or nil.
+#[expect(clippy::option_option, reason = "nil, and what is not bytes")]
 pub(crate) fn bytes(answer: Value) -> Option<Option<Bytes>> {
     match answer {
         Value::BulkString(bytes) => Some(Some(bytes.into())),
@@ -22,13 +22,13 @@ pub(crate) fn bytes(answer: Value) -> Option<Option<Bytes>> {
     }
 }
 
-/// A record, or that there is none. A long one comes in two parts.
-#[expect(clippy::option_option, reason = "what is not there, and what is no record")]
+/// A record or nil. A long record comes as its head and its overflow value.
+#[expect(clippy::option_option, reason = "nil, and what is no record")]
 pub(crate) fn record(answer: Value) -> Option<Option<Bytes>> {
     let Value::Array(parts) = answer else { return bytes(answer) };
-    let [head, rest] = <[Value; 2]>::try_from(parts).ok()?;
-    let (head, rest) = (bytes(head)??, bytes(rest)??);
-    Some(Some([head, rest].concat().into()))
+    let [head, overflow] = <[Value; 2]>::try_from(parts).ok()?;
+    let (head, overflow) = (bytes(head)??, bytes(overflow)??);
+    Some(Some([head, overflow].concat().into()))
 }
 
 /// A number that counts from 0.
@@ -39,7 +39,7 @@ pub(crate) fn index(answer: &Value) -> Option<usize> {
     }
 }
 
-/// A tally as the server keeps it; 0 if it does not.
+/// A tally. The server does not keep those that are 0.
 pub(crate) fn tally(answer: Value) -> Option<i64> {
     match bytes(answer)? {
         None => Some(0),

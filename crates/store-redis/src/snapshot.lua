@@ -1,7 +1,7 @@
--- What the reader of a snapshot asks for; ARGV[1] says which.
+-- Everything that the reader of a snapshot asks for. ARGV[1] is the verb.
 local verb, id = A[1], A[2]
 if verb == 'open' then
-  -- ARGV[2] is how long it lasts without its reader, in ms; ARGV[3] how many may be open.
+  -- ARGV[2] is in how many ms it expires if its reader stays away; ARGV[3] how many may be open.
   if #open_snapshots() >= tonumber(A[3]) then return false end
   local time = call('TIME')
   local new = time[1] .. '.' .. time[2] .. '.' .. decimal(call('HINCRBY', P .. 'm', 'snapshots', 1))
@@ -15,27 +15,30 @@ if verb == 'open' then
   return { new, spaces[1], spaces[2] }
 end
 if verb == 'close' then
-  let_go(id)
+  drop_snapshot(id)
   return true
 end
--- ARGV[2] is the snapshot, ARGV[3] how much longer it lasts, ARGV[4] 'r' or 't' and a space.
+-- ARGV[2] is the snapshot, ARGV[3] in how many ms it expires from now on, ARGV[4] 'r' or 't' and a
+-- space.
 if not call('ZSCORE', P .. 's', id) then return false end
 call('ZADD', P .. 's', 'XX', decimal(milliseconds() + tonumber(A[3])), id)
 local space = sub(A[4], 2)
 local of_records = byte(A[4]) == RECORDS
 if verb == 'saved' or verb == 'keys' then
-  -- Some keys that are there now, or that were there when somebody changed them, after ARGV[5].
+  -- Some keys after the position ARGV[5]: those that exist now, or those that were saved because
+  -- somebody has changed them.
   if verb == 'keys' and of_records then
-    local names, _, on = page_of_records(space, A[5], 1000)
-    return { on, names }
+    local names, _, position = page_of_records(space, A[5], 1000)
+    return { position, names }
   end
-  local name = P .. (verb == 'saved' and ('c' .. id) or '') .. A[4]
-  local page = call('HSCAN', name, A[5], 'COUNT', 1000)
+  local key = P .. (verb == 'saved' and ('c' .. id) or '') .. A[4]
+  local page = call('HSCAN', key, A[5], 'COUNT', 1000)
   local keys = {}
   for at = 1, #page[2], 2 do keys[#keys + 1] = page[2][at] end
   return { page[1], keys }
 end
--- The values of the keys from ARGV[6] on, as they were; fewer if they have more bytes than ARGV[5].
+-- The values of the keys from ARGV[6] on, as they were when the snapshot was opened. There are fewer if
+-- they have more bytes than ARGV[5].
 local PAGE = 64
 local answers, bytes_left = {}, tonumber(A[5])
 

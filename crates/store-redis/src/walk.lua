@@ -1,10 +1,11 @@
--- A page of a walk over a space. ARGV: 'r' or 't' and the space, where to go on ('0' at first), and
--- about how many fields. Answers where to go on then ('0' at the end), the fields and their values.
+-- A page of a walk over a space. ARGV: 'r' or 't' and the space, the position ('0' at first), and about
+-- how many records or tallies are wanted. Answers the next position ('0' at the end), the names and
+-- their values.
 if byte(A[1]) == RECORDS then
   local space = sub(A[1], 2)
-  local names, values, on = page_of_records(space, A[2], tonumber(A[3]))
+  local names, values, position = page_of_records(space, A[2], tonumber(A[3]))
   complete(values, space, names, 1)
-  return { on, names, values }
+  return { position, names, values }
 end
 local fields, values, page = {}, {}, call('HSCAN', P .. A[1], A[2], 'COUNT', A[3])
 for at = 1, #page[2], 2 do

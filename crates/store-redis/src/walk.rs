@@ -13,7 +13,7 @@ use store::{Key, Page, Space, StoreError, StoreErrorKind, TallyKey, TallyPage};
 
 use crate::connect::{Call, Links};
 use crate::limits::LIMITS;
-use crate::program::CHUNK_BYTES;
+use crate::record::CHUNK_BYTES;
 use crate::{error, member, reply};
 
 /// Fields that the server is asked for at once, at most. It may answer some more, since it answers

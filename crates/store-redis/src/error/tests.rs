@@ -12,7 +12,8 @@ fn answered(line: &str) -> RedisError {
 
 #[test]
 fn damage_is_told_before_the_first_change() {
-    let error = answered("DAMAGED a long record has lost its rest script: 0, on @user_script:1.");
+    let error =
+        answered("DAMAGED a long record has lost its overflow value script: 0, on @user_script:1.");
     for effect in [Effect::None, Effect::Commits] {
         assert_eq!(kind(&error, effect), Corrupt);
     }

@@ -19,7 +19,7 @@ fn what_has_another_length_is_none() {
 #[test]
 fn scripts_leave_as_many_entries_as_are_promised_and_the_one_before() {
     let bound = format!("'XADD', P .. 'f', 'MAXLEN', '~', '{}', '*'", FEED_BATCHES + 1);
-    let script = include_str!("../commit.lua");
+    let script = include_str!("../commit_plans.lua");
     assert_eq!(script.matches("XADD").count(), 1);
     assert!(script.contains(&bound), "{bound}");
 }

@@ -9,13 +9,13 @@ mod conformance;
 mod dice;
 mod feed;
 mod full;
-mod joined;
-mod long;
+mod long_records;
 mod members;
+mod merged;
+mod overflow;
 mod server;
 mod settings;
 mod snapshots;
-mod staged;
 mod together;
 mod trouble;
 

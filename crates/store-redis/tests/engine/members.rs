@@ -115,7 +115,7 @@ async fn a_space_knows_its_places_whatever_comes_and_goes() {
                     writes.insert(at.clone(), Write::Put(at, value));
                 }
             }
-            // Every fourth plan is refused, and one that looks at a range is not joined with others.
+            // Every fourth plan is refused, and one that looks at a range is not merged with others.
             match dice.below(8) {
                 0 | 1 => guards.push(Guard::Present(key(99, "never"))),
                 2 | 3 => guards.push(Guard::Empty(key(98, ""), key(99, ""))),
@@ -166,7 +166,7 @@ async fn members_of_long_records_are_short() {
     let guards = [Guard::Equals(at(), Value::from_static(b"short"))];
     assert!(commit(&store, plan(guards, [Write::Put(at(), long(2))])).await.expect("decided"));
     assert_eq!(member(), [b"orphan\0\0", &long(2)[..252]].concat());
-    crate::long::check_no_string_is_left(&server, &volume, &store).await;
+    crate::long_records::check_no_string_is_left(&server, &volume, &store).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! What `commit.lua` calls guards and writes.
+//! The opcodes of `commit_plans.lua`. `commit_batch.lua` shares those that change tallies.
 
 pub(crate) const PLAN: u8 = 1;
 pub(crate) const EQUALS: u8 = 17;
@@ -7,7 +7,7 @@ pub(crate) const PRESENT: u8 = 19;
 pub(crate) const EMPTY: u8 = 20;
 pub(crate) const PUT: u8 = 21;
 pub(crate) const DELETE: u8 = 22;
-pub(crate) const TELL: u8 = 23;
+pub(crate) const FEED: u8 = 23;
 pub(crate) const ADD: u8 = 24;
 pub(crate) const MAX: u8 = 25;
 pub(crate) const SET: u8 = 26;

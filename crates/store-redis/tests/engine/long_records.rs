@@ -381,7 +381,7 @@ async fn check_damaged(store: &RedisStore, read: Read) {
     let error = store.read(&[read]).await.expect_err("it is damaged");
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
     let cause = std::error::Error::source(&error).expect("the server has said why");
-    assert!(cause.to_string().contains("lost its rest"), "{cause}");
+    assert!(cause.to_string().contains("lost its overflow value"), "{cause}");
 }
 
 /// A record whose string somebody deleted is damage, and neither absent nor shorter.

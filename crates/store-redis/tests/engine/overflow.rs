@@ -1,5 +1,5 @@
-//! Long records whose rests go to the server beside the script: nothing of them is left over there,
-//! whatever becomes of the plans that bring them.
+//! Overflow values that travel beside the commit script: nothing of them stays at the server unless
+//! the plans that bring them are committed.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use store_redis::{RedisOptions, RedisStore};
 use crate::server::{self, Volume};
 use crate::{equals, key, plan, point, put, record, tally, write};
 
-/// A value that a script is not shown.
+/// A value that travels beside the script.
 fn long(salt: u8) -> Value {
     (0..5_000_u32).map(|at| u8::try_from(at % 241).expect("a byte") ^ salt).collect()
 }
@@ -51,7 +51,7 @@ async fn a_refused_plan_leaves_nothing_of_its_long_records() {
     assert!(record(&store, point(2)).await == Some(long(0)));
     assert!(record(&store, key(1, "a")).await == Some(long(1)));
     check_nothing_is_left(&server, &volume);
-    crate::long::check_no_string_is_left(&server, &volume, &store).await;
+    crate::long_records::check_no_string_is_left(&server, &volume, &store).await;
 }
 
 /// Plans of one batch, some refused, that write, expect and meet what others of them bring.
@@ -94,7 +94,7 @@ async fn refused_and_committed_plans_with_long_records_end_as_they_do_in_memory(
             assert!(found == record(&model, place.clone()).await, "{place:?}");
         }
         check_nothing_is_left(&server, &volume);
-        crate::long::check_no_string_is_left(&server, &volume, &store).await;
+        crate::long_records::check_no_string_is_left(&server, &volume, &store).await;
     }
 }
 
@@ -110,7 +110,7 @@ async fn of_two_long_records_under_one_key_the_last_stays() {
         assert_eq!(verdicts, [Verdict::Committed, Verdict::Committed]);
         assert!(record(&store, point(1)).await == Some(last));
         check_nothing_is_left(&server, &volume);
-        crate::long::check_no_string_is_left(&server, &volume, &store).await;
+        crate::long_records::check_no_string_is_left(&server, &volume, &store).await;
     }
 }
 
@@ -147,15 +147,15 @@ async fn a_server_that_forgot_the_script_keeps_nothing_and_is_asked_again() {
         assert_eq!(crate::number(&store, tally(1)).await, i64::from(salt));
         assert_eq!(left_over(&server, "{ashlar}:"), BTreeSet::new());
     }
-    // Nor does it keep anything of somebody who never hears that it has forgotten.
-    let rests = names(&server, "{ashlar}:l*");
-    assert_eq!(rests.len(), 3);
+    // Nor does it keep anything for a client that never hears of the forgotten script.
+    let overflow = names(&server, "{ashlar}:l*");
+    assert_eq!(overflow.len(), 3);
     forget();
     proxy.cut(Cut::AfterReply, b"EVALSHA", 1);
     let lost = store.commit(&[plan([], [Write::Put(point(9), long(9))])]).await;
     assert_eq!(lost.expect_err("the connection was cut").kind(), StoreErrorKind::Unknown);
     assert_eq!(left_over(&server, "{ashlar}:"), BTreeSet::new());
-    assert_eq!(names(&server, "{ashlar}:l*"), rests);
+    assert_eq!(names(&server, "{ashlar}:l*"), overflow);
     assert_eq!(record(&store, point(9)).await, None);
 }
 

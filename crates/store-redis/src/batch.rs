@@ -1,17 +1,17 @@
-//! What the plans of a batch come to if all are committed.
+//! The net effect of a batch, under the assumption that all of its plans are committed.
 //!
-//! Most batches are committed whole, and then it matters little to the server which plan a guard or a
-//! write came from: it checks each record once, and writes each once. `joined.lua` does that, by what
-//! [`crate::laid`] lays out for it. A batch for which it is not plain goes to `commit.lua`, and so does
-//! one of which a guard does not hold.
+//! Most batches are committed whole. Then it does not matter which plan a guard or a write came from:
+//! the server can check each record once and write it once. [`crate::encode`] turns the merged batch
+//! into commands for `commit_batch.lua`. A batch that cannot be merged goes to `commit_plans.lua`,
+//! which decides the plans one by one. So does a merged one of which a guard does not hold.
 
 use std::collections::BTreeMap;
 
 use store::{Guard, Key, Plan, Value, Write};
 
-use crate::code;
+use crate::opcode;
 
-/// What a guard of a record expects of it, before the first plan.
+/// What a guard expects of a record, before the first plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected<'a> {
     Absent,
@@ -29,44 +29,46 @@ pub(crate) enum Change {
 
 /// All guards and all writes of a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Joined<'a> {
+pub(crate) struct MergedBatch<'a> {
     pub(crate) guards: BTreeMap<&'a Key, Expected<'a>>,
     pub(crate) writes: BTreeMap<&'a Key, Option<&'a Value>>,
     pub(crate) tallies: BTreeMap<&'a Key, Change>,
 }
 
-impl<'a> Joined<'a> {
-    /// Joins plans; `None` if they can or may not be committed all, or if it is not plain.
-    pub(crate) fn of(plans: &'a [Plan]) -> Option<Joined<'a>> {
-        let mut joined = Joined::default();
+impl<'a> MergedBatch<'a> {
+    /// Merges plans. `None` if some plan would certainly be refused, or if the net effect cannot be
+    /// written down as one guard and one write for each record.
+    pub(crate) fn merge(plans: &'a [Plan]) -> Option<MergedBatch<'a>> {
+        let mut batch = MergedBatch::default();
         for plan in plans {
             for guard in &plan.guards {
                 match guard {
-                    Guard::Equals(key, value) => joined.expect(key, Expected::Equal(value))?,
-                    Guard::Absent(key) => joined.expect(key, Expected::Absent)?,
-                    Guard::Present(key) => joined.expect(key, Expected::Present)?,
+                    Guard::Equals(key, value) => batch.expect(key, Expected::Equal(value))?,
+                    Guard::Absent(key) => batch.expect(key, Expected::Absent)?,
+                    Guard::Present(key) => batch.expect(key, Expected::Present)?,
                     Guard::Empty(..) => return None,
                 }
             }
             for write in &plan.writes {
                 match write {
                     Write::Put(key, value) => {
-                        joined.writes.insert(key, Some(value));
+                        batch.writes.insert(key, Some(value));
                     }
                     Write::Delete(key) => {
-                        joined.writes.insert(key, None);
+                        batch.writes.insert(key, None);
                     }
-                    Write::Add(tally, by) => joined.change(&tally.0, Change::Add(*by))?,
-                    Write::Max(tally, least) => joined.change(&tally.0, Change::Max(*least))?,
-                    Write::Set(tally, number) => joined.change(&tally.0, Change::Set(*number))?,
-                    Write::Clear(tally) => joined.change(&tally.0, Change::Set(0))?,
+                    Write::Add(tally, by) => batch.change(&tally.0, Change::Add(*by))?,
+                    Write::Max(tally, least) => batch.change(&tally.0, Change::Max(*least))?,
+                    Write::Set(tally, number) => batch.change(&tally.0, Change::Set(*number))?,
+                    Write::Clear(tally) => batch.change(&tally.0, Change::Set(0))?,
                 }
             }
         }
-        Some(joined)
+        Some(batch)
     }
 
     fn expect(&mut self, key: &'a Key, expected: Expected<'a>) -> Option<()> {
+        // A guard on what an earlier plan of the batch has written is decided here.
         if let Some(written) = self.writes.get(key) {
             let holds = match (expected, written) {
                 (Expected::Absent, None) | (Expected::Present, Some(_)) => true,
@@ -103,12 +105,12 @@ impl<'a> Joined<'a> {
 }
 
 impl Change {
-    /// What a script calls it, and its number.
-    pub(crate) fn parts(self) -> (u8, i64) {
+    /// Its opcode in scripts, and its number.
+    pub(crate) fn encoded(self) -> (u8, i64) {
         match self {
-            Change::Add(by) => (code::ADD, by),
-            Change::Max(least) => (code::MAX, least),
-            Change::Set(number) => (code::SET, number),
+            Change::Add(by) => (opcode::ADD, by),
+            Change::Max(least) => (opcode::MAX, least),
+            Change::Set(number) => (opcode::SET, number),
         }
     }
 }

@@ -1,6 +1,6 @@
 use redis::Value;
 
-use super::answer;
+use super::script_answer;
 
 /// What the server sends, as the driver reads it.
 fn answers(lines: &[&str]) -> Vec<Value> {
@@ -16,14 +16,14 @@ fn done(last: &str) -> Vec<Value> {
 const QUEUED: &str = "+QUEUED\r\n";
 
 fn code(answers: Vec<Value>) -> Option<String> {
-    let error = answer(answers).expect_err("refused");
+    let error = script_answer(answers).expect_err("refused");
     error.code().map(str::to_owned)
 }
 
 #[test]
 fn the_scripts_answer_is_taken_out() {
     let all = done("*4\r\n+OK\r\n:7\r\n:0\r\n:0\r\n");
-    assert_eq!(answer(all).expect("done"), Value::Int(7));
+    assert_eq!(script_answer(all).expect("done"), Value::Int(7));
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn what_is_no_answer_has_no_code() {
 }
 
 #[test]
-fn a_commit_without_its_rests_is_none() {
+fn a_commit_without_its_overflow_values_is_none() {
     let with = |set: &str, script: &str| {
-        answer(done(&format!("*4\r\n+OK\r\n{script}\r\n{set}\r\n:0\r\n")))
+        script_answer(done(&format!("*4\r\n+OK\r\n{script}\r\n{set}\r\n:0\r\n")))
     };
     assert_eq!(with(":1", ":1").expect("done"), Value::Int(1));
     assert_eq!(with(":0", "$-1").expect("not done"), Value::Nil);

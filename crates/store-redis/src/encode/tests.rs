@@ -1,40 +1,41 @@
 use store::{Guard, Key, Plan, Space, TallyKey, Value, Write};
 
-use super::{Laid, bounds, kind};
-use crate::code;
-use crate::joined::Joined;
+use super::{EncodedBatch, bounds, opcode};
+use crate::batch::MergedBatch;
 use crate::member;
 
 #[test]
-fn the_script_has_the_same_steps() {
-    let kinds = [
-        ("RECORDS", kind::RECORDS),
-        ("ABSENT", kind::ABSENT),
-        ("PRESENT", kind::PRESENT),
-        ("MEMBERS", kind::MEMBERS),
-        ("NONE", kind::NONE),
-        ("SOME", kind::SOME),
-        ("UNSAVED", kind::UNSAVED),
-        ("TALLIES", kind::TALLIES),
-        ("COUNTED", kind::COUNTED),
-        ("BEGUN", kind::BEGUN),
-        ("COMMAND", kind::COMMAND),
-        ("OVER", kind::OVER),
-        ("FIELDS", kind::FIELDS),
-        ("GONE", kind::GONE),
-        ("RESTS", kind::RESTS),
-        ("ADD", code::ADD),
-        ("MAX", code::MAX),
+fn the_script_has_the_same_opcodes() {
+    let opcodes = [
+        ("FIELDS_EQUAL", opcode::FIELDS_EQUAL),
+        ("FIELDS_ABSENT", opcode::FIELDS_ABSENT),
+        ("FIELDS_PRESENT", opcode::FIELDS_PRESENT),
+        ("MEMBERS_PRESENT", opcode::MEMBERS_PRESENT),
+        ("RANGES_EMPTY", opcode::RANGES_EMPTY),
+        ("RANGES_FILLED", opcode::RANGES_FILLED),
+        ("NO_SNAPSHOT", opcode::NO_SNAPSHOT),
+        ("COMPUTE_TALLIES", opcode::COMPUTE_TALLIES),
+        ("WRITE_TALLIES", opcode::WRITE_TALLIES),
+        ("INDEX", opcode::INDEX),
+        ("RUN", opcode::RUN),
+        ("REPLACE_MEMBER", opcode::REPLACE_MEMBER),
+        ("PUT_FIELDS", opcode::PUT_FIELDS),
+        ("REMOVE", opcode::REMOVE),
+        ("STRINGS_EQUAL", opcode::STRINGS_EQUAL),
+        ("ADD", crate::opcode::ADD),
+        ("MAX", crate::opcode::MAX),
     ];
     let mut defined = Vec::new();
-    for line in include_str!("../joined.lua").lines().filter(|line| line.starts_with("local ")) {
+    for line in
+        include_str!("../commit_batch.lua").lines().filter(|line| line.starts_with("local "))
+    {
         let Some((names, numbers)) = line.trim_start_matches("local ").split_once(" = ") else {
             continue;
         };
         let numbers = numbers.split(", ").map(|number| number.parse::<u8>().ok());
         defined.extend(names.split(", ").zip(numbers));
     }
-    for (name, number) in kinds {
+    for (name, number) in opcodes {
         assert!(defined.contains(&(name, Some(number))), "{name}");
     }
 }
@@ -73,17 +74,17 @@ fn put_of_a_small_object(number: u64) -> Plan {
     }
 }
 
-/// What the server does for a small object: each step is a command, and each argument a string that Lua
-/// makes.
+/// What the server does for a small object: each operation is a command, and each argument a string that
+/// Lua makes.
 #[test]
-fn another_object_is_few_steps_and_arguments_more() {
+fn another_object_adds_a_few_arguments_and_no_operation() {
     let cost = |objects: u64| {
         let plans: Vec<Plan> = (0..objects).map(put_of_a_small_object).collect();
-        let joined = Joined::of(&plans).expect("nothing is in the way");
-        let laid = Laid::out(&joined, b"told", "{volume}:");
-        (laid.steps.len() / 5, laid.ends.len(), laid.rests.len())
+        let batch = MergedBatch::merge(&plans).expect("plans that can be merged");
+        let encoded = EncodedBatch::encode(&batch, b"entry", "{volume}:");
+        (encoded.operations.len() / 5, encoded.ends.len(), encoded.beside.len())
     };
-    let ((steps, arguments, rests), more) = (cost(8), cost(9));
-    assert_eq!((more.0 - steps, more.1 - arguments, more.2 - rests), (0, 11, 1));
-    assert_eq!(steps, 12);
+    let ((operations, arguments, beside), more) = (cost(8), cost(9));
+    assert_eq!((more.0 - operations, more.1 - arguments, more.2 - beside), (0, 11, 1));
+    assert_eq!(operations, 12);
 }

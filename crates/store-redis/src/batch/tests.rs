@@ -1,6 +1,6 @@
 use store::{Guard, Key, Plan, Space, TallyKey, Value, Write};
 
-use super::Joined;
+use super::MergedBatch;
 
 fn key(number: u64) -> Key {
     Key::new(Space(b'I'), number, b"")
@@ -10,32 +10,32 @@ fn value(text: &str) -> Value {
     Value::copy_from_slice(text.as_bytes())
 }
 
-fn is_joined(plans: &[(Vec<Guard>, Vec<Write>)]) -> bool {
+fn is_merged(plans: &[(Vec<Guard>, Vec<Write>)]) -> bool {
     let plan = |(guards, writes): &(Vec<Guard>, Vec<Write>)| Plan {
         guards: guards.clone(),
         writes: writes.clone(),
     };
     let plans: Vec<Plan> = plans.iter().map(plan).collect();
-    Joined::of(&plans).is_some()
+    MergedBatch::merge(&plans).is_some()
 }
 
 #[test]
 fn a_guard_on_what_the_batch_writes_must_hold() {
     let put = || (vec![], vec![Write::Put(key(1), value("new"))]);
-    let then = |guard| is_joined(&[put(), (vec![guard], vec![])]);
+    let then = |guard| is_merged(&[put(), (vec![guard], vec![])]);
     assert!(then(Guard::Equals(key(1), value("new"))));
     assert!(then(Guard::Present(key(1))));
     assert!(!then(Guard::Equals(key(1), value("old"))));
     assert!(!then(Guard::Absent(key(1))));
     let delete = || (vec![], vec![Write::Delete(key(1))]);
-    assert!(is_joined(&[delete(), (vec![Guard::Absent(key(1))], vec![])]));
-    assert!(!is_joined(&[delete(), (vec![Guard::Present(key(1))], vec![])]));
+    assert!(is_merged(&[delete(), (vec![Guard::Absent(key(1))], vec![])]));
+    assert!(!is_merged(&[delete(), (vec![Guard::Present(key(1))], vec![])]));
 }
 
 #[test]
-fn guards_that_cannot_all_hold_are_not_joined() {
+fn guards_that_cannot_all_hold_are_not_merged() {
     let both = |one: &Guard, other: &Guard| {
-        is_joined(&[(vec![one.clone()], vec![]), (vec![other.clone()], vec![])])
+        is_merged(&[(vec![one.clone()], vec![]), (vec![other.clone()], vec![])])
     };
     let (equals, absent, present) =
         (Guard::Equals(key(1), value("a")), Guard::Absent(key(1)), Guard::Present(key(1)));
@@ -45,15 +45,15 @@ fn guards_that_cannot_all_hold_are_not_joined() {
 }
 
 #[test]
-fn ranges_are_not_joined() {
+fn ranges_are_not_merged() {
     let dentry = |number| Key::new(Space(b'd'), number, b"");
-    assert!(!is_joined(&[(vec![Guard::Empty(dentry(1), dentry(2))], vec![])]));
+    assert!(!is_merged(&[(vec![Guard::Empty(dentry(1), dentry(2))], vec![])]));
 }
 
 #[test]
-fn changes_of_a_tally_are_joined_if_they_are_alike() {
+fn changes_of_a_tally_are_merged_if_they_are_alike() {
     let tally = || TallyKey(key(1));
-    let both = |one, other| is_joined(&[(vec![], vec![one]), (vec![], vec![other])]);
+    let both = |one, other| is_merged(&[(vec![], vec![one]), (vec![], vec![other])]);
     assert!(both(Write::Add(tally(), 1), Write::Add(tally(), -2)));
     assert!(both(Write::Max(tally(), 1), Write::Max(tally(), 2)));
     assert!(both(Write::Add(tally(), 1), Write::Clear(tally())));

@@ -114,5 +114,5 @@ async fn batches_come_to_the_same_as_in_memory() {
         assert_eq!(told, keys_told(expected), "round {round}");
     }
     assert!(whole > 100, "only {whole} batches were committed whole");
-    crate::long::check_no_string_is_left(&server, &volume, &store).await;
+    crate::long_records::check_no_string_is_left(&server, &volume, &store).await;
 }
