@@ -16,9 +16,10 @@ mod ids;
 mod late;
 mod md5;
 mod packer;
+mod placement;
 mod put;
-mod resting;
 mod staged;
+mod staged_inline;
 mod staging;
 mod stream;
 mod traffic;
@@ -32,11 +33,14 @@ pub use ids::BlockIds;
 pub use late::{DELETED_AGAIN_AFTER, LATE_BLOCKS_MAX, LateBlocks};
 pub use md5::Hashing;
 pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
-pub use resting::{
-    COMPANY_LASTS, Place, RESTING_BODY_BYTES_MAX, RESTING_BYTES_DEFAULT, Rested, Resting,
-    SETTLE_DELAY,
+pub use placement::{
+    CONCURRENCY_MEMORY, Conditions, Placement, PlacementPolicy, STAGED_INLINE_BODY_BYTES_MAX,
+    SizeAndLoad,
 };
 pub use staged::StagedContent;
+pub use staged_inline::{
+    DESTAGE_DELAY, Reservation, STAGED_INLINE_BYTES_DEFAULT, StagedBody, StagedInline,
+};
 pub use staging::{Pin, Pins, Staging};
 pub use stream::{
     ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,

@@ -3,7 +3,7 @@
 use record::Content;
 
 use crate::claim::StagedBlocks;
-use crate::resting::Place;
+use crate::staged_inline::Reservation;
 
 /// A whole body, durable, that no record names yet. Dropping it deletes its blocks in the
 /// background, unless it was disarmed.
@@ -13,8 +13,8 @@ pub struct StagedContent {
     content: Content,
     size: u64,
     blocks: StagedBlocks,
-    /// Of a body that is to rest in its record.
-    place: Option<Place>,
+    /// Of a body that is to be staged inline.
+    reservation: Option<Reservation>,
     md5: Option<[u8; 16]>,
 }
 
@@ -23,9 +23,9 @@ impl StagedContent {
         content: Content,
         size: u64,
         blocks: StagedBlocks,
-        place: Option<Place>,
+        reservation: Option<Reservation>,
     ) -> StagedContent {
-        StagedContent { content, size, blocks, place, md5: None }
+        StagedContent { content, size, blocks, reservation, md5: None }
     }
 
     pub(crate) fn with_md5(self, md5: Option<[u8; 16]>) -> StagedContent {
@@ -37,9 +37,9 @@ impl StagedContent {
         self.md5
     }
 
-    /// Takes what says that the body is to rest, for whoever makes it a file's.
-    pub fn take_place(&mut self) -> Option<Place> {
-        self.place.take()
+    /// Takes the room that the body has if it is to be staged inline, for whoever makes it a file's.
+    pub fn take_reservation(&mut self) -> Option<Reservation> {
+        self.reservation.take()
     }
 
     /// Bytes of the body.

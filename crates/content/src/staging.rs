@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::{BLOCK_BYTES_MAX, BlockReader, BlockStore};
 use runtime::Tasks;
 
-use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, Resting, Traffic};
+use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, StagedInline, Traffic};
 
 /// Something that is held until it is dropped.
 pub type Pin = Box<dyn Debug + Send + Sync>;
@@ -32,10 +32,10 @@ pub struct Staging {
     pub tasks: Tasks,
     /// Content bytes of a full block. What is beyond the limits of a block counts as the limit.
     pub block_bytes: u32,
-    /// Up to how many bytes a body stands in its record instead of in blocks.
+    /// Up to how many bytes a body takes no memory from the budget, because it is inline.
     pub inline_bytes_max: u32,
-    /// Small bodies that came alone.
-    pub resting: Arc<Resting>,
+    /// Where whole bodies go, and which of them await destaging.
+    pub staged_inline: Arc<StagedInline>,
     /// Blocks that may land after they were deleted.
     pub late: Arc<LateBlocks>,
     /// What a pack pins while plans may come to name it.

@@ -1,8 +1,8 @@
 //! A body on its way in.
 //!
-//! Small bodies stay whole: the smallest stand in their record, one that comes alone rests there for
-//! a while (see `resting`), and others share a block when they are verified (see `packer`). Larger
-//! ones are cut into blocks; a full block leaves in a task of its own while the body goes on arriving.
+//! Small bodies stay whole until they are verified. Then they go inline or into a block (see
+//! `placement`), which they may share (see `packer`). Larger ones are cut into blocks; a full block
+//! leaves in a task of its own while the body goes on arriving.
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
 //! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds
@@ -27,7 +27,6 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use hashing::Md5;
-use record::INLINE_STAYS_MAX;
 use record::{Content, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -35,8 +34,9 @@ use crate::claim::{Claim, StagedBlocks};
 use crate::md5::{BodyMd5, Hashing};
 use crate::packer::{self, Packer};
 use crate::put::put;
+use crate::staged_inline::Placed;
 use crate::staging::Staging;
-use crate::{ContentError, Deadlines, Permit, Place, StagedContent};
+use crate::{ContentError, Deadlines, Permit, StagedContent};
 
 /// Blocks that one upload may hold in memory, the unfinished one included.
 pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
@@ -96,8 +96,6 @@ pub struct ContentWriter {
     told: Option<[u8; 16]>,
     /// What had arrived when it turned out that there will be more than one block.
     cut_short: Option<Vec<Bytes>>,
-    /// Whether the body may rest in its record.
-    may_rest: bool,
     failed: bool,
 }
 
@@ -181,15 +179,8 @@ impl ContentWriter {
             bare: false,
             told: None,
             cut_short: None,
-            may_rest: false,
             failed: false,
         }
-    }
-
-    /// As [`ContentWriter::new`], for a body that may rest in its record: whoever makes it a file's
-    /// says so there.
-    pub fn that_may_rest(writers: &Writers, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter { may_rest: true, ..ContentWriter::new(writers, size_hint) }
     }
 
     /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
@@ -298,16 +289,16 @@ impl ContentWriter {
             self.land(put)?;
         }
         let told = self.told.filter(|_| self.bare && self.slices.len() == 1);
-        let mut place = None;
+        let mut reservation = None;
         let content = match self.whole.take() {
-            Some(whole) if self.size <= u64::from(self.staging.inline_bytes_max) => {
-                Content::Inline(whole.into_bytes())
-            }
             Some(whole) => {
-                place = self.place();
-                match place {
-                    Some(_) => Content::Inline(whole.into_bytes()),
-                    None => Content::Slices(vec![self.pack(whole).await?]),
+                match self.staging.staged_inline.place(self.size, !self.packer.is_idle()) {
+                    Placed::Inline => Content::Inline(whole.into_bytes()),
+                    Placed::StagedInline(reserved) => {
+                        reservation = Some(reserved);
+                        Content::Inline(whole.into_bytes())
+                    }
+                    Placed::Block => Content::Slices(vec![self.pack(whole).await?]),
                 }
             }
             None if self.slices.is_empty() => Content::Inline(Bytes::new()),
@@ -317,14 +308,7 @@ impl ContentWriter {
             }
         };
         let blocks = StagedBlocks(Arc::clone(&self.claim));
-        Ok(StagedContent::new(content, self.size, blocks, place).with_md5(told))
-    }
-
-    /// A place to rest for a whole body that came alone.
-    fn place(&self) -> Option<Place> {
-        let may_rest = self.may_rest && self.size > INLINE_STAYS_MAX as u64;
-        let others = !self.packer.is_idle();
-        may_rest.then(|| self.staging.resting.admit(self.size, others)).flatten()
+        Ok(StagedContent::new(content, self.size, blocks, reservation).with_md5(told))
     }
 
     /// Puts a whole body into a block that it may share.

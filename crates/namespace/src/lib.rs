@@ -34,7 +34,7 @@ pub use list::{
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
-    WriteCondition, resting_marks, rests, self_contained,
+    WriteCondition, self_contained, staged_inline_mark,
 };
 pub use packs::join_packs;
 pub use path::{DIRECTORIES_MAX, Path};

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Body, Content, Dentry, INLINE_STAYS_MAX, Ino, Inode, Kind, Mark, ObjectHeaders,
-    Origin, Orphan, Skey, Tag, key,
+    Attributes, Body, Content, Dentry, Ino, Inode, Kind, Mark, ObjectHeaders, Origin, Orphan, Skey,
+    Tag, key,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
@@ -354,15 +354,10 @@ pub(crate) fn unbind(name: &Dentry, bucket: Ino, plan: &mut Plan) -> i64 {
     alone.unwrap_or(0)
 }
 
-/// Whether a content stands in its record for a while only.
-pub fn rests(content: &Content) -> bool {
-    matches!(content, Content::Inline(bytes) if bytes.len() > INLINE_STAYS_MAX)
-}
-
-/// What a plan writes besides a file whose content rests in its record; nothing for another.
-pub fn resting_marks(content: &Content, ino: Ino) -> Vec<Write> {
-    let mark = key::resting(ino);
-    if rests(content) { vec![Write::Put(mark.clone(), Mark.encode(&mark))] } else { Vec::new() }
+/// The mark that a plan writes beside a file whose content is staged inline; nothing for another.
+pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {
+    let mark = key::staged_inline(ino);
+    content.is_staged_inline().then(|| Write::Put(mark.clone(), Mark.encode(&mark)))
 }
 
 /// The bytes of a file that is nothing but its inode: its content is inline and stays so, it has one
@@ -373,7 +368,7 @@ pub fn resting_marks(content: &Content, ino: Ino) -> Vec<Write> {
 pub fn self_contained(inode: &Inode) -> Option<u64> {
     let file = inode.file()?;
     let alone = matches!(file.content, Content::Inline(_))
-        && !rests(&file.content)
+        && !file.content.is_staged_inline()
         && file.parts.is_empty()
         && file.links == 1;
     alone.then_some(file.size)

@@ -51,14 +51,19 @@ const INLINE: u8 = 0;
 const SLICES: u8 = 1;
 const PAGES: u8 = 2;
 
-/// Inline contents of at most so many bytes stay where they are. Longer ones only rest in their
-/// records, and may be put into blocks at any time.
+/// Inline contents of at most so many bytes stay where they are. Longer ones are only staged inline,
+/// and may be destaged into blocks at any time.
 pub const INLINE_STAYS_MAX: usize = 16 << 10;
 
 /// The longest content that stands in its record, in bytes.
 pub const INLINE_BYTES_MAX: u64 = 256 << 10;
 
 impl Content {
+    /// Whether it is in its record only until it is destaged into a block.
+    pub fn is_staged_inline(&self) -> bool {
+        matches!(self, Content::Inline(bytes) if bytes.len() > INLINE_STAYS_MAX)
+    }
+
     pub(crate) fn write(&self, to: &mut Writer) {
         match self {
             Content::Inline(bytes) => {

@@ -44,8 +44,8 @@ pub mod space {
     pub const PART: Space = Space(b'p');
     /// What a session has laid down ahead of the plan that publishes it.
     pub const STAGED: Space = Space(b'z');
-    /// Files whose bytes rest in their records until they are put into a block.
-    pub const RESTING: Space = Space(b'w');
+    /// Files whose bytes are staged inline: in their records until they are destaged into a block.
+    pub const STAGED_INLINE: Space = Space(b'w');
     /// Who keeps which file's content from being deleted.
     pub const HOLD: Space = Space(b'k');
     /// Live sessions.
@@ -93,7 +93,7 @@ pub mod space {
         TOKEN,
         USER,
         POLICY,
-        RESTING,
+        STAGED_INLINE,
         HOLD,
         ORPHAN,
         EXPIRY,
@@ -241,9 +241,9 @@ pub fn staged(session: Nonce, ino: Ino) -> Key {
     Key::new(space::STAGED, 0, &[&session.0[..], &ino.0.to_be_bytes()].concat())
 }
 
-/// A file whose bytes rest in its record until they are put into a block.
-pub fn resting(ino: Ino) -> Key {
-    Key::new(space::RESTING, 0, &ino.0.to_be_bytes())
+/// A file whose bytes are staged inline.
+pub fn staged_inline(ino: Ino) -> Key {
+    Key::new(space::STAGED_INLINE, 0, &ino.0.to_be_bytes())
 }
 
 /// That a session keeps a file's content from being deleted; see [`crate::Hold`].

@@ -179,7 +179,7 @@ async fn open(
         block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
-        resting_bytes_max: serve.resting_bytes.0,
+        staged_inline_bytes_max: serve.staged_inline_bytes.0,
         deletion_grace: settings.deletion_grace.said(),
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         ..VolumeOptions::default()

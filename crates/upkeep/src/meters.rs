@@ -22,8 +22,8 @@ pub struct UpkeepMeters {
     pub packs_left: Count,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: Count,
-    /// Bodies that rested in their records and were put into blocks.
-    pub bodies_settled: Count,
+    /// Bodies that were staged inline and have been destaged into blocks.
+    pub bodies_destaged: Count,
     /// Their bytes.
-    pub bytes_settled: Count,
+    pub bytes_destaged: Count,
 }

@@ -52,10 +52,10 @@ pub struct Counters {
     pub packs_left: u64,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: u64,
-    /// Bodies that rested in their records and were put into blocks.
-    pub bodies_settled: u64,
+    /// Bodies that were staged inline and have been destaged into blocks.
+    pub bodies_destaged: u64,
     /// Their bytes.
-    pub bytes_settled: u64,
+    pub bytes_destaged: u64,
     /// Tasks that ended in a panic.
     pub panics: u64,
     /// Files that are held for readers that last; of now.
@@ -92,8 +92,8 @@ impl Volume {
             packs_rewritten: upkeep.packs_rewritten.get(),
             packs_left: upkeep.packs_left.get(),
             bytes_repacked: upkeep.bytes_repacked.get(),
-            bodies_settled: upkeep.bodies_settled.get(),
-            bytes_settled: upkeep.bytes_settled.get(),
+            bodies_destaged: upkeep.bodies_destaged.get(),
+            bytes_destaged: upkeep.bytes_destaged.get(),
             panics: self.session.tasks().panics(),
             holds: u64::try_from(self.session.holds().count()).unwrap_or(u64::MAX),
             oldest_pin: self.session.epochs().oldest_pin().unwrap_or_default(),

@@ -13,7 +13,8 @@ mod options;
 mod volume;
 
 pub use content::{
-    ContentStream, ContentWriter, LetGo, Packing, Permit, RESTING_BYTES_DEFAULT, StagedContent,
+    ContentStream, ContentWriter, LetGo, Packing, Permit, STAGED_INLINE_BYTES_DEFAULT,
+    StagedContent,
 };
 pub use counters::Counters;
 pub use facade::{
@@ -29,8 +30,8 @@ pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{RECORD_CACHE_BYTES_DEFAULT, SessionOptions, Trips, VolumeError, measured};
 pub use upkeep::{
-    Collected, Counts, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked, Report,
-    SWEEP_SHARE_PERCENT, Settled, SweepOptions, Swept, Unwatched, fsck,
+    Collected, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked,
+    Report, SWEEP_SHARE_PERCENT, SweepOptions, Swept, Unwatched, fsck,
 };
 pub use volume::{CHECK_DEADLINE, Health, Volume};
 

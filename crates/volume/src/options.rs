@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES_DEFAULT, BlockReader, BlockStore, Direct};
 use content::{
-    BlockIds, ByteBudget, Deadlines, Hashing, Packer, Packing, Pins, Reading, Resting, Staging,
-    Traffic, Writers,
+    BlockIds, ByteBudget, Deadlines, Hashing, Packer, Packing, Pins, Reading, SizeAndLoad,
+    StagedInline, Staging, Traffic, Writers,
 };
 use hashing::Pool;
 use session::{Session, SessionOptions};
@@ -28,9 +28,9 @@ pub struct VolumeOptions {
     pub inline_bytes_max: u32,
     /// Which bodies share blocks, and how.
     pub packing: Packing,
-    /// Bytes of small bodies that may rest in their records at the same time, those that came alone;
-    /// 0 puts each into a block before it is acknowledged.
-    pub resting_bytes_max: u64,
+    /// Bytes of small bodies that may be staged inline at the same time; 0 puts each into a block
+    /// before it is acknowledged.
+    pub staged_inline_bytes_max: u64,
     /// Bytes that bodies on their way in may hold in memory.
     pub write_budget_bytes: u64,
     /// Bytes that bodies on their way out may hold in memory.
@@ -43,7 +43,7 @@ pub struct VolumeOptions {
     /// Where the content of blocks comes from: a cache over the same blocks, say. `None` reads
     /// them each time.
     pub reader: Option<Arc<dyn BlockReader>>,
-    /// Whether the reaper, the sweeper, the rewriter of packs and what settles resting bodies run by
+    /// Whether the reaper, the sweeper, the rewriter of packs and what destages bodies run by
     /// themselves.
     pub collect: bool,
     /// How its session is begun.
@@ -56,7 +56,7 @@ impl Default for VolumeOptions {
             block_bytes: BLOCK_BYTES_DEFAULT,
             inline_bytes_max: INLINE_BYTES_DEFAULT,
             packing: Packing::default(),
-            resting_bytes_max: 0,
+            staged_inline_bytes_max: 0,
             write_budget_bytes: BUDGET_BYTES_DEFAULT,
             read_budget_bytes: BUDGET_BYTES_DEFAULT,
             deletion_grace: None,
@@ -90,7 +90,10 @@ impl VolumeOptions {
             tasks: session.tasks().clone(),
             block_bytes: session.volume().block_bytes,
             inline_bytes_max: self.inline_bytes_max,
-            resting: Arc::new(Resting::new(self.resting_bytes_max)),
+            staged_inline: Arc::new(StagedInline::new(SizeAndLoad {
+                inline_bytes_max: u64::from(self.inline_bytes_max),
+                staged_inline_bytes_max: self.staged_inline_bytes_max,
+            })),
             late: Arc::default(),
             pins: Arc::clone(session.epochs()) as Arc<dyn Pins>,
             deadlines: self.deadlines,

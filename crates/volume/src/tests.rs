@@ -3,6 +3,7 @@
 mod checking;
 mod commit;
 mod contention;
+mod destaging;
 mod ending;
 mod feeding;
 mod gathering;
@@ -16,7 +17,6 @@ pub(crate) mod reaping;
 mod repacking;
 mod rollback;
 mod sessions;
-mod settling;
 mod skipping;
 mod sole;
 mod sweeping;

@@ -9,7 +9,7 @@ use record::{Timestamp, VolumeRecord};
 use session::{Session, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
-use upkeep::{Collected, Reaped, Repacked, Settled, SweepOptions, Swept, Upkeep};
+use upkeep::{Collected, Destaged, Reaped, Repacked, SweepOptions, Swept, Upkeep};
 
 use crate::VolumeOptions;
 
@@ -121,9 +121,9 @@ impl Volume {
         self.upkeep.repack_now().await
     }
 
-    /// Puts every body that rests in its record into blocks: see [`Upkeep::settle_now`].
-    pub async fn settle_now(&self) -> Result<Settled, VolumeError> {
-        self.upkeep.settle_now().await
+    /// Puts every body that is staged inline into blocks: see [`Upkeep::destage_now`].
+    pub async fn destage_now(&self) -> Result<Destaged, VolumeError> {
+        self.upkeep.destage_now().await
     }
 
     /// Whether the stores answer, within [`CHECK_DEADLINE`].

@@ -10,7 +10,8 @@ use block::{BlockReader, Direct};
 use bytes::Bytes;
 use content::{
     BlockIds, ByteBudget, ContentError, ContentStream, ContentWriter, Deadlines, Hashing, Packer,
-    Packing, Pin, Pins, Reading, RecordSlices, Resting, StagedContent, Staging, Traffic, Writers,
+    Packing, Pin, Pins, Reading, RecordSlices, SizeAndLoad, StagedContent, StagedInline, Staging,
+    Traffic, Writers,
 };
 use futures::TryStreamExt;
 use hashing::Pool;
@@ -89,7 +90,10 @@ impl Bench {
             tasks: tasks.clone(),
             block_bytes,
             inline_bytes_max: INLINE_BYTES_MAX,
-            resting: Arc::new(Resting::new(0)),
+            staged_inline: Arc::new(StagedInline::new(SizeAndLoad {
+                inline_bytes_max: u64::from(INLINE_BYTES_MAX),
+                staged_inline_bytes_max: 0,
+            })),
             late: Arc::default(),
             pins: Arc::clone(&pins) as Arc<dyn Pins>,
             deadlines: DEADLINES,

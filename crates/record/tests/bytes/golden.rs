@@ -95,7 +95,7 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("parts from", parts),
         ("parts to", parts_end),
         ("staged", key::staged(NONCE, INO)),
-        ("resting", key::resting(INO)),
+        ("staged inline", key::staged_inline(INO)),
         ("hold", key::hold(INO, NONCE)),
         ("session", key::session(NONCE)),
         ("beat", key::beat(NONCE)),

@@ -217,7 +217,7 @@ fn sessions() -> Vec<Sample> {
         sample("token", key::token(NONCE, 3), &Token { count: 300, aborted: false }),
         sample("token-aborted", key::token(NONCE, 3), &Token { count: 300, aborted: true }),
         sample("mark-staged", key::staged(NONCE, INO), &Mark),
-        sample("mark-resting", key::resting(INO), &Mark),
+        sample("mark-resting", key::staged_inline(INO), &Mark),
         sample("mark-fenced", key::fenced(NONCE), &Mark),
         sample("swept", key::swept(NONCE), &Swept { since: NOW, done: true }),
         sample("mark-share", key::share(block, INO), &Mark),

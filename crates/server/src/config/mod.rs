@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use block::BLOCK_BYTES_DEFAULT;
 use serde::Serialize;
-use volume::{RECORD_CACHE_BYTES_DEFAULT, RESTING_BYTES_DEFAULT};
+use volume::{RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT};
 
 pub(crate) use grace::Grace;
 pub(crate) use network::Network;
@@ -95,7 +95,7 @@ pub(crate) struct ServeSettings {
     pub(crate) sigv2_presign: bool,
     pub(crate) block_bytes: Size,
     pub(crate) memory_budget: Size,
-    pub(crate) resting_bytes: Size,
+    pub(crate) staged_inline_bytes: Size,
     pub(crate) record_cache_bytes: Size,
     pub(crate) authoritative_reads: bool,
     pub(crate) cache_memory: Size,
@@ -205,7 +205,9 @@ impl Serving {
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             block_bytes: serving.block_bytes.unwrap_or(Size(BLOCK_BYTES_DEFAULT.into())),
             memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
-            resting_bytes: serving.resting_bytes.unwrap_or(Size(RESTING_BYTES_DEFAULT)),
+            staged_inline_bytes: serving
+                .staged_inline_bytes
+                .unwrap_or(Size(STAGED_INLINE_BYTES_DEFAULT)),
             record_cache_bytes: serving
                 .record_cache_bytes
                 .unwrap_or(Size(RECORD_CACHE_BYTES_DEFAULT)),
@@ -281,7 +283,7 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
         sigv2_presign: Some(serve.sigv2_presign),
         block_bytes: Some(serve.block_bytes),
         memory_budget: Some(serve.memory_budget),
-        resting_bytes: Some(serve.resting_bytes),
+        staged_inline_bytes: Some(serve.staged_inline_bytes),
         record_cache_bytes: Some(serve.record_cache_bytes),
         authoritative_reads: Some(serve.authoritative_reads),
         cache_memory: Some(serve.cache_memory),

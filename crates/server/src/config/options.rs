@@ -131,10 +131,10 @@ options! {
         /// The most that bodies in flight may hold in memory [default: 128MiB]
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
-        /// Bytes of small uploads that may rest in the metadata store until they are put into
+        /// Bytes of small uploads that may be staged in the metadata store until they are put into
         /// blocks, of clients that send one at a time; 0 for none [default: 32MiB]
         #[arg(value_name = "SIZE")]
-        resting_bytes: Size = "ASHLAR_RESTING_BYTES",
+        staged_inline_bytes: Size = "ASHLAR_STAGED_INLINE_BYTES",
         /// Memory for the metadata of objects that a gateway remembers; 0 for none [default: 128MiB]
         #[arg(value_name = "SIZE")]
         record_cache_bytes: Size = "ASHLAR_RECORD_CACHE_BYTES",

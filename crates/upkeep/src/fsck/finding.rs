@@ -63,7 +63,7 @@ pub enum Finding {
     StrayExpiry(Key),
     /// Something that awaits the reaper and does not exist.
     StrayOrphan(Ino),
-    /// A file that rests in its record, and that nobody would find to settle it.
+    /// A file that is staged inline without the mark by which it would be found and destaged.
     Unmarked(Ino),
     /// A tally that a recount does not confirm.
     Tally {
@@ -131,7 +131,7 @@ impl fmt::Display for Finding {
             Finding::StrayExpiry(key) => write!(f, "expiry {key:?} is of no upload"),
             Finding::StrayOrphan(ino) => write!(f, "orphan {} does not exist", ino.0),
             Finding::Unmarked(ino) => {
-                write!(f, "the bytes of file {} rest in its record, and no mark says so", ino.0)
+                write!(f, "file {} is staged inline, and no mark says so", ino.0)
             }
             Finding::Tally { ino, what, recorded, found } => {
                 write!(f, "{what} of {}: the tally says {recorded}, there are {found}", ino.0)

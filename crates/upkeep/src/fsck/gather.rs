@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use block::{BlockStore, sealed};
 use bytes::Bytes;
-use namespace::{rests, self_contained};
+use namespace::self_contained;
 use record::key::{self, space};
 use record::{
     Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter, DecodeError,
@@ -33,8 +33,8 @@ pub(super) struct InodeSummary {
     pub(super) pages: u64,
     /// Whether it has checksums of parts.
     pub(super) parts: bool,
-    /// Whether its bytes rest in its record.
-    pub(super) rests: bool,
+    /// Whether its bytes are staged inline.
+    pub(super) is_staged_inline: bool,
     /// How long it is, if it is nothing but its inode.
     pub(super) self_contained: Option<u64>,
 }
@@ -88,8 +88,8 @@ pub(crate) struct Gathered {
     pub(super) fading: HashSet<BlockId>,
     pub(super) shares: BTreeSet<(BlockId, Ino)>,
     pub(super) staged: HashSet<Ino>,
-    /// Files that are marked as resting.
-    pub(super) resting: HashSet<Ino>,
+    /// Files that are marked as staged inline.
+    pub(super) staged_inline: HashSet<Ino>,
     pub(super) sessions: HashSet<Nonce>,
     pub(super) ended: HashSet<Nonce>,
     pub(super) tokens: Vec<(Key, Nonce)>,
@@ -263,9 +263,9 @@ impl Gathered {
                 self.staged.insert(ino_of(key).map_err(named)?);
                 self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
             }
-            space::RESTING => {
+            space::STAGED_INLINE => {
                 Mark::decode(key, value).map_err(failed)?;
-                self.resting.insert(ino_of(key).map_err(named)?);
+                self.staged_inline.insert(ino_of(key).map_err(named)?);
             }
             space::EXPIRY => {
                 let Expiry { upload } = Expiry::decode(key, value).map_err(failed)?;
@@ -335,7 +335,7 @@ impl Gathered {
             size: 0,
             pages: 0,
             parts: false,
-            rests: false,
+            is_staged_inline: false,
             self_contained: self_contained(inode),
         };
         match &inode.body {
@@ -348,7 +348,7 @@ impl Gathered {
                 summary.kind = Kind::File;
                 (summary.links, summary.size) = (u64::from(file.links), file.size);
                 summary.parts = !file.parts.is_empty();
-                summary.rests = rests(&file.content);
+                summary.is_staged_inline = file.content.is_staged_inline();
                 match &file.content {
                     Content::Inline(_) => {}
                     Content::Slices(slices) => self.take_slices(ino, slices),

@@ -150,7 +150,9 @@ fn names(all: &mut Gathered, tree: &Tree) {
         }
     }
     let unmarked = |(ino, inode): &(&Ino, &InodeSummary)| {
-        inode.rests && !all.resting.contains(*ino) && !all.orphans.contains_key(*ino)
+        inode.is_staged_inline
+            && !all.staged_inline.contains(*ino)
+            && !all.orphans.contains_key(*ino)
     };
     let unmarked = all.inodes.iter().filter(unmarked).map(|(ino, _)| Finding::Unmarked(*ino));
     findings.extend(unmarked);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use content::StagedContent;
-use namespace::{Assumption, FsError, Path, Publish, WriteCondition, join_packs, lay_out, rests};
+use namespace::{Assumption, FsError, Path, Publish, WriteCondition, join_packs, lay_out};
 use record::{BlockId, Content, File, Ino, Mark, ObjectHeaders, Slice, key};
 use store::Write;
 
@@ -82,8 +82,8 @@ impl Volume {
             assumptions: &assumptions,
             writes: staged.writes(),
         };
-        let mut place = body.as_mut().and_then(StagedContent::take_place);
-        place.iter_mut().for_each(|place| place.give(ino));
+        let mut reservation = body.as_mut().and_then(StagedContent::take_reservation);
+        reservation.iter_mut().for_each(|reservation| reservation.assign(ino));
         let published = match body {
             Some(body) => self.session.run_publishing(&operation, body).await,
             None => self.session.run(&operation).await,
@@ -91,11 +91,11 @@ impl Volume {
         self.conclude(staged, published).await
     }
 
-    /// The bytes of a source that rests in its record, once more: its copy does not rest with it
-    /// unless there is room.
+    /// The bytes of a source that is staged inline, once more: whether its copy is, too, is decided
+    /// as for any other body.
     async fn again(&self, source: &Object) -> Result<Option<StagedContent>, VolumeError> {
         match &source.file.content {
-            Content::Inline(bytes) if rests(&source.file.content) => {
+            Content::Inline(bytes) if source.file.content.is_staged_inline() => {
                 let mut writer = self.writer(Some(bytes.len() as u64));
                 writer.write(bytes.clone()).await?;
                 Ok(Some(writer.finish().await?))

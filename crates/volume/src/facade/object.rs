@@ -152,7 +152,7 @@ impl Volume {
 
     /// Begins the bytes of a new file or part. `size_hint` is how many are expected.
     pub fn writer(&self, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter::that_may_rest(&self.writers, size_hint)
+        ContentWriter::new(&self.writers, size_hint)
     }
 
     /// As [`Volume::writer`], for bytes that must lie in blocks even when there are few of them.
@@ -172,8 +172,8 @@ impl Volume {
         let path = Path::new(bucket.as_bytes(), key);
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let (content, besides) = content_of(&body, inos[0]);
-        let mut place = body.take_place();
-        place.iter_mut().for_each(|place| place.give(inos[0]));
+        let mut reservation = body.take_reservation();
+        reservation.iter_mut().for_each(|reservation| reservation.assign(inos[0]));
         let file = File {
             size: body.size(),
             data_version: 1,

@@ -1,7 +1,7 @@
 //! What is written ahead of a plan that would be too large.
 
 use content::StagedContent;
-use namespace::{Assumption, Stage, Unstage, join_packs, lay_out, resting_marks};
+use namespace::{Assumption, Stage, Unstage, join_packs, lay_out, staged_inline_mark};
 use record::{Content, Ino, key};
 use store::{Plan, Write};
 use tracing::warn;
@@ -81,7 +81,7 @@ pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>
             besides.extend(join_packs(slices, ino));
             (content, besides)
         }
-        inline => (inline.clone(), resting_marks(inline, ino)),
+        inline => (inline.clone(), staged_inline_mark(inline, ino).into_iter().collect()),
     }
 }
 

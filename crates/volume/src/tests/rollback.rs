@@ -226,7 +226,7 @@ async fn a_batch_that_meets_a_foreign_token_acknowledges_nothing() {
     // Two of the three did happen: that is why they are not said to have failed.
     let mut there = 0;
     for n in 30..33 {
-        there += u32::from(get(&*store, &key::resting(Ino(n))).await.is_some());
+        there += u32::from(get(&*store, &key::staged_inline(Ino(n))).await.is_some());
     }
     assert_eq!(there, 2);
     assert!(matches!(put(&volume, "x", &of(1, 0)).await, Err(VolumeError::Fenced)));
@@ -234,7 +234,7 @@ async fn a_batch_that_meets_a_foreign_token_acknowledges_nothing() {
 
 /// Commits a plan that shows whether it happened.
 async fn commit_mark(volume: &Volume, n: u64) -> Outcome {
-    let mark = key::resting(Ino(n));
+    let mark = key::staged_inline(Ino(n));
     let writes = vec![Write::Put(mark.clone(), record::Mark.encode(&mark))];
     volume.session.commit_plan(Plan { guards: vec![Guard::Absent(mark)], writes }).await
 }

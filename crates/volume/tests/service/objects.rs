@@ -133,13 +133,13 @@ async fn a_copy_moves_no_data_and_outlives_its_source() {
 
 #[tokio::test]
 async fn an_overwritten_source_is_noticed() {
-    // In its record, resting in its record, in blocks.
+    // Inline, staged inline, in blocks.
     for length in [100, 64 << 10, 5 * BLOCK_BYTES as usize] {
         for change in ["put", "put the same", "delete", "tag"] {
             for to in ["from", "to", "beside/it"] {
                 let what = format!("{length} bytes, {change}, to {to}");
                 let volume = volume_of(VolumeOptions {
-                    resting_bytes_max: 1 << 20,
+                    staged_inline_bytes_max: 1 << 20,
                     collect: false,
                     ..VolumeOptions::default()
                 });
@@ -192,7 +192,8 @@ fn is_source_changed(copied: &Result<(), VolumeError>) -> bool {
 #[tokio::test]
 async fn a_source_that_stays_is_copied_onto_itself_and_elsewhere() {
     for length in [100, 64 << 10, 5 * BLOCK_BYTES as usize] {
-        let options = VolumeOptions { resting_bytes_max: 1 << 20, ..VolumeOptions::default() };
+        let options =
+            VolumeOptions { staged_inline_bytes_max: 1 << 20, ..VolumeOptions::default() };
         let volume = volume_of(options).await;
         let content = bytes(length, 4);
         put(&volume, "a/from", &content).await.unwrap();

@@ -90,7 +90,7 @@ fn the_only_gateway_reads_without_round_trips(engine: Engine) {
         ("a new object", Request::new("PUT", "/box/a/b/new").body("s"), 200, "PutObject", (0, 1)),
         ("its bytes", new(), 200, "GetObject", (0, 0)),
         ("its headers", Request::new("HEAD", "/box/a/b/new"), 200, "HeadObject", (0, 0)),
-        ("a body that rests", large, 200, "PutObject", (0, 1)),
+        ("a body that is staged inline", large, 200, "PutObject", (0, 1)),
         ("its bytes", Request::new("GET", "/box/a/large"), 200, "GetObject", (0, 0)),
         ("a deletion", Request::new("DELETE", "/box/a/b/new"), 204, "DeleteObject", (0, 1)),
         ("what is gone", new(), 404, "GetObject", (0, 0)),

@@ -16,7 +16,7 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(10);
 /// How long it may take until what was deleted has made room.
 const ROOM_AGAIN: Duration = Duration::from_secs(30);
 
-/// Puts objects until one is refused, and says how many there are. Small ones rest in the metadata.
+/// Puts objects until one is refused, and says how many there are. Small ones are staged in the metadata.
 fn fill(client: &Client, name: &str) -> usize {
     let body = [7; 3_500];
     for number in 0..MOST {
@@ -35,8 +35,8 @@ fn fill(client: &Client, name: &str) -> usize {
 fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
     let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
-    // What rests goes to blocks after a while: here the metadata is to fill up.
-    let setup = fleet.first.clone().options(&["--resting-bytes", "64MiB"]);
+    // What is staged inline goes to blocks after a while: here the metadata is to fill up.
+    let setup = fleet.first.clone().options(&["--staged-inline-bytes", "64MiB"]);
     let gateway = setup.start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);

@@ -210,7 +210,7 @@ fn deletes(fleet: &Fleet, gateway: &Gateway) {
     let made: BTreeSet<String> = fleet.block_names().difference(&before).cloned().collect();
     assert!(!made.is_empty(), "the object has no block");
     gateway.client.delete("/box/dead").expect(204);
-    // Bodies that rested may have been given blocks meanwhile, which stay.
+    // Bodies that were staged inline may have been given blocks meanwhile, which stay.
     let gone = wait_for(DELETES, || !made.is_subset(&fleet.block_names()));
     assert!(gone, "what is dead is not deleted:\n{}", gateway.log_of_this_run());
 }

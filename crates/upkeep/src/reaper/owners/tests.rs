@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use block::{Direct, MemoryBlocks};
-use content::{BlockIds, ByteBudget, Deadlines, Pins, Resting, Staging};
+use content::{BlockIds, ByteBudget, Deadlines, Pins, SizeAndLoad, StagedInline, Staging};
 use faulty::Faulty;
 use namespace::{
     Branch, Lookup, MakeBucket, Overlap, Path, Publish, Removal, Remove, WriteCondition, join_packs,
@@ -28,7 +28,10 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
         tasks: session.tasks().clone(),
         block_bytes: 65_536,
         inline_bytes_max: 16,
-        resting: Arc::new(Resting::new(0)),
+        staged_inline: Arc::new(StagedInline::new(SizeAndLoad {
+            inline_bytes_max: 16,
+            staged_inline_bytes_max: 0,
+        })),
         late: Arc::default(),
         pins: Arc::clone(session.epochs()) as Arc<dyn Pins>,
         deadlines: Deadlines::default(),

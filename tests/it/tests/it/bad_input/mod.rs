@@ -39,9 +39,9 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let folder = tempfile::tempdir().expect("a folder");
-        // Nothing rests in its record, so that the number of blocks is known.
+        // Nothing is staged inline, so that the number of blocks is known.
         let options =
-            ["--block-bytes", "64KiB", "--memory-budget", "16MiB", "--resting-bytes", "0B"];
+            ["--block-bytes", "64KiB", "--memory-budget", "16MiB", "--staged-inline-bytes", "0B"];
         let setup = Setup::new(folder.path(), Blocks::Folder).options(&options);
         let gateway = setup.start();
         let client = gateway.client.clone();

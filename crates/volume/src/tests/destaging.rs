@@ -1,11 +1,11 @@
-//! Bodies that rest in their records, and how they get into blocks.
+//! Bodies that are staged inline, and how they get into blocks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::MemoryBlocks;
 use bytes::Bytes;
-use content::SETTLE_DELAY;
+use content::DESTAGE_DELAY;
 use faulty::{Fault, Faulty};
 use record::key::{self, space};
 use record::{Content, ObjectHeaders, Tag};
@@ -17,25 +17,25 @@ use super::packs::{bytes_of, findings, tallies};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, lookup, make_bucket};
 use crate::{
-    Finding, NewObject, Settled, SweepOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
+    Destaged, Finding, NewObject, SweepOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
 };
 
-/// Bytes that may rest here.
-const RESTING_BYTES: u64 = 1 << 20;
+/// Bytes that may be staged inline here.
+const STAGED_INLINE_BYTES: u64 = 1 << 20;
 
 async fn open_with(
     store: &Arc<Faulty>,
     blocks: &Arc<MemoryBlocks>,
-    resting_bytes_max: u64,
+    staged_inline_bytes_max: u64,
     collect: bool,
 ) -> Arc<Volume> {
-    let options = VolumeOptions { resting_bytes_max, collect, ..Default::default() };
+    let options = VolumeOptions { staged_inline_bytes_max, collect, ..Default::default() };
     Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
 }
 
 async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let volume = open_with(&store, &blocks, RESTING_BYTES, false).await;
+    let volume = open_with(&store, &blocks, STAGED_INLINE_BYTES, false).await;
     make_bucket(&volume).await;
     (store, blocks, volume)
 }
@@ -65,21 +65,21 @@ async fn is_inline(volume: &Volume, name: &str) -> bool {
 }
 
 async fn marks(store: &Faulty) -> usize {
-    records(store, space::RESTING).await
+    records(store, space::STAGED_INLINE).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_comes_alone_rests_until_it_is_settled() {
+async fn a_body_that_comes_alone_is_staged_inline_until_it_is_destaged() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 150_000).await;
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(marks(&store).await, 1);
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 150_000));
-    assert_eq!(findings(&store, &blocks).await, [], "while it rests");
+    assert_eq!(findings(&store, &blocks).await, [], "while it is staged inline");
     let before = lookup(&volume, b"a").await.unwrap();
-    let settled = volume.settle_now().await.unwrap();
-    assert_eq!(settled, Settled { bodies: 1, bytes: 150_000, ..Settled::default() });
-    assert_eq!(volume.settle_now().await.unwrap(), Settled::default(), "not twice");
+    let destaged = volume.destage_now().await.unwrap();
+    assert_eq!(destaged, Destaged { bodies: 1, bytes: 150_000, ..Destaged::default() });
+    assert_eq!(volume.destage_now().await.unwrap(), Destaged::default(), "not twice");
     assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 150_000));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -97,13 +97,13 @@ async fn a_body_that_comes_alone_rests_until_it_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_settle_in_one_block() {
+async fn several_are_destaged_into_one_block() {
     let (store, blocks, volume) = world().await;
     let bodies = [("a", 20_000), ("b", 150_000), ("c", 70_000)];
     for (name, bytes) in bodies {
         put(&volume, name, bytes).await;
     }
-    assert_eq!(volume.settle_now().await.unwrap().bodies, 3);
+    assert_eq!(volume.destage_now().await.unwrap().bodies, 3);
     assert_eq!(count_blocks(&blocks).await, 1);
     assert_eq!(tallies(&*store).await.values().sum::<i64>(), 240_000);
     assert_eq!(records(&*store, space::SHARE).await, 3);
@@ -126,8 +126,8 @@ async fn what_is_replaced_or_removed_meanwhile_never_reaches_the_blocks() {
     volume.reap_now().await.unwrap();
     put(&volume, "c", 90_000).await;
     delete(&volume, b"c").await;
-    let settled = volume.settle_now().await.unwrap();
-    assert_eq!(settled, Settled { gone: 7, ..Settled::default() });
+    let destaged = volume.destage_now().await.unwrap();
+    assert_eq!(destaged, Destaged { gone: 7, ..Destaged::default() });
     volume.reap_now().await.unwrap();
     assert_eq!(volume.counters().block_puts, 0);
     assert_eq!(marks(&store).await, 0);
@@ -138,14 +138,14 @@ async fn what_is_replaced_or_removed_meanwhile_never_reaches_the_blocks() {
 #[tokio::test(start_paused = true)]
 async fn it_goes_by_itself_after_a_while() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let volume = open_with(&store, &blocks, RESTING_BYTES, true).await;
+    let volume = open_with(&store, &blocks, STAGED_INLINE_BYTES, true).await;
     make_bucket(&volume).await;
     for round in 1..=3 {
         put(&volume, "a", 150_000).await;
-        tokio::time::sleep(SETTLE_DELAY / 2).await;
-        assert_eq!(volume.counters().bodies_settled, round - 1, "it rests");
-        tokio::time::sleep(SETTLE_DELAY).await;
-        assert_eq!(volume.counters().bodies_settled, round);
+        tokio::time::sleep(DESTAGE_DELAY / 2).await;
+        assert_eq!(volume.counters().bodies_destaged, round - 1, "it is staged inline");
+        tokio::time::sleep(DESTAGE_DELAY).await;
+        assert_eq!(volume.counters().bodies_destaged, round);
         assert_eq!(marks(&store).await, 0);
     }
     volume.close().await;
@@ -167,10 +167,10 @@ async fn beyond_the_limit_bodies_go_into_blocks() {
     let (store, blocks, volume) = world().await;
     for round in 0..8_u64 {
         put(&volume, &round.to_string(), 200_000).await;
-        let rests = (round + 1) * 200_000 <= RESTING_BYTES;
-        assert_eq!(is_inline(&volume, &round.to_string()).await, rests, "{round}");
+        let staged = (round + 1) * 200_000 <= STAGED_INLINE_BYTES;
+        assert_eq!(is_inline(&volume, &round.to_string()).await, staged, "{round}");
     }
-    assert_eq!(volume.settle_now().await.unwrap().bodies, 5);
+    assert_eq!(volume.destage_now().await.unwrap().bodies, 5);
     put(&volume, "again", 200_000).await;
     assert!(is_inline(&volume, "again").await, "there is room again");
     put(&volume, "long", 300_000).await;
@@ -179,7 +179,7 @@ async fn beyond_the_limit_bodies_go_into_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_session_left_is_settled_by_another() {
+async fn what_a_killed_session_left_is_destaged_by_another() {
     let (store, blocks, volume) = world().await;
     for name in ["a", "b"] {
         put(&volume, name, 150_000).await;
@@ -187,7 +187,7 @@ async fn what_a_killed_session_left_is_settled_by_another() {
     drop(volume);
     let heir = open_with(&store, &blocks, 0, true).await;
     tokio::time::sleep(SURVEY_DELAY + Duration::from_secs(1)).await;
-    assert_eq!(heir.counters().bodies_settled, 2);
+    assert_eq!(heir.counters().bodies_destaged, 2);
     assert_eq!(marks(&store).await, 0);
     for name in ["a", "b"] {
         assert!(!is_inline(&heir, name).await);
@@ -198,57 +198,58 @@ async fn what_a_killed_session_left_is_settled_by_another() {
 }
 
 /// Who remembers that a file is nothing but its record may delete that without another look. A
-/// body that rests is no such file: its bytes may lie in a block by then.
+/// body that is staged inline is no such file: its bytes may lie in a block by then.
 #[tokio::test(start_paused = true)]
-async fn what_another_gateway_settled_is_reaped_with_its_block() {
+async fn what_another_gateway_destaged_is_reaped_with_its_block() {
     let (store, blocks, volume) = world().await;
     let other = open_with(&store, &blocks, 0, false).await;
     for name in ["replaced", "removed"] {
         put(&volume, name, 150_000).await;
         assert!(read(&volume, name.as_bytes()).await.is_ok(), "and it is remembered");
     }
-    assert_eq!(other.settle_now().await.unwrap().bodies, 2);
+    assert_eq!(other.destage_now().await.unwrap().bodies, 2);
     assert_eq!(count_blocks(&blocks).await, 1);
     put(&volume, "replaced", 10).await;
     delete(&volume, b"removed").await;
-    assert_eq!(volume.settle_now().await.unwrap().gone, 2, "it does not know that yet");
+    assert_eq!(volume.destage_now().await.unwrap().gone, 2, "it does not know that yet");
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0, "no block is left behind");
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_that_settle_the_same_do_no_harm() {
+async fn two_that_destage_the_same_do_no_harm() {
     let (store, blocks, volume) = world().await;
     let other = open_with(&store, &blocks, 0, false).await;
     for name in ["a", "b", "c"] {
         put(&volume, name, 100_000).await;
     }
-    let (one, two) = futures::join!(volume.settle_now(), other.settle_now());
+    let (one, two) = futures::join!(volume.destage_now(), other.destage_now());
     let (one, two) = (one.unwrap(), two.unwrap());
     assert!(one.refused + two.refused > 0, "they met: {one:?} {two:?}");
-    assert_eq!(one.bodies + two.bodies, 3, "each was settled once");
+    assert_eq!(one.bodies + two.bodies, 3, "each was destaged once");
     for name in ["a", "b", "c"] {
         assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, 100_000));
     }
-    volume.settle_now().await.unwrap();
+    volume.destage_now().await.unwrap();
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_meanwhile_is_kept_and_the_body_settles_later() {
+async fn a_change_meanwhile_is_kept_and_the_body_is_destaged_later() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     // The change is under way when the record is read, and lands before the swap.
     let tags = vec![("team".to_owned(), "a".to_owned())];
-    let (changed, settled) = futures::join!(volume.set_tags("b", b"a", tags), volume.settle_now());
+    let (changed, destaged) =
+        futures::join!(volume.set_tags("b", b"a", tags), volume.destage_now());
     changed.unwrap();
-    let settled = settled.unwrap();
-    assert_eq!((settled.bodies, settled.refused), (1, 1), "refused, then found by its mark");
+    let destaged = destaged.unwrap();
+    assert_eq!((destaged.bodies, destaged.refused), (1, 1), "refused, then found by its mark");
     let found = lookup(&volume, b"a").await.unwrap().inode;
     assert_eq!(found.file().unwrap().object.tags.len(), 1);
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
-    volume.settle_now().await.unwrap();
+    volume.destage_now().await.unwrap();
     assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -261,7 +262,7 @@ async fn a_copy_of_what_rests_stands_by_itself() {
     assert!(is_inline(&volume, "twin").await, "it came alone");
     delete(&volume, b"a").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(volume.settle_now().await.unwrap().bodies, 1);
+    assert_eq!(volume.destage_now().await.unwrap().bodies, 1);
     assert!(read(&volume, b"twin").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -273,30 +274,30 @@ async fn what_is_refused_leaves_nothing() {
     let refused = try_put(&volume, "a", 120_000, WriteCondition::IfAbsent).await;
     assert!(refused.is_err());
     assert_eq!(marks(&store).await, 1);
-    let settled = volume.settle_now().await.unwrap();
-    assert_eq!((settled.bodies, settled.gone), (1, 1));
+    let destaged = volume.destage_now().await.unwrap();
+    assert_eq!((destaged.bodies, destaged.gone), (1, 1));
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
-    for (fault, settled) in [(Fault::Stuck, false), (Fault::Hang, true)] {
+    for (fault, destaged) in [(Fault::Stuck, false), (Fault::Hang, true)] {
         let (store, blocks, volume) = world().await;
         put(&volume, "a", 100_000).await;
         store.inject(Some(space::INODE), fault);
-        let settling = tokio::time::timeout(Duration::from_secs(5), volume.settle_now());
-        assert!(settling.await.is_err());
+        let destaging = tokio::time::timeout(Duration::from_secs(5), volume.destage_now());
+        assert!(destaging.await.is_err());
         assert_eq!(store.fired(), 1);
         assert_eq!(count_blocks(&blocks).await, 1, "the block was put");
         drop(volume);
         let heir = open_with(&store, &blocks, 0, false).await;
         tokio::time::sleep(SESSION_SILENCE * 2).await;
         let collected = heir.gc(SweepOptions::default()).await.unwrap();
-        assert_eq!(collected.swept.deleted, u64::from(!settled), "{fault:?}");
+        assert_eq!(collected.swept.deleted, u64::from(!destaged), "{fault:?}");
         assert!(read(&heir, b"a").await.unwrap() == bytes_of("a", 100_000));
-        let again = heir.settle_now().await.unwrap();
-        assert_eq!(again.bodies, u64::from(!settled), "{fault:?}");
+        let again = heir.destage_now().await.unwrap();
+        assert_eq!(again.bodies, u64::from(!destaged), "{fault:?}");
         heir.reap_now().await.unwrap();
         assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
         assert_eq!(findings(&store, &blocks).await, []);
@@ -311,10 +312,10 @@ async fn swaps_whose_answer_was_lost_count_once() {
         put(&volume, "b", 20_000).await;
         store.inject(Some(space::INODE), fault);
         // It may have to give up; then it comes again.
-        let first = volume.settle_now().await;
+        let first = volume.destage_now().await;
         assert_eq!(store.fired(), 1);
         store.deliver().await;
-        volume.settle_now().await.unwrap();
+        volume.destage_now().await.unwrap();
         assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
         assert!(read(&volume, b"b").await.unwrap() == bytes_of("b", 20_000));
         assert!(!is_inline(&volume, "a").await && !is_inline(&volume, "b").await);
@@ -330,11 +331,11 @@ async fn what_failed_is_tried_again() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     store.reading.lock().unwrap().fails = Some(StoreErrorKind::Unavailable);
-    volume.settle_now().await.unwrap_err();
+    volume.destage_now().await.unwrap_err();
     store.reading.lock().unwrap().fails = None;
     assert!(is_inline(&volume, "a").await);
     assert_eq!(marks(&store).await, 1);
-    assert_eq!(volume.settle_now().await.unwrap().bodies, 1);
+    assert_eq!(volume.destage_now().await.unwrap().bodies, 1);
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(marks(&store).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
@@ -345,22 +346,25 @@ async fn a_check_finds_what_rests_without_a_mark() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     let ino = lookup(&volume, b"a").await.unwrap().ino;
-    let plan = Plan { guards: Vec::new(), writes: vec![Write::Delete(key::resting(ino))] };
+    let plan = Plan { guards: Vec::new(), writes: vec![Write::Delete(key::staged_inline(ino))] };
     store.commit(&[plan]).await.unwrap();
     assert_eq!(findings(&store, &blocks).await, [Finding::Unmarked(ino)]);
     delete(&volume, b"a").await;
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-/// A volume that reads all that it answers with, a file that rests in it, and the file's number.
+/// A volume that reads all that it answers with, a file that is staged inline in it, and the file's number.
 async fn one_that_rests() -> (Arc<Faulty>, Arc<Volume>, record::Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options =
-        VolumeOptions { resting_bytes_max: RESTING_BYTES, collect: false, ..Default::default() };
+    let options = VolumeOptions {
+        staged_inline_bytes_max: STAGED_INLINE_BYTES,
+        collect: false,
+        ..Default::default()
+    };
     let volume = Volume::open(options, store.clone(), blocks).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, "one", 20_000).await;
-    let marks = store.walk(space::RESTING, None, 10).await.unwrap().records;
+    let marks = store.walk(space::STAGED_INLINE, None, 10).await.unwrap().records;
     assert_eq!(marks.len(), 1);
     (store, volume, session::scan::ino_of(&marks[0].0).unwrap())
 }
@@ -378,17 +382,17 @@ async fn a_mark_stays_if_its_file_came_while_it_was_looked_for() {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         store.commit_now(&plan(vec![Write::Put(at.clone(), inode.clone())])).await;
     };
-    let (settled, ()) = futures::join!(volume.settle_now(), coming);
+    let (destaged, ()) = futures::join!(volume.destage_now(), coming);
     store.reading.lock().unwrap().takes = Duration::ZERO;
-    let settled = settled.unwrap().bodies + volume.settle_now().await.unwrap().bodies;
-    assert_eq!(settled, 1, "its mark led to it");
-    assert_eq!(records(&*store, space::RESTING).await, 0);
+    let destaged = destaged.unwrap().bodies + volume.destage_now().await.unwrap().bodies;
+    assert_eq!(destaged, 1, "its mark led to it");
+    assert_eq!(records(&*store, space::STAGED_INLINE).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_rests_and_cannot_be_read_keeps_its_mark() {
+async fn a_staged_file_that_cannot_be_read_keeps_its_mark() {
     let (store, volume, ino) = one_that_rests().await;
     super::skipping::damage(&store, key::inode(ino)).await;
-    volume.settle_now().await.unwrap();
-    assert_eq!(records(&*store, space::RESTING).await, 1);
+    volume.destage_now().await.unwrap();
+    assert_eq!(records(&*store, space::STAGED_INLINE).await, 1);
 }

@@ -1,25 +1,24 @@
-//! Settles bodies that rest in their records: puts them into blocks.
+//! Destages bodies that are staged inline: moves them from their inodes' records into blocks.
 //!
-//! What has rested for long enough goes into one block, together with whatever else has, and each
-//! file's inode is swapped in a plan of its own, under the guard of its exact record. The block is
-//! durable before any of these plans is sent. A file that was removed or replaced meanwhile is
-//! refused, and needs no block any more: mostly that is seen before anything is read.
+//! All bodies that are due go into one block, and each file's inode is swapped in a plan of its own,
+//! under the guard of its exact record. The block is durable before any of these plans is sent. The
+//! plan of a file that was removed or replaced meanwhile is refused. Mostly that is seen before
+//! anything is read, and then the body goes into no block.
 //!
-//! Each file that rests has a mark in the metadata store, written by the plan that published it and
-//! removed by the one that settles it. So what a gateway leaves behind when it ends is found: every
-//! gateway looks for such files a while after its start, and now and then. Two that settle the same
-//! file do no harm: of two swaps one is refused, and leaves dead bytes in its block at most.
+//! Each file that is staged inline has a mark in the metadata store, written by the plan that
+//! publishes it and removed by the plan that destages it. So what a gateway leaves behind when it ends
+//! is found: every gateway looks for marks a while after its start, and now and then. Two that destage
+//! the same file do no harm: of two swaps one is refused, and leaves dead bytes in its block at most.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use block::{BlockRef, SealedBlock, Sealer};
 use bytes::Bytes;
-use content::{RESTING_BODY_BYTES_MAX, Rested, SETTLE_DELAY};
+use content::{DESTAGE_DELAY, STAGED_INLINE_BODY_BYTES_MAX, StagedBody};
 use futures::StreamExt;
 use futures::stream;
 use namespace::join_packs;
-use namespace::rests;
 use record::{Body, Content, Ino, Inode, Slice, key, key::space};
 use session::scan::ino_of;
 use session::{Outcome, Priority, ReaderGuard, VolumeError, closing, value};
@@ -31,31 +30,31 @@ use crate::reaper::after;
 use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
 use crate::upkeep::Upkeep;
 
-/// Bodies that are settled together.
+/// Bodies that are destaged together.
 const BODIES_AT_ONCE: usize = 64;
 
-/// Bytes that are settled together, and so those of a block.
+/// Bytes that are destaged together, and so those of a block.
 const BYTES_AT_ONCE: u64 = 4 << 20;
-const _: () = assert!(RESTING_BODY_BYTES_MAX <= BYTES_AT_ONCE);
+const _: () = assert!(STAGED_INLINE_BODY_BYTES_MAX <= BYTES_AT_ONCE);
 
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// What was settled.
+/// What was destaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct Destaged {
     /// Bodies that lie in blocks now.
     pub bodies: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Bodies that were gone by then.
     pub gone: u64,
-    /// Bodies that rest on, because something else of their files changed meanwhile.
+    /// Bodies that stay as they were, because something else of their files changed meanwhile.
     pub refused: u64,
 }
 
-impl Settled {
-    fn add(&mut self, more: Settled) {
+impl Destaged {
+    fn add(&mut self, more: Destaged) {
         self.bodies += more.bodies;
         self.bytes += more.bytes;
         self.gone += more.gone;
@@ -63,7 +62,7 @@ impl Settled {
     }
 }
 
-/// A file that is to be settled.
+/// A file that is to be destaged.
 #[derive(Debug)]
 struct Mover {
     ino: Ino,
@@ -73,11 +72,11 @@ struct Mover {
 }
 
 impl Mover {
-    /// None if the file's bytes do not rest in its record.
+    /// `None` if the file is not staged inline.
     fn new(ino: Ino, record: Value, inode: Inode) -> Option<Mover> {
         let content = &inode.file()?.content;
         match content {
-            Content::Inline(bytes) if rests(content) => {
+            Content::Inline(bytes) if content.is_staged_inline() => {
                 Some(Mover { ino, record, bytes: bytes.clone(), inode })
             }
             Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => None,
@@ -93,12 +92,12 @@ impl Mover {
         }
         let mut writes = vec![Write::Put(at.clone(), inode.encode(&at))];
         writes.extend(join_packs(&[slice], self.ino));
-        writes.push(Write::Delete(key::resting(self.ino)));
+        writes.push(Write::Delete(key::staged_inline(self.ino)));
         Plan { guards: vec![Guard::Equals(at, self.record.clone())], writes }
     }
 }
 
-/// A file that does not rest any more, and the guard that it is as it was read to be.
+/// A file that is not staged inline any more, and the guard that it is as it was read to be.
 #[derive(Debug)]
 struct Gone {
     ino: Ino,
@@ -106,87 +105,89 @@ struct Gone {
 }
 
 impl Gone {
-    /// The plan that removes the mark. A file that rests after all keeps it, and is found again.
+    /// The plan that removes the mark. A file that is staged inline after all keeps its mark, and is
+    /// found again.
     fn plan(self) -> Plan {
-        Plan { guards: vec![self.guard], writes: vec![Write::Delete(key::resting(self.ino))] }
+        Plan { guards: vec![self.guard], writes: vec![Write::Delete(key::staged_inline(self.ino))] }
     }
 }
 
 impl Upkeep {
-    /// Settles every body that rests, of whatever session, and however long it has.
+    /// Destages every body, of whatever session, and however long it has been staged inline.
     ///
     /// # Errors
-    /// If a store cannot be reached; what was settled until then stays settled.
-    pub async fn settle_now(&self) -> Result<Settled, VolumeError> {
-        let (mut all, until) = (Settled::default(), Instant::now());
-        while let Some(own) = self.settle_some(until).await? {
+    /// If a store cannot be reached; what was destaged until then stays destaged.
+    pub async fn destage_now(&self) -> Result<Destaged, VolumeError> {
+        let (mut all, until) = (Destaged::default(), Instant::now());
+        while let Some(own) = self.destage_some(until).await? {
             all.add(own);
         }
-        all.add(self.settle_marked().await?);
+        all.add(self.destage_marked().await?);
         Ok(all)
     }
 
-    /// Settles bodies of this session that have rested since `until`; `None` if there are none.
-    async fn settle_some(&self, until: Instant) -> Result<Option<Settled>, VolumeError> {
-        let rested = self.staging.resting.take(until, BODIES_AT_ONCE, BYTES_AT_ONCE);
-        if rested.is_empty() {
+    /// Destages bodies of this session that have been staged inline since `until`; `None` if there
+    /// are none.
+    async fn destage_some(&self, until: Instant) -> Result<Option<Destaged>, VolumeError> {
+        let staged_inline = &self.staging.staged_inline;
+        let bodies = staged_inline.take(until, BODIES_AT_ONCE, BYTES_AT_ONCE);
+        if bodies.is_empty() {
             return Ok(None);
         }
-        let inos: Vec<Ino> = rested.iter().map(|body| body.ino).collect();
+        let inos: Vec<Ino> = bodies.iter().map(|body| body.ino).collect();
         let mut refused = Vec::new();
-        let settled = self.settle_files(&inos, &mut refused).await;
-        let rests_on = |body: &Rested| settled.is_err() || refused.contains(&body.ino);
-        for body in rested {
-            let resting = &self.staging.resting;
-            if rests_on(&body) { resting.put_back(body) } else { resting.gone(body) }
+        let destaged = self.destage_files(&inos, &mut refused).await;
+        let stays = |body: &StagedBody| destaged.is_err() || refused.contains(&body.ino);
+        for body in bodies {
+            if stays(&body) { staged_inline.put_back(body) } else { staged_inline.remove(body) }
         }
-        settled.map(Some)
+        destaged.map(Some)
     }
 
-    /// Settles bodies that are marked, whoever left them.
-    async fn settle_marked(&self) -> Result<Settled, VolumeError> {
-        let mut all = Settled::default();
-        let (mut start, end) = key::partition(space::RESTING, 0);
-        // Even the longest bodies are no more than are settled together.
-        let most = usize::try_from(BYTES_AT_ONCE / RESTING_BODY_BYTES_MAX).unwrap_or(1);
+    /// Destages bodies that are marked, whoever left them.
+    async fn destage_marked(&self) -> Result<Destaged, VolumeError> {
+        let mut all = Destaged::default();
+        let (mut start, end) = key::partition(space::STAGED_INLINE, 0);
+        // Even the longest bodies are no more than are destaged together.
+        let most = usize::try_from(BYTES_AT_ONCE / STAGED_INLINE_BODY_BYTES_MAX).unwrap_or(1);
         loop {
             let limit = self.session.limits().range_records.min(u32::try_from(most).unwrap_or(1));
             let page = self.read_range(start, end.clone(), limit).await?;
             let Some(last) = page.last() else { return Ok(all) };
             start = after(&last.key);
             let inos: Result<Vec<Ino>, _> = page.iter().map(|entry| ino_of(&entry.key)).collect();
-            all.add(self.settle_files(&inos?, &mut Vec::new()).await?);
+            all.add(self.destage_files(&inos?, &mut Vec::new()).await?);
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
         }
     }
 
-    /// Settles what rests of these files, but for those that were `refused`.
-    async fn settle_files(
+    /// Destages those of these files that are staged inline; `refused` gets those that stay.
+    async fn destage_files(
         &self,
         inos: &[Ino],
         refused: &mut Vec<Ino>,
-    ) -> Result<Settled, VolumeError> {
-        // From before the block is put until the last swap has settled: see the reaper's `release`.
+    ) -> Result<Destaged, VolumeError> {
+        // From before the block is put until the last swap has destaged: see the reaper's `release`.
         let reading = self.session.reading();
         let (movers, gone) = self.movers(inos).await?;
-        let mut settled = Settled { gone: gone.len() as u64, ..Settled::default() };
-        let forget = |gone: Gone| self.commit_settling(gone.plan(), &reading);
+        let mut destaged = Destaged { gone: gone.len() as u64, ..Destaged::default() };
+        let forget = |gone: Gone| self.commit_destaging(gone.plan(), &reading);
         let mut forgetting = stream::iter(gone).map(forget).buffer_unordered(BODIES_AT_ONCE);
         while let Some(forgotten) = forgetting.next().await {
             forgotten?;
         }
         if !movers.is_empty() {
-            settled.add(self.move_all(&movers, &reading, refused).await?);
+            destaged.add(self.move_all(&movers, &reading, refused).await?);
         }
-        self.meters.bodies_settled.add(settled.bodies);
-        self.meters.bytes_settled.add(settled.bytes);
-        Ok(settled)
+        self.meters.bodies_destaged.add(destaged.bodies);
+        self.meters.bytes_destaged.add(destaged.bytes);
+        Ok(destaged)
     }
 
-    /// Which of these files rest, and which do not any more. Of those that have lost their names
-    /// only that is read. One that cannot be read is neither: it keeps its mark.
+    /// Which of these files are staged inline, and which are not any more. Of those that have lost
+    /// their names only that is read. One that cannot be read is neither: it keeps its mark.
     async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<Gone>), VolumeError> {
         let record = |key| Read::Record { key, follow: None };
         let reads: Vec<Read> = inos.iter().map(|ino| record(key::orphan(*ino))).collect();
@@ -215,7 +216,9 @@ impl Upkeep {
             match Inode::decode(&at, &record).map(|inode| Mover::new(ino, record.clone(), inode)) {
                 Ok(Some(mover)) => movers.push(mover),
                 Ok(None) => gone.push(Gone { ino, guard: Guard::Equals(at, record) }),
-                Err(error) => warn!(ino = ino.0, %error, "a resting file cannot be read"),
+                Err(error) => {
+                    warn!(ino = ino.0, %error, "a file that is staged inline cannot be read")
+                }
             }
         }
         Ok((movers, gone))
@@ -227,7 +230,7 @@ impl Upkeep {
         movers: &[Mover],
         reading: &ReaderGuard,
         refused: &mut Vec<Ino>,
-    ) -> Result<Settled, VolumeError> {
+    ) -> Result<Destaged, VolumeError> {
         let several = movers.len() > 1;
         let id = if several { self.staging.ids.draw_pack() } else { self.staging.ids.draw() };
         let length = |mover: &Mover| u32::try_from(mover.bytes.len()).unwrap_or(u32::MAX);
@@ -258,15 +261,15 @@ impl Upkeep {
             .buffered(BODIES_AT_ONCE)
             .collect()
             .await;
-        let (mut settled, mut certain, mut failed) = (Settled::default(), true, None);
+        let (mut destaged, mut certain, mut failed) = (Destaged::default(), true, None);
         for (mover, outcome) in movers.iter().zip(outcomes) {
             match outcome {
                 Outcome::Committed => {
-                    settled.bodies += 1;
-                    settled.bytes += mover.bytes.len() as u64;
+                    destaged.bodies += 1;
+                    destaged.bytes += mover.bytes.len() as u64;
                 }
                 Outcome::Refused { .. } | Outcome::Aborted(_) => {
-                    settled.refused += 1;
+                    destaged.refused += 1;
                     refused.push(mover.ino);
                 }
                 Outcome::Failed(error) => {
@@ -275,23 +278,23 @@ impl Upkeep {
                 }
             }
         }
-        if settled.bodies == 0 && certain {
+        if destaged.bodies == 0 && certain {
             // No plan that names it can be committed any more.
             self.delete_pack(block.id()).await;
         } else {
-            self.remember_settled(&block);
+            self.remember_destaged(&block);
         }
-        failed.map_or(Ok(settled), Err)
+        failed.map_or(Ok(destaged), Err)
     }
 
     /// What came lately is likely to be read soon.
-    fn remember_settled(&self, block: &SealedBlock) {
+    fn remember_destaged(&self, block: &SealedBlock) {
         for sub_block in block.sub_blocks() {
             self.staging.reader.remember(block.id(), &sub_block);
         }
     }
 
-    async fn commit_settling(&self, plan: Plan, reading: &ReaderGuard) -> Result<(), VolumeError> {
+    async fn commit_destaging(&self, plan: Plan, reading: &ReaderGuard) -> Result<(), VolumeError> {
         match self.session.commit_reading(plan, reading.clone()).await {
             Outcome::Committed | Outcome::Refused { .. } => Ok(()),
             Outcome::Aborted(why) => Err(VolumeError::Unavailable(why)),
@@ -300,37 +303,37 @@ impl Upkeep {
     }
 }
 
-/// Settles what rests, for as long as the volume lives.
-pub(crate) async fn settle_always(volume: Weak<Upkeep>) {
+/// Destages bodies as they come due, for as long as the volume lives.
+pub(crate) async fn destage_always(volume: Weak<Upkeep>) {
     let mut survey = Instant::now() + SURVEY_DELAY;
     loop {
         let Some(alive) = volume.upgrade() else { return };
-        let (closing, resting) =
-            (alive.session.closing().clone(), Arc::clone(&alive.staging.resting));
+        let (closing, staged_inline) =
+            (alive.session.closing().clone(), Arc::clone(&alive.staging.staged_inline));
         drop(alive);
-        let due = resting.next_due();
+        let due = staged_inline.next_due();
         tokio::select! {
             () = closing.cancelled() => return,
             () = tokio::time::sleep_until(due.unwrap_or(survey).min(survey)) => {}
-            () = resting.begun(), if due.is_none() => continue,
+            () = staged_inline.added(), if due.is_none() => continue,
         }
         let Some(alive) = volume.upgrade() else { return };
         if alive.session.is_fenced() {
             return;
         }
         let marked = Instant::now() >= survey;
-        let settling = async {
+        let destaging = async {
             let step = alive.session.throttle().begin_step(Priority::Background);
-            let until = Instant::now().checked_sub(SETTLE_DELAY).unwrap_or_else(Instant::now);
-            let own = alive.settle_some(until).await?.unwrap_or_default();
-            let found = if marked { alive.settle_marked().await? } else { Settled::default() };
+            let until = Instant::now().checked_sub(DESTAGE_DELAY).unwrap_or_else(Instant::now);
+            let own = alive.destage_some(until).await?.unwrap_or_default();
+            let found = if marked { alive.destage_marked().await? } else { Destaged::default() };
             alive.session.throttle().pause_after(step).await;
             Ok::<_, VolumeError>((own, found))
         };
-        match settling.await {
-            Ok((own, found)) => debug!(?own, ?found, "resting bodies settled"),
+        match destaging.await {
+            Ok((own, found)) => debug!(?own, ?found, "bodies destaged"),
             Err(error) => {
-                warn!(%error, "settling bodies failed; it is tried again");
+                warn!(%error, "destaging bodies failed; it is tried again");
                 tokio::select! {
                     () = closing.cancelled() => return,
                     () = tokio::time::sleep(RETRY_PAUSE) => {}
