@@ -2,23 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use crate::run;
-
-/// Where packages put programs that are in nobody's path.
-const FOLDERS: [&str; 8] = [
-    "/usr/lib/postgresql/18/bin",
-    "/usr/lib/postgresql/17/bin",
-    "/usr/lib/postgresql/16/bin",
-    "/usr/lib/postgresql/15/bin",
-    "/usr/local/bin",
-    "/usr/bin",
-    "/usr/sbin",
-    "/sbin",
-];
+use crate::program::{find, program, run, succeeds};
 
 /// Files of PostgreSQL's log that are made beforehand: 384 MiB.
 const LOG_FILES: usize = 24;
@@ -35,17 +23,6 @@ pub enum Engine {
     Mysql,
     /// Redis.
     Redis,
-}
-
-/// Finds a program in the path, or where packages put it.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
-    folders.map(|folder| folder.join(name)).find(|program| program.is_file())
-}
-
-fn program(name: &str) -> Command {
-    Command::new(find(name).unwrap_or_else(|| panic!("{name} is not installed")))
 }
 
 impl Engine {
@@ -165,8 +142,8 @@ impl Engine {
     /// Whether the server takes commands.
     pub(crate) fn ready(self, address: SocketAddr) -> bool {
         match self {
-            Engine::Postgres => quietly(postgres(address, "select 1")),
-            Engine::Mysql => quietly(mariadb(address, "select 1")),
+            Engine::Postgres => succeeds(postgres(address, "select 1")),
+            Engine::Mysql => succeeds(mariadb(address, "select 1")),
             Engine::Redis => ping(address).is_some_and(|answer| answer.starts_with(b"+PONG")),
         }
     }
@@ -228,11 +205,6 @@ pub(crate) fn mariadb(address: SocketAddr, statement: &str) -> Command {
     command.arg(format!("--host={}", address.ip())).arg(format!("--port={}", address.port()));
     command.args(["-e", statement]);
     command
-}
-
-fn quietly(mut command: Command) -> bool {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 /// What Redis answers to PING. While it loads its file, that is an error.

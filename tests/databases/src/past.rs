@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Database, Engine, run};
+use crate::database::Database;
+use crate::engine::Engine;
+use crate::program::run;
 
 /// What the kernel still writes for a process that was stopped is written by then.
 const SETTLED: Duration = Duration::from_millis(20);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::engine::{Engine, ask, mariadb};
-use crate::{PATIENCE, PAUSE, run};
+use crate::program::{PATIENCE, PAUSE, run};
 
 /// Makes the files of a server that will follow another one.
 pub(crate) fn prepare(engine: Engine, folder: &Path, primary: SocketAddr) {

@@ -1,0 +1,57 @@
+//! Programs of this machine, and how long to wait for them.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Where packages put programs that are in nobody's path.
+const FOLDERS: [&str; 8] = [
+    "/usr/lib/postgresql/18/bin",
+    "/usr/lib/postgresql/17/bin",
+    "/usr/lib/postgresql/16/bin",
+    "/usr/lib/postgresql/15/bin",
+    "/usr/local/bin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/sbin",
+];
+
+/// How long a server may take to start or end on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How often a server that is starting is asked whether it is ready.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+
+/// Finds a program in the path, or where packages put it.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
+    folders.map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+/// A program that must be installed.
+pub(crate) fn program(name: &str) -> Command {
+    Command::new(find(name).unwrap_or_else(|| panic!("{name} is not installed")))
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// With what it said, if it fails.
+pub(crate) fn run(mut command: Command) {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Whether a program succeeds, whatever it says.
+pub(crate) fn succeeds(mut command: Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
