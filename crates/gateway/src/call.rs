@@ -3,25 +3,26 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use content::ByteBudget;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Full};
+use http::HeaderMap;
 use s3::operation::Permission;
 use s3::request::{Arguments, Fields, Query};
 use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
-use time::OffsetDateTime;
 use volume::{FileOwner, Volume};
 
-use crate::access::Identity;
-use crate::http::{Body, InMemory};
-use crate::translate;
-use crate::{Gateway, Settings};
+use crate::access::{Access, Identity};
+use crate::sending::OutgoingBodies;
+use crate::settings::Settings;
 
 /// What an operation knows of its request.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    pub(crate) gateway: &'a Gateway,
+    pub(crate) volume: &'a Arc<Volume>,
+    pub(crate) access: &'a Access,
+    pub(crate) settings: &'a Settings,
+    pub(crate) sending: &'a Arc<OutgoingBodies>,
+    /// Memory for documents that arrive, and for what is made of them.
+    pub(crate) documents: &'a ByteBudget,
     pub(crate) operation: Operation,
     pub(crate) target: &'a Target,
     pub(crate) query: &'a Query,
@@ -40,26 +41,10 @@ impl<'a> Call<'a> {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn volume(&self) -> &'a Arc<Volume> {
-        &self.gateway.volume
-    }
-
-    pub(crate) fn sending(&self) -> &'a Arc<crate::sending::Sending> {
-        &self.gateway.sending
-    }
-
-    pub(crate) fn document_budget(&self) -> &'a ByteBudget {
-        &self.gateway.documents
-    }
-
-    pub(crate) fn settings(&self) -> &'a Settings {
-        &self.gateway.settings
-    }
-
     /// Refuses whoever lacks one of these permissions, in operations that learn only underway what
     /// they take.
     pub(crate) fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
-        let may = |permission| self.gateway.access.authorise(self.identity.as_deref(), permission);
+        let may = |permission| self.access.authorise(self.identity.as_deref(), permission);
         if permissions.iter().all(may) { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
@@ -108,105 +93,3 @@ pub(crate) fn only_current(version: Option<&s3::VersionId>) -> Result<(), Fault>
 
 /// The user and group of what nobody in particular makes.
 const NOBODY: u32 = 65_534;
-
-/// An answer under construction.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
-    /// Whether the body is there already.
-    in_memory: bool,
-}
-
-impl Answer {
-    /// An answer without a body. It says so where a body could stand, because HTTP/1.1 closes the
-    /// connection after an answer to HEAD that says nothing of its length.
-    pub(crate) fn empty(status: StatusCode) -> Answer {
-        let headers = HeaderMap::new();
-        let mut answer = Answer { status, headers, body: empty(), in_memory: true };
-        if !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            answer.length(0);
-        }
-        answer
-    }
-
-    /// A document.
-    pub(crate) fn xml(status: StatusCode, document: String) -> Answer {
-        let length = document.len() as u64;
-        let mut answer = Answer::empty(status);
-        answer.send(document.into());
-        answer.set(http::header::CONTENT_TYPE, "application/xml");
-        answer.length(length);
-        answer
-    }
-
-    /// Answers with a body that is in memory.
-    pub(crate) fn send(&mut self, bytes: Bytes) {
-        (self.body, self.in_memory) = (full(bytes), true);
-    }
-
-    /// Answers with a body that is read while it leaves.
-    pub(crate) fn stream(&mut self, body: Body) {
-        (self.body, self.in_memory) = (body, false);
-    }
-
-    /// Sets a header. What cannot stand in one is left out: it came from a file, not from S3.
-    pub(crate) fn set(&mut self, name: HeaderName, value: &str) {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            self.headers.insert(name, value);
-        } else if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
-            self.headers.insert(name, value);
-        }
-    }
-
-    /// Sets a header whose name is only known now.
-    pub(crate) fn set_named(&mut self, name: &str, value: &str) {
-        if let Ok(name) = HeaderName::try_from(name) {
-            self.set(name, value);
-        }
-    }
-
-    /// Says how long the body is.
-    pub(crate) fn length(&mut self, bytes: u64) {
-        self.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(bytes));
-    }
-
-    /// The entity tag, with its quotes.
-    pub(crate) fn etag(&mut self, tag: &record::Tag) {
-        self.set(http::header::ETAG, &format!("\"{}\"", translate::etag(tag)));
-    }
-
-    /// The checksum of an object, and how it was made.
-    pub(crate) fn checksum(&mut self, sum: &record::Sum, parts: u32) {
-        let checksum = translate::checksum(sum, parts);
-        self.set_named(checksum.algorithm.header(), &checksum.value);
-        if let Some(kind) = checksum.kind {
-            self.set_named("x-amz-checksum-type", kind.as_str());
-        }
-    }
-
-    /// When the object last changed.
-    pub(crate) fn last_modified(&mut self, at: OffsetDateTime) {
-        self.set(http::header::LAST_MODIFIED, &s3::conditions::format_http_date(at));
-    }
-
-    pub(crate) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(self.body);
-        *response.status_mut() = self.status;
-        *response.headers_mut() = self.headers;
-        if self.in_memory {
-            response.extensions_mut().insert(InMemory);
-        }
-        response
-    }
-}
-
-fn full(bytes: Bytes) -> Body {
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
-}
-
-/// No bytes.
-pub(crate) fn empty() -> Body {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
-}

@@ -3,12 +3,23 @@
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Uri};
+use http_body_util::{BodyExt, Empty, Full};
 
 /// What went wrong while a body streamed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body, in either direction.
-pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
+/// The body of a request or of a response.
+pub type HttpBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
+
+/// A body that is in memory already.
+pub(crate) fn full_body(bytes: Bytes) -> HttpBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body without any bytes.
+pub(crate) fn empty_body() -> HttpBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
 
 /// Whether an answer is whole in memory and waits for nothing but its client: an extension of such
 /// answers.

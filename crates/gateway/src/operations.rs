@@ -14,14 +14,15 @@ use s3::operation::Stub;
 use s3::response::AccessControlPolicy;
 use s3::{Code, Fault, Operation};
 
-use crate::call::{Answer, Call};
-use crate::http::Body;
+use crate::call::Call;
+use crate::http::HttpBody;
 use crate::receive::document;
+use crate::response::S3Response;
 use crate::translate;
 
 /// Carries an operation out. Whoever calls has been authenticated and authorised, as far as the
 /// operation demands it.
-pub(crate) async fn carry_out(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     match call.operation {
         Operation::PutObject => write::put_object(call, body).await,
         Operation::GetObject => read::get_object(call, false).await,
@@ -63,41 +64,41 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: Body) -> Result<Answer, Fau
 }
 
 /// Answers for a feature that the bucket has never used.
-async fn stub(call: &Call<'_>, operation: Operation) -> Result<Answer, Fault> {
+async fn stub(call: &Call<'_>, operation: Operation) -> Result<S3Response, Fault> {
     let stub = operation.stub().ok_or(Code::NotImplemented)?;
     let bucket = call.bucket()?;
-    call.volume().bucket(bucket.as_str()).await.map_err(translate::fault)?;
+    call.volume.bucket(bucket.as_str()).await.map_err(translate::fault)?;
     match stub {
         Stub::Absent(code) => Err(Fault::new(code).with("BucketName", bucket.as_str())),
-        Stub::NoContent => Ok(Answer::empty(StatusCode::NO_CONTENT)),
+        Stub::NoContent => Ok(S3Response::empty(StatusCode::NO_CONTENT)),
         document @ Stub::Document(..) => {
-            Ok(Answer::xml(StatusCode::OK, document.to_xml().unwrap_or_default()))
+            Ok(S3Response::xml(StatusCode::OK, document.to_xml().unwrap_or_default()))
         }
     }
 }
 
-async fn bucket_acl(call: &Call<'_>) -> Result<Answer, Fault> {
-    call.volume().bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+async fn bucket_acl(call: &Call<'_>) -> Result<S3Response, Fault> {
+    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
     let policy = AccessControlPolicy { owner: translate::owner(0) };
-    Ok(Answer::xml(StatusCode::OK, policy.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, policy.to_xml()))
 }
 
-async fn put_bucket_acl(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+async fn put_bucket_acl(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
     s3::request::parse_acl(&call.arguments(), &document)?;
-    call.volume().bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
-    Ok(Answer::empty(StatusCode::OK))
+    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+    Ok(S3Response::empty(StatusCode::OK))
 }
 
-async fn object_acl(call: &Call<'_>) -> Result<Answer, Fault> {
+async fn object_acl(call: &Call<'_>) -> Result<S3Response, Fault> {
     let object = read::find(call, call.arguments().version()?.as_ref()).await?;
     let policy = AccessControlPolicy { owner: translate::owner_of(&object.inode) };
-    Ok(Answer::xml(StatusCode::OK, policy.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, policy.to_xml()))
 }
 
-async fn put_object_acl(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+async fn put_object_acl(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
     s3::request::parse_acl(&call.arguments(), &document)?;
     read::find(call, call.arguments().version()?.as_ref()).await?;
-    Ok(Answer::empty(StatusCode::OK))
+    Ok(S3Response::empty(StatusCode::OK))
 }

@@ -19,9 +19,9 @@ use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
 use volume::{Permit, StagedContent};
 
-use crate::BODY_BYTES_PER_SECOND_MIN;
 use crate::call::Call;
-use crate::http::Body;
+use crate::http::HttpBody;
+use crate::settings::BODY_BYTES_PER_SECOND_MIN;
 use crate::translate::{self, checksum_algorithm, sum_algorithm};
 
 /// Bytes that are hashed between two chances for other tasks.
@@ -29,7 +29,7 @@ const HASH_STEP_BYTES: usize = 256 * 1024;
 
 /// Where the bytes of a body go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Layout {
+pub(crate) enum Placement {
     /// Into a record when they are few.
     Any,
     /// Into blocks, always: a part, and the checksum that its upload wants of it.
@@ -38,7 +38,7 @@ pub(crate) enum Layout {
 
 /// Which entity tag the bytes get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tagging {
+pub(crate) enum EtagKind {
     /// Their MD5.
     Md5,
     /// One that says nothing of them: their MD5 is computed only to verify the one that was sent.
@@ -57,28 +57,28 @@ pub(crate) struct Received {
 /// Receives the bytes of an object or part.
 pub(crate) async fn content(
     call: &Call<'_>,
-    body: Body,
-    layout: Layout,
-    tagging: Tagging,
+    body: HttpBody,
+    placement: Placement,
+    etag_kind: EtagKind,
 ) -> Result<Received, Fault> {
     let head = BodyHead::parse(call.version, call.headers)?;
     head.require_length()?;
     let expectation = Expectation::parse(call.operation, call.verified, call.headers)?;
     let mut decoder = BodyDecoder::new(call.verified, &head, UPLOAD_BYTES_MAX)?;
-    let (mut writer, also) = match layout {
-        Layout::Any => (call.volume().writer(decoder.expected()), None),
-        Layout::Blocks(also) => {
-            (call.volume().block_writer(decoder.expected()), also.map(checksum_algorithm))
+    let (mut writer, also) = match placement {
+        Placement::Any => (call.volume.writer(decoder.expected()), None),
+        Placement::Blocks(also) => {
+            (call.volume.block_writer(decoder.expected()), also.map(checksum_algorithm))
         }
     };
     let sent_md5 = expectation.wants_md5();
     if sent_md5 {
         writer.want_md5(Md5Wanted::BeforeFinish);
-    } else if tagging == Tagging::Md5 {
+    } else if etag_kind == EtagKind::Md5 {
         writer.want_md5(Md5Wanted::AtFinish);
     }
     let mut hasher = BodyHasher::without_md5(&expectation, also);
-    let mut frames = Frames::new(body, call.settings().body_patience);
+    let mut frames = Frames::new(body, call.settings.body_patience);
     let mut pieces = Vec::new();
     while let Some(frame) = frames.next().await? {
         decoder.push(frame, &mut pieces)?;
@@ -142,7 +142,7 @@ const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(5);
 /// Faults: `RequestTimeout` if it does not; `SlowDown` if there is no memory for it.
 pub(crate) async fn document(
     call: &Call<'_>,
-    body: Body,
+    body: HttpBody,
     bytes_max: usize,
 ) -> Result<Document, Fault> {
     let too_long = |fault: Fault| match fault.code {
@@ -156,7 +156,7 @@ pub(crate) async fn document(
     let most = decoder.expected().unwrap_or(bytes_max as u64);
     let mut memory = None;
     let mut hasher = BodyHasher::new(&expectation, None);
-    let patience = call.settings().body_patience;
+    let patience = call.settings.body_patience;
     let mut frames = Frames::new(body, patience);
     let (mut document, mut pieces) = (Vec::new(), Vec::new());
     let arrives = async {
@@ -164,7 +164,7 @@ pub(crate) async fn document(
             decoder.push(frame, &mut pieces).map_err(too_long)?;
             for bytes in pieces.drain(..) {
                 let needed = (document.len() + bytes.len()) as u64;
-                grow(&mut memory, needed, most, call.document_budget()).await?;
+                grow(&mut memory, needed, most, call.documents).await?;
                 hasher.update(&bytes);
                 document.extend_from_slice(&bytes);
             }
@@ -204,7 +204,7 @@ async fn grow(
 /// A body's frames, as long as they do not come too slowly.
 #[derive(Debug)]
 struct Frames {
-    body: Body,
+    body: HttpBody,
     patience: Duration,
     /// How long was waited for the client since the pace was last measured, and what came.
     waited: Duration,
@@ -212,7 +212,7 @@ struct Frames {
 }
 
 impl Frames {
-    fn new(body: Body, patience: Duration) -> Frames {
+    fn new(body: HttpBody, patience: Duration) -> Frames {
         Frames { body, patience, waited: Duration::ZERO, came: 0 }
     }
 

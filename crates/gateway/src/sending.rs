@@ -23,7 +23,7 @@ use s3::{Code, Fault};
 use tokio::time::Instant;
 use volume::{ContentStream, LetGo, Object, Volume};
 
-use crate::http::{Body, BoxError};
+use crate::http::{BoxError, HttpBody, empty_body};
 use crate::translate;
 
 /// How long a client must have taken nothing for its stream to let go of what it holds.
@@ -31,16 +31,16 @@ const UNTAKEN: Duration = Duration::from_secs(1);
 
 /// All bodies that are being sent.
 #[derive(Debug, Default)]
-pub(crate) struct Sending {
+pub(crate) struct OutgoingBodies {
     ids: AtomicU64,
     sources: Mutex<HashMap<u64, Weak<Mutex<Source>>>>,
 }
 
-impl Sending {
+impl OutgoingBodies {
     /// The bodies of a volume, which is told to ask them when its readers wait for memory.
-    pub(crate) fn over(volume: &Volume) -> Arc<Sending> {
-        let sending = Arc::<Sending>::default();
-        let holder: Weak<Sending> = Arc::downgrade(&sending);
+    pub(crate) fn over(volume: &Volume) -> Arc<OutgoingBodies> {
+        let sending = Arc::<OutgoingBodies>::default();
+        let holder: Weak<OutgoingBodies> = Arc::downgrade(&sending);
         volume.when_readers_wait(holder);
         sending
     }
@@ -48,13 +48,13 @@ impl Sending {
     /// A range of an object, once the first bytes have passed their checksum: before that, an
     /// error can still be told; after it, the connection breaks.
     pub(crate) async fn send(
-        self: &Arc<Sending>,
+        self: &Arc<OutgoingBodies>,
         volume: &Arc<Volume>,
         object: Object,
         range: Range<u64>,
-    ) -> Result<Body, Fault> {
+    ) -> Result<HttpBody, Fault> {
         if range.is_empty() {
-            return Ok(crate::call::empty());
+            return Ok(empty_body());
         }
         let mut stream = volume.read(&object, range.clone());
         let first = match stream.next().await {
@@ -72,7 +72,7 @@ impl Sending {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let source = Arc::new(Mutex::new(source));
         self.sources().insert(id, Arc::downgrade(&source));
-        Ok(Outbound { id, source, sending: Arc::clone(self) }.boxed_unsync())
+        Ok(OutgoingBody { id, source, sending: Arc::clone(self) }.boxed_unsync())
     }
 
     fn sources(&self) -> MutexGuard<'_, HashMap<u64, Weak<Mutex<Source>>>> {
@@ -80,7 +80,7 @@ impl Sending {
     }
 }
 
-impl LetGo for Sending {
+impl LetGo for OutgoingBodies {
     fn let_go(&self) {
         let sources: Vec<_> = self.sources().values().filter_map(Weak::upgrade).collect();
         for source in sources {
@@ -146,19 +146,19 @@ impl Source {
 }
 
 /// A body on its way out.
-struct Outbound {
+struct OutgoingBody {
     id: u64,
     source: Arc<Mutex<Source>>,
-    sending: Arc<Sending>,
+    sending: Arc<OutgoingBodies>,
 }
 
-impl Outbound {
+impl OutgoingBody {
     fn source(&self) -> MutexGuard<'_, Source> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl http_body::Body for Outbound {
+impl http_body::Body for OutgoingBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -176,7 +176,7 @@ impl http_body::Body for Outbound {
     }
 }
 
-impl Drop for Outbound {
+impl Drop for OutgoingBody {
     fn drop(&mut self) {
         self.sending.sources().remove(&self.id);
     }

@@ -91,7 +91,7 @@ impl Signer {
         now: OffsetDateTime,
     ) -> Result<HeaderMap, Trouble> {
         let bad = |_| Trouble::Credentials;
-        self.turn_to(now);
+        self.move_to(now);
         let day = self.day.as_ref().expect("the day was just set");
         let host = self.host.to_str().map_err(|_| Trouble::Credentials)?;
         let token = self.credentials.session_token.as_deref();
@@ -135,7 +135,7 @@ impl Signer {
     }
 
     /// Derives what depends on the day, if it is another one, and writes the time.
-    fn turn_to(&mut self, now: OffsetDateTime) {
+    fn move_to(&mut self, now: OffsetDateTime) {
         let date = now.date();
         let second = now.unix_timestamp();
         if let Some(day) = &mut self.day

@@ -7,8 +7,10 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{bench, bucket, check, dump, policy, upkeep, user};
 use crate::config::{Common, File, Serving, VolumeSettings};
+use crate::outcome::Outcome;
+use crate::output::say;
 use crate::problem::Problem;
-use crate::{commands, logging, serve};
+use crate::{logging, serve};
 
 /// Threads that may wait for disks at a time.
 const BLOCKING_THREADS_MAX: usize = 64;
@@ -60,15 +62,6 @@ enum Command {
     Version,
 }
 
-/// What a command has to say at its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// All is well.
-    Well,
-    /// The command worked, and found something wrong.
-    Findings,
-}
-
 /// Runs the program.
 pub fn main() -> ExitCode {
     match run(Cli::parse()) {
@@ -118,7 +111,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             runtime()?.block_on(check::status(serving.settle(&file)?))?;
         }
         Command::CheckConfig(serving) => check::config(&volume, &serving.settle(&file)?)?,
-        Command::Version => commands::say(format_args!("ashlar {}", env!("CARGO_PKG_VERSION"))),
+        Command::Version => say(format_args!("ashlar {}", env!("CARGO_PKG_VERSION"))),
     }
     Ok(Outcome::Well)
 }

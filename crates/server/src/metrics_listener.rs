@@ -117,13 +117,14 @@ pub(crate) async fn serve(
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             () = stop.cancelled() => return,
         };
-        let (Ok((stream, _)), Ok(seat)) = (accepted, Arc::clone(&seats).try_acquire_owned()) else {
+        let (Ok((stream, _)), Ok(permit)) = (accepted, Arc::clone(&permits).try_acquire_owned())
+        else {
             continue;
         };
         let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
@@ -153,7 +154,7 @@ pub(crate) async fn serve(
                 }
                 () = stop.cancelled() => {}
             }
-            drop(seat);
+            drop(permit);
         });
     }
 }

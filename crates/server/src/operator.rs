@@ -8,12 +8,12 @@ use gateway::access::{MasterKey, Secret};
 use store::MetaStore;
 use volume::SystemClock;
 
-use crate::serve;
+use crate::instance;
 
 /// The administration of the volume in a metadata store.
 pub(crate) fn over(store: Arc<dyn MetaStore>) -> Admin {
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    Admin::over(store, Surroundings { place: serve::place(), clock, random })
+    Admin::over(store, Surroundings { place: instance::place(), clock, random })
 }
 
 /// The system's source of randomness.

@@ -4,31 +4,30 @@
 //! accepted, what is under way finishes, then the volume ends its session.
 
 mod announce;
+mod backend;
 mod observe;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use block::{BlockReader, BlockStore};
-use cache::Cache;
 use futures::FutureExt;
 use gateway::access::{Access, Identity, MasterKey};
-use gateway::{Body, Gateway};
+use gateway::{Gateway, HttpBody};
 use http::{Request, Response};
-use store::MetaStore;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{SessionOptions, Volume, VolumeOptions};
+use volume::Volume;
 
 use crate::config::{ServeSettings, VolumeSettings};
-use crate::edge::{Edge, HostLimits, Hosts, Listener, Seats, Service, bind};
-use crate::engines::{self, Blocks, Use};
+use crate::edge::{ConnectionPermits, Edge, HostLimits, Hosts, Listener, Service, bind};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::tls::{RELOAD_EVERY, Tls};
 use crate::{credentials, metrics_listener};
+
+use backend::Backend;
 
 /// How often access keys and policies are read again although nobody said that they changed.
 const ACCESS_EVERY: Duration = Duration::from_secs(30);
@@ -52,13 +51,13 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     credentials::random(&mut random)?;
     let random = u64::from_ne_bytes(random);
 
-    let opened = open(&volume, &serve, random).await?;
+    let backend = backend::open(&volume, &serve, random).await?;
     let master = match known {
         Some(known) => known,
-        None => first_master_key(&volume, &opened).await?,
+        None => first_master_key(&volume, &backend).await?,
     };
-    let (shared, metrics) = (Arc::clone(&opened.volume), Arc::new(Metrics::new()));
-    observe::register(&metrics, &opened);
+    let (shared, metrics) = (Arc::clone(&backend.volume), Arc::new(Metrics::new()));
+    observe::register(&metrics, &backend);
     let identity = Identity::root(&root.user, root.password.clone());
     let access = Arc::new(Access::new(identity, master));
     refresh(&shared, &access).await.map_err(unreadable)?;
@@ -78,14 +77,14 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     let listener = Listener {
         tls: tls.clone(),
         edge: Arc::clone(&edge),
-        seats: Seats::new(count(serve.connections_max)),
+        permits: ConnectionPermits::new(count(serve.connections_max)),
         hosts: Hosts::new(host_limits(&serve)),
         metrics: Arc::clone(&metrics),
         patience: Duration::from_secs(serve.body_timeout_seconds),
     };
     announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
-        let status = observe::status(&volume, &opened);
+        let status = observe::status(&volume, &backend);
         let hosts = metrics_listener::Hosts::new(&serve.admin_listen, &serve.admin_hosts);
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
         tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
@@ -101,7 +100,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     tasks.close();
     tasks.wait().await;
     let lost = shared.lost().now_or_never().is_some();
-    opened.close().await;
+    backend.close().await;
     tracing::info!("stopped");
     if lost {
         let wrong = "its session was ended: it did not show for too long that it lives, or the \
@@ -136,81 +135,21 @@ async fn stop_when_lost<S: Service>(
     }
 }
 
-/// What stands behind a gateway.
-#[derive(Debug)]
-struct Opened {
-    volume: Arc<Volume>,
-    meta: Arc<dyn MetaStore>,
-    blocks: Blocks,
-    cache: Option<Arc<Cache<Arc<dyn BlockStore>>>>,
-}
-
-impl Opened {
-    /// Ends the session in good order.
-    async fn close(&self) {
-        self.volume.close().await;
-        self.meta.close().await;
-        if let Some(cache) = &self.cache {
-            cache.close().await;
-        }
-    }
-}
-
-async fn open(
-    settings: &VolumeSettings,
-    serve: &ServeSettings,
-    seed: u64,
-) -> Result<Opened, Problem> {
-    let meta = engines::meta(settings, Use::Serve).await?;
-    let blocks = engines::blocks(&settings.blocks, seed).await?;
-    let cache = engines::cache(settings, serve, &blocks).await?;
-    let budget = serve.memory_budget.0;
-    let session = SessionOptions {
-        record_cache_bytes: serve.record_cache_bytes.0,
-        authoritative_reads: serve.authoritative_reads,
-        sole: engines::serves_one(&settings.meta),
-        commits_in_flight: engines::commits_in_flight(&settings.meta),
-        reads_in_flight: engines::reads_in_flight(&settings.meta),
-        place: place(),
-        ..SessionOptions::default()
-    };
-    let options = VolumeOptions {
-        session,
-        block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
-        write_budget_bytes: budget / 2,
-        read_budget_bytes: budget / 2,
-        staged_inline_bytes_max: serve.staged_inline_bytes.0,
-        deletion_grace: settings.deletion_grace.said(),
-        reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
-        ..VolumeOptions::default()
-    };
-    let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
-    let volume = opened
-        .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
-    Ok(Opened { volume, meta, blocks, cache })
-}
-
 /// The master key of a volume that has none yet; if there cannot be one, the session ends.
 async fn first_master_key(
     settings: &VolumeSettings,
-    opened: &Opened,
+    backend: &Backend,
 ) -> Result<MasterKey, Problem> {
-    let users = opened.volume.users().await.map_err(unreadable);
+    let users = backend.volume.users().await.map_err(unreadable);
     let made = users.and_then(|users| credentials::fresh_master_key(settings, !users.is_empty()));
     if made.is_err() {
-        opened.close().await;
+        backend.close().await;
     }
     made
 }
 
 fn unreadable(error: volume::VolumeError) -> Problem {
     Problem::new("read access keys", error)
-}
-
-/// Where this process runs, for people who see its session.
-pub(crate) fn place() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}", host.trim(), std::process::id())
 }
 
 fn count(limit: u32) -> usize {
@@ -258,7 +197,7 @@ struct S3 {
 }
 
 impl Service for S3 {
-    async fn handle(&self, request: Request<Body>) -> Response<Body> {
+    async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         let (mut response, trips) = volume::measured(self.gateway.handle(request)).await;
         response.extensions_mut().insert(trips);
         response
@@ -307,8 +246,8 @@ impl Signals {
         let mut ticks = tokio::time::interval(RELOAD_EVERY);
         loop {
             let always = tokio::select! {
-                _ = self.terminate.recv() => { told(&*edge, &accepting); continue }
-                _ = self.interrupt.recv() => { told(&*edge, &accepting); continue }
+                _ = self.terminate.recv() => { stop_or_exit(&*edge, &accepting); continue }
+                _ = self.interrupt.recv() => { stop_or_exit(&*edge, &accepting); continue }
                 () = stop.cancelled() => return,
                 _ = self.hangup.recv() => true,
                 _ = ticks.tick() => false,
@@ -324,7 +263,8 @@ impl Signals {
     }
 }
 
-fn told<S: Service>(edge: &Edge<S>, accepting: &CancellationToken) {
+/// Stops in good order when asked for the first time, at once when asked again.
+fn stop_or_exit<S: Service>(edge: &Edge<S>, accepting: &CancellationToken) {
     if accepting.is_cancelled() {
         tracing::warn!("told twice to stop: stopping at once");
         std::process::exit(EXIT_IMPATIENT);

@@ -217,7 +217,7 @@ impl Upkeep {
                 Ok(Some(mover)) => movers.push(mover),
                 Ok(None) => gone.push(Gone { ino, guard: Guard::Equals(at, record) }),
                 Err(error) => {
-                    warn!(ino = ino.0, %error, "a file that is staged inline cannot be read")
+                    warn!(ino = ino.0, %error, "a file that is staged inline cannot be read");
                 }
             }
         }

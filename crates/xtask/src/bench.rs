@@ -9,18 +9,19 @@ mod copies;
 mod counters;
 mod figure;
 mod frames;
+mod measurement;
 mod metadata;
 mod meter;
+mod options;
 mod report;
 mod rows;
 
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use load::{Gauge, Runner};
 use serde_json::Value;
 
@@ -34,11 +35,10 @@ use crate::workspace::{Workspace, is_executable};
 
 pub(crate) use counters::admin;
 use figure::Figure;
+use measurement::{BUCKET, Bench, Programs};
 use metadata::Metadata;
 pub(crate) use meter::peak_memory;
-
-/// The bucket that each side is asked to write to, and the database that a server keeps it in.
-const BUCKET: &str = "bench";
+pub(crate) use options::Options;
 
 /// The folder of keys that everything lies in.
 const PREFIX: &str = "bench/";
@@ -46,135 +46,11 @@ const PREFIX: &str = "bench/";
 /// What contents and order follow from: every run does the same.
 const SEED: u64 = 0x00A5_41A2;
 
-/// How long one large copy may take.
-const STEP_LIMIT: Duration = Duration::from_mins(30);
-
 /// How often the wish to end is looked for.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
 /// How long a gateway that has just started is left alone before its memory is looked at.
 const SETTLE: Duration = Duration::from_secs(1);
-
-/// How large the gateway's cache in memory may be, which is what it takes by itself on a machine of
-/// 16 GiB and more.
-const CACHE_MIB: f64 = 1024.0;
-const CACHE_SETTING: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "1GiB");
-
-/// How to measure.
-#[derive(clap::Args, Debug)]
-pub(crate) struct Options {
-    /// The metadata engine below the gateway; may be given several times.
-    #[arg(long, value_enum, value_name = "NAME", default_value = "sqlite")]
-    engine: Vec<Engine>,
-    /// When Redis syncs its append-only file: at each write, or once a second, as the targets were
-    /// measured. Then the gateway is told that it may rely on no more (`relaxed`).
-    #[arg(long, value_enum, value_name = "WHEN", default_value = "everysec")]
-    redis_fsync: RedisFsync,
-    /// Rounds of a second and a copy of 256 MiB: shows that it runs, not how fast.
-    #[arg(long)]
-    quick: bool,
-    /// Rounds for each figure.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
-    rounds: u32,
-    /// Seconds that a round lasts.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
-    /// Only rows whose names contain one of these words, such as "PUT 4" or "cold".
-    #[arg(long, value_name = "WORDS", value_delimiter = ',')]
-    only: Vec<String>,
-    /// MiB of the file that mc copies, with the first engine only: its bytes pass by all engines
-    /// alike. 0 leaves the copies out.
-    #[arg(long, value_name = "MIB", default_value_t = 4096)]
-    copy: u64,
-    /// Measure this program instead of what `cargo xtask dist` makes of this checkout.
-    #[arg(long, value_name = "PROGRAM")]
-    binary: Option<PathBuf>,
-    #[command(flatten)]
-    build: dist::Build,
-    /// Where to keep data meanwhile, instead of the folder for temporary files; a full run takes up
-    /// to 50 GB.
-    #[arg(long, value_name = "FOLDER")]
-    folder: Option<PathBuf>,
-    /// Write all figures to a file, as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-/// When Redis syncs its append-only file.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum RedisFsync {
-    /// Before it answers a write: nothing acknowledged is lost.
-    Always,
-    /// Once a second: a crash of the machine takes back what was acknowledged in the last one.
-    Everysec,
-}
-
-impl RedisFsync {
-    /// As Redis names it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::Everysec => "everysec",
-        }
-    }
-}
-
-impl Options {
-    /// What the gateway is told: how large its cache may be, and what the metadata store below it
-    /// may lose.
-    fn settings(&self, engine: Engine) -> &'static [(&'static str, &'static str)] {
-        match (engine, self.redis_fsync) {
-            (Engine::Redis, RedisFsync::Everysec) => {
-                &[CACHE_SETTING, ("ASHLAR_METADATA_DURABILITY", "relaxed")]
-            }
-            _ => &[CACHE_SETTING],
-        }
-    }
-
-    /// How long a round lasts.
-    fn time(&self) -> Duration {
-        Duration::from_secs(if self.quick { 1 } else { self.seconds })
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        let name = name.to_lowercase();
-        self.only.is_empty() || self.only.iter().any(|words| name.contains(&words.to_lowercase()))
-    }
-}
-
-/// The programs that take part.
-struct Programs {
-    gateway: PathBuf,
-    minio: PathBuf,
-    mc: PathBuf,
-    /// An interpreter with pandas and s3fs, if this machine has one already.
-    python: Option<PathBuf>,
-}
-
-/// One engine's measurement: the two sides and what is around them.
-struct Bench<'a> {
-    options: &'a Options,
-    engine: Engine,
-    stop: &'a Stop,
-    programs: &'a Programs,
-    progress: Rc<Progress>,
-    folder: PathBuf,
-    minio: Server,
-    gateway: Server,
-    /// The gateway's counters.
-    admin: String,
-    metadata: Metadata<'a>,
-    /// Direct and ours.
-    runners: [Runner; 2],
-    gauge: Arc<Gauge>,
-    /// MiB of the file that is copied.
-    copy: u64,
-    /// MiB of the gateway: just started, and the most so far.
-    idle_mib: f64,
-    peak_mib: f64,
-    /// Gateways that were started.
-    starts: u32,
-}
 
 /// Measures, prints tables for each engine, and returns true: a figure is not a verdict.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
@@ -225,7 +101,7 @@ fn one_engine(
     let mut databases = Databases::default();
     databases.start(engine)?;
     databases.prepare_log(engine)?;
-    let metadata = Metadata::fresh(&databases, engine, folder)?;
+    let metadata = Metadata::fresh(&databases, engine, folder, BUCKET)?;
     metadata.sync_redis(options.redis_fsync.name())?;
     let minio = Server::minio(&programs.minio, folder, None, stop)?;
     minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
@@ -285,6 +161,7 @@ fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
 }
 
 impl Bench<'_> {
+    /// All rows and copies that the user wants.
     fn measure(&mut self) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for row in rows::ROWS {
@@ -299,41 +176,6 @@ impl Bench<'_> {
             figures.extend(self.frames()?);
         }
         Ok(figures)
-    }
-
-    /// Ends the gateway, and starts one that keeps nothing of what the last one knew but what
-    /// lies in the database, the bucket and the file of its master key.
-    fn begin_cold(&mut self) -> Result<()> {
-        let old = self.folder.join(self.data_folder());
-        self.end_gateway()?;
-        self.starts += 1;
-        let folder = self.folder.join(self.data_folder());
-        let data = folder.join("data");
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data)?;
-        std::fs::copy(old.join("data/master.key"), data.join("master.key"))
-            .context("the gateway left no master key")?;
-        let blocks = Blocks::Bucket(&self.minio.endpoint, BUCKET);
-        let (program, place) = (&self.programs.gateway, &self.metadata.place);
-        let settings = self.options.settings(self.engine);
-        self.gateway = Server::gateway(program, &folder, place, blocks, None, settings, self.stop)?;
-        self.admin = counters::admin(self.gateway.child.log())?;
-        self.runners[1].move_to(&self.gateway.endpoint)?;
-        Ok(())
-    }
-
-    /// Where the current gateway keeps what is its own, below our folder.
-    fn data_folder(&self) -> String {
-        if self.starts == 1 { String::new() } else { format!("start-{}", self.starts) }
-    }
-
-    /// Remembers its peak, and asks it to end, which it must do in order.
-    fn end_gateway(&mut self) -> Result<()> {
-        self.peak_mib = self.peak_mib.max(peak_memory(self.gateway.child.pid())?);
-        let status = self.gateway.child.end()?;
-        if !status.success() {
-            bail!("the gateway ended with {status}");
-        }
-        Ok(())
     }
 }
 

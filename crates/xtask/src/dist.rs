@@ -209,9 +209,9 @@ impl Toolchain {
         };
         let about = ask(&["--version", "--verbose"])?;
         let root = PathBuf::from(ask(&["--print", "sysroot"])?.trim());
-        let told = |name: &str| about.lines().find_map(|line| line.strip_prefix(name));
-        let host = told("host: ").context("the compiler does not tell its host")?.to_owned();
-        let llvm = told("LLVM version: ").and_then(major).context("it does not tell its LLVM")?;
+        let field = |name: &str| about.lines().find_map(|line| line.strip_prefix(name));
+        let host = field("host: ").context("the compiler does not tell its host")?.to_owned();
+        let llvm = field("LLVM version: ").and_then(major).context("it does not tell its LLVM")?;
         let tools = root.join("lib/rustlib").join(&host).join("bin");
         Ok(Toolchain { host, llvm, tools })
     }

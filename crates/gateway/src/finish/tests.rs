@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full};
 use s3::{Code, Fault};
 
 use super::{HOST_ID, REQUEST_ID, finish, refuse};
-use crate::http::{Body, InMemory, RequestContext, RequestId, Served};
+use crate::http::{HttpBody, InMemory, RequestContext, RequestId, Served};
 
 fn context(method: Method) -> RequestContext {
     let mut request = Request::new(());
@@ -16,18 +16,18 @@ fn context(method: Method) -> RequestContext {
     RequestContext::of(&request.into_parts().0)
 }
 
-fn answer(status: StatusCode, body: &'static str) -> Response<Body> {
+fn answer(status: StatusCode, body: &'static str) -> Response<HttpBody> {
     let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response
 }
 
-fn header(response: &Response<Body>, name: &http::HeaderName) -> Option<String> {
+fn header(response: &Response<HttpBody>, name: &http::HeaderName) -> Option<String> {
     Some(response.headers().get(name)?.to_str().unwrap().to_owned())
 }
 
-async fn text(response: Response<Body>) -> String {
+async fn text(response: Response<HttpBody>) -> String {
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
 }
 

@@ -7,9 +7,10 @@ use s3::response::{BucketEntry, ListBucketsOutput, LocationConstraint};
 use s3::{Code, Fault};
 use volume::{FsError, VolumeError};
 
-use crate::call::{Answer, Call};
-use crate::http::Body;
+use crate::call::Call;
+use crate::http::HttpBody;
 use crate::receive::document;
+use crate::response::S3Response;
 use crate::translate::{self, owner, time};
 
 /// The most buckets of an answer that the client did not ask to be paged.
@@ -18,16 +19,16 @@ const BUCKETS_MAX: u32 = 10_000;
 /// The region in which making one's own bucket again is no error, as S3 has it.
 const FORGIVING_REGION: &str = "us-east-1";
 
-pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListBuckets::parse(&call.arguments())?;
     let limit = request.max_buckets.unwrap_or(BUCKETS_MAX) as usize;
-    let region = &call.settings().region;
+    let region = &call.settings.region;
     let elsewhere = request.region.as_ref().is_some_and(|wanted| wanted != region);
     let mut buckets = if elsewhere {
         Vec::new()
     } else {
         let (prefix, after) = (request.prefix.as_str(), request.after.as_deref());
-        call.volume().buckets(prefix, after, limit + 1).await.map_err(translate::fault)?
+        call.volume.buckets(prefix, after, limit + 1).await.map_err(translate::fault)?
     };
     let more = buckets.len() > limit;
     buckets.truncate(limit);
@@ -44,46 +45,46 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Fault> {
         prefix: (!request.prefix.is_empty()).then_some(request.prefix),
         next_token: last.map(|last| s3::request::ContinuationToken::AfterBucket(last).encode()),
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
-pub(super) async fn create(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
-    CreateBucket::parse(&call.arguments(), &document, &call.settings().region)?;
+    CreateBucket::parse(&call.arguments(), &document, &call.settings.region)?;
     let (name, owner) = (call.bucket()?.as_str(), call.owner());
-    match call.volume().create_bucket(name, &owner).await {
+    match call.volume.create_bucket(name, &owner).await {
         Ok(()) => {}
         Err(VolumeError::Fs(FsError::BucketExists)) => {
-            let existing = call.volume().bucket(name).await.map_err(translate::fault)?;
+            let existing = call.volume.bucket(name).await.map_err(translate::fault)?;
             if existing.bucket.owner != owner.access_key {
                 return Err(Code::BucketAlreadyExists.into());
             }
-            if call.settings().region != FORGIVING_REGION {
+            if call.settings.region != FORGIVING_REGION {
                 return Err(Code::BucketAlreadyOwnedByYou.into());
             }
         }
         Err(error) => return Err(translate::fault(error)),
     }
-    let mut answer = Answer::empty(StatusCode::OK);
+    let mut answer = S3Response::empty(StatusCode::OK);
     answer.set(LOCATION, &format!("/{name}"));
     Ok(answer)
 }
 
-pub(super) async fn head(call: &Call<'_>) -> Result<Answer, Fault> {
-    call.volume().bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
-    let mut answer = Answer::empty(StatusCode::OK);
-    answer.set_named("x-amz-bucket-region", &call.settings().region);
+pub(super) async fn head(call: &Call<'_>) -> Result<S3Response, Fault> {
+    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+    let mut answer = S3Response::empty(StatusCode::OK);
+    answer.set_named("x-amz-bucket-region", &call.settings.region);
     answer.set_named("x-amz-access-point-alias", "false");
     Ok(answer)
 }
 
-pub(super) async fn delete(call: &Call<'_>) -> Result<Answer, Fault> {
-    call.volume().delete_bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
-    Ok(Answer::empty(StatusCode::NO_CONTENT))
+pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
+    call.volume.delete_bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+    Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }
 
-pub(super) async fn location(call: &Call<'_>) -> Result<Answer, Fault> {
-    call.volume().bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
-    let region = call.settings().region.clone();
-    Ok(Answer::xml(StatusCode::OK, LocationConstraint { region }.to_xml()))
+pub(super) async fn location(call: &Call<'_>) -> Result<S3Response, Fault> {
+    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+    let region = call.settings.region.clone();
+    Ok(S3Response::xml(StatusCode::OK, LocationConstraint { region }.to_xml()))
 }

@@ -8,7 +8,8 @@ use s3::{Code, CopySource, Fault};
 use volume::{FsError, Object, VolumeError};
 
 use super::multipart::upload_id;
-use crate::call::{Answer, Call, only_current};
+use crate::call::{Call, only_current};
+use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time, write_condition};
 
 /// How often a copy is begun again because its source changed under it. Each time somebody else's
@@ -31,7 +32,7 @@ fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(),
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     only_current(source.version.as_ref())?;
     let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
-    match call.volume().stat(bucket, key.as_bytes()).await {
+    match call.volume.stat(bucket, key.as_bytes()).await {
         Ok(object) => Ok(object),
         Err(VolumeError::Fs(FsError::NoSuchKey)) => {
             Err(Fault::new(Code::NoSuchKey).with("Key", key))
@@ -40,7 +41,7 @@ async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     }
 }
 
-pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = CopyObject::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     request.check_not_to_itself(bucket, key)?;
@@ -70,7 +71,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
         };
         let condition = write_condition(&request.condition);
         let (bucket, key, owner) = (bucket.as_str(), key.as_str().as_bytes(), call.owner());
-        let copy = call.volume().copy(&object, bucket, key, replace, tags, condition, &owner);
+        let copy = call.volume.copy(&object, bucket, key, replace, tags, condition, &owner);
         match copy.await {
             Ok(published) => break (object, published),
             Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
@@ -83,10 +84,10 @@ pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
         last_modified: time(published.object_changed),
         checksum: sum.map(|sum| checksum(sum, part_count(object.tag()))),
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
-pub(super) async fn part(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = UploadPartCopy::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
@@ -108,7 +109,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<Answer, Fault> {
         if range.end - range.start > COPY_BYTES_MAX {
             return Err(Code::EntityTooLarge.into());
         }
-        match call.volume().copy_part(bucket, key, id, number, &object, range).await {
+        match call.volume.copy_part(bucket, key, id, number, &object, range).await {
             Ok(part) => break part.part,
             Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
             Err(error) => return Err(translate::fault(error)),
@@ -119,5 +120,5 @@ pub(super) async fn part(call: &Call<'_>) -> Result<Answer, Fault> {
         last_modified: time(part.arrived),
         checksum: None,
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }

@@ -8,29 +8,29 @@ use s3::response::{DeleteError, DeleteObjectsOutput, DeletedObject};
 use s3::{BucketName, Fault};
 use volume::{FsError, TagMatch, VolumeError};
 
-use crate::call::{Answer, Call, only_current};
-use crate::http::Body;
+use crate::call::{Call, only_current};
+use crate::http::HttpBody;
 use crate::receive::document;
+use crate::response::S3Response;
 use crate::translate;
 
 // Whatever can be stored can be removed.
 const _: () = assert!(s3::ObjectKey::SLASHES_MAX <= volume::DIRECTORIES_MAX);
 
-pub(super) async fn object(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = DeleteObject::parse(&call.arguments())?;
     only_current(request.version.as_ref())?;
     let (bucket, key) = call.object()?;
     let condition = condition(&request.condition);
     let keys = vec![(key.as_str().as_bytes().to_vec(), condition)];
-    let mut removed =
-        call.volume().delete(bucket.as_str(), keys).await.map_err(translate::fault)?;
+    let mut removed = call.volume.delete(bucket.as_str(), keys).await.map_err(translate::fault)?;
     match removed.pop() {
         Some(Err(error)) => Err(refusal(error)),
-        Some(Ok(_)) | None => Ok(Answer::empty(StatusCode::NO_CONTENT)),
+        Some(Ok(_)) | None => Ok(S3Response::empty(StatusCode::NO_CONTENT)),
     }
 }
 
-pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::Limits::LARGE.bytes).await?;
     let request = DeleteObjects::parse(&document)?;
     let bucket = call.bucket()?;
@@ -49,7 +49,7 @@ pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault
         (deletion.key.as_str().as_bytes().to_vec(), condition(&deletion.condition))
     };
     let keys = allowed.iter().map(key).collect();
-    let removed = call.volume().delete(bucket.as_str(), keys).await.map_err(translate::fault)?;
+    let removed = call.volume.delete(bucket.as_str(), keys).await.map_err(translate::fault)?;
     for (deletion, removed) in allowed.into_iter().zip(removed) {
         match removed {
             Ok(_) if request.quiet => {}
@@ -61,7 +61,7 @@ pub(super) async fn objects(call: &Call<'_>, body: Body) -> Result<Answer, Fault
             Err(why) => output.errors.push(error(deletion, refusal(why))),
         }
     }
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
 /// What it takes to delete this.

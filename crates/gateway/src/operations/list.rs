@@ -9,7 +9,8 @@ use s3::response::{
 use s3::{Fault, KeyPrefix};
 use volume::{ListEntry, ListQuery, Listing};
 
-use crate::call::{Answer, Call};
+use crate::call::Call;
+use crate::response::S3Response;
 use crate::translate::{self, checksum_algorithm, checksum_type, etag, owner, time};
 
 /// What a page is asked by, whichever the operation.
@@ -43,7 +44,7 @@ async fn page(call: &Call<'_>, asked: Asked<'_>) -> Result<Page, Fault> {
     };
     let bucket = call.bucket()?;
     let Listing { entries, truncated } =
-        call.volume().list(bucket.as_str(), query).await.map_err(translate::fault)?;
+        call.volume.list(bucket.as_str(), query).await.map_err(translate::fault)?;
     let mut page = Page { contents: Vec::new(), common_prefixes: Vec::new(), last: None };
     for entry in entries {
         let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
@@ -87,7 +88,7 @@ fn shown_kind(sums: &[(SumAlgorithm, SumKind)]) -> Option<(SumAlgorithm, SumKind
     theirs.or(sums.first()).copied()
 }
 
-pub(super) async fn objects(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn objects(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListObjects::parse(&call.arguments())?;
     let asked = Asked {
         prefix: &request.prefix,
@@ -111,10 +112,10 @@ pub(super) async fn objects(call: &Call<'_>) -> Result<Answer, Fault> {
         contents: page.contents,
         common_prefixes: page.common_prefixes,
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
-pub(super) async fn objects_v2(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn objects_v2(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListObjectsV2::parse(&call.arguments())?;
     let after = match &request.token {
         Some(ContinuationToken::AfterKey(key) | ContinuationToken::AfterPrefix(key)) => {
@@ -153,13 +154,13 @@ pub(super) async fn objects_v2(call: &Call<'_>) -> Result<Answer, Fault> {
         contents: page.contents,
         common_prefixes: page.common_prefixes,
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
 /// The one version that an object has in a bucket without versions.
 const NULL_VERSION: &str = "null";
 
-pub(super) async fn versions(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn versions(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListObjectVersions::parse(&call.arguments())?;
     let asked = Asked {
         prefix: &request.prefix,
@@ -195,5 +196,5 @@ pub(super) async fn versions(call: &Call<'_>) -> Result<Answer, Fault> {
         versions: page.contents.into_iter().map(version).collect(),
         common_prefixes: page.common_prefixes,
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }

@@ -17,10 +17,11 @@ use volume::{
     UploadsEntry, UploadsQuery, VolumeError, opaque_tag,
 };
 
-use super::write::{refusal, refuse_early, tagging};
-use crate::call::{Answer, Call};
-use crate::http::Body;
-use crate::receive::{self, Layout, document};
+use super::write::{etag_kind, refusal, refuse_early};
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::{self, Placement, document};
+use crate::response::S3Response;
 use crate::translate::{
     self, checksum, checksum_algorithm, checksum_type, etag, owner, part_count, shown_sum,
     sum_algorithm, sum_kind, tags_of, time, write_condition,
@@ -31,7 +32,7 @@ pub(super) fn upload_id(id: &s3::request::UploadId) -> Result<UploadId, Fault> {
     id.as_str().parse().map_err(|_| Code::NoSuchUpload.into())
 }
 
-pub(super) async fn create(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = CreateMultipartUpload::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let new = NewUpload {
@@ -41,14 +42,14 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Answer, Fault> {
             .checksum
             .map(|(algorithm, kind)| (sum_algorithm(algorithm), sum_kind(kind))),
     };
-    let created = call.volume().create_upload(bucket.as_str(), key.as_str().as_bytes(), new);
+    let created = call.volume.create_upload(bucket.as_str(), key.as_str().as_bytes(), new);
     let id = created.await.map_err(translate::fault)?;
     let output = CreateMultipartUploadOutput {
         bucket: bucket.to_string(),
         key: key.to_string(),
         upload_id: id.to_string(),
     };
-    let mut answer = Answer::xml(StatusCode::OK, output.to_xml());
+    let mut answer = S3Response::xml(StatusCode::OK, output.to_xml());
     if let Some((algorithm, kind)) = request.checksum {
         answer.set_named("x-amz-checksum-algorithm", algorithm.as_str());
         answer.set_named("x-amz-checksum-type", kind.as_str());
@@ -56,16 +57,16 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Answer, Fault> {
     Ok(answer)
 }
 
-pub(super) async fn put_part(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let request = UploadPart::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     let id = upload_id(&request.upload)?;
     // What can be refused before the body is sent is; the commit decides again.
-    let upload = call.volume().upload(bucket, key, id).await.map_err(translate::fault)?;
+    let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let wanted = upload.checksum.map(|(algorithm, _)| algorithm);
-    let tagging = tagging(call, bucket).await?;
-    let received = receive::content(call, body, Layout::Blocks(wanted), tagging).await?;
+    let etag_kind = etag_kind(call, bucket).await?;
+    let received = receive::content(call, body, Placement::Blocks(wanted), etag_kind).await?;
     // An MD5 that was computed anyway is told: there are clients that sent one with each part and
     // compare the tag of the whole with what they make of them.
     let tag = match received.md5 {
@@ -73,9 +74,9 @@ pub(super) async fn put_part(call: &Call<'_>, body: Body) -> Result<Answer, Faul
         None => PartTag::Opaque(opaque_tag().map_err(translate::fault)?),
     };
     let (number, sums) = (request.part.get(), received.sums);
-    let part = call.volume().put_part(bucket, key, id, number, received.staged, tag, sums);
+    let part = call.volume.put_part(bucket, key, id, number, received.staged, tag, sums);
     let part = part.await.map_err(translate::fault)?.part;
-    let mut answer = Answer::empty(StatusCode::OK);
+    let mut answer = S3Response::empty(StatusCode::OK);
     answer.etag(&part.tag.tag());
     if let Some(sum) = shown_sum(&part.sums) {
         let sum = checksum(sum, 1);
@@ -97,7 +98,7 @@ impl From<VolumeError> for Refusal {
     }
 }
 
-pub(super) async fn complete(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::Limits::LARGE.bytes).await?;
     let request = CompleteMultipartUpload::parse(&call.arguments(), &document)?;
     let (bucket, key) = call.object()?;
@@ -112,7 +113,7 @@ pub(super) async fn complete(call: &Call<'_>, body: Body) -> Result<Answer, Faul
     let finish = |upload: &Upload, parts: &[FoundPart]| {
         finish(upload, parts, &request).map_err(Refusal::Fault)
     };
-    let completed = match call.volume().complete(name, object, id, wanted, finish).await {
+    let completed = match call.volume.complete(name, object, id, wanted, finish).await {
         Ok(completed) => completed,
         Err(Refusal::Fault(fault)) => return Err(fault),
         Err(Refusal::Volume(VolumeError::Fs(volume::FsError::PreconditionFailed))) => {
@@ -133,7 +134,7 @@ pub(super) async fn complete(call: &Call<'_>, body: Body) -> Result<Answer, Faul
         etag: etag(&completed.tag),
         checksum: shown_sum(&completed.sums).map(|sum| checksum(sum, part_count(&completed.tag))),
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
 /// A part as the client lists it.
@@ -210,22 +211,22 @@ fn whole(algorithm: SumAlgorithm, kind: SumKind, parts: &[FoundPart], sums: &[Su
     Some(Sum { algorithm, kind, bytes })
 }
 
-pub(super) async fn abort(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn abort(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = AbortMultipartUpload::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let id = upload_id(&request.upload)?;
-    let abort = call.volume().abort(bucket.as_str(), key.as_str().as_bytes(), id);
+    let abort = call.volume.abort(bucket.as_str(), key.as_str().as_bytes(), id);
     abort.await.map_err(translate::fault)?;
-    Ok(Answer::empty(StatusCode::NO_CONTENT))
+    Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }
 
-pub(super) async fn parts(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn parts(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListParts::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let id = upload_id(&request.upload)?;
     let after = u16::try_from(request.part_marker).unwrap_or(u16::MAX);
     let limit = request.max_parts as usize;
-    let page = call.volume().parts(bucket.as_str(), key.as_str().as_bytes(), id, after, limit);
+    let page = call.volume.parts(bucket.as_str(), key.as_str().as_bytes(), id, after, limit);
     let page = page.await.map_err(translate::fault)?;
     let promised = page.upload.checksum.map(|(algorithm, _)| algorithm);
     let entry = |found: volume::PartStat| {
@@ -251,7 +252,7 @@ pub(super) async fn parts(call: &Call<'_>) -> Result<Answer, Fault> {
         checksum: promised_checksum(&page.upload),
         url_encoded: request.url_encoded,
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
 fn promised_checksum(
@@ -261,7 +262,7 @@ fn promised_checksum(
     Some((checksum_algorithm(algorithm), checksum_type(kind)))
 }
 
-pub(super) async fn uploads(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn uploads(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListMultipartUploads::parse(&call.arguments())?;
     let bucket = call.bucket()?;
     let marker = request.key_marker.as_str();
@@ -276,7 +277,7 @@ pub(super) async fn uploads(call: &Call<'_>) -> Result<Answer, Fault> {
         id_after,
         limit: request.max_uploads as usize,
     };
-    let page = call.volume().uploads(bucket.as_str(), query).await.map_err(translate::fault)?;
+    let page = call.volume.uploads(bucket.as_str(), query).await.map_err(translate::fault)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let (mut uploads, mut common_prefixes, mut last) = (Vec::new(), Vec::new(), None);
     for entry in page.entries {
@@ -311,5 +312,5 @@ pub(super) async fn uploads(call: &Call<'_>) -> Result<Answer, Fault> {
         uploads,
         common_prefixes,
     };
-    Ok(Answer::xml(StatusCode::OK, output.to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }

@@ -14,7 +14,8 @@ use s3::response::{GetObjectAttributesOutput, ObjectParts, PartEntry};
 use s3::{Code, Fault, VersionId};
 use volume::{FsError, Object, VolumeError};
 
-use crate::call::{Answer, Call, only_current};
+use crate::call::{Call, only_current};
+use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
 
 /// What an object without a Content-Type is, as S3 has it.
@@ -24,7 +25,7 @@ const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result<Object, Fault> {
     only_current(version)?;
     let (bucket, key) = call.object()?;
-    match call.volume().stat(bucket.as_str(), key.as_str().as_bytes()).await {
+    match call.volume.stat(bucket.as_str(), key.as_str().as_bytes()).await {
         Ok(object) => Ok(object),
         Err(VolumeError::Fs(FsError::NoSuchKey)) => {
             Err(Fault::new(Code::NoSuchKey).with("Key", key.as_str()))
@@ -34,7 +35,7 @@ pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result
 }
 
 /// Answers `GetObject`, or `HeadObject`, which is the same without the bytes.
-pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fault> {
+pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response, Fault> {
     let request = GetObject::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
     let (tag, changed) = (etag(object.tag()), time(object.changed()));
@@ -42,7 +43,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fa
         ReadVerdict::Proceed => {}
         ReadVerdict::Failed(condition) => return Err(failed(condition)),
         ReadVerdict::NotModified => {
-            let mut answer = Answer::empty(StatusCode::NOT_MODIFIED);
+            let mut answer = S3Response::empty(StatusCode::NOT_MODIFIED);
             answer.etag(object.tag());
             answer.last_modified(changed);
             for (name, value) in translate::metadata(&object.file().object).headers() {
@@ -55,7 +56,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fa
     }
 
     let wanted = Wanted::of(&request, &object, &tag)?;
-    let mut answer = Answer::empty(wanted.status());
+    let mut answer = S3Response::empty(wanted.status());
     describe(&mut answer, &object);
     describe_tags(call, &mut answer, &object, request.version.is_some())?;
     if request.checksum {
@@ -76,7 +77,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<Answer, Fa
         match &object.file().content {
             Content::Inline(bytes) => answer.send(part(bytes, &range)?),
             Content::Slices(_) | Content::Pages(_) => {
-                answer.stream(call.sending().send(call.volume(), object, range).await?);
+                answer.stream(call.sending.send(call.volume, object, range).await?);
             }
         }
     }
@@ -143,14 +144,14 @@ impl Wanted {
     async fn describe_checksum(
         &self,
         call: &Call<'_>,
-        answer: &mut Answer,
+        answer: &mut S3Response,
         object: &Object,
     ) -> Result<(), Fault> {
         let whole = shown_sum(&object.file().sums);
         match self {
             Wanted::Range(_) => {}
             Wanted::Part { index, parts: Some(_), .. } => {
-                let sums = call.volume().part_sums(object).await.map_err(translate::fault)?;
+                let sums = call.volume.part_sums(object).await.map_err(translate::fault)?;
                 if let Some(sum) = sums.get(*index as usize) {
                     answer.checksum(sum, 1);
                     let kind = whole.map_or(sum.kind, |sum| sum.kind);
@@ -190,7 +191,7 @@ fn part_range(runs: &[PartRun], index: u32, size: u64) -> Option<Range<u64>> {
 }
 
 /// The headers that every answer about an object carries.
-fn describe(answer: &mut Answer, object: &Object) {
+fn describe(answer: &mut S3Response, object: &Object) {
     answer.etag(object.tag());
     answer.last_modified(time(object.changed()));
     answer.set(ACCEPT_RANGES, "bytes");
@@ -205,7 +206,7 @@ fn describe(answer: &mut Answer, object: &Object) {
 /// Reference, `GetObject`).
 fn describe_tags(
     call: &Call<'_>,
-    answer: &mut Answer,
+    answer: &mut S3Response,
     object: &Object,
     versioned: bool,
 ) -> Result<(), Fault> {
@@ -232,7 +233,7 @@ fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
 }
 
 /// Answers `GetObjectAttributes`.
-pub(super) async fn attributes(call: &Call<'_>) -> Result<Answer, Fault> {
+pub(super) async fn attributes(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = GetObjectAttributes::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
     let asked = |attribute| request.attributes.contains(&attribute);
@@ -252,7 +253,7 @@ pub(super) async fn attributes(call: &Call<'_>) -> Result<Answer, Fault> {
         storage_class: asked(ObjectAttribute::StorageClass),
         size: asked(ObjectAttribute::ObjectSize).then_some(object.size()),
     };
-    let mut answer = Answer::xml(StatusCode::OK, output.to_xml());
+    let mut answer = S3Response::xml(StatusCode::OK, output.to_xml());
     answer.last_modified(time(object.changed()));
     Ok(answer)
 }
@@ -264,7 +265,7 @@ async fn object_parts(
 ) -> Result<ObjectParts, Fault> {
     let runs = &object.file().parts;
     let total = count(runs);
-    let sums = call.volume().part_sums(object).await.map_err(translate::fault)?;
+    let sums = call.volume.part_sums(object).await.map_err(translate::fault)?;
     let first = request.part_marker.min(total);
     let last = first.saturating_add(request.max_parts).min(total);
     // Without checksums of the parts S3 tells how many there are and nothing of each.

@@ -7,22 +7,23 @@ use s3::request::PutObject;
 use s3::{Code, Fault};
 use volume::{FsError, NewObject, VolumeError, opaque_tag};
 
-use crate::call::{Answer, Call};
-use crate::http::Body;
-use crate::receive::{self, Layout, Tagging};
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::{self, EtagKind, Placement};
+use crate::response::S3Response;
 use crate::translate::{self, condition_name, etag, shown_sum, write_condition};
 
-pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fault> {
+pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let request = PutObject::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     // What can be refused before the body is sent is; the commit decides again.
-    let tagging = tagging(call, bucket).await?;
+    let etag_kind = etag_kind(call, bucket).await?;
     refuse_early(call, bucket, key, &request.condition).await?;
 
-    let received = receive::content(call, body, Layout::Any, tagging).await?;
-    let tag = match (tagging, received.md5) {
-        (Tagging::Md5, Some(md5)) => Tag::Md5(md5),
+    let received = receive::content(call, body, Placement::Any, etag_kind).await?;
+    let tag = match (etag_kind, received.md5) {
+        (EtagKind::Md5, Some(md5)) => Tag::Md5(md5),
         _ => Tag::opaque(opaque_tag().map_err(translate::fault)?),
     };
     let new = NewObject {
@@ -32,9 +33,9 @@ pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fa
         sums: received.sums,
     };
     let condition = write_condition(&request.condition);
-    let published = call.volume().put(bucket, key, received.staged, new, condition).await;
+    let published = call.volume.put(bucket, key, received.staged, new, condition).await;
     let published = published.map_err(|error| refusal(error, &request.condition))?;
-    let mut answer = Answer::empty(StatusCode::OK);
+    let mut answer = S3Response::empty(StatusCode::OK);
     answer.etag(&published.tag);
     if let Some(sum) = shown_sum(&published.sums) {
         answer.checksum(sum, 1);
@@ -44,9 +45,9 @@ pub(super) async fn put_object(call: &Call<'_>, body: Body) -> Result<Answer, Fa
 
 /// How what is uploaded into a bucket is tagged, as this process last saw the bucket: it need not
 /// ask for that, and hears of a change soon. A bucket that it knows to be gone is a fault.
-pub(super) async fn tagging(call: &Call<'_>, bucket: &str) -> Result<Tagging, Fault> {
-    let found = call.volume().remembered_bucket(bucket).await.map_err(translate::fault)?;
-    Ok(if found.bucket.opaque_tags { Tagging::Opaque } else { Tagging::Md5 })
+pub(super) async fn etag_kind(call: &Call<'_>, bucket: &str) -> Result<EtagKind, Fault> {
+    let found = call.volume.remembered_bucket(bucket).await.map_err(translate::fault)?;
+    Ok(if found.bucket.opaque_tags { EtagKind::Opaque } else { EtagKind::Md5 })
 }
 
 /// Refuses a write whose condition does not hold as things stand.
@@ -59,7 +60,7 @@ pub(super) async fn refuse_early(
     if *condition == WriteCondition::None {
         return Ok(());
     }
-    match call.volume().stat(bucket, key).await {
+    match call.volume.stat(bucket, key).await {
         Ok(object) => condition.check(Some(&etag(object.tag()))),
         Err(VolumeError::Fs(FsError::NoSuchKey)) => condition.check(None),
         Err(error) => Err(translate::fault(error)),

@@ -4,8 +4,9 @@ use admin::{Admin, AdminError, BucketChange};
 use clap::{ArgAction, Subcommand};
 
 use super::beside::Beside;
-use super::{refusal, say};
+use super::refusal;
 use crate::config::VolumeSettings;
+use crate::output::say;
 use crate::problem::Problem;
 
 #[derive(Debug, Subcommand)]

@@ -13,10 +13,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::say;
 use crate::config::{
     ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, TlsFiles, VolumeSettings, in_force,
 };
+use crate::output::say;
 use crate::problem::Problem;
 
 /// How long an answer may take.

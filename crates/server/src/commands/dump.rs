@@ -19,11 +19,11 @@ use store::{Found, MetaStore, Read};
 use tempfile::NamedTempFile;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::say;
-use crate::cli::Outcome;
 use crate::config::{MetaPlace, ServerKind, VolumeSettings};
 use crate::credentials;
 use crate::engines::{self, Use};
+use crate::outcome::Outcome;
+use crate::output::say;
 use crate::problem::Problem;
 
 /// What stands for standard input or output.
@@ -73,7 +73,7 @@ pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outc
     let tell = |line: String| {
         if is_standard(&command.file) { eprintln!("{line}") } else { say(format_args!("{line}")) }
     };
-    tell(format!("dumped {}", Told(&summary)));
+    tell(format!("dumped {}", InWords(&summary)));
     if sessions > 0 {
         tell(format!(
             "open sessions: {sessions}; what gateways change from now on is not in the dump, and \
@@ -93,7 +93,7 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
         let summary = ::dump::verify(&mut input, &bar);
         bar.0.finish_and_clear();
         let summary = summary.map_err(|error| Problem::new(doing(), error))?;
-        say(format_args!("the dump is whole: {}", Told(&summary)));
+        say(format_args!("the dump is whole: {}", InWords(&summary)));
         return Ok(Outcome::Well);
     }
     let meta = target(&settings, &doing()).await?;
@@ -102,13 +102,13 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
     let keystone = Keystone::new(key::volume(), name);
     let loaded = ::dump::load(&*meta, &mut input, &keystone, &bar).await;
     bar.0.finish_and_clear();
-    let told = match loaded {
+    let loaded = match loaded {
         Ok(summary) => Ok((summary, sessions(&*meta).await.unwrap_or_default())),
         Err(error) => Err(refusal(&doing(), &settings.meta, &error)),
     };
     meta.close().await;
-    let (summary, sessions) = told?;
-    say(format_args!("loaded {} into {}", Told(&summary), settings.meta));
+    let (summary, sessions) = loaded?;
+    say(format_args!("loaded {} into {}", InWords(&summary), settings.meta));
     if sessions > 0 {
         say(format_args!(
             "open sessions in the dump: {sessions}; stop those gateways before one starts on this \
@@ -336,9 +336,9 @@ fn input(file: &Path) -> Result<File, Problem> {
 }
 
 /// What a dump holds, for people.
-struct Told<'a>(&'a Summary);
+struct InWords<'a>(&'a Summary);
 
-impl std::fmt::Display for Told<'_> {
+impl std::fmt::Display for InWords<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let DumpSize { records, tallies, bytes } = self.0.counts;
         let volume = hex::encode(&self.0.label);

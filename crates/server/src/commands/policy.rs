@@ -6,8 +6,9 @@ use admin::{Admin, AdminError};
 use clap::Subcommand;
 
 use super::beside::Beside;
-use super::{refusal, say};
+use super::refusal;
 use crate::config::VolumeSettings;
+use crate::output::say;
 use crate::problem::Problem;
 
 #[derive(Debug, Subcommand)]

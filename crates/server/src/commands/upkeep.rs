@@ -7,10 +7,10 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use store::MetaStore;
 
-use super::say;
-use crate::cli::Outcome;
 use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
+use crate::outcome::Outcome;
+use crate::output::say;
 use crate::problem::Problem;
 use crate::{credentials, operator};
 

@@ -7,11 +7,12 @@ use clap::Subcommand;
 use gateway::access::Secret;
 
 use super::beside::Beside;
-use super::{refusal, say};
+use super::refusal;
 use crate::config::VolumeSettings;
 use crate::credentials;
 use crate::environment::{first_secret, secret_file};
 use crate::operator::UnderMasterKey;
+use crate::output::say;
 use crate::problem::Problem;
 
 /// User and group that files belong to unless told otherwise.

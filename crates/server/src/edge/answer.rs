@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use gateway::{Body, BoxError, Served};
+use gateway::{BoxError, HttpBody, Served};
 use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use tracing::Span;
 use volume::Trips;
 
-use super::Turn;
 use super::flow::{FRAME_BYTES_MAX, Flow, NotTaken};
+use super::permit::RequestPermit;
 use super::upload::Watch;
 use crate::metrics::{Metrics, RequestCost};
 
@@ -40,9 +40,9 @@ pub(crate) struct Account {
 /// What an answer holds until it has left.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Of one that is read meanwhile: its reader counts among the requests in flight.
-    pub(crate) _turn: Option<Turn>,
-    /// Of one that is in memory, and then needs no turn.
+    /// The request's permit, while the body is still being read: the request is in flight.
+    pub(super) _permit: Option<RequestPermit>,
+    /// Instead of it, the permit for the memory of a body that is whole in memory.
     pub(crate) _memory: Option<OwnedSemaphorePermit>,
 }
 
@@ -68,7 +68,7 @@ impl Held {
 /// An answer's body that closes its [`Account`] when it goes.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    body: Body,
+    body: HttpBody,
     account: Account,
     /// How its frames are taken, where the connection has other streams.
     flow: Option<Arc<Flow>>,
@@ -80,7 +80,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn new(body: Body, account: Account, flow: Option<Arc<Flow>>) -> Outgoing {
+    pub(crate) fn new(body: HttpBody, account: Account, flow: Option<Arc<Flow>>) -> Outgoing {
         let rest = Bytes::new();
         Outgoing { body, account, flow, rest, first_byte: None, bytes: 0, failed: false }
     }
@@ -168,7 +168,7 @@ impl Drop for Outgoing {
 /// The next frame for a stream among others, once the one before it has been taken.
 fn poll_flow(
     flow: &Arc<Flow>,
-    body: &mut Body,
+    body: &mut HttpBody,
     rest: &mut Bytes,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {

@@ -28,10 +28,10 @@ tokio::task_local! {
 
 /// What is known of one answer that is being sent.
 #[derive(Debug, Default)]
-pub(crate) struct Flow(Mutex<State>);
+pub(crate) struct Flow(Mutex<FlowState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct FlowState {
     /// Since when a frame has been on its way.
     under_way: Option<Instant>,
     /// Who waits for it to be taken.
@@ -65,7 +65,7 @@ impl Flow {
         Bytes::from_owner(UnderWay { bytes, flow: Arc::clone(self) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FlowState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -73,7 +73,7 @@ pub(crate) struct HostConnection(Arc<Share>);
 /// One request of its host, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HostRequest {
-    _turn: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
     /// Keeps the host known. Nobody, if a proxy did not say for whom it asks.
     _of: Option<Asker>,
 }
@@ -162,18 +162,18 @@ impl Peer {
 
     /// Waits until the host that sent a request may have one more.
     pub(crate) async fn request(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequest {
-        let (host, turns) = match &**self {
+        let (host, permits) = match &**self {
             Peer::Host(host) => (Asker::Peer(Arc::clone(self)), Arc::clone(&host.share.requests)),
             Peer::Proxy(hosts) => match hosts.behind_proxy(headers) {
                 Some(host) => {
-                    let turns = Arc::clone(&host.share.requests);
-                    (Asker::Behind(host), turns)
+                    let permits = Arc::clone(&host.share.requests);
+                    (Asker::Behind(host), permits)
                 }
-                None => return HostRequest { _turn: None, _of: None },
+                None => return HostRequest { _permit: None, _of: None },
             },
         };
         // The semaphore is never closed.
-        HostRequest { _turn: turns.acquire_owned().await.ok(), _of: Some(host) }
+        HostRequest { _permit: permits.acquire_owned().await.ok(), _of: Some(host) }
     }
 }
 

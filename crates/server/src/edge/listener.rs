@@ -12,14 +12,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::flow::Streams;
 use super::hosts::{Hosts, Peer};
+use super::permit::{Admission, ConnectionPermits};
 use super::stall::Stall;
-use super::{Edge, Seat, Service};
+use super::{Edge, Service};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::tls::Tls;
@@ -32,8 +32,8 @@ const HEAD_WAIT: Duration = Duration::from_secs(10);
 const H2_IDLE_WAIT: Duration = Duration::from_secs(30);
 const H2_GOAWAY_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a connection beyond the limit may take to ask, and to take the answer that it gets.
-const TURNED_AWAY_WAIT: Duration = Duration::from_secs(10);
+/// How long a connection beyond the limit may take to send a request and to take its refusal.
+const REFUSAL_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
@@ -54,38 +54,8 @@ const H2_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// Bytes that wait to be sent on one HTTP/2 stream.
 const H2_SEND_BUFFER_BYTES: usize = 128 << 10;
 
-/// Connections beyond the limit that are told so; any more are closed without a word.
-const TURNED_AWAY_MAX: usize = 64;
-
 /// How long to wait after the system refused a connection, for example for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How many connections are served at a time.
-#[derive(Clone, Debug)]
-pub(crate) struct Seats {
-    served: Arc<Semaphore>,
-    turned_away: Arc<Semaphore>,
-}
-
-impl Seats {
-    pub(crate) fn new(connections_max: usize) -> Seats {
-        let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
-        Seats { served: Arc::new(Semaphore::new(connections_max)), turned_away }
-    }
-
-    /// A seat for a connection of a host that may have it, or may not.
-    fn take(&self, may: bool) -> Result<(Seat, OwnedSemaphorePermit), &'static str> {
-        let seat = || Arc::clone(&self.served).try_acquire_owned().ok();
-        let none = || Arc::clone(&self.turned_away).try_acquire_owned().ok();
-        match may.then(seat).flatten() {
-            Some(permit) => Ok((Seat::Taken, permit)),
-            None => {
-                let limit = if may { "connections" } else { "host_connections" };
-                none().map(|permit| (Seat::None(limit), permit)).ok_or(limit)
-            }
-        }
-    }
-}
 
 /// Takes an address, or says why not.
 pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
@@ -108,7 +78,7 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
 pub(crate) struct Listener<S> {
     pub(crate) tls: Option<Tls>,
     pub(crate) edge: Arc<Edge<S>>,
-    pub(crate) seats: Seats,
+    pub(crate) permits: ConnectionPermits,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) metrics: Arc<Metrics>,
     /// How long a client may take nothing of an answer.
@@ -132,7 +102,7 @@ impl<S: Service> Listener<S> {
                 () = stop.cancelled() => break,
             };
             match accepted {
-                Ok((stream, from)) => serving.seat(stream, from, &tasks, &stop),
+                Ok((stream, from)) => serving.admit(stream, from, &tasks, &stop),
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     serving.metrics.connection_error("accept");
@@ -145,7 +115,7 @@ impl<S: Service> Listener<S> {
         tokio::time::timeout(drain, tasks.wait()).await.is_ok()
     }
 
-    fn seat(
+    fn admit(
         self: &Arc<Self>,
         stream: TcpStream,
         from: SocketAddr,
@@ -154,18 +124,18 @@ impl<S: Service> Listener<S> {
     ) {
         let peer = Arc::new(self.hosts.peer(from.ip()));
         let counted = peer.connection();
-        let (seat, permit) = match self.seats.take(counted.is_some()) {
+        let (admission, permit) = match self.permits.take(counted.is_some()) {
             Ok(taken) => taken,
             Err(limit) => return self.metrics.turn_away(limit),
         };
         let (this, stop) = (Arc::clone(self), stop.clone());
         tasks.spawn(async move {
             this.metrics.connections.inc();
-            let served = this.connection(stream, seat, peer, stop);
-            let ended = match seat {
-                Seat::Taken => served.await,
-                Seat::None(_) => {
-                    tokio::time::timeout(TURNED_AWAY_WAIT, served).await.unwrap_or(Ok(()))
+            let served = this.connection(stream, admission, peer, stop);
+            let ended = match admission {
+                Admission::Granted => served.await,
+                Admission::Refused(_) => {
+                    tokio::time::timeout(REFUSAL_WAIT, served).await.unwrap_or(Ok(()))
                 }
             };
             if let Err(kind) = ended {
@@ -181,27 +151,27 @@ impl<S: Service> Listener<S> {
     async fn connection(
         &self,
         stream: TcpStream,
-        seat: Seat,
+        admission: Admission,
         peer: Arc<Peer>,
         stop: CancellationToken,
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
         runtime::unpace(&stream);
         let stream = Stall::new(stream, self.patience);
-        let Some(tls) = &self.tls else { return self.http1(stream, seat, peer, stop).await };
+        let Some(tls) = &self.tls else { return self.http1(stream, admission, peer, stop).await };
         let handshake = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream));
         let stream = handshake.await.map_err(|_| "handshake")?.map_err(|_| "handshake")?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            self.http2(stream, seat, peer, stop).await
+            self.http2(stream, admission, peer, stop).await
         } else {
-            self.http1(stream, seat, peer, stop).await
+            self.http1(stream, admission, peer, stop).await
         }
     }
 
     async fn http1<T>(
         &self,
         stream: T,
-        seat: Seat,
+        admission: Admission,
         peer: Arc<Peer>,
         stop: CancellationToken,
     ) -> Result<(), &'static str>
@@ -218,7 +188,7 @@ impl<S: Service> Listener<S> {
                 TokioIo::new(stream),
                 service_fn(move |request| {
                     let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
-                    async move { Ok::<_, Infallible>(edge.answer(request, seat, peer).await) }
+                    async move { Ok::<_, Infallible>(edge.answer(request, admission, peer).await) }
                 }),
             );
         let mut connection = pin!(connection);
@@ -230,11 +200,11 @@ impl<S: Service> Listener<S> {
     }
 
     /// An HTTP/2 connection ends when there has been no request for a while, as one of HTTP/1 does:
-    /// else whoever answers pings would have its seat for ever.
+    /// otherwise a peer that only answers pings would keep its permit for ever.
     async fn http2<T>(
         &self,
         stream: T,
-        seat: Seat,
+        admission: Admission,
         peer: Arc<Peer>,
         stop: CancellationToken,
     ) -> Result<(), &'static str>
@@ -256,7 +226,7 @@ impl<S: Service> Listener<S> {
                 TokioIo::new(stream),
                 service_fn(move |request| {
                     let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
-                    async move { Ok::<_, Infallible>(edge.answer(request, seat, peer).await) }
+                    async move { Ok::<_, Infallible>(edge.answer(request, admission, peer).await) }
                 }),
             );
         let mut connection = pin!(connection);
@@ -264,7 +234,7 @@ impl<S: Service> Listener<S> {
             ended = connection.as_mut() => return ended.map_err(|error| kind(&error)),
             () = stop.cancelled() => {}
             () = streams.idle_for(H2_IDLE_WAIT) => {}
-            () = streams.some_answer(), if seat != Seat::Taken => {}
+            () = streams.some_answer(), if admission != Admission::Granted => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {

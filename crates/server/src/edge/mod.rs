@@ -9,6 +9,7 @@ mod flow;
 mod hosts;
 mod ids;
 mod listener;
+mod permit;
 mod stall;
 mod upload;
 
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use gateway::{Body, InMemory, RequestContext, RequestId, Served};
+use gateway::{HttpBody, InMemory, RequestContext, RequestId, Served};
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty};
@@ -33,7 +34,8 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 pub(crate) use hosts::{HostLimits, Hosts};
-pub(crate) use listener::{Listener, Seats, bind};
+pub(crate) use listener::{Listener, bind};
+pub(crate) use permit::ConnectionPermits;
 pub(crate) use stall::Stall;
 
 use volume::Trips;
@@ -41,14 +43,15 @@ use volume::Trips;
 use crate::metrics::Metrics;
 use answer::{Account, Held, Outgoing};
 use flow::Flow;
-use hosts::{HostRequest, Peer};
+use hosts::Peer;
 use ids::RequestIds;
+use permit::{Admission, RequestPermit};
 use upload::Watched;
 
-/// How long a request waits for its turn before it is told to slow down.
-const ADMISSION_WAIT: Duration = Duration::from_secs(1);
+/// How long a request waits for a permit before it is refused with `SlowDown`.
+const REQUEST_PERMIT_WAIT: Duration = Duration::from_secs(1);
 
-/// KiB of answers, whole in memory, that may wait for their clients without a turn.
+/// KiB of answers, whole in memory, that may wait for their clients without a permit.
 const ANSWERS_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
 /// How long an answer to `ready` holds, so that asking often costs the stores nothing.
@@ -57,26 +60,11 @@ const READY_HOLDS: Duration = Duration::from_secs(1);
 /// What answers requests.
 pub(crate) trait Service: Send + Sync + 'static {
     /// Answers a request. May panic.
-    fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
+    fn handle(&self, request: Request<HttpBody>)
+    -> impl Future<Output = Response<HttpBody>> + Send;
 
     /// Whether requests can be served now.
     fn ready(&self) -> impl Future<Output = bool> + Send;
-}
-
-/// Whether a request came through a connection that may be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
-    /// Yes.
-    Taken,
-    /// There are too many connections, or too many of its host: it is told so, and goes. The limit's name.
-    None(&'static str),
-}
-
-/// A request's turn: while it is held, others wait for theirs.
-#[derive(Debug)]
-struct Turn {
-    _host: HostRequest,
-    _all: OwnedSemaphorePermit,
 }
 
 /// The edge of one gateway.
@@ -86,7 +74,7 @@ pub(crate) struct Edge<S> {
     metrics: Arc<Metrics>,
     ids: RequestIds,
     requests: Arc<Semaphore>,
-    /// KiB of answers that hold no turn.
+    /// KiB of answers in memory, which hold no permit.
     in_memory: Arc<Semaphore>,
     draining: AtomicBool,
     ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
@@ -120,37 +108,37 @@ impl<S: Service> Edge<S> {
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
-        seat: Seat,
+        admission: Admission,
         peer: Arc<Peer>,
-    ) -> Response<Body> {
+    ) -> Response<HttpBody> {
         let id = self.ids.draw();
         let span = tracing::info_span!("request", id = %id);
-        self.answer_as(request, seat, peer, id, span.clone()).instrument(span).await
+        self.answer_as(request, admission, peer, id, span.clone()).instrument(span).await
     }
 
     async fn answer_as(
         &self,
         request: Request<Incoming>,
-        seat: Seat,
+        admission: Admission,
         peer: Arc<Peer>,
         id: String,
         span: tracing::Span,
-    ) -> Response<Body> {
+    ) -> Response<HttpBody> {
         let began = Instant::now();
         let (mut head, body) = request.into_parts();
         let (body, upload) = Watched::new(body);
         head.extensions.insert(RequestId(id));
         let (context, version) = (RequestContext::of(&head), head.version);
         let expects_continue = head.headers.contains_key(header::EXPECT);
-        let mut turn = None;
-        let mut response = if let Seat::None(limit) = seat {
+        let mut permit = None;
+        let mut response = if let Admission::Refused(limit) = admission {
             self.slow_down(limit, &context)
         } else if let Some(check) = Health::asked(&head.method, head.uri.path()) {
             self.health(check).await
         } else {
-            match self.turn(&peer, &head.headers).await {
+            match self.request_permit(&peer, &head.headers).await {
                 Ok(granted) => {
-                    turn = Some(granted);
+                    permit = Some(granted);
                     self.handle(Request::from_parts(head, body.boxed_unsync()), &context).await
                 }
                 Err(limit) => self.slow_down(limit, &context),
@@ -160,19 +148,21 @@ impl<S: Service> Edge<S> {
         // body is read that nobody wants.
         let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
         let mut memory = if in_memory { self.memory(&response) } else { None };
-        if in_memory && memory.is_none() && (turn.is_none() || is_fault(&response)) {
+        if in_memory && memory.is_none() && (permit.is_none() || is_fault(&response)) {
             // There is no room for it: what a status tells must do.
             *response.body_mut() = empty();
             memory = self.memory(&response);
-            turn = None;
+            permit = None;
         }
         if memory.is_some() {
-            turn = None;
+            permit = None;
         }
-        let read = match seat {
-            Seat::None(_) => false,
-            Seat::Taken if turn.is_none() => upload.read_to_end(expects_continue).await,
-            Seat::Taken => upload.read_to_end(expects_continue).now_or_never().unwrap_or(false),
+        let read = match admission {
+            Admission::Refused(_) => false,
+            Admission::Granted if permit.is_none() => upload.read_to_end(expects_continue).await,
+            Admission::Granted => {
+                upload.read_to_end(expects_continue).now_or_never().unwrap_or(false)
+            }
         };
         if !read && version < Version::HTTP_2 {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -188,35 +178,44 @@ impl<S: Service> Edge<S> {
             trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
             upload,
             in_memory,
-            held: Held { _turn: turn, _memory: memory },
+            held: Held { _permit: permit, _memory: memory },
         };
         let (head, body) = response.into_parts();
         Response::from_parts(head, Outgoing::new(body, account, Flow::here()).boxed_unsync())
     }
 
-    /// Waits for a request's turn: among those of its host first, so that whoever asks a lot waits
-    /// behind itself. Else the limit that it met.
-    async fn turn(&self, peer: &Arc<Peer>, headers: &HeaderMap) -> Result<Turn, &'static str> {
-        let deadline = Instant::now() + ADMISSION_WAIT;
+    /// Waits for a request's permit: first among the requests of its host, so that a busy host waits
+    /// behind itself. Without a permit, the name of the limit.
+    async fn request_permit(
+        &self,
+        peer: &Arc<Peer>,
+        headers: &HeaderMap,
+    ) -> Result<RequestPermit, &'static str> {
+        let deadline = Instant::now() + REQUEST_PERMIT_WAIT;
         let host = tokio::time::timeout_at(deadline, peer.request(headers)).await;
         let host = host.map_err(|_late| "host_requests")?;
         let all = Arc::clone(&self.requests).acquire_owned();
         match tokio::time::timeout_at(deadline, all).await {
-            Ok(Ok(all)) => Ok(Turn { _host: host, _all: all }),
+            Ok(Ok(all)) => Ok(RequestPermit { _host: host, _all: all }),
             _ => Err("requests"),
         }
     }
 
-    /// The memory of an answer that is whole in memory, if so much may wait for clients: beyond
-    /// that an answer keeps its turn until it has been taken, and one without a turn has no body.
-    fn memory(&self, answer: &Response<Body>) -> Option<OwnedSemaphorePermit> {
+    /// A permit for the memory of an answer that is whole in memory, unless too much is waiting for
+    /// clients already. Then the answer keeps its request's permit until its client has taken it;
+    /// if it has none, it is sent without its body.
+    fn memory(&self, answer: &Response<HttpBody>) -> Option<OwnedSemaphorePermit> {
         let bytes = http_body::Body::size_hint(answer.body()).upper().unwrap_or(u64::MAX);
         let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
         Arc::clone(&self.in_memory).try_acquire_many_owned(kibibytes).ok()
     }
 
     /// The gateway's answer, or that of a gateway that broke down over it.
-    async fn handle(&self, request: Request<Body>, context: &RequestContext) -> Response<Body> {
+    async fn handle(
+        &self,
+        request: Request<HttpBody>,
+        context: &RequestContext,
+    ) -> Response<HttpBody> {
         let handled = AssertUnwindSafe(self.service.handle(request)).catch_unwind().await;
         handled.unwrap_or_else(|panic| {
             self.metrics.panics.inc();
@@ -230,12 +229,12 @@ impl<S: Service> Edge<S> {
         })
     }
 
-    fn slow_down(&self, limit: &'static str, context: &RequestContext) -> Response<Body> {
+    fn slow_down(&self, limit: &'static str, context: &RequestContext) -> Response<HttpBody> {
         self.metrics.turn_away(limit);
         gateway::refuse(context, &Fault::new(Code::SlowDown).with_header(header::RETRY_AFTER, "1"))
     }
 
-    async fn health(&self, check: Health) -> Response<Body> {
+    async fn health(&self, check: Health) -> Response<HttpBody> {
         let well = match check {
             Health::Alive => true,
             Health::Ready => !self.draining.load(Ordering::Relaxed) && self.ready().await,
@@ -283,14 +282,14 @@ impl Health {
     }
 }
 
-fn is_fault(response: &Response<Body>) -> bool {
+fn is_fault(response: &Response<HttpBody>) -> bool {
     response.status().is_client_error() || response.status().is_server_error()
 }
 
-fn promised(response: &Response<Body>) -> Option<u64> {
+fn promised(response: &Response<HttpBody>) -> Option<u64> {
     response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn empty() -> Body {
+fn empty() -> HttpBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }

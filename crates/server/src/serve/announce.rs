@@ -34,7 +34,7 @@ pub(super) fn say(
     let made = matches!(root.source, Source::Made(_));
     let wanted = made || std::io::stdout().is_terminal();
     if volume.log_format == LogFormat::Text && wanted {
-        crate::commands::say(format_args!("{}", snippet(&endpoint, &serve.region, root)));
+        crate::output::say(format_args!("{}", snippet(&endpoint, &serve.region, root)));
     }
 }
 

@@ -17,7 +17,7 @@ use store::{Durability, MetaStore};
 use tokio::time::Instant;
 use volume::{CHECK_DEADLINE, Health, Volume};
 
-use super::Opened;
+use super::backend::Backend;
 use crate::config::VolumeSettings;
 use crate::engines;
 use crate::metrics::{Metrics, gauge};
@@ -25,11 +25,11 @@ use crate::metrics_listener::StatusOf;
 use crate::operator;
 
 /// Adds what the volume and its block store count.
-pub(super) fn register(metrics: &Metrics, opened: &Opened) {
-    let counters = Arc::clone(&opened.blocks.counters);
-    metrics.collect_from(Behind { volume: Arc::clone(&opened.volume), blocks: counters });
-    metrics.collect_from(Kept(Arc::clone(&opened.meta)));
-    if let Some(cache) = &opened.cache {
+pub(super) fn register(metrics: &Metrics, backend: &Backend) {
+    let counters = Arc::clone(&backend.blocks.counters);
+    metrics.collect_from(Behind { volume: Arc::clone(&backend.volume), blocks: counters });
+    metrics.collect_from(Kept(Arc::clone(&backend.meta)));
+    if let Some(cache) = &backend.cache {
         metrics.collect_from(Remembered(Arc::clone(cache)));
     }
 }
@@ -177,10 +177,10 @@ fn family(
 }
 
 /// The detailed status.
-pub(super) fn status(settings: &VolumeSettings, opened: &Opened) -> StatusOf {
-    let (volume, place) = (Arc::clone(&opened.volume), Arc::clone(&opened.blocks.store));
+pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
+    let (volume, place) = (Arc::clone(&backend.volume), Arc::clone(&backend.blocks.store));
     let (meta, blocks) = (settings.meta.to_string(), settings.blocks.to_string());
-    let store = Arc::clone(&opened.meta);
+    let store = Arc::clone(&backend.meta);
     let admin = operator::over(Arc::clone(&store));
     let began = Instant::now();
     Arc::new(move || {

@@ -8,8 +8,9 @@ use load::{Round, Verb, Workload, median};
 
 use super::counters::Counters;
 use super::figure::{Cost, Figure};
+use super::measurement::Bench;
+use super::meter;
 use super::rows::Row;
-use super::{Bench, meter};
 use crate::progress::Mark;
 
 /// Objects from which on the growth of a store tells the bytes of one: files grow by some MiB.

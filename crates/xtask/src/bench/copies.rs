@@ -10,12 +10,16 @@ use anyhow::{Context as _, Result, bail};
 use load::median;
 
 use super::figure::Figure;
+use super::measurement::{BUCKET, Bench};
+use super::meter;
 use super::rows::Wanted;
-use super::{BUCKET, Bench, STEP_LIMIT, meter};
 use crate::child::{Child, tail};
 use crate::progress::Mark;
 use crate::servers::{ACCESS_KEY, SECRET_KEY, Server};
 use crate::workspace::stdout;
+
+/// How long one copy may take.
+const COPY_LIMIT: Duration = Duration::from_mins(30);
 
 impl Bench<'_> {
     /// One large file up and down with mc, and its checksum.
@@ -78,7 +82,7 @@ impl Bench<'_> {
         command.arg("--config-dir").arg(self.folder.join("mc")).args(arguments);
         let log = self.folder.join("mc.log");
         let since = Instant::now();
-        let status = Child::spawn(command, "mc", &log)?.wait(self.stop, STEP_LIMIT)?;
+        let status = Child::spawn(command, "mc", &log)?.wait(self.stop, COPY_LIMIT)?;
         let took = since.elapsed();
         if !status.success() {
             bail!("mc against {}, {status}:\n{}", server.endpoint, tail(&log, 20));

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use load::median;
 
 use super::figure::Figure;
+use super::measurement::{BUCKET, Bench};
 use super::rows::Wanted;
-use super::{BUCKET, Bench};
 use crate::progress::Mark;
 use crate::servers::{ACCESS_KEY, SECRET_KEY, Server};
 use crate::workspace::stdout;

@@ -33,15 +33,19 @@ enum Holds {
 }
 
 impl<'a> Metadata<'a> {
-    /// A fresh store of an engine whose server runs; what has no server lies in `folder`.
-    pub(super) fn fresh(databases: &'a Databases, engine: Engine, folder: &Path) -> Result<Self> {
-        let place = databases.fresh(engine, folder, super::BUCKET)?;
+    /// A fresh store of an engine whose server runs, in a database called `name`; what has no
+    /// server lies in `folder`.
+    pub(super) fn fresh(
+        databases: &'a Databases,
+        engine: Engine,
+        folder: &Path,
+        name: &str,
+    ) -> Result<Self> {
+        let place = databases.fresh(engine, folder, name)?;
         let server = databases.server(engine);
         let holds = match (engine, server) {
             (Engine::Postgres, Some(server)) => Holds::Folder(server.folder().join("data/base")),
-            (Engine::Mysql, Some(server)) => {
-                Holds::Folder(server.folder().join("data").join(super::BUCKET))
-            }
+            (Engine::Mysql, Some(server)) => Holds::Folder(server.folder().join("data").join(name)),
             (_, Some(server)) => Holds::Memory(server.address()),
             (_, None) => {
                 Holds::File(place.strip_prefix("sqlite:").context("a file has a path")?.into())
@@ -137,11 +141,11 @@ fn ask_redis(address: SocketAddr, command: &str) -> Result<String> {
 }
 
 fn used_memory_in(answer: &str) -> Option<u64> {
-    let told = |name: &str| -> Option<u64> {
+    let field = |name: &str| -> Option<u64> {
         answer.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
     };
-    let passing = told("mem_clients_normal:").unwrap_or(0) + told("mem_aof_buffer:").unwrap_or(0);
-    Some(told("used_memory:")?.saturating_sub(passing))
+    let passing = field("mem_clients_normal:").unwrap_or(0) + field("mem_aof_buffer:").unwrap_or(0);
+    Some(field("used_memory:")?.saturating_sub(passing))
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::figure::Figure;
-use super::{Bench, CACHE_MIB};
+use super::measurement::Bench;
+use super::options::CACHE_MIB;
 use crate::engines::Engine;
 
 /// What the resources of a gateway are to stay within.

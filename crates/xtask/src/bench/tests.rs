@@ -13,28 +13,6 @@ fn options(words: &[&str]) -> Options {
 }
 
 #[test]
-fn sqlite_is_measured_unless_others_are_named() {
-    let engines = |words: &[&str]| options(words).engine;
-    assert_eq!(engines(&[]), [Engine::Sqlite]);
-    assert_eq!(engines(&["--engine", "redis"]), [Engine::Redis]);
-    assert_eq!(
-        engines(&["--engine", "mysql", "--engine", "postgres"]),
-        [Engine::Mysql, Engine::Postgres]
-    );
-}
-
-#[test]
-fn the_gateway_is_told_when_redis_may_lose_a_second() {
-    let told = |words: &[&str], engine| options(words).settings(engine);
-    let strict = [("ASHLAR_CACHE_MEMORY", "1GiB")];
-    let relaxed = [("ASHLAR_CACHE_MEMORY", "1GiB"), ("ASHLAR_METADATA_DURABILITY", "relaxed")];
-    assert_eq!(told(&[], Engine::Redis), relaxed);
-    assert_eq!(told(&["--redis-fsync", "everysec"], Engine::Redis), relaxed);
-    assert_eq!(told(&["--redis-fsync", "always"], Engine::Redis), strict);
-    assert_eq!(told(&[], Engine::Postgres), strict, "nothing else is relaxed");
-}
-
-#[test]
 fn rows_are_picked_by_words_of_their_names() {
     let picked = |words: &[&str]| {
         let options = options(words);

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use super::steps::{FinishedStep, Run, StepOutcome, Steps, TAIL_LINES};
 use super::summary::{self, Counts};
-use super::{Finding, Run, Step, Steps, TAIL_LINES};
 use crate::certificate::Certificate;
 use crate::child::{Child, tail};
 use crate::engines::{Databases, Engine};
@@ -167,7 +167,7 @@ pub(super) fn run(steps: &mut Steps<'_>, cells: &[Cell], services: &Services<'_>
         services.minio.make_bucket(&services.tools.mc, &run.folder, BLOCK_BUCKET)?;
     }
     let left = Mutex::new(cells.iter().enumerate());
-    let work = || -> Result<Vec<(usize, Vec<Step>)>> {
+    let work = || -> Result<Vec<(usize, Vec<FinishedStep>)>> {
         let mut done = Vec::new();
         let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some((place, cell)) = next() {
@@ -197,7 +197,7 @@ fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'_>) -> Resu
     let mut server = None;
     steps.step(&format!("start {name}"), |run| {
         server = Some(start(run, cell, &folder, services)?);
-        Ok(Finding::default())
+        Ok(StepOutcome::default())
     })?;
     let Some(mut server) = server else {
         // Nothing of this cell can be said to pass.
@@ -238,19 +238,19 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
 }
 
 /// A server must end in good order when asked to.
-fn end(server: &mut Server) -> Result<Finding> {
+fn end(server: &mut Server) -> Result<StepOutcome> {
     let peak = crate::bench::peak_memory(server.child.pid());
     server.child.check_alive()?;
     let status = server.child.end()?;
     let memory = peak.map_or_else(|_| String::new(), |mib| format!("peak memory {mib:.0} MiB"));
     if status.success() {
-        return Ok(Finding { remark: memory, ..Finding::default() });
+        return Ok(StepOutcome { remark: memory, ..StepOutcome::default() });
     }
     let log = tail(server.child.log(), TAIL_LINES);
-    Ok(Finding {
+    Ok(StepOutcome {
         remark: format!("ended with {status}\n{log}"),
         failed: true,
-        ..Finding::default()
+        ..StepOutcome::default()
     })
 }
 
@@ -262,7 +262,7 @@ fn one_suite(
     server: &mut Server,
     folder: &Path,
     subject: Subject,
-) -> Result<Finding> {
+) -> Result<StepOutcome> {
     server.child.check_alive()?;
     let scratch = folder.join(format!("scratch-{suite}"));
     let mut command = Command::new(python);
@@ -307,13 +307,13 @@ fn one_suite(
             tail(&log, TAIL_LINES)
         );
     }
-    Ok(Finding { remark, summary: vec![line], counts, failed })
+    Ok(StepOutcome { remark, summary: vec![line], counts, failed })
 }
 
 /// A suite that did not come to an end counts as one failure.
-fn lost(remark: &str) -> Finding {
+fn lost(remark: &str) -> StepOutcome {
     let counts = Counts { failed: 1, ..Counts::default() };
-    Finding { remark: remark.to_owned(), counts, failed: true, ..Finding::default() }
+    StepOutcome { remark: remark.to_owned(), counts, failed: true, ..StepOutcome::default() }
 }
 
 fn files(run: &Run<'_>, suite: &str) -> Result<Vec<PathBuf>> {

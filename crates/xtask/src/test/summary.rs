@@ -40,16 +40,16 @@ pub(crate) fn cargo_lines(log: &str) -> Vec<String> {
 /// What the tests that failed in a `cargo test` run said: of each test binary all that stands
 /// between its word `failures:` and its result.
 pub(crate) fn cargo_failures(log: &str) -> String {
-    let mut told = String::new();
+    let mut report = String::new();
     let mut failing = false;
     for line in log.lines() {
         failing = (failing || line == "failures:") && !line.starts_with("test result: ");
         if failing {
-            told.push_str(line);
-            told.push('\n');
+            report.push_str(line);
+            report.push('\n');
         }
     }
-    told
+    report
 }
 
 /// What those lines add up to.

@@ -14,7 +14,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use super::tests_only::{is_for_tests, skip_item};
 
 /// Where a module stands in its [`Outline`].
-pub(super) type Place = usize;
+pub(super) type ModuleIndex = usize;
 
 /// All modules of one crate that are not for tests.
 #[derive(Debug, Default)]
@@ -29,11 +29,11 @@ pub(super) struct Module {
     /// Its path below the root, joined by `::`; the root's is `crate`.
     pub(super) name: String,
     /// The module that declares it; the root is its own.
-    pub(super) parent: Place,
+    pub(super) parent: ModuleIndex,
     /// The module whose file it stands in: itself, unless it is written in braces.
-    pub(super) file: Place,
+    pub(super) file: ModuleIndex,
     /// The modules that it declares, by name.
-    pub(super) children: Vec<(String, Place)>,
+    pub(super) children: Vec<(String, ModuleIndex)>,
     /// What it defines.
     pub(super) items: Vec<Item>,
     /// What it imports or exports once more.
@@ -106,7 +106,7 @@ impl Outline {
         Ok(outline)
     }
 
-    fn declare(&mut self, name: &str, parent: Place, file: Place) -> Place {
+    fn declare(&mut self, name: &str, parent: ModuleIndex, file: ModuleIndex) -> ModuleIndex {
         let place = self.modules.len();
         let full = match self.modules.get(parent) {
             Some(parent) if parent.name != "crate" => format!("{}::{name}", parent.name),
@@ -128,7 +128,7 @@ impl Outline {
     }
 
     /// The folders from a module down to one that it declares, maybe within braces.
-    fn below(&self, place: Place, child: Place) -> PathBuf {
+    fn below(&self, place: ModuleIndex, child: ModuleIndex) -> PathBuf {
         let mut names = Vec::new();
         let mut at = child;
         while at != place {
@@ -140,16 +140,20 @@ impl Outline {
 
     /// Where two modules part: the lowest module that both lie in, and which of its children each
     /// lies in, or itself.
-    pub(super) fn apart(&self, one: Place, other: Place) -> (Place, (Place, Place)) {
+    pub(super) fn apart(
+        &self,
+        one: ModuleIndex,
+        other: ModuleIndex,
+    ) -> (ModuleIndex, (ModuleIndex, ModuleIndex)) {
         let (one, other) = (self.line(one), self.line(other));
         let shared = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
         let above = one[shared - 1];
-        let part = |line: &[Place]| line.get(shared).copied().unwrap_or(above);
+        let part = |line: &[ModuleIndex]| line.get(shared).copied().unwrap_or(above);
         (above, (part(&one), part(&other)))
     }
 
     /// The modules that one lies in, from the root down to itself.
-    fn line(&self, place: Place) -> Vec<Place> {
+    fn line(&self, place: ModuleIndex) -> Vec<ModuleIndex> {
         let mut line = vec![place];
         let mut at = place;
         while at != 0 {
@@ -161,7 +165,7 @@ impl Outline {
     }
 
     /// Whether `inner` lies in `outer`, at any depth.
-    pub(super) fn contains(&self, outer: Place, inner: Place) -> bool {
+    pub(super) fn contains(&self, outer: ModuleIndex, inner: ModuleIndex) -> bool {
         self.line(inner).contains(&outer)
     }
 }
@@ -170,9 +174,9 @@ impl Outline {
 struct Reader<'a> {
     outline: &'a mut Outline,
     /// The module that the tokens belong to.
-    at: Place,
+    at: ModuleIndex,
     /// Modules that were declared and have a file of their own.
-    files: &'a mut Vec<Place>,
+    files: &'a mut Vec<ModuleIndex>,
 }
 
 type Tokens = Peekable<IntoIter>;

@@ -39,7 +39,7 @@ impl Live {
 
     /// Prints a line above the moving one.
     pub(super) fn say(&self, line: fmt::Arguments<'_>) {
-        self.bar.suspend(|| crate::commands::say(line));
+        self.bar.suspend(|| crate::output::say(line));
     }
 
     fn draw(&self, since: (u64, u64), took: Duration) {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use load::{KeyPair, Round, Runner, TargetBucket, Trouble, Verb, Workload};
+use load::{KeyPair, Runner, TargetBucket, Trouble, Verb, Workload};
 use serde_json::json;
 
 use super::live::{Live, watched};
-use super::table;
+use super::table::{self, Row};
 use crate::config::Size;
 use crate::credentials;
 use crate::environment::{first_secret, variable};
@@ -111,13 +111,6 @@ pub(crate) struct S3 {
 struct Side {
     endpoint: String,
     runner: Runner,
-}
-
-/// One workload, as it went at each endpoint.
-pub(super) struct Row {
-    pub(super) workload: Workload,
-    /// A list of rounds for each endpoint.
-    pub(super) sides: Vec<Vec<Round>>,
 }
 
 /// Measures, prints a table, cleans up; fails if any request did.

@@ -1,13 +1,19 @@
 //! Figures as lines of a table, and as JSON.
 
-use load::{FileVerb, Round, median};
+use load::{FileVerb, Round, Workload, median};
 use serde_json::{Value, json};
 
-use super::s3::Row;
 use crate::config::Size;
 
 /// How a table calls two endpoints.
 pub(super) const NAMES: [&str; 2] = ["A", "B"];
+
+/// One workload, as it went at each endpoint.
+pub(super) struct Row {
+    pub(super) workload: Workload,
+    /// A list of rounds for each endpoint.
+    pub(super) sides: Vec<Vec<Round>>,
+}
 
 /// Percentiles that are shown.
 const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];

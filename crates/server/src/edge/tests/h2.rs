@@ -81,7 +81,7 @@ impl Scene {
 
 /// What a peer does not take of answers that are in memory keeps nobody from being served.
 #[tokio::test]
-async fn whoever_takes_nothing_holds_no_turn() {
+async fn a_client_that_takes_nothing_holds_no_permit() {
     let scene = Scene::start(Options { requests_max: 8, ..Options::default() }).await;
     let mut lazy = scene.peer(0).await;
     let mut held = Vec::new();
@@ -105,12 +105,12 @@ async fn whoever_takes_no_document_gets_no_more_of_them() {
         assert_eq!((answer.status().as_u16(), length == "0"), (400, count >= 3), "{count}");
         held.push(answer);
     }
-    assert_eq!(scene.peer(65_535).await.status("/ok").await, 200, "it has no turn left");
+    assert_eq!(scene.peer(65_535).await.status("/ok").await, 200, "it has no permit left");
 }
 
 /// A peer that takes nothing of an answer that is being read, or a little and no more of it.
 #[tokio::test]
-async fn an_answer_nobody_takes_is_given_up_and_its_turn_with_it() {
+async fn an_answer_nobody_takes_is_given_up_and_its_permit_with_it() {
     for window in [0, 10] {
         let patience = Duration::from_secs(3);
         let options = Options { requests_max: 1, patience, ..Options::default() };
@@ -119,7 +119,7 @@ async fn an_answer_nobody_takes_is_given_up_and_its_turn_with_it() {
         let began = Instant::now();
         let mut body = lazy.ask("/large").await.await.expect("a head").into_body();
         let mut other = scene.peer(65_535).await;
-        assert_eq!(other.status("/ok").await, 503, "somebody has the only turn");
+        assert_eq!(other.status("/ok").await, 503, "somebody has the only permit");
         let mut taken = 0;
         let reset = loop {
             // What has come is not taken: no window is opened.

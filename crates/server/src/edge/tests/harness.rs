@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway::{Body, InMemory, Served};
+use gateway::{HttpBody, InMemory, Served};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Network;
-use crate::edge::{Edge, HostLimits, Hosts, Listener, Seats, Service};
+use crate::edge::{ConnectionPermits, Edge, HostLimits, Hosts, Listener, Service};
 use crate::metrics::Metrics;
 use crate::tls::Tls;
 
@@ -36,7 +36,7 @@ pub(super) struct Script {
 pub(super) struct Shared(Arc<Script>);
 
 impl Service for Shared {
-    async fn handle(&self, request: Request<Body>) -> Response<Body> {
+    async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         self.0.asked.fetch_add(1, Ordering::Relaxed);
         let path = request.uri().path().to_owned();
         let mut response = Response::new(full(path.clone()));
@@ -86,7 +86,7 @@ impl Service for Shared {
     }
 }
 
-fn full(body: impl Into<Bytes>) -> Body {
+fn full(body: impl Into<Bytes>) -> HttpBody {
     Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
@@ -150,7 +150,7 @@ impl Harness {
         let listener = Listener {
             tls: options.tls,
             edge: Arc::clone(&edge),
-            seats: Seats::new(options.connections_max),
+            permits: ConnectionPermits::new(options.connections_max),
             hosts: Arc::clone(&hosts),
             metrics: Arc::clone(&metrics),
             patience: options.patience,

@@ -9,7 +9,7 @@ fn get(path: &str, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_host_with_all_its_turns_leaves_those_of_others() {
+async fn a_host_with_all_its_permits_leaves_those_of_others() {
     let harness = Harness::start(Options { host_requests_max: 1, ..Options::default() }).await;
     let mut busy = harness.connect().await;
     busy.send(&get("/wait", "")).await;

@@ -64,7 +64,7 @@ async fn a_small_body_left_unread_is_read_away_and_the_connection_goes_on() {
 
 /// What arrives slowly and is wanted by nobody keeps nobody waiting.
 #[tokio::test]
-async fn reading_a_body_away_holds_no_turn() {
+async fn reading_a_body_away_holds_no_permit() {
     let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
     let mut slow = harness.connect().await;
     slow.send("PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx").await;
@@ -106,7 +106,7 @@ async fn who_waits_to_be_told_to_send_a_body_is_not_told_when_nobody_reads_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_finds_no_turn_is_told_to_slow_down() {
+async fn a_request_that_gets_no_permit_is_told_to_slow_down() {
     let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
     let mut busy = harness.connect().await;
     busy.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n").await;
@@ -152,7 +152,7 @@ async fn a_reader_that_stops_reading_is_dropped() {
     assert!(began.elapsed() >= patience);
 }
 
-/// What is too long to wait in memory without a turn keeps its turn until it has left, over HTTP/1.1
+/// What is too long to wait in memory without a permit keeps its permit until it has left, over HTTP/1.1
 /// too, where the body itself is gone with its last frame.
 #[tokio::test]
 async fn an_answer_in_memory_keeps_what_it_holds_until_it_was_taken() {
@@ -161,7 +161,7 @@ async fn an_answer_in_memory_keeps_what_it_holds_until_it_was_taken() {
     lazy.send("GET /memory HTTP/1.1\r\nHost: x\r\n\r\n").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let ask = "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n";
-    assert_eq!(harness.ask(ask).await.status, 503, "somebody has the only turn");
+    assert_eq!(harness.ask(ask).await.status, 503, "somebody has the only permit");
     assert_eq!(lazy.read().await.body.len(), 40 << 20);
     assert_eq!(harness.ask(ask).await.status, 200);
 }

@@ -18,7 +18,8 @@ fn every_server_tells_what_it_costs_and_holds() {
         }
         let mut databases = Databases::default();
         databases.start(engine).expect("it starts");
-        let metadata = Metadata::fresh(&databases, engine, Path::new("/")).expect("a store");
+        let metadata =
+            Metadata::fresh(&databases, engine, Path::new("/"), "bench").expect("a store");
         // The system counts in hundredths of a second; Redis needs less than that to start.
         let limit = Instant::now() + ANSWER_LIMIT;
         while metadata.cpu() == Duration::ZERO {

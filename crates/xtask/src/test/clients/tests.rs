@@ -1,4 +1,4 @@
-use super::super::has_words;
+use super::super::steps::has_words;
 use super::*;
 use crate::engines::wanted as engines_wanted;
 

@@ -30,7 +30,7 @@ fn what_failing_tests_said_is_cut_out_of_a_log() {
     let log = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\n\
         it broke\n\nfailures:\n    b\n\ntest result: FAILED. 1 passed; 1 failed\n\n\
         running 1 test\ntest c ... ok\n\ntest result: ok. 1 passed; 0 failed\n";
-    let told = cargo_failures(log);
-    assert_eq!(told, "failures:\n\n---- b stdout ----\nit broke\n\nfailures:\n    b\n\n");
+    let failures = cargo_failures(log);
+    assert_eq!(failures, "failures:\n\n---- b stdout ----\nit broke\n\nfailures:\n    b\n\n");
     assert_eq!(cargo_failures("test a ... ok\ntest result: ok. 1 passed; 0 failed\n"), "");
 }

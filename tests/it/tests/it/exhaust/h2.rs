@@ -17,7 +17,7 @@ use crate::servers::{Blocks, Gateway, Setup};
 /// As many as one connection may have.
 const STREAMS: usize = 128;
 
-/// Connections that would have had all turns there are.
+/// Connections that would have had all request permits there are.
 const CONNECTIONS: usize = 4;
 
 /// A gateway that speaks TLS, and its certificate.
@@ -69,17 +69,17 @@ async fn ask(sender: &mut SendRequest<Bytes>, path: &str) -> Response<h2::RecvSt
 }
 
 #[test]
-fn four_connections_without_a_key_leave_all_turns_to_others() {
-    leave_all_turns("object", 403);
+fn four_connections_without_a_key_leave_all_permits_to_others() {
+    leave_all_permits("object", 403);
 }
 
 /// What is said of a request is much longer than the request, if all of that is repeated.
 #[test]
-fn long_paths_leave_all_turns_to_others() {
-    leave_all_turns(&"&".repeat(15_000), 400);
+fn long_paths_leave_all_permits_to_others() {
+    leave_all_permits(&"&".repeat(15_000), 400);
 }
 
-fn leave_all_turns(path: &str, status: u16) {
+fn leave_all_permits(path: &str, status: u16) {
     let folder = tempfile::tempdir().expect("a folder");
     let (gateway, trusted) = start(folder.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -94,7 +94,7 @@ fn leave_all_turns(path: &str, status: u16) {
             }
         }
         let mut other = connect(&gateway, &trusted, 65_535).await;
-        assert_eq!(ask(&mut other, "o").await.status(), 403, "all turns are held");
+        assert_eq!(ask(&mut other, "o").await.status(), 403, "all permits are held");
         assert_eq!(held.len(), CONNECTIONS * STREAMS);
         // Each of them is given up in the end.
         let given_up = async {

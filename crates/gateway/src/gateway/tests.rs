@@ -10,7 +10,7 @@ use store::MemoryStore;
 use volume::{Volume, VolumeOptions};
 
 use crate::access::{Access, Identity, MasterKey, Secret};
-use crate::http::{Body, Served};
+use crate::http::{HttpBody, Served, empty_body};
 use crate::{Gateway, Settings};
 
 async fn gateway() -> Arc<Gateway> {
@@ -28,14 +28,14 @@ async fn ask(
     target: &str,
     authorization: Option<&'static str>,
 ) -> (u16, Option<&'static str>, &'static str) {
-    let mut request = Request::new(crate::call::empty());
+    let mut request = Request::new(empty_body());
     *request.method_mut() = method.parse().unwrap();
     *request.uri_mut() = target.parse().unwrap();
     request.headers_mut().insert("host", HeaderValue::from_static("127.0.0.1"));
     if let Some(value) = authorization {
         request.headers_mut().insert("authorization", HeaderValue::from_static(value));
     }
-    let response: http::Response<Body> = gateway.handle(request).await;
+    let response: http::Response<HttpBody> = gateway.handle(request).await;
     let (head, body) = response.into_parts();
     body.collect().await.unwrap();
     let served = head.extensions.get::<Served>().unwrap();

@@ -1,0 +1,101 @@
+//! Responses while they are put together.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use time::OffsetDateTime;
+
+use crate::http::{HttpBody, InMemory, empty_body, full_body};
+use crate::translate;
+
+/// An answer under construction.
+#[derive(Debug)]
+pub(crate) struct S3Response {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: HttpBody,
+    /// Whether the body is there already.
+    in_memory: bool,
+}
+
+impl S3Response {
+    /// An answer without a body. It says so where a body could stand, because HTTP/1.1 closes the
+    /// connection after an answer to HEAD that says nothing of its length.
+    pub(crate) fn empty(status: StatusCode) -> S3Response {
+        let headers = HeaderMap::new();
+        let mut answer = S3Response { status, headers, body: empty_body(), in_memory: true };
+        if !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            answer.length(0);
+        }
+        answer
+    }
+
+    /// A document.
+    pub(crate) fn xml(status: StatusCode, document: String) -> S3Response {
+        let length = document.len() as u64;
+        let mut answer = S3Response::empty(status);
+        answer.send(document.into());
+        answer.set(http::header::CONTENT_TYPE, "application/xml");
+        answer.length(length);
+        answer
+    }
+
+    /// Answers with a body that is in memory.
+    pub(crate) fn send(&mut self, bytes: Bytes) {
+        (self.body, self.in_memory) = (full_body(bytes), true);
+    }
+
+    /// Answers with a body that is read while it leaves.
+    pub(crate) fn stream(&mut self, body: HttpBody) {
+        (self.body, self.in_memory) = (body, false);
+    }
+
+    /// Sets a header. What cannot stand in one is left out: it came from a file, not from S3.
+    pub(crate) fn set(&mut self, name: HeaderName, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        } else if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            self.headers.insert(name, value);
+        }
+    }
+
+    /// Sets a header whose name is only known now.
+    pub(crate) fn set_named(&mut self, name: &str, value: &str) {
+        if let Ok(name) = HeaderName::try_from(name) {
+            self.set(name, value);
+        }
+    }
+
+    /// Says how long the body is.
+    pub(crate) fn length(&mut self, bytes: u64) {
+        self.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    }
+
+    /// The entity tag, with its quotes.
+    pub(crate) fn etag(&mut self, tag: &record::Tag) {
+        self.set(http::header::ETAG, &format!("\"{}\"", translate::etag(tag)));
+    }
+
+    /// The checksum of an object, and how it was made.
+    pub(crate) fn checksum(&mut self, sum: &record::Sum, parts: u32) {
+        let checksum = translate::checksum(sum, parts);
+        self.set_named(checksum.algorithm.header(), &checksum.value);
+        if let Some(kind) = checksum.kind {
+            self.set_named("x-amz-checksum-type", kind.as_str());
+        }
+    }
+
+    /// When the object last changed.
+    pub(crate) fn last_modified(&mut self, at: OffsetDateTime) {
+        self.set(http::header::LAST_MODIFIED, &s3::conditions::format_http_date(at));
+    }
+
+    pub(crate) fn into_response(self) -> Response<HttpBody> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        if self.in_memory {
+            response.extensions_mut().insert(InMemory);
+        }
+        response
+    }
+}

@@ -1,0 +1,68 @@
+//! What stands behind a gateway: its stores, its cache, and the volume over them.
+
+use std::sync::Arc;
+
+use block::{BlockReader, BlockStore};
+use cache::Cache;
+use store::MetaStore;
+use volume::{SessionOptions, Volume, VolumeOptions};
+
+use crate::config::{ServeSettings, VolumeSettings};
+use crate::engines::{self, Blocks, Use};
+use crate::instance;
+use crate::problem::Problem;
+
+/// What stands behind a gateway.
+#[derive(Debug)]
+pub(super) struct Backend {
+    pub(super) volume: Arc<Volume>,
+    pub(super) meta: Arc<dyn MetaStore>,
+    pub(super) blocks: Blocks,
+    pub(super) cache: Option<Arc<Cache<Arc<dyn BlockStore>>>>,
+}
+
+impl Backend {
+    /// Ends the session in good order.
+    pub(super) async fn close(&self) {
+        self.volume.close().await;
+        self.meta.close().await;
+        if let Some(cache) = &self.cache {
+            cache.close().await;
+        }
+    }
+}
+
+/// Opens the metadata store and the block store, and the volume over both.
+pub(super) async fn open(
+    settings: &VolumeSettings,
+    serve: &ServeSettings,
+    seed: u64,
+) -> Result<Backend, Problem> {
+    let meta = engines::meta(settings, Use::Serve).await?;
+    let blocks = engines::blocks(&settings.blocks, seed).await?;
+    let cache = engines::cache(settings, serve, &blocks).await?;
+    let budget = serve.memory_budget.0;
+    let session = SessionOptions {
+        record_cache_bytes: serve.record_cache_bytes.0,
+        authoritative_reads: serve.authoritative_reads,
+        sole: engines::serves_one(&settings.meta),
+        commits_in_flight: engines::commits_in_flight(&settings.meta),
+        reads_in_flight: engines::reads_in_flight(&settings.meta),
+        place: instance::place(),
+        ..SessionOptions::default()
+    };
+    let options = VolumeOptions {
+        session,
+        block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
+        write_budget_bytes: budget / 2,
+        read_budget_bytes: budget / 2,
+        staged_inline_bytes_max: serve.staged_inline_bytes.0,
+        deletion_grace: settings.deletion_grace.said(),
+        reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
+        ..VolumeOptions::default()
+    };
+    let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
+    let volume = opened
+        .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
+    Ok(Backend { volume, meta, blocks, cache })
+}

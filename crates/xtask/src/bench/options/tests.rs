@@ -1,0 +1,35 @@
+use clap::Parser as _;
+
+use super::*;
+
+#[derive(clap::Parser, Debug)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn options(words: &[&str]) -> Options {
+    Line::try_parse_from([&["bench"], words].concat()).expect("good options").options
+}
+
+#[test]
+fn sqlite_is_measured_unless_others_are_named() {
+    let engines = |words: &[&str]| options(words).engine;
+    assert_eq!(engines(&[]), [Engine::Sqlite]);
+    assert_eq!(engines(&["--engine", "redis"]), [Engine::Redis]);
+    assert_eq!(
+        engines(&["--engine", "mysql", "--engine", "postgres"]),
+        [Engine::Mysql, Engine::Postgres]
+    );
+}
+
+#[test]
+fn the_gateway_knows_when_redis_may_lose_a_second() {
+    let settings = |words: &[&str], engine| options(words).settings(engine);
+    let strict = [("ASHLAR_CACHE_MEMORY", "1GiB")];
+    let relaxed = [("ASHLAR_CACHE_MEMORY", "1GiB"), ("ASHLAR_METADATA_DURABILITY", "relaxed")];
+    assert_eq!(settings(&[], Engine::Redis), relaxed);
+    assert_eq!(settings(&["--redis-fsync", "everysec"], Engine::Redis), relaxed);
+    assert_eq!(settings(&["--redis-fsync", "always"], Engine::Redis), strict);
+    assert_eq!(settings(&[], Engine::Postgres), strict, "nothing else is relaxed");
+}
