@@ -13,10 +13,12 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use md5::{Digest as _, Md5};
+use sigv4::uri::{escape_path, escape_query};
+use sigv4::{UNSIGNED_PAYLOAD, sha256_hex};
 use time::OffsetDateTime;
 
 use crate::connection::Connection;
-use crate::sign::{Signable, Signer, UNSIGNED, encode_path, encode_query, sha256};
+use crate::sign::{Signable, Signer};
 use crate::target::Address;
 use crate::{TargetBucket, Trouble, xml};
 
@@ -76,7 +78,7 @@ pub(crate) struct Client {
 
 impl Payload {
     pub(crate) fn new(bytes: Bytes, unsigned: bool) -> Self {
-        let hash = if unsigned { UNSIGNED.into() } else { sha256(&bytes).into() };
+        let hash = if unsigned { UNSIGNED_PAYLOAD.into() } else { sha256_hex(&bytes).into() };
         Self { bytes, hash }
     }
 }
@@ -237,10 +239,10 @@ impl Client {
         from: Option<&str>,
         by_folder: bool,
     ) -> Result<Page, Trouble> {
-        let token = from.map(|from| format!("continuation-token={}&", encode_query(from)));
+        let token = from.map(|from| format!("continuation-token={}&", escape_query(from)));
         let token = token.unwrap_or_default();
         let delimiter = if by_folder { "delimiter=%2F&" } else { "" };
-        let prefix = encode_query(prefix);
+        let prefix = escape_query(prefix);
         let query = format!("{token}{delimiter}list-type=2&max-keys={PAGE_KEYS}&prefix={prefix}");
         let nothing = self.nothing.clone();
         let ask = Ask { query: &query, ..Ask::new(Method::GET, "", &nothing) };
@@ -263,7 +265,7 @@ impl Client {
         let text = self.text(&ask, answer).await?;
         let upload = xml::text(&text, "UploadId");
         let upload = upload.ok_or_else(|| ask.content("was answered without an UploadId"))?;
-        let upload = format!("uploadId={}", encode_query(&upload));
+        let upload = format!("uploadId={}", escape_query(&upload));
         let done = self.upload(key, &upload, parts).await;
         if done.is_err() {
             // What went wrong is told already; that nothing is left behind is only tried.
@@ -325,8 +327,8 @@ impl Client {
     fn request(&mut self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, Trouble> {
         let bad = || Trouble::Endpoint(format!("{}/{}", self.address.host, self.bucket));
         let path = match ask.key {
-            "" => encode_path(&format!("/{}", self.bucket)),
-            key => encode_path(&format!("/{}/{key}", self.bucket)),
+            "" => escape_path(&format!("/{}", self.bucket)),
+            key => escape_path(&format!("/{}/{key}", self.bucket)),
         };
         let Ask { method, query, payload, .. } = ask;
         let signable =

@@ -3,21 +3,14 @@
 //! Of a request, its host, its time and the SHA-256 of its body are signed, and a session token
 //! where there is one. The key of a day is derived once; a signature then costs two hashes.
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sha2::{Digest as _, Sha256};
+use sigv4::{
+    CanonicalRequest, CredentialScope, SigningKey, authorization, format_timestamp, string_to_sign,
+};
 use time::OffsetDateTime;
 
 use crate::Trouble;
-
-/// What stands for the hash of a body that is not signed.
-pub(crate) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
-
-/// Everything but what a signature leaves as it is.
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const AMZ_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
@@ -48,7 +41,7 @@ pub(crate) struct Signable<'a> {
     pub(crate) path: &'a str,
     /// Percent-encoded and sorted, without the question mark.
     pub(crate) query: &'a str,
-    /// The SHA-256 of the body in hexadecimal, or [`UNSIGNED`].
+    /// The SHA-256 of the body in hexadecimal, or [`UNSIGNED_PAYLOAD`](sigv4::UNSIGNED_PAYLOAD).
     pub(crate) content: &'a str,
 }
 
@@ -65,8 +58,8 @@ pub(crate) struct Signer {
 #[derive(Clone)]
 struct Day {
     date: time::Date,
-    scope: String,
-    key: Hmac<Sha256>,
+    scope: CredentialScope,
+    key: SigningKey,
     second: i64,
     stamp: String,
 }
@@ -93,36 +86,21 @@ impl Signer {
         let bad = |_| Trouble::Credentials;
         self.move_to(now);
         let day = self.day.as_ref().expect("the day was just set");
-        let host = self.host.to_str().map_err(|_| Trouble::Credentials)?;
         let token = self.credentials.session_token.as_deref();
-        let names = match token {
-            Some(_) => "host;x-amz-content-sha256;x-amz-date;x-amz-security-token",
-            None => "host;x-amz-content-sha256;x-amz-date",
-        };
         let Signable { method, path, query, content } = request;
-        let mut hash = Sha256::new();
-        for part in [method, "\n", path, "\n", query, "\nhost:", host, "\n"] {
-            hash.update(part);
+        let mut canonical = CanonicalRequest::builder(method, path, query);
+        canonical.header("host", self.host.as_bytes());
+        canonical.header("x-amz-content-sha256", content.as_bytes());
+        canonical.header("x-amz-date", day.stamp.as_bytes());
+        if let Some(token) = token {
+            canonical.header("x-amz-security-token", token.as_bytes());
         }
-        for part in ["x-amz-content-sha256:", content, "\nx-amz-date:", &day.stamp, "\n"] {
-            hash.update(part);
-        }
-        for part in token.map(|token| ["x-amz-security-token:", token, "\n"]).iter().flatten() {
-            hash.update(part);
-        }
-        for part in ["\n", names, "\n", content] {
-            hash.update(part);
-        }
-        let canonical = hex::encode(hash.finalize());
-        let mut mac = day.key.clone();
-        for part in ["AWS4-HMAC-SHA256\n", &day.stamp, "\n", &day.scope, "\n", &canonical] {
-            mac.update(part.as_bytes());
-        }
-        let signature = hex::encode(mac.finalize().into_bytes());
-        let authorization = format!(
-            "AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={names}, Signature={signature}",
-            self.credentials.access_key, day.scope
-        );
+        let canonical = canonical.finish(content);
+        let text = string_to_sign(&day.stamp, &day.scope, &canonical);
+        let signature = day.key.sign(&text).to_hex();
+        let access_key = &self.credentials.access_key;
+        let authorization =
+            authorization(access_key, &day.scope, canonical.signed_headers(), &signature);
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(HOST, self.host.clone());
         headers.insert(AMZ_SHA256, HeaderValue::from_str(content).map_err(bad)?);
@@ -142,47 +120,15 @@ impl Signer {
             && day.date == date
         {
             if day.second != second {
-                (day.second, day.stamp) = (second, stamp(now));
+                (day.second, day.stamp) = (second, format_timestamp(now));
             }
             return;
         }
-        let words = format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day());
-        let first = format!("AWS4{}", self.credentials.secret_key);
-        let steps = [words.as_str(), &self.region, "s3", "aws4_request"];
-        let key = steps.iter().fold(first.into_bytes(), |key, step| {
-            let mut mac = keyed(&key);
-            mac.update(step.as_bytes());
-            mac.finalize().into_bytes().to_vec()
-        });
-        let scope = format!("{words}/{}/s3/aws4_request", self.region);
-        self.day = Some(Day { date, scope, key: keyed(&key), second, stamp: stamp(now) });
+        let stamp = format_timestamp(now);
+        let scope = CredentialScope::new(&stamp[..8], &self.region, "s3");
+        let key = SigningKey::derive(&self.credentials.secret_key, &scope);
+        self.day = Some(Day { date, scope, key, second, stamp });
     }
-}
-
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
-    Hmac::new_from_slice(key).expect("a key may have any length")
-}
-
-/// `20130524T000000Z`.
-fn stamp(now: OffsetDateTime) -> String {
-    let (date, (hour, minute, second)) = (now.date(), now.to_hms());
-    let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
-}
-
-/// The path of a key, or of a bucket, as it is signed and sent.
-pub(crate) fn encode_path(path: &str) -> String {
-    utf8_percent_encode(path, PATH).to_string()
-}
-
-/// A parameter's value.
-pub(crate) fn encode_query(value: &str) -> String {
-    utf8_percent_encode(value, QUERY).to_string()
-}
-
-/// The SHA-256 of a body, in hexadecimal.
-pub(crate) fn sha256(body: &[u8]) -> String {
-    hex::encode(Sha256::digest(body))
 }
 
 #[cfg(test)]

@@ -6,13 +6,9 @@
 use aws_sdk_s3::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
 use futures::FutureExt;
 use http::{HeaderValue, Uri};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sigv4::uri::escape_path;
 
 use super::options::BucketOptions;
-
-/// What S3's signature wants encoded in a path.
-const ENCODED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// Where a bucket is.
 #[derive(Debug)]
@@ -59,11 +55,7 @@ impl Address {
         let service = signing("signingName", "s3");
         let url: Uri = found.url().parse().map_err(|error| format!("{}: {error}", found.url()))?;
         let (endpoint, host) = rim(&url)?;
-        let root = format!(
-            "{}/{}",
-            url.path().trim_end_matches('/'),
-            utf8_percent_encode(prefix, ENCODED)
-        );
+        let root = format!("{}/{}", url.path().trim_end_matches('/'), escape_path(prefix));
         Ok(Address { endpoint, host, root, region, service })
     }
 

@@ -17,6 +17,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
+use sigv4::{EMPTY_SHA256, UNSIGNED_PAYLOAD};
 
 use super::address::Address;
 use super::bare;
@@ -24,7 +25,7 @@ use super::fault::{self, Failure};
 use super::options::{BucketOptions, SecretKey};
 use super::pieces::Pieces;
 use super::pool::Pool;
-use super::sign::{EMPTY, Signable, Signer, UNSIGNED};
+use super::sign::{Signable, Signer};
 use super::span::{self, Span};
 use super::wire::{Rest, Wire};
 
@@ -156,7 +157,7 @@ impl Objects {
         let path = self.address.path(name);
         // Unsigned, because a block carries its own checksums and hashing it again would cost more
         // than all the rest of the request.
-        let payload = if method == Method::PUT { UNSIGNED } else { EMPTY };
+        let payload = if method == Method::PUT { UNSIGNED_PAYLOAD } else { EMPTY_SHA256 };
         let signable = Signable {
             method: method.as_str(),
             path: &path,

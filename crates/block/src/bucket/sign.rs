@@ -1,27 +1,19 @@
 //! The signatures of the requests for blocks.
 //!
 //! These requests are of one kind, without a query and with at most two headers that are not in all
-//! of them, so what is signed can be written down in one go. The key of a day is derived once; both
-//! the derivation and the signature are the SDK's own. The clock is the caller's.
+//! of them, so their headers are known to be sorted. The key of a day is derived once. The clock is
+//! the caller's.
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
 use http::HeaderValue;
 use http::header::InvalidHeaderValue;
-use sha2::{Digest, Sha256};
+use sigv4::{
+    CanonicalRequest, CredentialScope, SigningKey, authorization, format_timestamp, string_to_sign,
+};
 use time::{Date, OffsetDateTime};
-
-/// The payload hash of a request whose body is not signed.
-pub(super) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
-
-/// The payload hash of a request without a body.
-pub(super) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// What is signed of a request.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +51,8 @@ pub(super) struct Signer {
 /// The key of a day.
 struct Day {
     date: Date,
-    /// The date as signatures write it.
-    digits: String,
-    scope: String,
-    key: Vec<u8>,
+    scope: CredentialScope,
+    key: SigningKey,
 }
 
 impl Signer {
@@ -92,49 +82,23 @@ impl Signer {
         at: SystemTime,
     ) -> Result<Signature, InvalidHeaderValue> {
         let day = self.day(at);
-        let now = OffsetDateTime::from(at);
-        let date =
-            format!("{}T{:02}{:02}{:02}Z", day.digits, now.hour(), now.minute(), now.second());
+        let date = format_timestamp(at.into());
         let Signable { method, path, host, condition, metadata, payload } = request;
-        let mut signed = String::with_capacity(96);
-        let names = [
-            Some("host"),
-            condition.map(|(name, _)| name),
-            Some("x-amz-content-sha256"),
-            Some("x-amz-date"),
-            metadata.map(|(name, _)| name),
+        let headers = [
+            Some(("host", host)),
+            condition,
+            Some(("x-amz-content-sha256", payload)),
+            Some(("x-amz-date", date.as_str())),
+            metadata,
         ];
-        for name in names.into_iter().flatten() {
-            signed.push_str(if signed.is_empty() { "" } else { ";" });
-            signed.push_str(name);
+        let mut canonical = CanonicalRequest::builder(method, path, "");
+        for (name, value) in headers.into_iter().flatten() {
+            canonical.header(name, value.as_bytes());
         }
-        let mut canonical = String::with_capacity(512);
-        // Writing to a string cannot fail.
-        let _ = write!(canonical, "{method}\n{path}\n\nhost:{host}\n");
-        if let Some((name, value)) = condition {
-            let _ = writeln!(canonical, "{name}:{value}");
-        }
-        let _ = write!(canonical, "x-amz-content-sha256:{payload}\nx-amz-date:{date}\n");
-        if let Some((name, value)) = metadata {
-            let _ = writeln!(canonical, "{name}:{value}");
-        }
-        let _ = write!(canonical, "\n{signed}\n{payload}");
-        let hash = hex::encode(Sha256::digest(canonical.as_bytes()));
-        let scope = &day.scope;
-        let stated = [ALGORITHM, &date, scope, &hash].join("\n");
-        let signature = calculate_signature(&day.key, stated.as_bytes());
-        let authorization = [
-            ALGORITHM,
-            " Credential=",
-            &self.access_key,
-            "/",
-            scope,
-            ", SignedHeaders=",
-            &signed,
-            ", Signature=",
-            &signature,
-        ]
-        .concat();
+        let canonical = canonical.finish(payload);
+        let signature = day.key.sign(&string_to_sign(&date, &day.scope, &canonical)).to_hex();
+        let authorization =
+            authorization(&self.access_key, &day.scope, canonical.signed_headers(), &signature);
         Ok(Signature {
             date: HeaderValue::try_from(date)?,
             authorization: HeaderValue::try_from(authorization)?,
@@ -153,10 +117,9 @@ impl Signer {
 
 impl Day {
     fn new(secret_key: &str, region: &str, service: &str, at: SystemTime) -> Day {
-        let date = OffsetDateTime::from(at).date();
-        let key = generate_signing_key(secret_key, at, region, service).as_ref().to_vec();
-        let digits = format!("{:04}{:02}{:02}", date.year(), u8::from(date.month()), date.day());
-        Day { date, scope: format!("{digits}/{region}/{service}/aws4_request"), digits, key }
+        let at = OffsetDateTime::from(at);
+        let scope = CredentialScope::new(&format_timestamp(at)[..8], region, service);
+        Day { date: at.date(), key: SigningKey::derive(secret_key, &scope), scope }
     }
 }
 

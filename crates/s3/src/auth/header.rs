@@ -1,14 +1,13 @@
 //! The `Authorization` header of SigV4, and what its parts mean.
 
 use http::HeaderMap;
+use sigv4::{ALGORITHM, CredentialScope, format_timestamp, parse_timestamp};
 use time::format_description::well_known::Rfc2822;
-use time::macros::format_description;
-use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
+use time::{OffsetDateTime, UtcOffset};
 
 use super::head::single;
 use crate::{Code, Fault};
 
-const HMAC_SCHEME: &str = "AWS4-HMAC-SHA256";
 const ECDSA_SCHEME: &str = "AWS4-ECDSA-P256-SHA256";
 
 /// A parsed SigV4 `Authorization` header. Its claims are not yet checked.
@@ -21,29 +20,13 @@ pub struct HeaderSignature {
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) access_key: String,
-    pub(super) scope: Scope,
+    pub(super) scope: CredentialScope,
     /// Lower case, in the order given.
     pub(super) signed_headers: Vec<String>,
     pub(super) signature: String,
     /// `YYYYMMDDTHHMMSSZ`.
     pub(super) timestamp: String,
     pub(super) signed_at: OffsetDateTime,
-}
-
-/// For which day, region and service a signature was made.
-#[derive(Clone, Debug)]
-pub(super) struct Scope {
-    pub(super) date: String,
-    pub(super) region: String,
-    pub(super) service: String,
-    pub(super) terminator: String,
-}
-
-impl Scope {
-    /// As it stands in a string to sign.
-    pub(super) fn to_text(&self) -> String {
-        format!("{}/{}/{}/{}", self.date, self.region, self.service, self.terminator)
-    }
 }
 
 impl HeaderSignature {
@@ -90,7 +73,7 @@ impl HeaderSignature {
 
 fn check_scheme(scheme: &str, value: &str) -> Result<(), Fault> {
     match scheme {
-        HMAC_SCHEME => Ok(()),
+        ALGORITHM => Ok(()),
         ECDSA_SCHEME => Err(Fault::because(Code::NotImplemented, "SigV4a is not implemented.")),
         "AWS" => Err(Fault::because(
             Code::InvalidRequest,
@@ -105,14 +88,9 @@ fn check_scheme(scheme: &str, value: &str) -> Result<(), Fault> {
 }
 
 /// Splits `KEY/DATE/REGION/SERVICE/aws4_request`. The key may hold slashes.
-pub(super) fn parse_credential(text: &str) -> Option<(String, Scope)> {
-    let mut parts = text.rsplitn(5, '/');
-    let terminator = parts.next()?.to_owned();
-    let service = parts.next()?.to_owned();
-    let region = parts.next()?.to_owned();
-    let date = parts.next()?.to_owned();
-    let access_key = parts.next().filter(|key| !key.is_empty())?.to_owned();
-    Some((access_key, Scope { date, region, service, terminator }))
+pub(super) fn parse_credential(text: &str) -> Option<(String, CredentialScope)> {
+    let (key_end, _) = text.rmatch_indices('/').nth(3).filter(|(at, _)| *at > 0)?;
+    Some((text[..key_end].to_owned(), CredentialScope::parse(&text[key_end + 1..])?))
 }
 
 /// Splits `host;x-amz-date`. Names are lower case and not empty, and `host` is among them.
@@ -125,15 +103,6 @@ pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
     (names.iter().all(legal) && names.iter().any(|name| name == "host")).then_some(names)
 }
 
-/// Reads `YYYYMMDDTHHMMSSZ`, and nothing that differs from it by a blank.
-pub(super) fn parse_timestamp(text: &str) -> Option<OffsetDateTime> {
-    let layout = format_description!("[year][month][day]T[hour][minute][second]Z");
-    if text.len() != 16 {
-        return None;
-    }
-    PrimitiveDateTime::parse(text, layout).ok().map(PrimitiveDateTime::assume_utc)
-}
-
 /// The time that a header-signed request gives, also in the form in which it is signed.
 fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> {
     let text = match single(headers, "x-amz-date")? {
@@ -143,9 +112,8 @@ fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> 
     let read = || {
         let text = std::str::from_utf8(text?).ok()?;
         let time = parse_timestamp(text).or_else(|| OffsetDateTime::parse(text, &Rfc2822).ok())?;
-        let layout = format_description!("[year][month][day]T[hour][minute][second]Z");
         let time = time.checked_to_offset(UtcOffset::UTC)?;
-        Some((time.format(layout).ok()?, time))
+        Some((format_timestamp(time), time))
     };
     read().ok_or_else(|| {
         Fault::because(

@@ -1,5 +1,7 @@
 //! Which decoder and which verifier a body gets: a closed table.
 
+use sigv4::UNSIGNED_PAYLOAD;
+
 use super::kind::AuthKind;
 use crate::{Code, Fault};
 
@@ -45,7 +47,7 @@ impl PayloadMode {
             _ => Err(refuse("The request cannot have a body in signed chunks.")),
         };
         match value {
-            "UNSIGNED-PAYLOAD" => Ok(PayloadMode::Unsigned),
+            UNSIGNED_PAYLOAD => Ok(PayloadMode::Unsigned),
             "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => signed_stream(false),
             "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => signed_stream(true),
             "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => match kind {

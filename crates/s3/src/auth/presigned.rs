@@ -1,6 +1,8 @@
 //! SigV4 in the query: presigned URLs.
 
-use super::header::{Claim, parse_credential, parse_signed_headers, parse_timestamp};
+use sigv4::{ALGORITHM, parse_timestamp};
+
+use super::header::{Claim, parse_credential, parse_signed_headers};
 use super::uri::{Parameters, decoded, header_name};
 use crate::{Code, Fault};
 
@@ -50,7 +52,7 @@ impl PresignedV4 {
         let content_sha256 = optional(parameters, "X-Amz-Content-Sha256")?;
         let has_token = optional(parameters, "X-Amz-Security-Token")?.is_some();
         match required(parameters, "X-Amz-Algorithm")?.as_str() {
-            "AWS4-HMAC-SHA256" => {}
+            ALGORITHM => {}
             "AWS4-ECDSA-P256-SHA256" => {
                 return Err(Fault::because(Code::NotImplemented, "SigV4a is not implemented."));
             }

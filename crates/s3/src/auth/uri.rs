@@ -1,12 +1,11 @@
-//! Request targets in the one spelling that signatures are computed over.
-//!
-//! Whatever a client chose to escape, each byte here is either unreserved and itself, or `%XX`
-//! in upper case: decoded once and encoded once. Nothing is normalised.
+//! Request targets in the one spelling that signatures are computed over, whatever their clients
+//! chose to escape.
 
 use std::borrow::Cow;
 
 use http::HeaderName;
 use percent_encoding::percent_decode_str;
+use sigv4::uri::{self, BrokenEscape};
 
 use crate::{Code, Fault};
 
@@ -17,10 +16,7 @@ const PARAMETERS_MAX: usize = 256;
 ///
 /// Fault: `InvalidURI` when a `%` is not followed by two hex digits.
 pub(super) fn canonical_path(raw: &str) -> Result<String, Fault> {
-    if raw.is_empty() {
-        return Ok("/".to_owned());
-    }
-    respell(raw, true)
+    uri::canonical_path(raw).map_err(broken_escape)
 }
 
 /// The parameters of a query, in canonical spelling, in the order in which they arrived.
@@ -39,7 +35,8 @@ impl Parameters {
                 return Err(Fault::because(Code::InvalidURI, why));
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            parameters.push((respell(name, false)?, respell(value, false)?));
+            let spelled = |text| uri::canonical_query_part(text).map_err(broken_escape);
+            parameters.push((spelled(name)?, spelled(value)?));
         }
         Ok(Parameters { parameters })
     }
@@ -63,19 +60,7 @@ impl Parameters {
 
     /// The canonical query of SigV4: sorted by name, then value; the signature itself is left out.
     pub(super) fn canonical(&self) -> String {
-        let mut sorted: Vec<_> =
-            self.iter().filter(|(name, _)| *name != "X-Amz-Signature").collect();
-        sorted.sort_unstable();
-        let mut out = String::new();
-        for (name, value) in sorted {
-            if !out.is_empty() {
-                out.push('&');
-            }
-            out.push_str(name);
-            out.push('=');
-            out.push_str(value);
-        }
-        out
+        uri::canonical_query(self.iter().filter(|(name, _)| *name != "X-Amz-Signature"))
     }
 }
 
@@ -92,44 +77,6 @@ pub(super) fn header_name(name: &str) -> Option<String> {
     HeaderName::from_bytes(name.as_bytes()).ok().map(|name| name.as_str().to_owned())
 }
 
-/// A `+` is a space in a query, and a plus in a path.
-fn respell(raw: &str, path: bool) -> Result<String, Fault> {
-    let mut out = String::with_capacity(raw.len());
-    let mut bytes = raw.bytes();
-    while let Some(byte) = bytes.next() {
-        let byte = match byte {
-            b'%' => escaped_byte(&mut bytes).ok_or_else(|| {
-                Fault::because(
-                    Code::InvalidURI,
-                    "A % in the URI is not followed by two hex digits.",
-                )
-            })?,
-            b'+' if !path => b' ',
-            _ => byte,
-        };
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            // Escaped or not: a key with a slash has one spelling here.
-            b'/' if path => out.push('/'),
-            _ => {
-                out.push('%');
-                out.push(hex_digit(byte >> 4));
-                out.push(hex_digit(byte & 0xf));
-            }
-        }
-    }
-    Ok(out)
-}
-
-fn escaped_byte(bytes: &mut std::str::Bytes<'_>) -> Option<u8> {
-    let high = char::from(bytes.next()?).to_digit(16)?;
-    let low = char::from(bytes.next()?).to_digit(16)?;
-    u8::try_from(high << 4 | low).ok()
-}
-
-/// The digit of a value below 16.
-fn hex_digit(value: u8) -> char {
-    char::from_digit(u32::from(value), 16).map_or('0', |digit| digit.to_ascii_uppercase())
+fn broken_escape(_: BrokenEscape) -> Fault {
+    Fault::because(Code::InvalidURI, "A % in the URI is not followed by two hex digits.")
 }

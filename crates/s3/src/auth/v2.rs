@@ -10,15 +10,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::Method;
+use sha1::Sha1;
 use subtle::ConstantTimeEq;
 use time::OffsetDateTime;
 
 use super::head::{RequestHead, single};
-use super::key::{DUMMY_SECRET, hmac_sha1, unknown_key};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::terms::{Terms, check_expiry};
+use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::uri::{Parameters, decoded, header_name};
 use super::verified::Verified;
 use crate::{Code, Fault};
@@ -245,6 +247,11 @@ impl PresignedV2 {
             (header, query) => Ok(header.or(query)),
         }
     }
+}
+
+pub(super) fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
+    let mac = Hmac::<Sha1>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.chain_update(message).finalize().into_bytes().into()
 }
 
 fn names_object(request: &RequestHead<'_>) -> bool {

@@ -1,16 +1,17 @@
 //! SigV4: whether a signature is that of the key that it names, for this request and now.
 
 use http::HeaderMap;
+use sigv4::{SigningKey, UNSIGNED_PAYLOAD};
 use time::Duration;
 
 use super::canonical::Canonical;
 use super::head::RequestHead;
 use super::header::{Claim, HeaderSignature};
-use super::key::{DUMMY_SECRET, SigningKey, unknown_key};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::PresignedV4;
 use super::terms::{SKEW_SECONDS_MAX, Terms, check_expiry, check_skew, iso};
+use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::verified::{ChunkSeed, Verified};
 use crate::{Code, Fault};
 
@@ -39,7 +40,7 @@ impl HeaderSignature {
         let seed = matches!(payload, PayloadMode::SignedChunks { .. }).then(|| ChunkSeed {
             key,
             timestamp: claim.timestamp.clone(),
-            scope: claim.scope.to_text(),
+            scope: claim.scope.clone(),
             signature: claim.signature.clone(),
         });
         Ok(Verified {
@@ -77,7 +78,7 @@ impl PresignedV4 {
             terms.now,
         )?;
         check_coverage(request.headers, &claim.signed_headers)?;
-        let line = payload_line.unwrap_or("UNSIGNED-PAYLOAD");
+        let line = payload_line.unwrap_or(UNSIGNED_PAYLOAD);
         check_signature(claim, secret, request, line)?;
         if self.has_token || request.headers.contains_key("x-amz-security-token") {
             return Err(Code::InvalidToken.into());
@@ -95,17 +96,15 @@ impl PresignedV4 {
 /// What is wrong with a scope, if anything.
 fn scope_error(claim: &Claim, region: &str) -> Option<String> {
     let scope = &claim.scope;
-    if claim.timestamp.get(..8) != Some(scope.date.as_str()) {
-        Some(format!("the credential's date \"{}\" is not that of the request.", scope.date))
-    } else if scope.region != region {
-        Some(format!("the region '{}' is wrong; expecting '{region}'", scope.region))
-    } else if scope.service != "s3" {
-        Some(format!("incorrect service \"{}\". This endpoint belongs to \"s3\".", scope.service))
-    } else if scope.terminator != "aws4_request" {
-        Some(format!(
-            "incorrect terminal \"{}\". This endpoint uses \"aws4_request\".",
-            scope.terminator
-        ))
+    if claim.timestamp.get(..8) != Some(scope.date()) {
+        Some(format!("the credential's date \"{}\" is not that of the request.", scope.date()))
+    } else if scope.region() != region {
+        Some(format!("the region '{}' is wrong; expecting '{region}'", scope.region()))
+    } else if scope.service() != "s3" {
+        Some(format!("incorrect service \"{}\". This endpoint belongs to \"s3\".", scope.service()))
+    } else if !scope.is_terminated() {
+        let terminal = scope.terminator();
+        Some(format!("incorrect terminal \"{terminal}\". This endpoint uses \"aws4_request\"."))
     } else {
         None
     }
@@ -138,8 +137,7 @@ fn check_signature(
     payload_line: &str,
 ) -> Result<SigningKey, Fault> {
     let canonical = Canonical::new(request, claim, payload_line)?;
-    let scope = &claim.scope;
-    let key = SigningKey::derive(secret.unwrap_or(DUMMY_SECRET), &scope.date, &scope.region);
+    let key = SigningKey::derive(secret.unwrap_or(DUMMY_SECRET), &claim.scope);
     let signed = canonical.is_signed(&key, &claim.signature);
     match (secret, signed) {
         (None, _) => Err(unknown_key(&claim.access_key)),

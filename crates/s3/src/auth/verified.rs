@@ -1,7 +1,8 @@
 //! What a signature proves. Whoever holds a [`Verified`] came through the one gate,
 //! [`Credentials::verify`](super::Credentials::verify).
 
-use super::key::SigningKey;
+use sigv4::{CredentialScope, SigningKey};
+
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 
@@ -22,7 +23,7 @@ pub struct Verified {
 pub(crate) struct ChunkSeed {
     pub(crate) key: SigningKey,
     pub(crate) timestamp: String,
-    pub(crate) scope: String,
+    pub(crate) scope: CredentialScope,
     /// The request's own signature, in hex.
     pub(crate) signature: String,
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::workspace::{Workspace, stdout};
 
 /// Crates without a runtime, I/O or a clock.
-pub(super) const PURE: [&str; 5] = ["record", "layout", "store", "namespace", "s3"];
+pub(super) const PURE: [&str; 6] = ["record", "layout", "store", "namespace", "s3", "sigv4"];
 
 /// Runtimes, transports, drivers, clocks and randomness: none of them may be below a pure crate.
 const IMPURE: [&str; 17] = [
@@ -37,7 +37,7 @@ const FOR_TESTS: [&str; 3] = ["databases", "faulty", "proxy"];
 const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 
 /// Of ours, what the automation may link.
-const FOR_XTASK: [&str; 2] = ["databases", "load"];
+const FOR_XTASK: [&str; 3] = ["databases", "load", "sigv4"];
 
 /// The names of all packages that a crate is built from, itself not among them.
 ///
@@ -96,6 +96,10 @@ pub(super) fn violations(
     if FOR_ALL_TESTS.contains(&package) {
         let known = reached.iter().filter(ours);
         found.extend(known.map(|name| format!("{package} serves all tests, but reaches {name}")));
+    }
+    if package == "sigv4" {
+        let known = reached.iter().filter(ours);
+        found.extend(known.map(|name| format!("sigv4 is arithmetic alone, but reaches {name}")));
     }
     if package == "record" || package == "layout" {
         let low = ["record", "store"];

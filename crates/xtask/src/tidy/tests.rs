@@ -24,6 +24,7 @@ fn reaches(package: &str, others: &[&str]) -> Vec<String> {
         "faulty",
         "load",
         "proxy",
+        "sigv4",
     ];
     dependencies::violations(package, &reached, &members)
 }
@@ -75,6 +76,13 @@ fn a_pure_crate_does_not_reach_a_runtime() {
 }
 
 #[test]
+fn signatures_are_computed_without_the_rest_of_ours() {
+    assert_eq!(reaches("sigv4", &["record"]), ["sigv4 is arithmetic alone, but reaches record"]);
+    assert_eq!(reaches("sigv4", &["hmac", "tokio"]), ["sigv4 is pure but reaches tokio"]);
+    assert!(reaches("load", &["sigv4", "tokio"]).is_empty());
+}
+
+#[test]
 fn an_engine_knows_the_store_only() {
     assert!(reaches("store-sqlite", &["store", "sqlx", "tokio"]).is_empty());
     assert_eq!(reaches("store-sqlite", &["store", "record"]).len(), 1);
@@ -117,7 +125,7 @@ fn engines_do_not_know_each_other() {
 #[test]
 fn of_ours_xtask_has_the_load_and_the_databases() {
     assert_eq!(reaches("xtask", &["store"]), ["xtask reaches store"]);
-    assert!(reaches("xtask", &["databases", "load", "rustix"]).is_empty());
+    assert!(reaches("xtask", &["databases", "load", "rustix", "sigv4"]).is_empty());
     assert_eq!(reaches("xtask", &["proxy"]), ["xtask reaches proxy"]);
 }
 

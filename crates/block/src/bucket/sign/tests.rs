@@ -6,6 +6,7 @@ use aws_sigv4::http_request::{
     UriPathNormalizationMode, sign,
 };
 use aws_sigv4::sign::v4;
+use sigv4::{EMPTY_SHA256, UNSIGNED_PAYLOAD};
 
 use super::*;
 
@@ -34,7 +35,7 @@ fn theirs(request: Signable<'_>, at: SystemTime) -> (String, String) {
         .build()
         .expect("all is there");
     let body = match request.payload {
-        UNSIGNED => SignableBody::UnsignedPayload,
+        UNSIGNED_PAYLOAD => SignableBody::UnsignedPayload,
         _ => SignableBody::Bytes(&[]),
     };
     let url = format!("http://{}{}", request.host, request.path);
@@ -52,18 +53,18 @@ fn theirs(request: Signable<'_>, at: SystemTime) -> (String, String) {
 fn a_signature_is_the_one_that_the_sdk_makes() {
     let signer = signer();
     let requests = [
-        ("PUT", None, None, UNSIGNED),
-        ("PUT", Some(("if-none-match", "*")), None, UNSIGNED),
-        ("PUT", None, Some(("x-amz-meta-ashlar-sums", "q+/A7w==")), UNSIGNED),
+        ("PUT", None, None, UNSIGNED_PAYLOAD),
+        ("PUT", Some(("if-none-match", "*")), None, UNSIGNED_PAYLOAD),
+        ("PUT", None, Some(("x-amz-meta-ashlar-sums", "q+/A7w==")), UNSIGNED_PAYLOAD),
         (
             "PUT",
             Some(("if-none-match", "*")),
             Some(("x-amz-meta-ashlar-sums", "q+/A7w==")),
-            UNSIGNED,
+            UNSIGNED_PAYLOAD,
         ),
-        ("GET", Some(("range", "bytes=32-4194335")), None, EMPTY),
-        ("HEAD", None, None, EMPTY),
-        ("DELETE", None, None, EMPTY),
+        ("GET", Some(("range", "bytes=32-4194335")), None, EMPTY_SHA256),
+        ("HEAD", None, None, EMPTY_SHA256),
+        ("DELETE", None, None, EMPTY_SHA256),
     ];
     let (path, host) = ("/stones/a%20b/%C3%A4~/0101", "[::1]:9000");
     for (method, condition, metadata, payload) in requests {

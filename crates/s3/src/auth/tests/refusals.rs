@@ -1,7 +1,8 @@
 //! What must not pass, and with which code it does not.
 
 use super::sent::{DAY, KEY, SECRET, Sent, terms, terms_at};
-use crate::auth::key::{DUMMY_SECRET, hmac_sha1};
+use crate::auth::unknown_key::DUMMY_SECRET;
+use crate::auth::v2::hmac_sha1;
 use crate::auth::{AuthKind, Credentials, PayloadMode, Terms};
 use crate::{Code, Fault};
 

@@ -1,0 +1,15 @@
+//! Access keys that do not exist.
+
+use crate::{Code, Fault};
+
+/// Stands in for the secret of a key that does not exist, so that such a key costs the same work.
+pub(super) const DUMMY_SECRET: &str = "no key of this name, so the work is for nothing";
+
+/// The refusal of a key that does not exist.
+pub(super) fn unknown_key(access_key: &str) -> Fault {
+    Fault::because(
+        Code::InvalidAccessKeyId,
+        "The AWS Access Key Id you provided does not exist in our records.",
+    )
+    .with("AWSAccessKeyId", access_key)
+}

@@ -1,0 +1,95 @@
+//! The canonical request: the bytes that a signature vouches for.
+
+/// As large as most canonical requests are.
+const CAPACITY: usize = 1024;
+
+/// A canonical request that is complete.
+#[derive(Clone, Debug)]
+pub struct CanonicalRequest {
+    /// Values of headers may be any bytes, so this is not text.
+    bytes: Vec<u8>,
+    signed_headers: String,
+}
+
+impl CanonicalRequest {
+    /// Begins a canonical request. Path and query are in canonical spelling already: see
+    /// [`uri`](crate::uri).
+    pub fn builder(method: &str, path: &str, query: &str) -> CanonicalRequestBuilder {
+        let mut bytes = Vec::with_capacity(CAPACITY);
+        for line in [method, path, query] {
+            bytes.extend_from_slice(line.as_bytes());
+            bytes.push(b'\n');
+        }
+        CanonicalRequestBuilder { bytes, signed_headers: String::with_capacity(128) }
+    }
+
+    /// The bytes whose hash is signed.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The names of the headers in it, separated by semicolons.
+    pub fn signed_headers(&self) -> &str {
+        &self.signed_headers
+    }
+}
+
+/// A canonical request whose headers are still being added.
+#[derive(Clone, Debug)]
+pub struct CanonicalRequestBuilder {
+    bytes: Vec<u8>,
+    signed_headers: String,
+}
+
+impl CanonicalRequestBuilder {
+    /// Adds a header with one value. Names are in lower case, and sorted by whoever adds them.
+    pub fn header(&mut self, name: &str, value: &[u8]) {
+        self.header_values(name, [value]);
+    }
+
+    /// Adds a header with all its values. Returns whether there are any; without one the header
+    /// has an empty value.
+    pub fn header_values<'v>(
+        &mut self,
+        name: &str,
+        values: impl IntoIterator<Item = &'v [u8]>,
+    ) -> bool {
+        if !self.signed_headers.is_empty() {
+            self.signed_headers.push(';');
+        }
+        self.signed_headers.push_str(name);
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(b':');
+        let mut any = false;
+        for value in values {
+            if any {
+                self.bytes.push(b',');
+            }
+            push_value(&mut self.bytes, value);
+            any = true;
+        }
+        self.bytes.push(b'\n');
+        any
+    }
+
+    /// Ends the request with the hash of its body, or with what stands for it.
+    pub fn finish(self, payload_hash: &str) -> CanonicalRequest {
+        let CanonicalRequestBuilder { mut bytes, signed_headers } = self;
+        bytes.push(b'\n');
+        bytes.extend_from_slice(signed_headers.as_bytes());
+        bytes.push(b'\n');
+        bytes.extend_from_slice(payload_hash.as_bytes());
+        CanonicalRequest { bytes, signed_headers }
+    }
+}
+
+/// Appends a value without the blanks around it, and with one space for a run of spaces.
+fn push_value(bytes: &mut Vec<u8>, value: &[u8]) {
+    let mut in_spaces = false;
+    for &byte in value.trim_ascii() {
+        if byte != b' ' || !in_spaces {
+            bytes.push(byte);
+        }
+        in_spaces = byte == b' ';
+    }
+}

@@ -1,0 +1,96 @@
+//! Paths and queries in the one spelling that signatures are computed over.
+//!
+//! Each byte is either unreserved and itself, or `%XX` in upper case. S3 is the one service for
+//! which a path is escaped once and not normalised: `//` and `..` are parts of a key.
+
+/// A `%` that is not followed by two hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BrokenEscape;
+
+/// Escapes a path that is not escaped yet. Slashes stay as they are.
+pub fn escape_path(path: &str) -> String {
+    escape(path, true)
+}
+
+/// Escapes a name or a value of a query that is not escaped yet.
+pub fn escape_query(text: &str) -> String {
+    escape(text, false)
+}
+
+/// The canonical spelling of a path as it was sent, whatever its sender chose to escape.
+pub fn canonical_path(raw: &str) -> Result<String, BrokenEscape> {
+    if raw.is_empty() {
+        return Ok("/".to_owned());
+    }
+    respell(raw, true)
+}
+
+/// The canonical spelling of a query's name or value as it was sent, where a `+` is a space.
+pub fn canonical_query_part(raw: &str) -> Result<String, BrokenEscape> {
+    respell(raw, false)
+}
+
+/// The canonical query: parameters in canonical spelling, sorted by name, then by value.
+pub fn canonical_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut sorted: Vec<_> = parameters.collect();
+    sorted.sort_unstable();
+    let mut out = String::new();
+    for (name, value) in sorted {
+        if !out.is_empty() {
+            out.push('&');
+        }
+        out.push_str(name);
+        out.push('=');
+        out.push_str(value);
+    }
+    out
+}
+
+fn escape(text: &str, path: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        push(&mut out, byte, path);
+    }
+    out
+}
+
+/// Unescapes once and escapes once.
+fn respell(raw: &str, path: bool) -> Result<String, BrokenEscape> {
+    let mut out = String::with_capacity(raw.len());
+    let mut bytes = raw.bytes();
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'%' => escaped_byte(&mut bytes).ok_or(BrokenEscape)?,
+            b'+' if !path => b' ',
+            _ => byte,
+        };
+        push(&mut out, byte, path);
+    }
+    Ok(out)
+}
+
+fn push(out: &mut String, byte: u8, path: bool) {
+    match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            out.push(char::from(byte));
+        }
+        // A slash that was sent escaped becomes a plain one, too: a key has one spelling.
+        b'/' if path => out.push('/'),
+        _ => {
+            out.push('%');
+            out.push(hex_digit(byte >> 4));
+            out.push(hex_digit(byte & 0xf));
+        }
+    }
+}
+
+fn escaped_byte(bytes: &mut std::str::Bytes<'_>) -> Option<u8> {
+    let high = char::from(bytes.next()?).to_digit(16)?;
+    let low = char::from(bytes.next()?).to_digit(16)?;
+    u8::try_from(high << 4 | low).ok()
+}
+
+/// The digit of a value below 16.
+fn hex_digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).map_or('0', |digit| digit.to_ascii_uppercase())
+}
