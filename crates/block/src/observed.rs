@@ -44,25 +44,25 @@ pub struct BlockCounters {
 #[derive(Debug)]
 pub struct Observed<B> {
     inner: B,
-    put: Tally,
-    get: Arc<Tally>,
-    size: Tally,
-    delete: Tally,
-    sessions: Tally,
-    list: Tally,
-    mark: Tally,
-    set_mark: Tally,
-    probe: Tally,
+    put: VerbMetrics,
+    get: Arc<VerbMetrics>,
+    size: VerbMetrics,
+    delete: VerbMetrics,
+    sessions: VerbMetrics,
+    list: VerbMetrics,
+    mark: VerbMetrics,
+    set_mark: VerbMetrics,
+    probe: VerbMetrics,
 }
 
 #[derive(Debug, Default)]
-struct Tally {
+struct VerbMetrics {
     requests: AtomicU64,
     failures: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Tally {
+impl VerbMetrics {
     /// Counts a call, and the bytes that `bytes` finds in its answer.
     async fn count<T>(
         &self,
@@ -92,15 +92,15 @@ impl<B: BlockStore> Observed<B> {
     pub fn new(inner: B) -> Observed<B> {
         Observed {
             inner,
-            put: Tally::default(),
+            put: VerbMetrics::default(),
             get: Arc::default(),
-            size: Tally::default(),
-            delete: Tally::default(),
-            sessions: Tally::default(),
-            list: Tally::default(),
-            mark: Tally::default(),
-            set_mark: Tally::default(),
-            probe: Tally::default(),
+            size: VerbMetrics::default(),
+            delete: VerbMetrics::default(),
+            sessions: VerbMetrics::default(),
+            list: VerbMetrics::default(),
+            mark: VerbMetrics::default(),
+            set_mark: VerbMetrics::default(),
+            probe: VerbMetrics::default(),
         }
     }
 
@@ -128,7 +128,7 @@ impl<B: BlockStore> Observed<B> {
 /// Bytes that are counted as they arrive.
 struct Counted {
     source: Box<dyn Arriving>,
-    tally: Arc<Tally>,
+    metrics: Arc<VerbMetrics>,
 }
 
 #[async_trait]
@@ -138,9 +138,9 @@ impl Arriving for Counted {
         match &next {
             Ok(frame) => {
                 let bytes = frame.as_ref().map_or(0, Bytes::len) as u64;
-                self.tally.bytes.fetch_add(bytes, Ordering::Relaxed)
+                self.metrics.bytes.fetch_add(bytes, Ordering::Relaxed)
             }
-            Err(_) => self.tally.failures.fetch_add(1, Ordering::Relaxed),
+            Err(_) => self.metrics.failures.fetch_add(1, Ordering::Relaxed),
         };
         next
     }
@@ -167,7 +167,7 @@ impl<B: BlockStore> BlockStore for Observed<B> {
     /// One `get`, whose bytes and failure are counted as they come.
     async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
         let source = self.get.count(self.inner.open(id, bytes), |_| 0).await?;
-        Ok(Box::new(Counted { source, tally: Arc::clone(&self.get) }))
+        Ok(Box::new(Counted { source, metrics: Arc::clone(&self.get) }))
     }
 
     /// One `get` of a whole block, which is what it costs.

@@ -26,8 +26,8 @@ use tokio::time::Instant;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
+use crate::metrics::{Beneath, Metrics};
 use crate::page::{Page, PageKey};
-use crate::tally::{Beneath, Tally};
 
 /// Bytes of disk below which it is not worth its while.
 pub const DISK_BYTES_MIN: u64 = 64 << 20;
@@ -126,8 +126,8 @@ impl Disk {
 }
 
 /// A memory of so many bytes without a disk.
-pub(crate) async fn memory_alone(bytes: u64, tally: &Tally) -> foyer::Result<Pages> {
-    let building = memory(bytes, tally, Beneath::default()).storage().build();
+pub(crate) async fn memory_alone(bytes: u64, metrics: &Metrics) -> foyer::Result<Pages> {
+    let building = memory(bytes, metrics, Beneath::default()).storage().build();
     building.with_subscriber(NoSubscriber::default()).await
 }
 
@@ -135,7 +135,7 @@ pub(crate) async fn memory_alone(bytes: u64, tally: &Tally) -> foyer::Result<Pag
 pub(crate) async fn memory_over_disk(
     memory_bytes: u64,
     options: &DiskOptions,
-    tally: &Tally,
+    metrics: &Metrics,
 ) -> Result<(Pages, Disk), String> {
     if options.bytes < DISK_BYTES_MIN {
         return Err(format!("{} bytes are less than {DISK_BYTES_MIN}", options.bytes));
@@ -164,7 +164,7 @@ pub(crate) async fn memory_over_disk(
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let building = memory(memory_bytes, tally, beneath.clone())
+    let building = memory(memory_bytes, metrics, beneath.clone())
         .storage()
         .with_io_engine_config(PsyncIoEngineConfig::new())
         .with_engine_config(engine)
@@ -201,7 +201,7 @@ async fn within<F: Future>(patience: Duration, future: F) -> Result<F::Output, S
 /// through a tenth of the room, and what is read again gets into the rest.
 fn memory(
     bytes: u64,
-    tally: &Tally,
+    metrics: &Metrics,
     beneath: Beneath,
 ) -> foyer::HybridCacheBuilderPhaseMemory<PageKey, Page, foyer::DefaultHasher> {
     let shards = usize::try_from((bytes / SHARD_BYTES).clamp(1, SHARDS_MAX)).unwrap_or(1);
@@ -209,7 +209,7 @@ fn memory(
         .with_name("cache")
         .with_policy(HybridCachePolicy::WriteOnEviction)
         .with_flush_on_close(true)
-        .with_event_listener(tally.listener())
+        .with_event_listener(metrics.listener())
         .with_metrics_registry(Box::new(beneath))
         .memory(usize::try_from(bytes).unwrap_or(usize::MAX))
         .with_shards(shards)

@@ -20,10 +20,10 @@
 mod claims;
 mod disk;
 mod flights;
+mod metrics;
 mod page;
 mod read;
 mod seen;
-mod tally;
 
 use std::sync::Arc;
 
@@ -33,15 +33,15 @@ use tracing::warn;
 use crate::claims::Claims;
 use crate::disk::{Disk, Pages};
 use crate::flights::Flights;
+use crate::metrics::Metrics;
 use crate::seen::Seen;
-use crate::tally::Tally;
 
 pub use disk::{
     DISK_BYTES_MIN, DISK_CLOSE_PATIENCE, DISK_OPEN_PATIENCE, DISK_PATIENCE_DEFAULT, DISK_REST,
     DiskOptions,
 };
+pub use metrics::CacheCounters;
 pub use page::PAGE_OVERHEAD_BYTES;
-pub use tally::CacheCounters;
 
 /// Bytes of memory that a cache has at least; what it is told to have below that counts as this.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
@@ -77,7 +77,7 @@ pub struct Cache<B> {
     flights: Arc<Flights>,
     claims: Arc<Claims>,
     seen: Seen,
-    tally: Tally,
+    metrics: Metrics,
 }
 
 impl<B: BlockStore> Cache<B> {
@@ -86,11 +86,11 @@ impl<B: BlockStore> Cache<B> {
     /// # Errors
     /// If not even the memory can be had; then in words of the library's.
     pub async fn open(blocks: B, options: CacheOptions) -> Result<Cache<B>, foyer::Error> {
-        let tally = Tally::default();
+        let metrics = Metrics::default();
         let memory_bytes = options.memory_bytes.max(MEMORY_BYTES_MIN);
         let mut opened = None;
         if let Some(options) = &options.disk {
-            match disk::memory_over_disk(memory_bytes, options, &tally).await {
+            match disk::memory_over_disk(memory_bytes, options, &metrics).await {
                 Ok((pages, disk)) => opened = Some((pages, Some(disk))),
                 Err(error) => warn!(
                     dir = %options.dir.display(), %error,
@@ -101,7 +101,7 @@ impl<B: BlockStore> Cache<B> {
         }
         let (pages, disk) = match opened {
             Some(opened) => opened,
-            None => (disk::memory_alone(memory_bytes, &tally).await?, None),
+            None => (disk::memory_alone(memory_bytes, &metrics).await?, None),
         };
         let disk_bytes = options.disk.as_ref().map_or(0, |options| options.bytes);
         let room = memory_bytes.saturating_add(disk_bytes) / u64::from(SUB_BLOCK_BYTES);
@@ -113,7 +113,7 @@ impl<B: BlockStore> Cache<B> {
             flights: Arc::default(),
             claims: Arc::default(),
             seen,
-            tally,
+            metrics,
         })
     }
 
@@ -132,7 +132,7 @@ impl<B: BlockStore> Cache<B> {
             disk_dropped: disk.map_or(0, |disk| disk.beneath.dropped.get()),
             disk_written_bytes: self.pages.statistics().disk_write_bytes() as u64,
             disk: disk.is_some(),
-            ..self.tally.read()
+            ..self.metrics.read()
         }
     }
 

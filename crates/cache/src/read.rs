@@ -85,7 +85,7 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         for index in wanted.missing() {
             if let Some(page) = self.known(&wanted, index) {
                 wanted.put(index, page);
-                self.tally.memory_hits.add(1);
+                self.metrics.memory_hits.add(1);
             }
         }
         if let Some(disk) = &self.disk {
@@ -104,13 +104,13 @@ impl<B: BlockStore> BlockReader for Cache<B> {
             let page = self.known(&wanted, index)?;
             wanted.put(index, page);
         }
-        self.tally.memory_hits.add(wanted.found.len());
+        self.metrics.memory_hits.add(wanted.found.len());
         wanted.into_pieces()
     }
 
     fn remember(&self, block: BlockId, sub_block: &Opened) {
         if self.take_in(block, sub_block, false) {
-            self.tally.remembered.add(1);
+            self.metrics.remembered.add(1);
         }
     }
 
@@ -119,7 +119,7 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         let whole = range.start.div_ceil(SUB_BLOCK_BYTES)..range.end / SUB_BLOCK_BYTES;
         for index in whole {
             if self.pages.memory().remove(&PageKey { block, index }).is_some() {
-                self.tally.forgotten.add(1);
+                self.metrics.forgotten.add(1);
             }
         }
     }
@@ -139,7 +139,7 @@ impl<B: BlockStore> BlockReader for Cache<B> {
     async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError> {
         let before = arrival.second_reads();
         let opened = arrival.open(&self.blocks).await;
-        self.tally.second_reads.add((arrival.second_reads() - before) as usize);
+        self.metrics.second_reads.add((arrival.second_reads() - before) as usize);
         opened
     }
 
@@ -148,14 +148,14 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         let scan = arrival.sub_blocks() >= SCAN_PAGES_MIN;
         let take_in = |opened: &Opened| {
             let length: usize = opened.pieces.iter().map(Bytes::len).sum();
-            self.tally.misses.add(1);
-            self.tally.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
+            self.metrics.misses.add(1);
+            self.metrics.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
             if self.take_in(block, opened, scan) {
-                self.tally.admitted.add(1);
+                self.metrics.admitted.add(1);
             }
         };
         let advanced = arrival.advance(&self.blocks, take_in).await;
-        self.tally.second_reads.add((arrival.second_reads() - before) as usize);
+        self.metrics.second_reads.add((arrival.second_reads() - before) as usize);
         advanced
     }
 }
@@ -207,7 +207,7 @@ impl<B: BlockStore> Cache<B> {
             // The timer is coarser than the clock, and would let a late disk finish.
             let answer = if Instant::now() < deadline { answer.await.ok() } else { None };
             let Some(answer) = answer else {
-                self.tally.disk_late.add(lookups.len());
+                self.metrics.disk_late.add(lookups.len());
                 disk.rest();
                 return;
             };
@@ -218,17 +218,17 @@ impl<B: BlockStore> Cache<B> {
                     let length = page_bytes(wanted.block.length, index);
                     if let Some(page) = entry.value().content_of(key, length) {
                         wanted.put(index, page);
-                        self.tally.disk_hits.add(1);
+                        self.metrics.disk_hits.add(1);
                     } else {
-                        self.tally.corrupt.add(1);
+                        self.metrics.corrupt.add(1);
                         warn!(block = %key.block, index, "a page of the disk cache was damaged");
                         self.pages.remove(&key);
                     }
                 }
                 // The index named it: it was damaged, unless it left just now.
-                Ok(None) => self.tally.corrupt.add(1),
+                Ok(None) => self.metrics.corrupt.add(1),
                 Err(error) => {
-                    self.tally.disk_errors.add(1);
+                    self.metrics.disk_errors.add(1);
                     warn!(%error, "the disk cache failed, and is left alone for a while");
                     disk.rest();
                     return;
@@ -245,7 +245,7 @@ impl<B: BlockStore> Cache<B> {
                 match self.flights.board(wanted.key(index), || self.known(wanted, index)) {
                     Boarding::Known(page) => {
                         wanted.put(index, page);
-                        self.tally.memory_hits.add(1);
+                        self.metrics.memory_hits.add(1);
                     }
                     Boarding::Lead(lead) => leads.push(lead),
                     Boarding::Wait(waiter) => waiters.push((index, waiter)),
@@ -261,7 +261,7 @@ impl<B: BlockStore> Cache<B> {
                 match waiter.wait().await {
                     Waited::Page(page) => {
                         wanted.put(index, page);
-                        self.tally.joined.add(1);
+                        self.metrics.joined.add(1);
                     }
                     Waited::Failed => alone.push(index),
                     // Somebody has to take the lead: maybe this one, in the next round.
@@ -309,13 +309,13 @@ impl<B: BlockStore> Cache<B> {
             Err(error)
                 if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::NotFound) =>
             {
-                self.tally.second_reads.add(1);
+                self.metrics.second_reads.add(1);
                 warn!(block = %block.id, %error, "a block is read once more");
                 self.get(block, run.clone()).await?
             }
             first => first?,
         };
-        self.tally.misses.add(opened.len());
+        self.metrics.misses.add(opened.len());
         // What arrives for somebody meanwhile has several readers.
         let scan = run.end - run.start >= SCAN_PAGES_MIN && !self.claims.is_taken(block.id);
         let admit = |(index, sub_block): (u32, SubBlock)| {
@@ -329,7 +329,7 @@ impl<B: BlockStore> Cache<B> {
         let content = sealed::content_of(block.length, run.clone());
         let span = sealed::span(block.length, content);
         let bytes = get_known(&self.blocks, block, span.bytes).await?;
-        self.tally.fetched_bytes.add(bytes.len());
+        self.metrics.fetched_bytes.add(bytes.len());
         sealed::open_sub_blocks(block, run, bytes)
     }
 
@@ -339,7 +339,7 @@ impl<B: BlockStore> Cache<B> {
         let page = Page::copied(key, sub_block.checksum, &[sub_block.content]);
         let content = page.content().clone();
         self.keep(page, written);
-        self.tally.admitted.add(1);
+        self.metrics.admitted.add(1);
         content
     }
 

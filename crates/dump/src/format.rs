@@ -3,12 +3,12 @@
 //! ```text
 //! header   "ASHDUMP"  format u8  label length u8  label                          CRC
 //! record   1  key length u16  value length u32  key  value                       CRC
-//! tally    2  key length u16  key  number i64                                    CRC
-//! trailer  3  records u64  tallies u64  SHA-256 of all bytes before it
+//! counter    2  key length u16  key  number i64                                    CRC
+//! trailer  3  records u64  counters u64  SHA-256 of all bytes before it
 //! ```
 //!
 //! Integers are big-endian, a CRC is the CRC-32C of its own piece. Keys of records ascend, and
-//! then those of tallies. A header is laid out like this in every format.
+//! then those of counters. A header is laid out like this in every format.
 
 use store::Key;
 
@@ -34,7 +34,7 @@ pub(crate) const SUM_BYTES: usize = 32;
 /// How pieces begin.
 pub(crate) mod kind {
     pub(crate) const RECORD: u8 = 1;
-    pub(crate) const TALLY: u8 = 2;
+    pub(crate) const COUNTER: u8 = 2;
     pub(crate) const TRAILER: u8 = 3;
 }
 
@@ -70,13 +70,13 @@ impl Pieces {
         Ok(())
     }
 
-    pub(crate) fn tally(&mut self, key: &Key, number: i64) -> Result<(), &'static str> {
+    pub(crate) fn counter(&mut self, key: &Key, number: i64) -> Result<(), &'static str> {
         let key_length = key_length(key)?;
         if number == 0 {
-            return Err("a tally of 0");
+            return Err("a counter of 0");
         }
         let begin = self.bytes.len();
-        self.bytes.push(kind::TALLY);
+        self.bytes.push(kind::COUNTER);
         self.bytes.extend_from_slice(&key_length.to_be_bytes());
         self.bytes.extend_from_slice(key.as_bytes());
         self.bytes.extend_from_slice(&number.to_be_bytes());
@@ -85,10 +85,10 @@ impl Pieces {
     }
 
     /// The trailer but for its sum.
-    pub(crate) fn trailer(&mut self, records: u64, tallies: u64) {
+    pub(crate) fn trailer(&mut self, records: u64, counters: u64) {
         self.bytes.push(kind::TRAILER);
         self.bytes.extend_from_slice(&records.to_be_bytes());
-        self.bytes.extend_from_slice(&tallies.to_be_bytes());
+        self.bytes.extend_from_slice(&counters.to_be_bytes());
     }
 
     fn close(&mut self, begin: usize) {

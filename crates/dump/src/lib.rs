@@ -1,6 +1,6 @@
 //! A metadata store as one stream of bytes, and back into any other.
 //!
-//! A dump is what [`store::MetaStore::snapshot`] gives: every record and every tally of one
+//! A dump is what [`store::MetaStore::snapshot`] gives: every record and every counter of one
 //! instant, in byte order of their keys, with a CRC for each, counts, and a sum over the whole at
 //! the end. It holds nothing of the engine and nothing of the moment at which it was written. So
 //! a store that was filled from a dump gives the same bytes again, whatever engines the two are.
@@ -42,8 +42,8 @@ pub struct Summary {
 pub struct DumpSize {
     /// Records.
     pub records: u64,
-    /// Tallies.
-    pub tallies: u64,
+    /// Counters.
+    pub counters: u64,
     /// Bytes.
     pub bytes: u64,
 }

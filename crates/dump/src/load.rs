@@ -5,7 +5,7 @@
 //! place. So nobody takes a store that is filled by half for a whole one, two loads do not mix, and
 //! a commit that was repeated because its outcome was not known changes nothing when its original
 //! arrives late: by then its guard does not hold any more. Until then it writes what stands there
-//! already, for tallies are set, not added to.
+//! already, for counters are set, not added to.
 
 use std::io::{Read, Seek};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use bytes::Bytes;
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use store::{
-    Found, Guard, Key, Limits, MetaStore, Plan, Space, StoreError, StoreErrorKind, TALLY_MAX,
-    TallyKey, Value, Verdict, Write,
+    COUNTER_MAX, CounterKey, Found, Guard, Key, Limits, MetaStore, Plan, Space, StoreError,
+    StoreErrorKind, Value, Verdict, Write,
 };
 
 use crate::read::{Piece, Reader};
@@ -24,7 +24,7 @@ use crate::{DumpError, Phase, Summary, Watcher};
 /// Commits under way at a time.
 const COMMITS_AT_ONCE: usize = 4;
 
-/// Records and tallies of one commit, at most: no database is held up for long.
+/// Records and counters of one commit, at most: no database is held up for long.
 const COMMIT_ITEMS: usize = 2_000;
 
 /// Bytes of one commit from which on nothing is added to it.
@@ -140,7 +140,9 @@ impl Room {
     fn misfit(&self, piece: &Piece) -> Option<DumpError> {
         let (key, size, number) = match piece {
             Piece::Record(key, value) => (key, value.len(), 0),
-            Piece::Tally(TallyKey(key), number) => (key, size_of::<i64>(), number.unsigned_abs()),
+            Piece::Counter(CounterKey(key), number) => {
+                (key, size_of::<i64>(), number.unsigned_abs())
+            }
         };
         let key_bytes = key.as_bytes().len();
         let wide = |size: usize| size as u64;
@@ -148,7 +150,7 @@ impl Room {
             ("bytes of its key", wide(key_bytes), wide(self.limits.key_bytes)),
             ("bytes of its value", wide(size), wide(self.limits.value_bytes)),
             ("bytes in all", wide(key_bytes + size), wide(self.bytes)),
-            ("counted", number, TALLY_MAX.unsigned_abs()),
+            ("counted", number, COUNTER_MAX.unsigned_abs()),
         ]
         .into_iter()
         .find(|(_, size, limit)| size > limit)
@@ -161,7 +163,7 @@ impl Room {
     }
 }
 
-/// An error unless there is nothing in the store. Tallies of 0 are nothing.
+/// An error unless there is nothing in the store. Counters of 0 are nothing.
 async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpError> {
     let found = store.read(&[store::Read::Record { key: keystone.clone(), follow: None }]).await?;
     if let Some(Found::Record(Some(entry))) = found.first() {
@@ -195,9 +197,9 @@ async fn first(store: &dyn MetaStore, space: Space) -> Result<Option<Key>, Store
         }
     }
     loop {
-        let page = store.walk_tallies(space, resume, 1).await?;
-        let mut tallies = page.tallies.into_iter().filter(|(_, number)| *number != 0);
-        if let Some((TallyKey(key), _)) = tallies.next() {
+        let page = store.walk_counters(space, resume, 1).await?;
+        let mut counters = page.counters.into_iter().filter(|(_, number)| *number != 0);
+        if let Some((CounterKey(key), _)) = counters.next() {
             return Ok(Some(key));
         }
         resume = page.resume;
@@ -247,7 +249,7 @@ async fn fill<I: Read + Send>(
                 let bytes = key.as_bytes().len() + value.len();
                 (Write::Put(key, value), bytes)
             }
-            Piece::Tally(key, number) => {
+            Piece::Counter(key, number) => {
                 let bytes = key.0.as_bytes().len() + size_of::<i64>();
                 (Write::Set(key, number), bytes)
             }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read};
 
 use bytes::{Buf, Bytes};
 use sha2::{Digest, Sha256};
-use store::{Key, TallyKey, Value};
+use store::{CounterKey, Key, Value};
 
 use crate::format::{CRC_BYTES, FORMAT, MAGIC, SUM_BYTES, VALUE_BYTES_MAX, kind};
 use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
@@ -27,11 +27,11 @@ pub fn verify(input: &mut (dyn Read + Send), progress: &dyn Watcher) -> Result<S
     pieces.end(Phase::Verify, progress)
 }
 
-/// A record or tally of a dump.
+/// A record or counter of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Record(Key, Value),
-    Tally(TallyKey, i64),
+    Counter(CounterKey, i64),
 }
 
 /// Reads pieces one after the other.
@@ -40,7 +40,7 @@ pub(crate) struct Reader<'a> {
     sum: Sha256,
     label: Bytes,
     counts: DumpSize,
-    /// The key of the last piece: of a record or, once there was one, of a tally.
+    /// The key of the last piece: of a record or, once there was one, of a counter.
     last: Option<Piece>,
     /// The sum at the end, once it was read and found right.
     whole: Option<[u8; SUM_BYTES]>,
@@ -51,7 +51,7 @@ const READ_BYTES: usize = 256 << 10;
 
 /// Bytes of a piece of which its length is known: kind and lengths.
 const RECORD_HEAD: usize = 7;
-const TALLY_HEAD: usize = 3;
+const COUNTER_HEAD: usize = 3;
 
 impl<'a> Reader<'a> {
     pub(crate) fn begin(input: &'a mut (dyn Read + Send)) -> Result<Reader<'a>, DumpError> {
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.take(&mut bytes, 1)?;
         let piece = match last_chunk(&bytes) {
             [kind::RECORD] => self.record(bytes, at)?,
-            [kind::TALLY] => self.tally(bytes, at)?,
+            [kind::COUNTER] => self.counter(bytes, at)?,
             [kind::TRAILER] => {
                 self.trailer(bytes, at)?;
                 return Ok(None);
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         self.follows(&piece, at)?;
         match piece {
             Piece::Record(..) => self.counts.records += 1,
-            Piece::Tally(..) => self.counts.tallies += 1,
+            Piece::Counter(..) => self.counts.counters += 1,
         }
         self.last = Some(piece.clone());
         Ok(Some(piece))
@@ -122,27 +122,27 @@ impl<'a> Reader<'a> {
         Ok(Piece::Record(key, rest))
     }
 
-    fn tally(&mut self, mut bytes: Vec<u8>, at: u64) -> Result<Piece, DumpError> {
-        self.take(&mut bytes, TALLY_HEAD - 1)?;
+    fn counter(&mut self, mut bytes: Vec<u8>, at: u64) -> Result<Piece, DumpError> {
+        self.take(&mut bytes, COUNTER_HEAD - 1)?;
         let key_length = usize::from(u16::from_be_bytes(last_chunk(&bytes)));
         self.take(&mut bytes, key_length + size_of::<i64>() + CRC_BYTES)?;
         let mut rest = checked(bytes, at)?;
-        rest.advance(TALLY_HEAD);
+        rest.advance(COUNTER_HEAD);
         let key = key(rest.split_to(key_length), at)?;
         match i64::from_be_bytes(last_chunk(&rest)) {
-            0 => Err(DumpError::Damaged { at, what: "a tally of 0" }),
-            number => Ok(Piece::Tally(TallyKey(key), number)),
+            0 => Err(DumpError::Damaged { at, what: "a counter of 0" }),
+            number => Ok(Piece::Counter(CounterKey(key), number)),
         }
     }
 
-    /// Keys ascend, tallies behind records: so nothing stands twice and equal stores have equal
+    /// Keys ascend, counters behind records: so nothing stands twice and equal stores have equal
     /// dumps.
     fn follows(&self, piece: &Piece, at: u64) -> Result<(), DumpError> {
         let follows = match (&self.last, piece) {
-            (None, _) | (Some(Piece::Record(..)), Piece::Tally(..)) => true,
+            (None, _) | (Some(Piece::Record(..)), Piece::Counter(..)) => true,
             (Some(Piece::Record(last, _)), Piece::Record(key, _)) => last < key,
-            (Some(Piece::Tally(last, _)), Piece::Tally(key, _)) => last < key,
-            (Some(Piece::Tally(..)), Piece::Record(..)) => false,
+            (Some(Piece::Counter(last, _)), Piece::Counter(key, _)) => last < key,
+            (Some(Piece::Counter(..)), Piece::Record(..)) => false,
         };
         let damaged = DumpError::Damaged { at, what: "keys are out of order" };
         if follows { Ok(()) } else { Err(damaged) }
@@ -152,13 +152,13 @@ impl<'a> Reader<'a> {
         self.take(&mut bytes, 2 * size_of::<u64>())?;
         let sum: [u8; SUM_BYTES] = self.sum.clone().finalize().into();
         let mut counts = bytes.get(1..).unwrap_or_default();
-        let (records, tallies) = (counts.get_u64(), counts.get_u64());
+        let (records, counters) = (counts.get_u64(), counts.get_u64());
         let mut stated = Vec::new();
         self.take(&mut stated, SUM_BYTES)?;
         if last_chunk(&stated) != sum {
             return Err(DumpError::Damaged { at, what: "the sum over the whole is another" });
         }
-        if (records, tallies) != (self.counts.records, self.counts.tallies) {
+        if (records, counters) != (self.counts.records, self.counts.counters) {
             return Err(DumpError::Damaged { at, what: "the counts are others" });
         }
         let end = self.counts.bytes;
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
 
     /// How much was read.
     pub(crate) fn report(&self, step: Phase, progress: &dyn Watcher) {
-        if (self.counts.records + self.counts.tallies).is_multiple_of(REPORT_EVERY) {
+        if (self.counts.records + self.counts.counters).is_multiple_of(REPORT_EVERY) {
             progress.passed(step, self.counts);
         }
     }

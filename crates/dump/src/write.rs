@@ -4,7 +4,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use store::{Key, MetaStore, TallyKey};
+use store::{CounterKey, Key, MetaStore};
 
 use crate::format::Pieces;
 use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
@@ -44,13 +44,13 @@ pub async fn dump(
     }
     let mut last = None;
     loop {
-        let page = snapshot.tallies(PAGE).await?;
+        let page = snapshot.counters(PAGE).await?;
         if page.is_empty() {
             break;
         }
-        for (TallyKey(key), number) in page {
-            stream.add(&mut last, key, |pieces, key| pieces.tally(key, number))?;
-            stream.counts.tallies += 1;
+        for (CounterKey(key), number) in page {
+            stream.add(&mut last, key, |pieces, key| pieces.counter(key, number))?;
+            stream.counts.counters += 1;
         }
         progress.passed(Phase::Dump, stream.counts);
     }
@@ -104,7 +104,7 @@ impl<'a> Stream<'a> {
 
     fn end(mut self, label: &[u8]) -> Result<Summary, DumpError> {
         let before = self.pieces.bytes.len();
-        self.pieces.trailer(self.counts.records, self.counts.tallies);
+        self.pieces.trailer(self.counts.records, self.counts.counters);
         self.counts.bytes += (self.pieces.bytes.len() - before) as u64;
         self.send()?;
         let sum: [u8; 32] = self.sum.finalize().into();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dump::{DumpError, DumpSize, Keystone, Phase, Watcher};
 use store::{
-    Found, Key, MemoryStore, MetaStore, Read, Space, StoreErrorKind, TallyKey, Verdict, Write,
+    CounterKey, Found, Key, MemoryStore, MetaStore, Read, Space, StoreErrorKind, Verdict, Write,
 };
 
 use failing::{Failing, Fault};
@@ -23,8 +23,8 @@ fn few() -> Vec<Write> {
         put(Key::new(Space(b'E'), 0, b""), ""),
         put(Key::new(Space(b'd'), 1, b"photos/"), "a name"),
         put(Key::new(Space(b'd'), 0x0102_0304, "caf\u{e9}".as_bytes()), [0, 1, 2, 0xff]),
-        Write::Set(TallyKey(Key::new(Space(b'n'), 1, b"\0")), 3),
-        Write::Set(TallyKey(Key::new(Space(b'n'), 1, b"\x02")), -(1 << 53)),
+        Write::Set(CounterKey(Key::new(Space(b'n'), 1, b"\0")), 3),
+        Write::Set(CounterKey(Key::new(Space(b'n'), 1, b"\x02")), -(1 << 53)),
     ]
 }
 
@@ -45,7 +45,7 @@ async fn record(store: &dyn MetaStore, key: Key) -> Option<Vec<u8>> {
 async fn is_empty(store: &dyn MetaStore) -> bool {
     let mut all = store.snapshot().await.expect("a snapshot");
     all.records(1).await.expect("a page").is_empty()
-        && all.tallies(1).await.expect("a page").is_empty()
+        && all.counters(1).await.expect("a page").is_empty()
 }
 
 #[tokio::test]
@@ -173,8 +173,8 @@ async fn a_store_that_holds_anything_is_not_filled() {
     let bytes = dumped(&filled(few()).await).await;
     let mut there: Vec<Write> =
         [0, b'A', b'n', 0xff].map(|space| put(Key::new(Space(space), 9, b"x"), "")).into();
-    let tally = TallyKey(Key::new(Space(b'n'), 9, b"x"));
-    there.push(Write::Set(tally.clone(), -1));
+    let counter = CounterKey(Key::new(Space(b'n'), 9, b"x"));
+    there.push(Write::Set(counter.clone(), -1));
     for there in there {
         let store = filled(vec![there.clone()]).await;
         let before = dumped(&store).await;
@@ -182,8 +182,8 @@ async fn a_store_that_holds_anything_is_not_filled() {
         assert!(matches!(refused, Err(DumpError::NotEmpty(_))), "{there:?}: {refused:?}");
         assert!(dumped(&store).await == before, "{there:?}: something was written");
     }
-    let zero = filled(vec![Write::Set(tally, 0)]).await;
-    loaded(&zero, &bytes).await.expect("a tally of 0 is nothing");
+    let zero = filled(vec![Write::Set(counter, 0)]).await;
+    loaded(&zero, &bytes).await.expect("a counter of 0 is nothing");
     assert!(dumped(&zero).await == bytes);
     let again = loaded(&zero, &bytes).await;
     assert!(matches!(again, Err(DumpError::NotEmpty(_))), "{again:?}");
@@ -207,7 +207,7 @@ async fn what_an_engine_cannot_hold_is_found_before_anything_is_written() {
         (put(large.clone(), vec![1; 1_001]), "1001 bytes of its value are more than 1000"),
         (put(long.clone(), ""), "209 bytes of its key are more than 200"),
         (put(large.clone(), vec![1; 990]), "1004 bytes in all are more than 955"),
-        (Write::Set(TallyKey(large), 5), ""),
+        (Write::Set(CounterKey(large), 5), ""),
     ];
     for (write_it, why) in cases {
         let mut writes = few();
@@ -390,7 +390,7 @@ fn a_dump_is_of_one_instant_while_others_commit() {
     const UNITS: u64 = 10;
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let account = |number: u64| Key::new(Space(b'd'), number % 64, &number.to_be_bytes());
-    let total = TallyKey(Key::new(Space(b'n'), 0, b"moves"));
+    let total = CounterKey(Key::new(Space(b'n'), 0, b"moves"));
     let units = |held: u64| [&held.to_be_bytes()[..], &[b'.'; 92]].concat();
     let mut writes: Vec<Write> = (0..PLACES).map(|n| put(account(n), units(UNITS))).collect();
     writes.push(put(keystone_key(), "0"));
@@ -434,10 +434,10 @@ fn a_dump_is_of_one_instant_while_others_commit() {
             sum += u64::from_be_bytes(value[..8].try_into().expect("eight bytes"));
         }
         assert_eq!(sum, PLACES * UNITS, "units came or went");
-        let found = copy.read(&[Read::Tally(total.clone())]).await.expect("an answer");
+        let found = copy.read(&[Read::Counter(total.clone())]).await.expect("an answer");
         let count = record(&copy, keystone_key()).await.expect("a count");
         let count: i64 = String::from_utf8_lossy(&count).parse().expect("a number");
-        assert_eq!(found, [Found::Tally(count)], "records and tallies are of two instants");
+        assert_eq!(found, [Found::Counter(count)], "records and counters are of two instants");
     });
 }
 

@@ -65,8 +65,8 @@ impl Planner for MakeBucket<'_> {
                 Write::Put(slot.clone(), dentry.encode(&slot)),
                 Write::Put(inode_key.clone(), inode.encode(&inode_key)),
                 Write::Put(bucket_key.clone(), self.settings.encode(&bucket_key)),
-                Write::Add(key::tally(Ino::ROOT, key::Count::Entries), 1),
-                Write::Max(key::tally(Ino::ROOT, key::Count::Modified), env.now.0),
+                Write::Add(key::counter(Ino::ROOT, key::CounterKind::Entries), 1),
+                Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.0),
             ],
         };
         guard_absent(&inode_key, view, &mut plan)?;
@@ -100,12 +100,13 @@ impl Planner for DeleteBucket<'_> {
             Write::Delete(bucket.key.clone()),
             Write::Delete(key::inode(ino)),
             Write::Delete(key::bucket(ino)),
-            Write::Add(key::tally(Ino::ROOT, key::Count::Entries), -1),
-            Write::Max(key::tally(Ino::ROOT, key::Count::Modified), env.now.0),
+            Write::Add(key::counter(Ino::ROOT, key::CounterKind::Entries), -1),
+            Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.0),
             Write::Put(orphan.clone(), Orphan::Bucket.encode(&orphan)),
         ];
-        let counts = [key::Count::Entries, key::Count::Modified, key::Count::Objects];
-        writes.extend(counts.map(|count| Write::Clear(key::tally(ino, count))));
+        let counts =
+            [key::CounterKind::Entries, key::CounterKind::Modified, key::CounterKind::Objects];
+        writes.extend(counts.map(|count| Write::Clear(key::counter(ino, count))));
         let mut guards = vec![bucket.guard(), Guard::Empty(names.0, names.1)];
         // Also those of kinds that this release does not know, and none but those that were seen.
         let (mut start, end) = configs;

@@ -206,7 +206,7 @@ impl Planner for Publish<'_> {
         let dentry = Dentry { self_contained: self_contained(&inode), ..Dentry::file(self.ino) };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let bucket = chain.bucket.dentry.ino;
-        let modified = key::tally(parent, key::Count::Modified);
+        let modified = key::counter(parent, key::CounterKind::Modified);
         plan.writes.push(Write::Max(modified, env.now.0));
         let mut grown = i64::try_from(size).unwrap_or_default();
         match replaced {
@@ -216,13 +216,14 @@ impl Planner for Publish<'_> {
             None => {
                 // A directory made by this plan has its one entry counted there.
                 if chain.missing.is_none() {
-                    plan.writes.push(Write::Add(key::tally(parent, key::Count::Entries), 1));
+                    plan.writes
+                        .push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
                 }
-                plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), 1));
+                plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), 1));
             }
         }
         if grown != 0 {
-            plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), grown));
+            plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), grown));
         }
         plan.writes.extend_from_slice(self.writes);
         let replaced = replaced.map(|old| old.ino);
@@ -267,10 +268,11 @@ impl Publish<'_> {
             plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
             plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
             if existed {
-                plan.writes.push(Write::Add(key::tally(parent, key::Count::Entries), 1));
-                plan.writes.push(Write::Max(key::tally(parent, key::Count::Modified), env.now.0));
+                plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
+                plan.writes
+                    .push(Write::Max(key::counter(parent, key::CounterKind::Modified), env.now.0));
             }
-            plan.writes.push(Write::Add(key::tally(*ino, key::Count::Entries), 1));
+            plan.writes.push(Write::Add(key::counter(*ino, key::CounterKind::Entries), 1));
             (parent, existed) = (*ino, false);
         }
         Ok(parent)

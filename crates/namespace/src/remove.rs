@@ -22,7 +22,7 @@ const SIBLINGS_ASKED: usize = 64;
 const PRUNED_AHEAD: usize = 8;
 
 /// Guards and writes that a directory takes which goes with its last name: a guard of its own name,
-/// two that nothing else is in it, and the ends of name, inode and two tallies.
+/// two that nothing else is in it, and the ends of name, inode and two counters.
 pub const DIRECTORY_ITEMS: usize = 7;
 
 /// Guards and writes that a name takes at most: two guards and two writes of its own, and a guard
@@ -78,10 +78,10 @@ impl Planner for Remove<'_> {
             bytes += unbind(&bound.dentry, bucket, &mut plan);
         }
         if bytes > 0 {
-            plan.writes.push(Write::Add(key::tally(bucket, key::Count::Bytes), -bytes));
+            plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), -bytes));
         }
         let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
-        plan.writes.push(Write::Add(key::tally(bucket, key::Count::Objects), -count));
+        plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), -count));
         for (node, bound) in gone {
             tree.nodes[node].leaving.push(bound);
         }
@@ -360,8 +360,8 @@ impl Node {
     fn count_leaving(&self, env: &Env, plan: &mut Plan) {
         let ino = self.bound.dentry.ino;
         let count = i64::try_from(self.leaving.len()).unwrap_or(i64::MAX);
-        plan.writes.push(Write::Add(key::tally(ino, key::Count::Entries), -count));
-        plan.writes.push(Write::Max(key::tally(ino, key::Count::Modified), env.now.0));
+        plan.writes.push(Write::Add(key::counter(ino, key::CounterKind::Entries), -count));
+        plan.writes.push(Write::Max(key::counter(ino, key::CounterKind::Modified), env.now.0));
     }
 
     /// Removes the directory, which holds nothing but what leaves it.
@@ -370,8 +370,8 @@ impl Node {
         plan.guards.extend(empty_but(ino, &self.leaving));
         plan.writes.push(Write::Delete(self.bound.key.clone()));
         plan.writes.push(Write::Delete(key::inode(ino)));
-        plan.writes.push(Write::Clear(key::tally(ino, key::Count::Entries)));
-        plan.writes.push(Write::Clear(key::tally(ino, key::Count::Modified)));
+        plan.writes.push(Write::Clear(key::counter(ino, key::CounterKind::Entries)));
+        plan.writes.push(Write::Clear(key::counter(ino, key::CounterKind::Modified)));
         self.bound.clone()
     }
 }

@@ -123,7 +123,7 @@ impl Planner for Unstage<'_> {
     fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let undo = |write: &Write| match write {
             Write::Put(key, _) if is_own(key, self.ino) => Some(Write::Delete(key.clone())),
-            Write::Add(tally, number) => Some(Write::Add(tally.clone(), -number)),
+            Write::Add(counter, number) => Some(Write::Add(counter.clone(), -number)),
             _ => None,
         };
         let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
 use record::{DecodeError, Ino};
-use store::{Entry, Follow, Found, Key, Read, TallyKey, Target, Value};
+use store::{CounterKey, Entry, Follow, Found, Key, Read, Target, Value};
 
 use crate::Halt;
 
@@ -51,7 +51,7 @@ pub(crate) struct Known {
     /// The last snapshot.
     records: HashMap<Key, Option<Value>>,
     ranges: HashMap<Read, Vec<Entry>>,
-    tallies: HashMap<TallyKey, i64>,
+    counters: HashMap<CounterKey, i64>,
     /// What this operation learnt before the last snapshot: newer than the hints, but hearsay.
     stale: HashMap<Key, Option<Value>>,
     /// What hints said in this pass. They change under it, and a plan that took a record from them
@@ -197,10 +197,10 @@ impl<'p> View<'p> {
         reads.iter().map(|read| self.known.ranges.get(read).cloned().ok_or(Halt::Need)).collect()
     }
 
-    /// A tally.
-    pub fn tally(&mut self, key: &TallyKey) -> Result<i64, Halt> {
-        self.ask(Read::Tally(key.clone()));
-        self.known.tallies.get(key).copied().ok_or(Halt::Need)
+    /// A counter.
+    pub fn counter(&mut self, key: &CounterKey) -> Result<i64, Halt> {
+        self.ask(Read::Counter(key.clone()));
+        self.known.counters.get(key).copied().ok_or(Halt::Need)
     }
 
     /// Asks for a record that may be wanted next, if there is a read anyway. Nothing rests on it.
@@ -288,11 +288,11 @@ impl Known {
     pub(crate) fn learn(&mut self, reads: Vec<Read>, found: Vec<Found>) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();
-        self.tallies.clear();
+        self.counters.clear();
         for (read, found) in reads.into_iter().zip(found) {
             let (Read::Record { key, .. }
             | Read::Range { start: key, .. }
-            | Read::Tally(TallyKey(key))) = &read;
+            | Read::Counter(CounterKey(key))) = &read;
             self.met.insert(key.clone());
             match (read, found) {
                 (Read::Record { key, follow }, Found::Record(entry)) => {
@@ -310,8 +310,8 @@ impl Known {
                     }
                     self.records.insert(key, entry.map(|entry| entry.value));
                 }
-                (Read::Tally(key), Found::Tally(tally)) => {
-                    self.tallies.insert(key, tally);
+                (Read::Counter(key), Found::Counter(counter)) => {
+                    self.counters.insert(key, counter);
                 }
                 (read @ Read::Range { .. }, Found::Range(entries)) => {
                     for entry in &entries {
@@ -328,7 +328,7 @@ impl Known {
     pub(crate) fn contradict(&mut self, key: Key, found: Option<Option<Value>>) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();
-        self.tallies.clear();
+        self.counters.clear();
         self.stale.remove(&key);
         self.met.insert(key.clone());
         self.refused = true;
@@ -343,7 +343,7 @@ impl Known {
         self.stale.clear();
         self.records.clear();
         self.ranges.clear();
-        self.tallies.clear();
+        self.counters.clear();
     }
 }
 

@@ -1,9 +1,9 @@
-//! Keys: which records and tallies there are, and in what order they stand.
+//! Keys: which records and counters there are, and in what order they stand.
 //!
 //! Lowercase spaces are ordered and may be scanned; all others are asked for by key alone.
 
 use bytes::Bytes;
-use store::{Follow, Key, Space, TallyKey};
+use store::{CounterKey, Follow, Key, Space};
 
 use crate::{BlockId, BucketConfigKind, Ino, Nonce, Timestamp};
 
@@ -62,9 +62,9 @@ pub mod space {
     pub const USER: Space = Space(b'a');
     /// Named policies.
     pub const POLICY: Space = Space(b'g');
-    /// Counts and times of directories and buckets. Tallies only.
-    pub const TALLY: Space = Space(b'n');
-    /// How much of each pack is alive. Tallies only.
+    /// Counts and times of directories and buckets. Counters only.
+    pub const COUNTER: Space = Space(b'n');
+    /// How much of each pack is alive. Counters only.
     pub const LIVE: Space = Space(b'l');
 
     /// Spaces whose records name blocks, in the order in which references move: from parts to the
@@ -204,8 +204,8 @@ fn share_partition(block: BlockId) -> u64 {
 
 /// How many bytes of a pack its owners name, all of them together. It says which packs are worth
 /// rewriting; whether one may be deleted only its [`shares`] say.
-pub fn live(pack: BlockId) -> TallyKey {
-    TallyKey(Key::new(space::LIVE, share_partition(pack), &pack.0))
+pub fn live(pack: BlockId) -> CounterKey {
+    CounterKey(Key::new(space::LIVE, share_partition(pack), &pack.0))
 }
 
 /// A multipart upload. Keys hold no NUL, so uploads stand in the order of their keys.
@@ -297,9 +297,9 @@ pub fn partition(space: Space, partition: u64) -> (Key, Key) {
     (Key::new(space, partition, b""), Key::new(space, partition + 1, b""))
 }
 
-/// What is counted of a directory or bucket.
+/// The counters of a directory or bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum CounterKind {
     /// Names in a directory.
     Entries = 0,
     /// When a name in a directory last changed, in microseconds since 1970.
@@ -310,7 +310,7 @@ pub enum Count {
     Bytes = 3,
 }
 
-/// A tally of a directory or bucket.
-pub fn tally(ino: Ino, count: Count) -> TallyKey {
-    TallyKey(Key::new(space::TALLY, ino.0, &[count as u8]))
+/// A counter of a directory or bucket.
+pub fn counter(ino: Ino, kind: CounterKind) -> CounterKey {
+    CounterKey(Key::new(space::COUNTER, ino.0, &[kind as u8]))
 }

@@ -25,7 +25,7 @@ pub use inode::{
 };
 pub use name::{Dentry, Kind, Origin, Skey};
 pub use small::{
-    Beat, Counter, Expiry, Hold, Mark, Orphan, PolicyRecord, Session, Swept, Token, User,
+    Beat, Expiry, Hold, Mark, Orphan, PolicyRecord, Sequence, Session, Swept, Token, User,
     VolumeRecord,
 };
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};

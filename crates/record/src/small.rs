@@ -46,17 +46,17 @@ record!(
     }
 );
 
-/// A number that only grows: the next lease, the epoch.
+/// A record of one number that only grows: the next lease, the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter(pub u64);
+pub struct Sequence(pub u64);
 
 record!(
-    Counter,
+    Sequence,
     1,
     |this, to| {
         to.varint(this.0);
     },
-    |from| { Counter(from.varint("number")?) }
+    |from| { Sequence(from.varint("number")?) }
 );
 
 /// A live session.

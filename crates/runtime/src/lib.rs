@@ -4,11 +4,11 @@
 //! Nothing here knows what the tasks do or what is counted.
 
 mod clock;
-mod count;
 mod loopback;
+mod metric_counter;
 mod tasks;
 
 pub use clock::{Clock, Moment, SetClock, SystemClock};
-pub use count::Count;
 pub use loopback::unpace;
+pub use metric_counter::MetricCounter;
 pub use tasks::Tasks;

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use runtime::Tasks;
-use store::{Found, Key, MetaStore, Read, StoreError, StoreErrorKind, TallyKey};
+use store::{CounterKey, Found, Key, MetaStore, Read, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -159,7 +159,7 @@ impl ReadCoalescer {
 
 /// Whether a read takes no longer than others can wait for.
 fn is_short(reads: &[Read]) -> bool {
-    let single = |read: &Read| matches!(read, Read::Record { .. } | Read::Tally(_));
+    let single = |read: &Read| matches!(read, Read::Record { .. } | Read::Counter(_));
     reads.len() <= SHORT_QUESTIONS_MAX && reads.iter().all(single)
 }
 
@@ -171,7 +171,7 @@ fn bytes(read: &Read) -> usize {
             key(at) + follow.as_ref().map_or(0, |follow| follow.prefix.len())
         }
         Read::Range { start, end, .. } => key(start) + key(end),
-        Read::Tally(TallyKey(at)) => key(at),
+        Read::Counter(CounterKey(at)) => key(at),
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use record::{Counter, Ino, Nonce, key};
+use record::{Ino, Nonce, Sequence, key};
 use runtime::Tasks;
 use store::{Guard, Plan, Read, Write};
 use tracing::debug;
@@ -183,14 +183,14 @@ impl InodeAllocator {
                     value(found.first()).ok_or_else(missing)?
                 }
             };
-            let Counter(leased) = Counter::decode(&at, &record)
+            let Sequence(leased) = Sequence::decode(&at, &record)
                 .map_err(|error| VolumeError::Corrupt(format!("the lease record: {error}")))?;
             let first = leased.saturating_add(gap);
             let end = first.checked_add(INODES_LEASED).filter(|end| *end <= Ino::LEASED_END.0);
             let end = end.ok_or_else(|| VolumeError::Corrupt("no inode numbers left".into()))?;
             let plan = Plan {
                 guards: vec![Guard::Equals(at.clone(), record)],
-                writes: vec![Write::Put(at.clone(), Counter(end).encode(&at))],
+                writes: vec![Write::Put(at.clone(), Sequence(end).encode(&at))],
             };
             match self.committer.commit(plan, self.epochs.pin(), None).await.0 {
                 Outcome::Committed => return Ok((first, end)),

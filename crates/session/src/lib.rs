@@ -41,5 +41,5 @@ pub use peers::{AUTHORITY_LASTS, JOIN_PATIENCE, ShortSession, begin_short_sessio
 pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
 pub use session::{CLOSE_PATIENCE, Session};
 pub use slots::SLOTS_MAX;
-pub use state::{Seen, check_known, entries, named_session, others, tally, value};
+pub use state::{Seen, check_known, counter, entries, named_session, others, value};
 pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};

@@ -3,31 +3,31 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use runtime::Count;
+use runtime::MetricCounter;
 
 /// What a session did since it was begun.
 #[derive(Debug, Default)]
 pub struct Meters {
     /// Operations that were begun for a caller.
-    pub served: Count,
+    pub served: MetricCounter,
     /// Round trips that read metadata.
-    pub reads: Count,
+    pub reads: MetricCounter,
     /// Reads that needed none, because the session was the only one and remembered the records.
-    pub remembered: Count,
+    pub remembered: MetricCounter,
     /// Round trips that committed a batch of plans.
-    pub commits: Count,
+    pub commits: MetricCounter,
     /// Plans sent in those batches.
-    pub plans: Count,
+    pub plans: MetricCounter,
     /// Plans that a guard refused; most were planned again.
-    pub refused: Count,
+    pub refused: MetricCounter,
     /// Plans whose outcome was unknown at first.
-    pub in_doubt: Count,
+    pub in_doubt: MetricCounter,
     /// Plans whose outcome was still unknown when their callers were answered.
-    pub unresolved: Count,
+    pub unresolved: MetricCounter,
     /// Notifications that another session changed a record that was remembered.
-    pub notified: Count,
+    pub notified: MetricCounter,
     /// Gaps in the feed: how often more had changed than the store remembered.
-    pub gaps: Count,
+    pub gaps: MetricCounter,
 }
 
 /// What an operation cost in round trips to the metadata store.

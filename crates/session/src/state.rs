@@ -68,10 +68,10 @@ pub fn value(found: Option<&store::Found>) -> Option<Value> {
     }
 }
 
-/// A tally's number; 0 if the store answered with something else.
-pub fn tally(found: Option<&store::Found>) -> i64 {
+/// A counter's number; 0 if the store answered with something else.
+pub fn counter(found: Option<&store::Found>) -> i64 {
     match found {
-        Some(store::Found::Tally(number)) => *number,
+        Some(store::Found::Counter(number)) => *number,
         _ => 0,
     }
 }

@@ -25,13 +25,13 @@
 //! - an empty range is empty: whoever writes into it locks its owner record first, and this
 //!   transaction has locked that exclusively before it looked, so they have ended or not begun.
 //! - what is put unseen, under keys that nobody guards, is inserted or updated by one statement.
-//! - tallies are changed by arithmetic, and nobody guards them.
+//! - counters are changed by arithmetic, and nobody guards them.
 //!
 //! A batch that turns out to write nothing has no need to lock absent keys until it commits: its
 //! second trip looks at them once more, in one statement, while the found rows are still locked. If
 //! they are still absent, that is the instant; if not, the batch begins again.
 //!
-//! Rows are locked in one order (exclusive keys, shared keys, ranges, inserts, updates, tallies,
+//! Rows are locked in one order (exclusive keys, shared keys, ranges, inserts, updates, counters,
 //! the lane of the feed), but a batch's shared keys and another's exclusive ones may cross. The
 //! server notices, and undoes one of them: that one begins again.
 //!
@@ -156,8 +156,8 @@ async fn attempt(
     let absent: Vec<&Key> = batch.records().filter(|key| locks.lacks(&found, key)).collect();
     let committed = plans.iter().zip(&verdicts);
     let committed = committed.filter(|(_, verdict)| **verdict == Verdict::Committed);
-    let tallies = store::tally_changes(committed.map(|(plan, _)| plan));
-    let writes = Writes::new(&batch, &tallies, &absent, |key| locks.state(&found, key));
+    let counters = store::counter_changes(committed.map(|(plan, _)| plan));
+    let writes = Writes::new(&batch, &counters, &absent, |key| locks.state(&found, key));
     if writes.is_empty() && absent.len() <= LIST_ROWS_MAX {
         end(turn, &absent).await?;
         return Ok((verdicts, None));

@@ -1,6 +1,6 @@
 //! The metadata store in a database of MariaDB or MySQL.
 //!
-//! Records and tallies are two `InnoDB` tables of bytes. A read is one statement. A batch of plans is
+//! Records and counters are two `InnoDB` tables of bytes. A read is one statement. A batch of plans is
 //! two trips on a connection of its own: the first begins a transaction and locks what the plans
 //! look at, the second writes what they change and commits; between them the plans are decided in
 //! memory. `commit` says why that is exact. A third table remembers which records changed.
@@ -31,8 +31,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
-    StoreError, StoreErrorKind, TallyPage, Verdict,
+    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 use tokio_util::task::TaskTracker;
 
@@ -171,13 +171,13 @@ impl MetaStore for MysqlStore {
         read::walk(&self.readers, space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        read::walk_tallies(&self.readers, space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        read::walk_counters(&self.readers, space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {

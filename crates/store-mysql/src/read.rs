@@ -1,7 +1,7 @@
 //! Reads: each call one statement, and so one snapshot and one trip.
 //!
 //! The statement is a union of sections: all records asked for by key, those that are followed in
-//! the same way, all tallies, and each range by itself. A row says which section it is of; the key
+//! the same way, all counters, and each range by itself. A row says which section it is of; the key
 //! in it says which questions it answers. A call of very many sections is several statements, in a
 //! transaction with one read view, that travel together all the same.
 
@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use sqlx::mysql::MySqlRow;
 use store::{
-    Entry, Follow, Found, Key, Page, Read, Space, StoreError, StoreErrorKind, TallyKey, TallyPage,
-    Target,
+    CounterKey, CounterPage, Entry, Follow, Found, Key, Page, Read, Space, StoreError,
+    StoreErrorKind, Target,
 };
 
 use crate::error::while_doing;
@@ -70,7 +70,7 @@ fn nothing(read: &Read) -> Found {
     match read {
         Read::Record { .. } => Found::Record(None),
         Read::Range { .. } => Found::Range(Vec::new()),
-        Read::Tally(_) => Found::Tally(0),
+        Read::Counter(_) => Found::Counter(0),
     }
 }
 
@@ -81,7 +81,7 @@ type Asked<'a> = Vec<(&'a Key, usize)>;
 #[derive(Debug)]
 enum Section<'a> {
     Records(Asked<'a>, Option<&'a Follow>),
-    Tallies(Asked<'a>),
+    Counters(Asked<'a>),
     /// The range that is the question of this index.
     Range {
         index: usize,
@@ -93,14 +93,14 @@ enum Section<'a> {
 
 fn sections(reads: &[Read]) -> Vec<Section<'_>> {
     let mut records: HashMap<Option<&Follow>, Asked<'_>> = HashMap::new();
-    let mut tallies = Asked::new();
+    let mut counters = Asked::new();
     let mut ranges = Vec::new();
     for (index, read) in reads.iter().enumerate() {
         match read {
             Read::Record { key, follow } => {
                 records.entry(follow.as_ref()).or_default().push((key, index));
             }
-            Read::Tally(TallyKey(key)) => tallies.push((key, index)),
+            Read::Counter(CounterKey(key)) => counters.push((key, index)),
             Read::Range { limit: 0, .. } => {}
             Read::Range { start, end, limit, follow } => {
                 let (bounds, limit) = ((start, end), *limit);
@@ -114,9 +114,9 @@ fn sections(reads: &[Read]) -> Vec<Section<'_>> {
         let parts = asked.chunks(SECTION_KEYS_MAX);
         sections.extend(parts.map(|part| Section::Records(part.to_vec(), follow)));
     }
-    tallies.sort_unstable();
-    let parts = tallies.chunks(SECTION_KEYS_MAX);
-    sections.extend(parts.map(|part| Section::Tallies(part.to_vec())));
+    counters.sort_unstable();
+    let parts = counters.chunks(SECTION_KEYS_MAX);
+    sections.extend(parts.map(|part| Section::Counters(part.to_vec())));
     sections.extend(ranges);
     sections
 }
@@ -150,9 +150,9 @@ impl Section<'_> {
                 text.push_str(" WHERE r.k IN (");
                 push_keys(text, asked);
             }
-            Section::Tallies(asked) => {
+            Section::Counters(asked) => {
                 push(text, format_args!("SELECT {number}, k, CAST(n AS CHAR), NULL"));
-                text.push_str(" FROM ashlar_tally FORCE INDEX (PRIMARY) WHERE k IN (");
+                text.push_str(" FROM ashlar_counter FORCE INDEX (PRIMARY) WHERE k IN (");
                 push_keys(text, asked);
             }
             Section::Range { bounds: (start, end), limit, follow, .. } => {
@@ -208,7 +208,7 @@ fn place(found: &mut [Found], sections: &[Section<'_>], row: &MySqlRow) -> Resul
     let section = number.and_then(|number| sections.get(number)).ok_or(sqlx::Error::RowNotFound)?;
     let key = row::key(row, 1)?;
     let answer = match section {
-        Section::Tallies(_) => Found::Tally(row::integer(row, 2)?),
+        Section::Counters(_) => Found::Counter(row::integer(row, 2)?),
         Section::Records(_, follow) | Section::Range { follow, .. } => {
             let value = row::value(row, 2)?;
             let target = match follow {
@@ -219,7 +219,7 @@ fn place(found: &mut [Found], sections: &[Section<'_>], row: &MySqlRow) -> Resul
         }
     };
     match section {
-        Section::Records(asked, _) | Section::Tallies(asked) => {
+        Section::Records(asked, _) | Section::Counters(asked) => {
             let first = asked.partition_point(|(other, _)| *other < &key);
             let same = asked.iter().skip(first).take_while(|(other, _)| *other == &key);
             for (_, index) in same {
@@ -257,22 +257,22 @@ pub(crate) async fn walk(
     Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
 }
 
-/// A page of a walk over tallies.
-pub(crate) async fn walk_tallies(
+/// A page of a walk over counters.
+pub(crate) async fn walk_counters(
     pool: &Pool,
     space: Space,
     resume: Option<Bytes>,
     limit: u32,
-) -> Result<TallyPage, StoreError> {
-    const DOING: &str = "walking over tallies";
-    let answers = page(pool, ("k, n", "ashlar_tally"), space, resume, limit, DOING).await?;
+) -> Result<CounterPage, StoreError> {
+    const DOING: &str = "walking over counters";
+    let answers = page(pool, ("k, n", "ashlar_counter"), space, resume, limit, DOING).await?;
     let rows = answers.iter().flat_map(|answer| &answer.rows);
-    let tallies: Result<Vec<_>, sqlx::Error> =
-        rows.map(|row| Ok((TallyKey(row::key(row, 0)?), row::integer(row, 1)?))).collect();
-    let mut tallies = tallies.map_err(while_doing(DOING))?;
-    let more = tallies.len() > LIMITS.page(limit);
-    let next = if more { tallies.pop() } else { None };
-    Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+    let counters: Result<Vec<_>, sqlx::Error> =
+        rows.map(|row| Ok((CounterKey(row::key(row, 0)?), row::integer(row, 1)?))).collect();
+    let mut counters = counters.map_err(while_doing(DOING))?;
+    let more = counters.len() > LIMITS.page(limit);
+    let next = if more { counters.pop() } else { None };
+    Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
 }
 
 /// The rows of a page, and the first one of the next.

@@ -4,7 +4,7 @@
 //! Dropped, the connection is closed, and the server forgets the view.
 
 use async_trait::async_trait;
-use store::{Key, Snapshot, StoreError, TallyKey, Value};
+use store::{CounterKey, Key, Snapshot, StoreError, Value};
 
 use crate::connect::{Connector, Link, Role};
 use crate::error::while_doing;
@@ -19,7 +19,7 @@ const DOING: &str = "reading a snapshot";
 pub(crate) struct MysqlSnapshot {
     link: Link,
     last_record: Option<Key>,
-    last_tally: Option<TallyKey>,
+    last_counter: Option<CounterKey>,
 }
 
 impl MysqlSnapshot {
@@ -29,7 +29,7 @@ impl MysqlSnapshot {
         script.statement("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY");
         let begun = script.run(&mut link.connection).await;
         begun.map_err(|failure| while_doing("taking a snapshot")(failure.error))?;
-        Ok(MysqlSnapshot { link, last_record: None, last_tally: None })
+        Ok(MysqlSnapshot { link, last_record: None, last_counter: None })
     }
 
     async fn page(
@@ -64,16 +64,16 @@ impl Snapshot for MysqlSnapshot {
         Ok(records)
     }
 
-    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
-        let after = self.last_tally.as_ref().map_or_else(Value::new, |key| key.0.to_bytes());
-        let answers = self.page(("k, n", "ashlar_tally", "n <> 0 AND "), &after, limit).await?;
+    async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError> {
+        let after = self.last_counter.as_ref().map_or_else(Value::new, |key| key.0.to_bytes());
+        let answers = self.page(("k, n", "ashlar_counter", "n <> 0 AND "), &after, limit).await?;
         let rows = answers.iter().flat_map(|answer| &answer.rows);
-        let tallies: Result<Vec<_>, sqlx::Error> =
-            rows.map(|row| Ok((TallyKey(row::key(row, 0)?), row::integer(row, 1)?))).collect();
-        let tallies = tallies.map_err(while_doing(DOING))?;
-        if let Some((key, _)) = tallies.last() {
-            self.last_tally = Some(key.clone());
+        let counters: Result<Vec<_>, sqlx::Error> =
+            rows.map(|row| Ok((CounterKey(row::key(row, 0)?), row::integer(row, 1)?))).collect();
+        let counters = counters.map_err(while_doing(DOING))?;
+        if let Some((key, _)) = counters.last() {
+            self.last_counter = Some(key.clone());
         }
-        Ok(tallies)
+        Ok(counters)
     }
 }

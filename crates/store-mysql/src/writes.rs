@@ -1,18 +1,19 @@
 //! What a batch has changed, as statements.
 //!
-//! Tables are written in one order (new records, other records, deletions, tallies) and each in the
+//! Tables are written in one order (new records, other records, deletions, counters) and each in the
 //! order of its keys, so that batches wait for each other rather than in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use store::{Batch, Key, TallyChange, TallyKey, Value};
+use store::{Batch, CounterChange, CounterKey, Key, Value};
 
 use crate::script::{Script, push, push_bytes};
 
-/// Where the sum of a tally is held in, far beyond what one is defined for, so that no addition
+/// Where the sum of a counter is held in, far beyond what one is defined for, so that no addition
 /// fails.
-const TALLY_BOUND: i64 = (1 << 62) - 1;
-const _: () = assert!(TALLY_BOUND.checked_add(TALLY_BOUND).is_some(), "two bounds are no number");
+const COUNTER_BOUND: i64 = (1 << 62) - 1;
+const _: () =
+    assert!(COUNTER_BOUND.checked_add(COUNTER_BOUND).is_some(), "two bounds are no number");
 
 /// What is known of the row under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) struct Writes<'a> {
     put: Vec<(&'a Key, &'a Value)>,
     /// Records that are there, and placeholders.
     deleted: BTreeSet<&'a Key>,
-    tallies: &'a BTreeMap<&'a TallyKey, TallyChange>,
+    counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
     is_empty: bool,
 }
 
@@ -43,7 +44,7 @@ impl<'a> Writes<'a> {
     /// in the tables; `state` says what is known of any key.
     pub(crate) fn new(
         batch: &'a Batch,
-        tallies: &'a BTreeMap<&'a TallyKey, TallyChange>,
+        counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
         absent: &[&'a Key],
         state: impl Fn(&Key) -> State,
     ) -> Writes<'a> {
@@ -51,7 +52,7 @@ impl<'a> Writes<'a> {
         let mut new: BTreeMap<&Key, &[u8]> = absent.iter().map(|key| (*key, &b""[..])).collect();
         let mut deleted: BTreeSet<&Key> = absent.iter().copied().collect();
         let mut put = Vec::new();
-        let mut is_empty = tallies.is_empty();
+        let mut is_empty = counters.is_empty();
         for (key, value) in batch.written_records() {
             is_empty = false;
             match (value, state(key)) {
@@ -69,7 +70,7 @@ impl<'a> Writes<'a> {
                 }
             }
         }
-        Writes { new, put, deleted, tallies, is_empty }
+        Writes { new, put, deleted, counters, is_empty }
     }
 
     /// Whether the plans changed nothing.
@@ -90,42 +91,42 @@ impl<'a> Writes<'a> {
         let upsert = (INSERT, " ON DUPLICATE KEY UPDATE v = VALUES(v)");
         script.list(upsert, &self.put, |text, (key, value)| push_record(text, key, value));
         delete(script, "ashlar_record", self.deleted.iter().copied());
-        self.add_tallies_to(script);
+        self.add_counters_to(script);
     }
 
-    /// One statement for each way of changing a tally, and one by itself for each that is both
+    /// One statement for each way of changing a counter, and one by itself for each that is both
     /// added to and raised.
-    fn add_tallies_to(&self, script: &mut Script) {
-        const INSERT: &str = "INSERT INTO ashlar_tally VALUES ";
-        let bounded = |number: i64| number.clamp(-TALLY_BOUND, TALLY_BOUND);
-        let sum = format!("LEAST(GREATEST(n, -{TALLY_BOUND}), {TALLY_BOUND})");
+    fn add_counters_to(&self, script: &mut Script) {
+        const INSERT: &str = "INSERT INTO ashlar_counter VALUES ";
+        let bounded = |number: i64| number.clamp(-COUNTER_BOUND, COUNTER_BOUND);
+        let sum = format!("LEAST(GREATEST(n, -{COUNTER_BOUND}), {COUNTER_BOUND})");
         let (mut adds, mut raises, mut sets) = (Vec::new(), Vec::new(), Vec::new());
         let mut others = Vec::new();
-        for (TallyKey(key), change) in self.tallies {
+        for (CounterKey(key), change) in self.counters {
             match *change {
-                TallyChange::To(number) => sets.push((key, bounded(number))),
-                TallyChange::By { add: 0, floor: None } => {}
-                TallyChange::By { add, floor: None } => adds.push((key, bounded(add))),
-                TallyChange::By { add: 0, floor: Some(floor) } if floor >= 0 => {
+                CounterChange::To(number) => sets.push((key, bounded(number))),
+                CounterChange::By { add: 0, floor: None } => {}
+                CounterChange::By { add, floor: None } => adds.push((key, bounded(add))),
+                CounterChange::By { add: 0, floor: Some(floor) } if floor >= 0 => {
                     raises.push((key, bounded(floor)));
                 }
-                TallyChange::By { add, floor: Some(floor) } => {
+                CounterChange::By { add, floor: Some(floor) } => {
                     others.push((key, bounded(add), bounded(floor)));
                 }
             }
         }
-        let push_tally = |text: &mut String, (key, number): &(&Key, i64)| {
+        let push_counter = |text: &mut String, (key, number): &(&Key, i64)| {
             text.push('(');
             push_bytes(text, key.as_bytes());
             push(text, format_args!(",{number})"));
         };
         let added = format!(" ON DUPLICATE KEY UPDATE n = {sum} + VALUES(n)");
-        script.list((INSERT, &added), &adds, push_tally);
+        script.list((INSERT, &added), &adds, push_counter);
         let highest = " ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n))";
-        script.list((INSERT, highest), &raises, push_tally);
+        script.list((INSERT, highest), &raises, push_counter);
         for (key, add, floor) in others {
             let mut text = String::from(INSERT);
-            push_tally(&mut text, &(key, add.max(floor)));
+            push_counter(&mut text, &(key, add.max(floor)));
             push(
                 &mut text,
                 format_args!(" ON DUPLICATE KEY UPDATE n = GREATEST({sum} + {add}, {floor})"),
@@ -134,9 +135,9 @@ impl<'a> Writes<'a> {
         }
         // What becomes 0 is locked by being set, and only then deleted: deleting what is not
         // there would lock nothing.
-        script.list((INSERT, " ON DUPLICATE KEY UPDATE n = VALUES(n)"), &sets, push_tally);
+        script.list((INSERT, " ON DUPLICATE KEY UPDATE n = VALUES(n)"), &sets, push_counter);
         let cleared = sets.iter().filter(|(_, number)| *number == 0).map(|(key, _)| *key);
-        delete(script, "ashlar_tally", cleared);
+        delete(script, "ashlar_counter", cleared);
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rand::RngExt as _;
-use store::{Guard, Key, MetaStore, Plan, Space, TallyKey, Verdict, Write};
+use store::{CounterKey, Guard, Key, MetaStore, Plan, Space, Verdict, Write};
 use store_postgres::{PostgresOptions, PostgresStore};
 
 /// Replaced files that are deleted together.
@@ -68,14 +68,14 @@ fn overwrite(step: u64, value: Bytes) -> Plan {
     let mut guards = vec![equals(lane(step - 1)), Guard::Present(session())];
     guards.extend(chain().map(equals));
     guards.push(equals(file(old)));
-    let tally = |ino: u64, which: u8| TallyKey(Key::new(Space(b'n'), ino, &[which]));
+    let counter = |ino: u64, which: u8| CounterKey(Key::new(Space(b'n'), ino, &[which]));
     let put = |(key, value): (Key, Bytes)| Write::Put(key, value);
     let writes = vec![
         Write::Put(inode(new), value),
         put(file(new)),
-        Write::Max(tally(DIRECTORY, 1), i64::try_from(new).expect("small")),
+        Write::Max(counter(DIRECTORY, 1), i64::try_from(new).expect("small")),
         Write::Put(of_ino(b'o', old), Bytes::from_static(b"orphan of a bucket")),
-        Write::Add(tally(BUCKET, 3), 1),
+        Write::Add(counter(BUCKET, 3), 1),
         Write::Put(of_ino(b'w', new), Bytes::from_static(b"mark..")),
         put(lane(step)),
     ];

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rand::RngExt as _;
-use store::{Guard, Key, MetaStore, Plan, Space, TallyKey, Verdict, Write};
+use store::{CounterKey, Guard, Key, MetaStore, Plan, Space, Verdict, Write};
 use store_postgres::{PostgresOptions, PostgresStore};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -83,15 +83,15 @@ impl Client {
         let counter = ((1 << 47) | (ino / PACK)).to_be_bytes();
         let pack = [&self.nonce[..], &counter[2..]].concat();
         let partition = u64::from_be_bytes(pack[8..].try_into().expect("eight bytes"));
-        let of_pack = |space: u8| TallyKey(Key::new(Space(space), partition, &pack));
-        let tally = |ino: u64, count: u8| TallyKey(Key::new(Space(b'n'), ino, &[count]));
+        let of_pack = |space: u8| CounterKey(Key::new(Space(space), partition, &pack));
+        let counter = |ino: u64, count: u8| CounterKey(Key::new(Space(b'n'), ino, &[count]));
         let mut writes = vec![
             Write::Put(Key::new(Space(b'~'), ino, &[]), value.into()),
             Write::Put(slot.0, slot.1),
-            Write::Max(tally(parent, 1), i64::try_from(ino).expect("small")),
-            Write::Add(tally(parent, 0), 1),
-            Write::Add(tally(1_000_000, 2), 1),
-            Write::Add(tally(1_000_000, 3), 65_536),
+            Write::Max(counter(parent, 1), i64::try_from(ino).expect("small")),
+            Write::Add(counter(parent, 0), 1),
+            Write::Add(counter(1_000_000, 2), 1),
+            Write::Add(counter(1_000_000, 3), 65_536),
         ];
         if self.value_bytes < 1_000 {
             writes.push(Write::Max(of_pack(b'r'), 1 << 40 | 8));

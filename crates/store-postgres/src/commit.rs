@@ -151,9 +151,9 @@ async fn call_whole(connection: &mut PgConnection, whole: &Whole<'_>) -> Result<
         .bind(keys(&whole.news))
         .bind(values(&whole.news))
         .bind(whole.deletes.iter().copied().collect::<Vec<_>>())
-        .bind(whole.tallies.iter().map(|tally| tally.key).collect::<Vec<_>>())
-        .bind(whole.tallies.iter().map(|tally| tally.add).collect::<Vec<_>>())
-        .bind(whole.tallies.iter().map(|tally| tally.floor).collect::<Vec<_>>())
+        .bind(whole.counters.iter().map(|counter| counter.key).collect::<Vec<_>>())
+        .bind(whole.counters.iter().map(|counter| counter.add).collect::<Vec<_>>())
+        .bind(whole.counters.iter().map(|counter| counter.floor).collect::<Vec<_>>())
         .bind(&whole.entry[..])
         .fetch_one(connection)
         .await?;

@@ -10,7 +10,7 @@
 -- member says that a plan rests on a condition. Kinds of conditions: 0 equals, 1 absent, 2 present,
 -- 3 empty. Plans and conditions are numbered from 0.
 --
--- No guard names a tally, so these come last, in the order of their keys, each row once. Kinds:
+-- No guard names a counter, so these come last, in the order of their keys, each row once. Kinds:
 -- 0 add and 1 raise, if a key has no other in this batch; 2 set and 3 clear, if a key has nothing
 -- else; 10 to 13 the same for all other keys, one after the other.
 create function ashlar_commit_2(
@@ -89,7 +89,7 @@ begin
 
     -- Sums stay far enough inside the type that the next one cannot leave it.
     if t_kinds & 1 > 0 then
-        insert into ashlar_tally as t (key, value)
+        insert into ashlar_counter as t (key, value)
             select a.key, greatest(least(sum(a.number), 1::bigint << 61), -(1::bigint << 61))::bigint
                 from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
                 where a.kind = 0 and a.plan <> all (refused)
@@ -98,7 +98,7 @@ begin
                 greatest(least(t.value + excluded.value, 1::bigint << 61), -(1::bigint << 61));
     end if;
     if t_kinds & 2 > 0 then
-        insert into ashlar_tally as t (key, value)
+        insert into ashlar_counter as t (key, value)
             select a.key, max(a.number)
                 from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
                 where a.kind = 1 and a.plan <> all (refused)
@@ -106,14 +106,14 @@ begin
             on conflict (key) do update set value = excluded.value where t.value < excluded.value;
     end if;
     if t_kinds & 4 > 0 then
-        insert into ashlar_tally as t (key, value)
+        insert into ashlar_counter as t (key, value)
             select a.key, a.number
                 from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
                 where a.kind = 2 and a.plan <> all (refused) order by a.key
             on conflict (key) do update set value = excluded.value;
     end if;
     if t_kinds & 8 > 0 then
-        delete from ashlar_tally where key = any (array(
+        delete from ashlar_counter where key = any (array(
             select a.key from unnest(t_plan, t_kind, t_key) as a(plan, kind, key)
                 where a.kind = 3 and a.plan <> all (refused) order by a.key));
     end if;
@@ -125,18 +125,18 @@ begin
                 where a.kind >= 10 and a.plan <> all (refused) order by a.key, a.at
         loop
             if step.kind = 10 then
-                insert into ashlar_tally as t (key, value) values (step.key, step.number)
+                insert into ashlar_counter as t (key, value) values (step.key, step.number)
                     on conflict (key) do update set value = greatest(
                         least(t.value + excluded.value, 1::bigint << 61), -(1::bigint << 61));
             elsif step.kind = 11 then
-                insert into ashlar_tally as t (key, value)
+                insert into ashlar_counter as t (key, value)
                     values (step.key, greatest(step.number, 0))
                     on conflict (key) do update set value = greatest(t.value, step.number);
             elsif step.kind = 12 then
-                insert into ashlar_tally as t (key, value) values (step.key, step.number)
+                insert into ashlar_counter as t (key, value) values (step.key, step.number)
                     on conflict (key) do update set value = excluded.value;
             else
-                delete from ashlar_tally where key = step.key;
+                delete from ashlar_counter where key = step.key;
             end if;
         end loop;
     end if;

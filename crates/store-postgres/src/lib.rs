@@ -47,8 +47,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
-    StoreError, TallyPage, Verdict,
+    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Snapshot, Space, StoreError, Verdict,
 };
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -61,7 +61,7 @@ use crate::limits::LIMITS;
 use crate::snapshot::PostgresSnapshot;
 
 /// Connections that commit, if the options do not say otherwise. More of them share fsyncs, but
-/// wait for each other at tallies that all of them change.
+/// wait for each other at counters that all of them change.
 pub const COMMIT_CONNECTIONS: u32 = 4;
 
 /// Connections that read, if the options do not say otherwise.
@@ -225,13 +225,13 @@ impl MetaStore for PostgresStore {
         read::walk(&self.shared.reads, space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        read::walk_tallies(&self.shared.reads, space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        read::walk_counters(&self.shared.reads, space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::{Postgres, Row};
 use store::{
-    Entry, Follow, Found, Key, Limits, Page, Read, Space, StoreError, StoreErrorKind, TallyKey,
-    TallyPage, Target, Value,
+    CounterKey, CounterPage, Entry, Follow, Found, Key, Limits, Page, Read, Space, StoreError,
+    StoreErrorKind, Target, Value,
 };
 use tokio::time::timeout;
 
@@ -66,7 +66,7 @@ const MIX: &str = "select q.at, null::bytea, r.value, substring(t.value from 1 f
      union all \
      select q.at, null::bytea, null::bytea, null::bytea, t.value \
      from unnest($15::int[], $16::bytea[]) as q(at, key) \
-     cross join lateral (select value from ashlar_tally where key = q.key limit 1) t";
+     cross join lateral (select value from ashlar_counter where key = q.key limit 1) t";
 
 /// Runs a statement that changes nothing, once more if the connection turns out to be broken.
 pub(crate) async fn fetch(
@@ -151,7 +151,7 @@ impl Shape {
             match read {
                 Read::Record { follow: None, .. } => {}
                 Read::Record { .. } => shape = Shape::Followed,
-                Read::Range { .. } | Read::Tally(_) => return Shape::Mix,
+                Read::Range { .. } | Read::Counter(_) => return Shape::Mix,
             }
         }
         shape
@@ -225,9 +225,9 @@ impl Shape {
                         let (value, target) = (value_at(row, 2)?, target(follow)?);
                         add(at, Entry { key: key_at(row, 1)?, value, target }, found)
                     }
-                    Some(Read::Tally(_)) => {
+                    Some(Read::Counter(_)) => {
                         let place = found.get_mut(at).ok_or_else(nobody_asked)?;
-                        *place = Found::Tally(row.try_get(4)?);
+                        *place = Found::Counter(row.try_get(4)?);
                         Ok(())
                     }
                     None => Err(nobody_asked()),
@@ -272,7 +272,7 @@ fn nothing(read: &Read) -> Found {
     match read {
         Read::Record { .. } => Found::Record(None),
         Read::Range { .. } => Found::Range(Vec::new()),
-        Read::Tally(_) => Found::Tally(0),
+        Read::Counter(_) => Found::Counter(0),
     }
 }
 
@@ -322,7 +322,7 @@ fn mix(reads: &[Read]) -> Query {
     let records = Records::of(reads);
     let (mut at, mut first, mut behind, mut most) = (vec![], vec![], vec![], vec![]);
     let (mut prefixes, mut skips, mut lengths, mut bytes) = (vec![], vec![], vec![], vec![]);
-    let (mut tallies_at, mut tallies) = (vec![], vec![]);
+    let (mut counters_at, mut counters) = (vec![], vec![]);
     for (index, read) in reads.iter().enumerate() {
         match read {
             Read::Record { .. } => {}
@@ -337,9 +337,9 @@ fn mix(reads: &[Read]) -> Query {
                 lengths.push(length);
                 bytes.push(fetched);
             }
-            Read::Tally(TallyKey(key)) => {
-                tallies_at.push(numbered(index));
-                tallies.push(key.as_bytes());
+            Read::Counter(CounterKey(key)) => {
+                counters_at.push(numbered(index));
+                counters.push(key.as_bytes());
             }
         }
     }
@@ -358,8 +358,8 @@ fn mix(reads: &[Read]) -> Query {
         .bind(skips)
         .bind(lengths)
         .bind(bytes)
-        .bind(tallies_at)
-        .bind(tallies)
+        .bind(counters_at)
+        .bind(counters)
 }
 
 pub(crate) async fn walk(
@@ -380,22 +380,22 @@ pub(crate) async fn walk(
     Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
 }
 
-pub(crate) async fn walk_tallies(
+pub(crate) async fn walk_counters(
     connections: &Connections,
     space: Space,
     resume: Option<Bytes>,
     limit: u32,
-) -> Result<TallyPage, StoreError> {
-    const DOING: &str = "walking over tallies";
-    let text = "select key, value from ashlar_tally \
+) -> Result<CounterPage, StoreError> {
+    const DOING: &str = "walking over counters";
+    let text = "select key, value from ashlar_counter \
          where key >= $1 and key < $2 order by key limit $3";
     let rows = page(connections, DOING, text, space, resume, limit).await?;
-    let tallies: Result<Vec<_>, sqlx::Error> =
-        rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), row.try_get(1)?))).collect();
-    let mut tallies = tallies.map_err(while_doing(DOING))?;
-    let more = tallies.len() > LIMITS.page(limit);
-    let next = if more { tallies.pop() } else { None };
-    Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+    let counters: Result<Vec<_>, sqlx::Error> =
+        rows.iter().map(|row| Ok((CounterKey(key_at(row, 0)?), row.try_get(1)?))).collect();
+    let mut counters = counters.map_err(while_doing(DOING))?;
+    let more = counters.len() > LIMITS.page(limit);
+    let next = if more { counters.pop() } else { None };
+    Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
 }
 
 /// The rows of a page, and the first one of the next.

@@ -3,7 +3,7 @@
 //! A plan's round is one more than the highest round of the earlier plans that it conflicts with:
 //! a record that one writes and the other writes or guards. So the plans of one round may be
 //! decided in any order, or all at once, and the rounds one after the other give what the plans
-//! one by one would give. Tallies do not count here: nothing can be decided by them, and they are
+//! one by one would give. Counters do not count here: nothing can be decided by them, and they are
 //! carried out in the plans' order at the end.
 //!
 //! This module knows no SQL and no connection.
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use store::feed::brief;
-use store::{Guard, Key, Plan, TallyKey, Value, Verdict, Write};
+use store::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
-/// The most that a tally becomes by adding, either side of 0, so that the next sum fits the type.
+/// The most that a counter becomes by adding, either side of 0, so that the next sum fits the type.
 pub(crate) const SUM_MAX: i64 = 1 << 61;
 
 /// Kinds of conditions, as `commit.sql` numbers them.
@@ -25,7 +25,7 @@ mod condition {
     pub(super) const EMPTY: i32 = 3;
 }
 
-/// Kinds of changes to tallies, as `commit.sql` numbers them.
+/// Kinds of changes to counters, as `commit.sql` numbers them.
 mod change {
     pub(super) const ADD: i32 = 0;
     pub(super) const MAX: i32 = 1;
@@ -58,12 +58,12 @@ impl Condition {
     }
 }
 
-/// A change to a tally.
+/// A change to a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) plan: i32,
     pub(crate) kind: i32,
-    pub(crate) key: TallyKey,
+    pub(crate) key: CounterKey,
     pub(crate) number: i64,
 }
 
@@ -175,7 +175,7 @@ impl Rounds {
 
     fn add_changes(&mut self, plans: &[Plan]) {
         // Which kind a key's changes have in common, if they do.
-        let mut kinds: HashMap<TallyKey, Option<i32>> = HashMap::new();
+        let mut kinds: HashMap<CounterKey, Option<i32>> = HashMap::new();
         for (number, plan) in plans.iter().enumerate() {
             for write in &plan.writes {
                 let (key, kind, number_of) = match write {
@@ -187,7 +187,7 @@ impl Rounds {
                 };
                 let change =
                     Change { plan: small(number), kind, key: key.clone(), number: number_of };
-                // Raising a tally that is not there to less than 0 makes it 0.
+                // Raising a counter that is not there to less than 0 makes it 0.
                 let alone = if kind == change::MAX && number_of < 0 { None } else { Some(kind) };
                 let commutes = kind == change::ADD || kind == change::MAX;
                 kinds

@@ -15,7 +15,7 @@ use futures::StreamExt as _;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Either, Row};
 use store::feed::brief;
-use store::{Batch, Key, Plan, TallyChange, Verdict, tally_changes};
+use store::{Batch, CounterChange, Key, Plan, Verdict, counter_changes};
 
 use crate::error::{Failure, unreadable};
 use crate::rounds::{SUM_MAX, locks};
@@ -98,7 +98,7 @@ pub(crate) async fn commit(
     Ok(verdicts)
 }
 
-/// Begins, locks, and asks for records and ranges. Tallies are changed without being read.
+/// Begins, locks, and asks for records and ranges. Counters are changed without being read.
 fn questions(plans: &[Plan], batch: &Batch) -> Script {
     let mut script = Script::default();
     script.add("begin isolation level read committed read write");
@@ -149,8 +149,8 @@ fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>) -> Result<(), sqlx::Error> 
         }
         keys.push(Key::from_bytes(key));
     }
-    let tallies = vec![None; batch.tallies().len()];
-    batch.found(records, tallies, keys);
+    let counters = vec![None; batch.counters().len()];
+    batch.found(records, counters, keys);
     Ok(())
 }
 
@@ -187,8 +187,8 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
         let both = plans.iter().zip(verdicts);
         both.filter(|(_, verdict)| **verdict == Verdict::Committed).map(|(plan, _)| plan)
     };
-    for (key, change) in tally_changes(committed()) {
-        script.add(&tally(key.0.as_bytes(), change));
+    for (key, change) in counter_changes(committed()) {
+        script.add(&counter(key.0.as_bytes(), change));
     }
     let entry = brief::told(committed());
     if !entry.is_empty() {
@@ -198,25 +198,25 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     script
 }
 
-/// The statement that changes one tally, whatever it was before.
-fn tally(key: &[u8], change: TallyChange) -> String {
+/// The statement that changes one counter, whatever it was before.
+fn counter(key: &[u8], change: CounterChange) -> String {
     let key = bytes(key);
     match change {
-        TallyChange::To(0) => format!("delete from ashlar_tally where key = {key}"),
-        TallyChange::To(number) => {
+        CounterChange::To(0) => format!("delete from ashlar_counter where key = {key}"),
+        CounterChange::To(number) => {
             let number = number.clamp(-SUM_MAX, SUM_MAX);
             format!(
-                "insert into ashlar_tally (key, value) values ({key}, {number}) \
+                "insert into ashlar_counter (key, value) values ({key}, {number}) \
                  on conflict (key) do update set value = excluded.value"
             )
         }
-        TallyChange::By { add, floor } => {
+        CounterChange::By { add, floor } => {
             let add = add.clamp(-SUM_MAX, SUM_MAX);
             // `greatest` passes over what is null.
             let floor = floor.map(|floor| floor.clamp(-SUM_MAX, SUM_MAX));
             let floor = floor.map_or("null".to_owned(), |floor| floor.to_string());
             format!(
-                "insert into ashlar_tally as t (key, value) values ({key}, \
+                "insert into ashlar_counter as t (key, value) values ({key}, \
                  greatest({add}::bigint, {floor})) on conflict (key) do update set value = \
                  greatest(least(t.value + {add}::bigint, {SUM_MAX}), -{SUM_MAX}, {floor})"
             )

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::Row;
 use sqlx::postgres::{PgConnection, PgRow};
-use store::{Key, Snapshot, StoreError, TallyKey, Value};
+use store::{CounterKey, Key, Snapshot, StoreError, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
@@ -22,7 +22,7 @@ const BEGIN: &str =
 
 const RECORDS: &str = "select key, value from ashlar_record where key > $1 order by key limit $2";
 
-const TALLIES: &str = "select key, value from ashlar_tally where key > $1 and value <> 0 \
+const COUNTERS: &str = "select key, value from ashlar_counter where key > $1 and value <> 0 \
      order by key limit $2";
 
 /// The store as it was when this began. Dropped, its connection closes, and the server lets go.
@@ -32,7 +32,7 @@ pub(crate) struct PostgresSnapshot {
     connection: Option<PgConnection>,
     /// The last keys told. No key is empty, so all are behind these.
     record: Vec<u8>,
-    tally: Vec<u8>,
+    counter: Vec<u8>,
     _turn: OwnedSemaphorePermit,
 }
 
@@ -45,8 +45,8 @@ impl PostgresSnapshot {
         let begun = timeout(PAGE_DEADLINE, sqlx::raw_sql(BEGIN).fetch_all(&mut connection)).await;
         let late = |_| unavailable(format!("{DOING}: no answer within {PAGE_DEADLINE:?}"));
         begun.map_err(late)?.map_err(while_doing(DOING))?;
-        let (record, tally) = (Vec::new(), Vec::new());
-        Ok(PostgresSnapshot { connection: Some(connection), record, tally, _turn: turn })
+        let (record, counter) = (Vec::new(), Vec::new());
+        Ok(PostgresSnapshot { connection: Some(connection), record, counter, _turn: turn })
     }
 
     async fn page(
@@ -83,14 +83,14 @@ impl Snapshot for PostgresSnapshot {
         Ok(records)
     }
 
-    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
-        let rows = self.page(TALLIES, self.tally.clone(), limit).await?;
-        let tallies: Result<Vec<_>, sqlx::Error> =
-            rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), row.try_get(1)?))).collect();
-        let tallies = tallies.map_err(while_doing("reading tallies of a snapshot"))?;
-        if let Some((TallyKey(key), _)) = tallies.last() {
-            self.tally = key.as_bytes().to_vec();
+    async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError> {
+        let rows = self.page(COUNTERS, self.counter.clone(), limit).await?;
+        let counters: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((CounterKey(key_at(row, 0)?), row.try_get(1)?))).collect();
+        let counters = counters.map_err(while_doing("reading counters of a snapshot"))?;
+        if let Some((CounterKey(key), _)) = counters.last() {
+            self.counter = key.as_bytes().to_vec();
         }
-        Ok(tallies)
+        Ok(counters)
     }
 }

@@ -14,7 +14,7 @@ create table if not exists ashlar_record (
 -- Contents are compressed already, or not worth it.
 alter table ashlar_record alter column key set storage plain, alter column value set storage external;
 
-create table if not exists ashlar_tally (
+create table if not exists ashlar_counter (
     key bytea primary key,
     value bigint not null
 ) with (
@@ -24,7 +24,7 @@ create table if not exists ashlar_tally (
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
 );
-alter table ashlar_tally alter column key set storage plain;
+alter table ashlar_counter alter column key set storage plain;
 
 -- One row for each batch that changed records, under the number of its transaction.
 create table if not exists ashlar_change (

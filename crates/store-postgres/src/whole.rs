@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use store::feed::brief;
-use store::{Guard, Plan, TallyChange, Write, tally_changes};
+use store::{CounterChange, Guard, Plan, Write, counter_changes};
 
 use crate::rounds::{self, SUM_MAX};
 
-/// Records that are written anew, or tallies, at most: a value is looked for among all of them.
+/// Records that are written anew, or counters, at most: a value is looked for among all of them.
 const CHANGES_MAX: usize = 256;
 
 /// A batch in which everything holds, ready to be sent. Keys are in ascending order.
@@ -31,16 +31,16 @@ pub(crate) struct Whole<'a> {
     /// Records that are not there yet.
     pub(crate) news: BTreeMap<&'a [u8], &'a [u8]>,
     pub(crate) deletes: BTreeSet<&'a [u8]>,
-    /// What changes tallies, in the order of [`Rounds`](crate::rounds::Rounds): those that are only
+    /// What changes counters, in the order of [`Rounds`](crate::rounds::Rounds): those that are only
     /// added to, those that are only raised, all others.
-    pub(crate) tallies: Vec<Tally<'a>>,
+    pub(crate) counters: Vec<Counter<'a>>,
     /// What it adds to the change feed.
     pub(crate) entry: Bytes,
 }
 
-/// What a batch makes of a tally.
+/// What a batch makes of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tally<'a> {
+pub(crate) struct Counter<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) add: i64,
     /// What it is at least.
@@ -81,8 +81,8 @@ impl<'a> Whole<'a> {
                 _ => {}
             }
         }
-        whole.tallies = tallies(plans)?;
-        if whole.contradicts() || whole.updates.len().max(whole.tallies.len()) > CHANGES_MAX {
+        whole.counters = counters(plans)?;
+        if whole.contradicts() || whole.updates.len().max(whole.counters.len()) > CHANGES_MAX {
             return None;
         }
         whole.locks = rounds::locks(plans);
@@ -110,23 +110,23 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// What plans make of tallies; `None` if one becomes something whatever it was before.
-fn tallies(plans: &[Plan]) -> Option<Vec<Tally<'_>>> {
+/// What plans make of counters; `None` if one becomes something whatever it was before.
+fn counters(plans: &[Plan]) -> Option<Vec<Counter<'_>>> {
     let within = |number: i64| number.clamp(-SUM_MAX, SUM_MAX);
-    let mut tallies = Vec::new();
-    for (key, change) in tally_changes(plans) {
-        let TallyChange::By { add, floor } = change else { return None };
+    let mut counters = Vec::new();
+    for (key, change) in counter_changes(plans) {
+        let CounterChange::By { add, floor } = change else { return None };
         if add != 0 || floor.is_some() {
             let (add, floor) = (within(add), floor.map(within));
-            tallies.push(Tally { key: key.0.as_bytes(), add, floor });
+            counters.push(Counter { key: key.0.as_bytes(), add, floor });
         }
     }
-    tallies.sort_by_key(|tally| match tally {
-        Tally { floor: None, .. } => 0,
-        Tally { add: 0, floor: Some(0..), .. } => 1,
-        Tally { .. } => 2,
+    counters.sort_by_key(|counter| match counter {
+        Counter { floor: None, .. } => 0,
+        Counter { add: 0, floor: Some(0..), .. } => 1,
+        Counter { .. } => 2,
     });
-    Some(tallies)
+    Some(counters)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 --
 -- Keys of records stand in ascending order in each list, none twice: `e` equal a value, `h` are
 -- held, `a` are absent, among them all that are put without having been looked at; `u` are there
--- and get other values, `n` are new, `d` are deleted. A tally becomes what it was and `add`, and at
+-- and get other values, `n` are new, `d` are deleted. A counter becomes what it was and `add`, and at
 -- least `floor`; they stand in the order in which `commit.sql` changes them.
 --
 -- Lists are looked up in by index, and values found by their keys' places, so that there is one way
@@ -55,7 +55,7 @@ begin
     -- Sums stay far enough inside the type that the next one cannot leave it; `greatest` passes over
     -- what is null.
     if cardinality(t_key) > 0 then
-        insert into ashlar_tally as t (key, value)
+        insert into ashlar_counter as t (key, value)
             select n.key, greatest(n.number, n.floor)
                 from (select unnest(t_key) as key, unnest(t_add) as number,
                              unnest(t_floor) as floor) n

@@ -12,7 +12,7 @@ use futures::future::{join, join_all};
 use proxy::{Cut, Proxy};
 use sqlx::{AssertSqlSafe, Row as _};
 use store::{
-    Changes, Durability, Found, Guard, MetaStore as _, Read, Space, StoreErrorKind, TallyKey,
+    Changes, CounterKey, Durability, Found, Guard, MetaStore as _, Read, Space, StoreErrorKind,
     Value, Verdict, Write,
 };
 use store_postgres::{PostgresOptions, PostgresStore};
@@ -51,12 +51,12 @@ fn each_call_is_one_trip() {
         let Some((store, _straight, proxy, _place)) = behind_proxy(true).await else { return };
         let commit = |n: u64| {
             let put = put(&n.to_string(), "x");
-            plan([Guard::Present(key("shared"))], [put, Write::Add(TallyKey(key("n")), 1)])
+            plan([Guard::Present(key("shared"))], [put, Write::Add(CounterKey(key("n")), 1)])
         };
         let shapes = [
             vec![record("a"), record("b")],
             vec![range()],
-            vec![record("a"), range(), Read::Tally(TallyKey(key("n"))), record("c")],
+            vec![record("a"), range(), Read::Counter(CounterKey(key("n"))), record("c")],
         ];
         write(&store, [put("shared", "x")]).await;
         let position = match store.changes(None).await.expect("a position") {
@@ -96,7 +96,7 @@ fn without_a_function_a_commit_is_two_trips() {
         let Some((store, _straight, proxy, _place)) = behind_proxy(false).await else { return };
         write(&store, [put("a", "x")]).await;
         let before = proxy.trips();
-        write(&store, [put("a", "y"), Write::Add(TallyKey(key("n")), 1)]).await;
+        write(&store, [put("a", "y"), Write::Add(CounterKey(key("n")), 1)]).await;
         assert_eq!(proxy.trips() - before, 2);
     });
 }
@@ -106,7 +106,7 @@ async fn cut(functions: bool, cut: Cut, needle: &[u8]) -> Option<(StoreErrorKind
     let (store, straight, proxy, _place) = behind_proxy(functions).await?;
     write(&store, [put("before", "x")]).await;
     proxy.cut(cut, needle, 1);
-    let plans = [plan([], [put("in doubt", "x"), Write::Add(TallyKey(key("n")), 1)])];
+    let plans = [plan([], [put("in doubt", "x"), Write::Add(CounterKey(key("n")), 1)])];
     let error = store.commit(&plans).await.expect_err("the connection broke");
     assert_eq!(proxy.cuts(), 1, "the fault happened");
     // A server that lost its client finishes what it has begun.
@@ -298,18 +298,18 @@ fn a_standby_is_refused_by_who_opens_and_by_who_has_opened() {
     });
 }
 
-/// Somebody who changes tallies in another order blocks a commit in a circle.
+/// Somebody who changes counters in another order blocks a commit in a circle.
 #[test]
 fn a_commit_gets_over_a_deadlock() {
     run(async {
         let Some(place) = Place::fresh().await else { return };
         let store = open(&place.url(), true).await;
-        let tallies = |by| ["a", "b"].map(|name| Write::Add(TallyKey(key(name)), by));
-        write(&store, tallies(1)).await;
+        let counters = |by| ["a", "b"].map(|name| Write::Add(CounterKey(key(name)), by));
+        write(&store, counters(1)).await;
         let mut other = place.connect().await;
         let change = |name: &str| {
             let key = hex(key(name).as_bytes());
-            format!("update ashlar_tally set value = value + 10 where key = '\\x{key}'")
+            format!("update ashlar_counter set value = value + 10 where key = '\\x{key}'")
         };
         let first = AssertSqlSafe(format!("begin; {}", change("b")));
         sqlx::raw_sql(first).execute(&mut other).await.expect("a row");
@@ -318,7 +318,7 @@ fn a_commit_gets_over_a_deadlock() {
             let second = AssertSqlSafe(format!("{}; commit", change("a")));
             sqlx::raw_sql(second).execute(&mut other).await.expect("the one that was not aborted");
         };
-        join(write(&store, tallies(100)), closing_the_circle).await;
+        join(write(&store, counters(100)), closing_the_circle).await;
         assert_eq!((number(&store, "a").await, number(&store, "b").await), (111, 111));
         let mut watcher = place.connect().await;
         let mut deadlocks = 0;
@@ -349,7 +349,7 @@ async fn load(store: &PostgresStore, from: u64, stop: &AtomicBool) -> (Vec<Strin
         }
         let name = format!("{from}/{turn}");
         let writes = [put(&format!("l/{name}"), &name), put(&format!("r/{name}"), &name)];
-        let add = Write::Add(TallyKey(key("pairs")), 1);
+        let add = Write::Add(CounterKey(key("pairs")), 1);
         let plans = [plan([], [writes[0].clone(), writes[1].clone(), add])];
         let began = Instant::now();
         match store.commit(&plans).await {
@@ -405,12 +405,12 @@ fn a_server_that_is_killed_under_load_keeps_what_was_acknowledged() {
             assert!(failed > 0, "the fault happened");
             check_pairs(&store, done.into_iter().flat_map(|(done, _)| done).collect()).await;
             store.close().await;
-            run_at(&url, "truncate ashlar_record, ashlar_tally").await;
+            run_at(&url, "truncate ashlar_record, ashlar_counter").await;
         }
     });
 }
 
-/// Every pair is whole, the tally counts them, and what was acknowledged is there.
+/// Every pair is whole, the counter counts them, and what was acknowledged is there.
 async fn check_pairs(store: &PostgresStore, acknowledged: Vec<String>) {
     let mut pairs: BTreeMap<String, usize> = BTreeMap::new();
     let mut resume = None;

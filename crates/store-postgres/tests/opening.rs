@@ -5,7 +5,7 @@ mod place;
 use futures::future::join_all;
 use sqlx::{Connection as _, Row as _};
 use store::{
-    Durability, Guard, MetaStore as _, Read, StoreErrorKind, TallyKey, Value, Verdict, Write,
+    CounterKey, Durability, Guard, MetaStore as _, Read, StoreErrorKind, Value, Verdict, Write,
 };
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
@@ -196,12 +196,12 @@ fn statements_that_were_planned_for_small_tables_suit_large_ones() {
             ..PostgresOptions::default()
         };
         let store = PostgresStore::open(place.url().as_str(), options).await.expect("a store");
-        let (tally, other) = (TallyKey(key("n")), TallyKey(key("m")));
-        write(&store, [put("a", "x"), put("b", "x"), Write::Add(tally.clone(), 1)]).await;
+        let (counter, other) = (CounterKey(key("n")), CounterKey(key("m")));
+        write(&store, [put("a", "x"), put("b", "x"), Write::Add(counter.clone(), 1)]).await;
         write(&store, [Write::Add(other.clone(), 1)]).await;
         place.run("vacuum analyze").await;
         let commit = || {
-            let writes = [put("a", "y"), Write::Delete(key("c")), Write::Add(tally.clone(), 1)];
+            let writes = [put("a", "y"), Write::Delete(key("c")), Write::Add(counter.clone(), 1)];
             plan([Guard::Present(key("b")), Guard::Absent(key("c"))], writes)
         };
         let record = |name| Read::Record { key: key(name), follow: None };
@@ -209,7 +209,7 @@ fn statements_that_were_planned_for_small_tables_suit_large_ones() {
         let shapes = [
             vec![record("a"), record("b")],
             vec![range.clone()],
-            vec![record("a"), range, Read::Tally(tally.clone()), Read::Tally(other.clone())],
+            vec![record("a"), range, Read::Counter(counter.clone()), Read::Counter(other.clone())],
         ];
         let turn = async || {
             assert_eq!(store.commit(&[commit()]).await.expect("verdicts"), [Verdict::Committed]);
@@ -218,14 +218,14 @@ fn statements_that_were_planned_for_small_tables_suit_large_ones() {
             }
         };
         turn().await;
-        for table in ["record (key, value) select k, k", "tally (key, value) select k, 1"] {
+        for table in ["record (key, value) select k, k", "counter (key, value) select k, 1"] {
             let keys = "decode('7a' || lpad(to_hex(n), 24, '0'), 'hex')";
             let rows = format!("(select {keys} k from generate_series(1, 20000) n) s");
             place.run(&format!("insert into ashlar_{table} from {rows}")).await;
         }
         let rows_read = "select sum(pg_stat_get_tuples_returned(indexrelid))::bigint \
                          from pg_index where indrelid in \
-                         ('ashlar_record'::regclass, 'ashlar_tally'::regclass)";
+                         ('ashlar_record'::regclass, 'ashlar_counter'::regclass)";
         let mut connection = place.connect().await;
         for _ in 0..20 {
             turn().await;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use futures::future::{join, join_all};
 use sqlx::{Connection as _, Row as _};
 use store::feed::FEED_BATCHES;
-use store::{Changes, Guard, Key, MetaStore as _, Position, TallyKey, Value, Verdict, Write};
+use store::{Changes, CounterKey, Guard, Key, MetaStore as _, Position, Value, Verdict, Write};
 use store_postgres::PostgresStore;
 
 use crate::place::{Place, held, key, number, open, plan, put, run, write};
@@ -61,7 +61,7 @@ fn creators_on_two_stores_have_one_winner() {
 }
 
 fn add(name: &str, by: i64) -> Write {
-    Write::Add(TallyKey(key(name)), by)
+    Write::Add(CounterKey(key(name)), by)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{Guard, Key, MetaStore, Plan, Space, TallyKey, Value, Verdict, Write};
+use store::{CounterKey, Guard, Key, MetaStore, Plan, Space, Value, Verdict, Write};
 use store_redis::{RedisOptions, RedisStore};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -78,7 +78,7 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     } else {
         Guard::Equals(lane_key.clone(), before)
     };
-    let tally = |of: u64, suffix: &[u8]| TallyKey(key(b'n', of, suffix));
+    let counter = |of: u64, suffix: &[u8]| CounterKey(key(b'n', of, suffix));
     let (bucket_key, bucket) = bucket();
     let now = 1_700_000_000_000_000 + i64::try_from(steps).expect("small");
     let mut plan = Plan {
@@ -89,10 +89,10 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
                 dentry.clone(),
                 Value::copy_from_slice(&[&[1; 6], &number.to_be_bytes()[..]].concat()),
             ),
-            Write::Max(tally(directory, b"m"), now),
-            Write::Add(tally(directory, b"e"), 1),
-            Write::Add(tally(BUCKET, b"o"), 1),
-            Write::Add(tally(BUCKET, b"b"), 4_096),
+            Write::Max(counter(directory, b"m"), now),
+            Write::Add(counter(directory, b"e"), 1),
+            Write::Add(counter(BUCKET, b"o"), 1),
+            Write::Add(counter(BUCKET, b"b"), 4_096),
             Write::Put(lane_key, after),
         ],
     };
@@ -109,7 +109,7 @@ fn packed(base: u64, block: u64, number: u64) -> [Write; 2] {
     let id = [&base.to_be_bytes()[..], &[7; 2], &(1 << 47 | block).to_be_bytes()[2..]].concat();
     let partition = u64::from_be_bytes(*id.last_chunk().expect("sixteen bytes"));
     let share = key(b'x', partition, &[&id[..], &number.to_be_bytes()].concat());
-    let live = TallyKey(key(b'l', partition, &id));
+    let live = CounterKey(key(b'l', partition, &id));
     [Write::Put(share, Value::from_static(&[1; 5])), Write::Add(live, 65_536)]
 }
 

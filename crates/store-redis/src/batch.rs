@@ -19,7 +19,7 @@ pub(crate) enum Expected<'a> {
     Equal(&'a Value),
 }
 
-/// What becomes of a tally.
+/// What becomes of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     Add(i64),
@@ -32,7 +32,7 @@ pub(crate) enum Change {
 pub(crate) struct MergedBatch<'a> {
     pub(crate) guards: BTreeMap<&'a Key, Expected<'a>>,
     pub(crate) writes: BTreeMap<&'a Key, Option<&'a Value>>,
-    pub(crate) tallies: BTreeMap<&'a Key, Change>,
+    pub(crate) counters: BTreeMap<&'a Key, Change>,
 }
 
 impl<'a> MergedBatch<'a> {
@@ -57,10 +57,12 @@ impl<'a> MergedBatch<'a> {
                     Write::Delete(key) => {
                         batch.writes.insert(key, None);
                     }
-                    Write::Add(tally, by) => batch.change(&tally.0, Change::Add(*by))?,
-                    Write::Max(tally, least) => batch.change(&tally.0, Change::Max(*least))?,
-                    Write::Set(tally, number) => batch.change(&tally.0, Change::Set(*number))?,
-                    Write::Clear(tally) => batch.change(&tally.0, Change::Set(0))?,
+                    Write::Add(counter, by) => batch.change(&counter.0, Change::Add(*by))?,
+                    Write::Max(counter, least) => batch.change(&counter.0, Change::Max(*least))?,
+                    Write::Set(counter, number) => {
+                        batch.change(&counter.0, Change::Set(*number))?;
+                    }
+                    Write::Clear(counter) => batch.change(&counter.0, Change::Set(0))?,
                 }
             }
         }
@@ -89,9 +91,9 @@ impl<'a> MergedBatch<'a> {
         }
     }
 
-    fn change(&mut self, tally: &'a Key, change: Change) -> Option<()> {
-        let Some(before) = self.tallies.get_mut(tally) else {
-            self.tallies.insert(tally, change);
+    fn change(&mut self, counter: &'a Key, change: Change) -> Option<()> {
+        let Some(before) = self.counters.get_mut(counter) else {
+            self.counters.insert(counter, change);
             return Some(());
         };
         *before = match (*before, change) {

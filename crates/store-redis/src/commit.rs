@@ -146,19 +146,19 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
 }
 
 fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
-    let (opcode, tally, number) = match write {
+    let (opcode, counter, number) = match write {
         Write::Put(key, value) => {
             let value = program.value(value);
             return program.instruction(opcode::PUT, program.record(key), value);
         }
         Write::Delete(key) => return program.instruction(opcode::DELETE, program.record(key), 0),
-        Write::Add(tally, by) => (opcode::ADD, tally, *by),
-        Write::Max(tally, least) => (opcode::MAX, tally, *least),
-        Write::Set(tally, number) => (opcode::SET, tally, *number),
-        Write::Clear(tally) => (opcode::SET, tally, 0),
+        Write::Add(counter, by) => (opcode::ADD, counter, *by),
+        Write::Max(counter, least) => (opcode::MAX, counter, *least),
+        Write::Set(counter, number) => (opcode::SET, counter, *number),
+        Write::Clear(counter) => (opcode::SET, counter, 0),
     };
     let number = program.number(number);
-    program.instruction(opcode, program.tally(&tally.0), number);
+    program.instruction(opcode, program.counter(&counter.0), number);
 }
 
 fn keys(plans: &[Plan]) -> Keys<'_> {
@@ -174,10 +174,10 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
         for write in &plan.writes {
             match write {
                 Write::Put(key, _) | Write::Delete(key) => keys.record(key, Fetch::Nothing),
-                Write::Add(tally, _)
-                | Write::Max(tally, _)
-                | Write::Set(tally, _)
-                | Write::Clear(tally) => keys.tally(&tally.0),
+                Write::Add(counter, _)
+                | Write::Max(counter, _)
+                | Write::Set(counter, _)
+                | Write::Clear(counter) => keys.counter(&counter.0),
             }
         }
     }

@@ -18,10 +18,10 @@
 --   RANGES_FILLED    a sorted set and pairs of bounds: between each pair something must stand
 --   STRINGS_EQUAL    strings; behind the arguments stand the values that they must have
 --   NO_SNAPSHOT      the key of the open snapshots: there may be none
--- Tallies:
---   COMPUTE_TALLIES  a hash, fields, as many numbers, and a string with the opcode of each: ADD, MAX or
+-- Counters:
+--   COMPUTE_COUNTERS  a hash, fields, as many numbers, and a string with the opcode of each: ADD, MAX or
 --                    SET. It reads and computes, and writes nothing.
---   WRITE_TALLIES    writes what was computed
+--   WRITE_COUNTERS    writes what was computed
 -- Records:
 --   INDEX            containers that records are about to be put into: adds new ones to the indexes
 --   RUN              a command
@@ -37,15 +37,15 @@ local call, P, A = redis.call, KEYS[1], ARGV
 local byte, sub, unpack = string.byte, string.sub, unpack
 local FIELDS_EQUAL, FIELDS_ABSENT, FIELDS_PRESENT, MEMBERS_PRESENT = 1, 2, 3, 4
 local RANGES_EMPTY, RANGES_FILLED, STRINGS_EQUAL, NO_SNAPSHOT = 5, 6, 7, 8
-local COMPUTE_TALLIES, WRITE_TALLIES, INDEX, RUN = 9, 10, 11, 12
+local COMPUTE_COUNTERS, WRITE_COUNTERS, INDEX, RUN = 9, 10, 11, 12
 local REPLACE_MEMBER, PUT_FIELDS, REMOVE = 13, 14, 15
 local ADD, MAX = 24, 25
 local HEAD = 252
--- Beyond this the value of a tally is not defined. It must only stay a number that can be read.
+-- Beyond this the value of a counter is not defined. It must only stay a number that can be read.
 local FAR = 2 ^ 60
 local operations = A[#A]
--- Commands that write the computed tallies.
-local tally_writes
+-- Commands that write the computed counters.
+local counter_writes
 
 -- Adds a container to the index of its space (ZADD), or removes it from there (ZREM).
 local function index(command, key)
@@ -59,7 +59,7 @@ local function overflow_key(key, name)
   return P .. 'l' .. sub(key, #P + 2) .. name
 end
 
-local function compute_tallies(from, to)
+local function compute_counters(from, to)
   local key, many, opcodes = A[from], (to - from - 1) / 2, A[to]
   local before = call('HMGET', unpack(A, from, from + many))
   local sets, set, clears = { 'HSET', key }, 2, nil
@@ -79,9 +79,9 @@ local function compute_tallies(from, to)
       clears[#clears + 1] = A[from + n]
     end
   end
-  tally_writes = tally_writes or {}
-  if set > 2 then tally_writes[#tally_writes + 1] = sets end
-  tally_writes[#tally_writes + 1] = clears
+  counter_writes = counter_writes or {}
+  if set > 2 then counter_writes[#counter_writes + 1] = sets end
+  counter_writes[#counter_writes + 1] = clears
 end
 
 -- Deletes overflow values of those fields that now have short records.
@@ -143,9 +143,9 @@ for at = 1, #operations, 5 do
     end
   elseif opcode == NO_SNAPSHOT then
     if call('EXISTS', A[from]) == 1 then return false end
-  elseif opcode == COMPUTE_TALLIES then compute_tallies(from, to)
-  elseif opcode == WRITE_TALLIES then
-    for n = 1, tally_writes and #tally_writes or 0 do call(unpack(tally_writes[n])) end
+  elseif opcode == COMPUTE_COUNTERS then compute_counters(from, to)
+  elseif opcode == WRITE_COUNTERS then
+    for n = 1, counter_writes and #counter_writes or 0 do call(unpack(counter_writes[n])) end
   elseif opcode == INDEX then
     if call('EXISTS', unpack(A, from, to)) < to - from + 1 then
       for n = from, to do

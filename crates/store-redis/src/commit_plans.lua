@@ -16,9 +16,9 @@ local program = A[1]
 local now, containers, members = {}, {}, {}
 fetch(A[2], now, containers, members)
 -- Writes that wait: the record before them, whether there are any, and the indices in order. The same
--- for tallies.
+-- for counters.
 local before, changed, list = {}, {}, {}
-local tallies, tally_before, tally_list = {}, {}, {}
+local counters, counter_before, counter_list = {}, {}, {}
 local snapshots
 
 local function save(kind, index, was)
@@ -49,9 +49,9 @@ local function save_all()
     end
     save('r', index, was)
   end
-  for _, index in ipairs(tally_list) do
-    local was = tally_before[index]
-    save('t', index, was ~= 0 and ('+' .. decimal(was)) or '-')
+  for _, index in ipairs(counter_list) do
+    local was = counter_before[index]
+    save('n', index, was ~= 0 and ('+' .. decimal(was)) or '-')
   end
 end
 
@@ -107,12 +107,12 @@ local function index_ended(removals)
   run_by_key('ZREM', ended)
 end
 
-local function write_tallies()
+local function write_counters()
   local sets, clears = {}, {}
-  for _, index in ipairs(tally_list) do
-    local number, key = tallies[index], P .. 't' .. containers[index]
+  for _, index in ipairs(counter_list) do
+    local number, key = counters[index], P .. 'n' .. containers[index]
     if number ~= 0 then add(sets, key, A[index], decimal(number))
-    elseif tally_before[index] ~= 0 then add(clears, key, A[index])
+    elseif counter_before[index] ~= 0 then add(clears, key, A[index])
     end
   end
   run_by_key('HSET', sets)
@@ -121,7 +121,7 @@ end
 
 -- Carries out all writes that wait.
 local function write()
-  if #list == 0 and #tally_list == 0 then return end
+  if #list == 0 and #counter_list == 0 then return end
   snapshots = snapshots or open_snapshots()
   if #snapshots > 0 then save_all() end
   local puts, deletes, members_put, members_removed = {}, {}, {}, {}
@@ -169,9 +169,9 @@ local function write()
   run_by_key('ZREM', members_removed)
   index_ended(deletes)
   index_ended(members_removed)
-  write_tallies()
+  write_counters()
   before, changed, list = {}, {}, {}
-  tally_before, tally_list = {}, {}
+  counter_before, counter_list = {}, {}
 end
 
 -- A range is looked up in the volume, so what earlier plans have written must be there.
@@ -181,21 +181,21 @@ local function is_empty(index)
   return #call('ZRANGE', key, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT', '0', '1') == 0
 end
 
--- Beyond this the value of a tally is not defined. It must only stay a number that can be read.
+-- Beyond this the value of a counter is not defined. It must only stay a number that can be read.
 local FAR = 2 ^ 60
 
-local function change_tally(opcode, index, by)
-  local was = tallies[index]
+local function change_counter(opcode, index, by)
+  local was = counters[index]
   if not was then was = tonumber(now[index] or 0) end
-  if tally_before[index] == nil then
-    tally_before[index] = was
-    tally_list[#tally_list + 1] = index
+  if counter_before[index] == nil then
+    counter_before[index] = was
+    counter_list[#counter_list + 1] = index
   end
   if opcode == ADD then was = was + by
   elseif opcode == MAX then was = math.max(was, by)
   else was = by
   end
-  tallies[index] = math.max(-FAR, math.min(FAR, was))
+  counters[index] = math.max(-FAR, math.min(FAR, was))
 end
 
 local refusals, pieces = {}, {}
@@ -249,7 +249,7 @@ while at <= length do
         else now[index] = A[other]
         end
       elseif opcode == FEED then pieces[#pieces + 1] = A[index]
-      else change_tally(opcode, index, tonumber(A[other]))
+      else change_counter(opcode, index, tonumber(A[other]))
       end
     end
   end

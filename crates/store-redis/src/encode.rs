@@ -40,8 +40,8 @@ mod opcode {
     pub(super) const RANGES_FILLED: u8 = 6;
     pub(super) const STRINGS_EQUAL: u8 = 7;
     pub(super) const NO_SNAPSHOT: u8 = 8;
-    pub(super) const COMPUTE_TALLIES: u8 = 9;
-    pub(super) const WRITE_TALLIES: u8 = 10;
+    pub(super) const COMPUTE_COUNTERS: u8 = 9;
+    pub(super) const WRITE_COUNTERS: u8 = 10;
     pub(super) const INDEX: u8 = 11;
     pub(super) const RUN: u8 = 12;
     pub(super) const REPLACE_MEMBER: u8 = 13;
@@ -97,10 +97,10 @@ impl<'a> EncodedBatch<'a> {
             beside: Vec::new(),
         };
         encoded.guards(batch);
-        // Nothing above this line changes the volume, and nothing below it can fail. Tallies are
-        // read and computed before, since a tally that is no number would be an error.
-        encoded.tallies(batch);
-        encoded.operation(opcode::WRITE_TALLIES, encoded.next());
+        // Nothing above this line changes the volume, and nothing below it can fail. Counters are
+        // read and computed before, since a counter that is no number would be an error.
+        encoded.counters(batch);
+        encoded.operation(opcode::WRITE_COUNTERS, encoded.next());
         let writes = record_writes(batch);
         let groups: Vec<&[RecordWrite<'_>]> = writes
             .chunk_by(|one, other| container(one.key) == container(other.key))
@@ -253,15 +253,15 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Reads tallies and computes what becomes of them.
-    fn tallies(&mut self, batch: &MergedBatch<'a>) {
+    /// Reads counters and computes what becomes of them.
+    fn counters(&mut self, batch: &MergedBatch<'a>) {
         let all: Vec<(&Key, Change)> =
-            batch.tallies.iter().map(|(key, change)| (*key, *change)).collect();
+            batch.counters.iter().map(|(key, change)| (*key, *change)).collect();
         let groups = all.chunk_by(|one, other| one.0.space() == other.0.space());
         for group in groups.flat_map(|group| group.chunks(COMMAND_KEYS_MAX)) {
             let Some((key, _)) = group.first() else { continue };
             let first = self.next();
-            self.argument(&[self.prefix, b"t", &[key.space().0]]);
+            self.argument(&[self.prefix, b"n", &[key.space().0]]);
             for (key, _) in group {
                 self.argument(&[key.as_bytes().get(1..).unwrap_or_default()]);
             }
@@ -272,7 +272,7 @@ impl<'a> EncodedBatch<'a> {
                 self.argument(&[number.to_string().as_bytes()]);
             }
             self.argument(&[&opcodes]);
-            self.operation(opcode::COMPUTE_TALLIES, first);
+            self.operation(opcode::COMPUTE_COUNTERS, first);
         }
     }
 

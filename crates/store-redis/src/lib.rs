@@ -42,8 +42,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
-    StoreError, TallyPage, Verdict,
+    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Snapshot, Space, StoreError, Verdict,
 };
 
 use crate::connect::Links;
@@ -112,13 +112,13 @@ impl MetaStore for RedisStore {
         walk::records(&self.links, space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        walk::tallies(&self.links, space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        walk::counters(&self.links, space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {

@@ -1,4 +1,4 @@
-//! The opcodes of `commit_plans.lua`. `commit_batch.lua` shares those that change tallies.
+//! The opcodes of `commit_plans.lua`. `commit_batch.lua` shares those that change counters.
 
 pub(crate) const PLAN: u8 = 1;
 pub(crate) const EQUALS: u8 = 17;

@@ -9,10 +9,10 @@
 --                space that have records, or the chunks of a point space.
 --   lCN          string: the overflow value of the record with name N in container C
 --   w            string: a marker within the transaction of `overflow.rs`; nobody else sees it
---   tS           hash: the tallies of space S that are not 0
+--   nS           hash: the counters of space S that are not 0
 --   f            stream: the change feed
 --   s            sorted set: the open snapshots by id; a score is when one expires, in ms
---   cIDrS, cIDtS hash: what records and tallies were in snapshot ID: '+' and the bytes, '-' if there
+--   cIDrS, cIDnS hash: what records and counters were in snapshot ID: '+' and the bytes, '-' if there
 --                was nothing, LOST if the overflow value of a record was missing
 -- A *container* is SCCCCCC or SPPPPPPPP, which name a hash or a sorted set with records. A record's
 -- *name* there is its field, or its written suffix. Snapshots, and the positions of walks, name a
@@ -34,7 +34,7 @@ local function drop_snapshot(id)
   local keys = {}
   for space = 0, 255 do
     keys[#keys + 1] = P .. 'c' .. id .. 'r' .. char(space)
-    keys[#keys + 1] = P .. 'c' .. id .. 't' .. char(space)
+    keys[#keys + 1] = P .. 'c' .. id .. 'n' .. char(space)
   end
   call('UNLINK', unpack(keys))
 end
@@ -145,10 +145,10 @@ local function member_of(container, suffix)
   return met and sub(met, 1, #suffix) == suffix and met or false
 end
 
-local RECORDS, PRESENCE, TALLIES = byte('r'), byte('p'), byte('t')
+local RECORDS, PRESENCE, COUNTERS = byte('r'), byte('p'), byte('n')
 
 -- Fetches groups of keys. `groups` has seven bytes for each: what to fetch ('r' records, 'p' whether
--- there are records, 't' tallies, 'n' nothing), and three indices of ARGV: of the container, of its
+-- there are records, 'n' counters, '-' nothing), and three indices of ARGV: of the container, of its
 -- first name, and of the last one. The results go into `found`, under the indices of the names.
 -- A caller that passes `containers` and `members` also gets the container and, in an ordered space,
 -- the member of each name. It takes damaged records leniently.
@@ -158,8 +158,8 @@ local function fetch(groups, found, containers, members)
     local container, from, to = A[container1 * 256 + container2], from1 * 256 + from2, to1 * 256 + to2
     if containers then for index = from, to do containers[index] = container end end
     local values
-    if kind == TALLIES then
-      values = call('HMGET', P .. 't' .. container, unpack(A, from, to))
+    if kind == COUNTERS then
+      values = call('HMGET', P .. 'n' .. container, unpack(A, from, to))
     elseif #container == PARTITION then
       values = {}
       for index = from, to do

@@ -29,18 +29,18 @@ pub(crate) enum Fetch {
     Presence,
     /// A record's bytes.
     Record,
-    /// A tally.
-    Tally,
+    /// A counter.
+    Counter,
 }
 
 impl Fetch {
     /// Its code in scripts.
     fn code(self) -> u8 {
         match self {
-            Fetch::Nothing => b'n',
+            Fetch::Nothing => b'-',
             Fetch::Presence => b'p',
             Fetch::Record => b'r',
-            Fetch::Tally => b't',
+            Fetch::Counter => b'n',
         }
     }
 }
@@ -49,7 +49,7 @@ impl Fetch {
 #[derive(Debug, Default)]
 pub(crate) struct Keys<'a> {
     records: BTreeMap<&'a Key, Fetch>,
-    tallies: BTreeMap<&'a Key, Fetch>,
+    counters: BTreeMap<&'a Key, Fetch>,
 }
 
 impl<'a> Keys<'a> {
@@ -58,13 +58,13 @@ impl<'a> Keys<'a> {
         *entry = fetch.max(*entry);
     }
 
-    pub(crate) fn tally(&mut self, key: &'a Key) {
-        self.tallies.insert(key, Fetch::Tally);
+    pub(crate) fn counter(&mut self, key: &'a Key) {
+        self.counters.insert(key, Fetch::Counter);
     }
 }
 
-/// The container of a tally: the hash of its space.
-fn tally_container(key: &Key) -> &[u8] {
+/// The container of a counter: the hash of its space.
+fn counter_container(key: &Key) -> &[u8] {
     key.as_bytes().get(..1).unwrap_or_default()
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Program<'a> {
     containers: HashMap<&'a [u8], u16>,
     numbers: HashMap<i64, u16>,
     records: BTreeMap<&'a Key, u16>,
-    tallies: BTreeMap<&'a Key, u16>,
+    counters: BTreeMap<&'a Key, u16>,
 }
 
 impl<'a> Program<'a> {
@@ -90,11 +90,13 @@ impl<'a> Program<'a> {
             containers: HashMap::new(),
             numbers: HashMap::new(),
             records: BTreeMap::new(),
-            tallies: BTreeMap::new(),
+            counters: BTreeMap::new(),
         };
         let mut all: Vec<(Fetch, &'a [u8], &'a Key)> =
             keys.records.into_iter().map(|(key, fetch)| (fetch, container(key), key)).collect();
-        all.extend(keys.tallies.into_iter().map(|(key, fetch)| (fetch, tally_container(key), key)));
+        all.extend(
+            keys.counters.into_iter().map(|(key, fetch)| (fetch, counter_container(key), key)),
+        );
         // Stable, so that keys stay in order within each kind.
         all.sort_by_key(|(fetch, ..)| *fetch);
         let groups = all.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1));
@@ -111,7 +113,7 @@ impl<'a> Program<'a> {
         let first = self.next_index();
         for (fetch, container, key) in group {
             let indices = match fetch {
-                Fetch::Tally => &mut self.tallies,
+                Fetch::Counter => &mut self.counters,
                 _ => &mut self.records,
             };
             indices.insert(key, index_of(self.arguments.len()));
@@ -175,9 +177,9 @@ impl<'a> Program<'a> {
         *self.records.get(key).expect("the program was made with every record's key")
     }
 
-    /// The index of a tally's key.
-    pub(crate) fn tally(&self, key: &Key) -> u16 {
-        *self.tallies.get(key).expect("the program was made with every tally's key")
+    /// The index of a counter's key.
+    pub(crate) fn counter(&self, key: &Key) -> u16 {
+        *self.counters.get(key).expect("the program was made with every counter's key")
     }
 
     /// Adds the arguments of a range, its container and its bounds there, and returns the index of

@@ -3,7 +3,7 @@
 -- for, the index of the prefix to follow to (0: do not follow), where in the value the rest of the
 -- target's key lies (offset and length), and how many bytes of the target are needed (0: all).
 -- Answers for a record its value, and the target's if it was to be followed; for a range the members
--- and their targets; for a tally the number as text. What does not exist is nil.
+-- and their targets; for a counter the number as text. What does not exist is nil.
 local RANGE = 3
 local program = A[1]
 local found = {}

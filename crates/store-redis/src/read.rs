@@ -31,7 +31,7 @@ fn program(reads: &[Read]) -> Program<'_> {
     for read in reads {
         match read {
             Read::Record { key, .. } => keys.record(key, Fetch::Record),
-            Read::Tally(tally) => keys.tally(&tally.0),
+            Read::Counter(counter) => keys.counter(&counter.0),
             Read::Range { .. } => {}
         }
     }
@@ -42,9 +42,9 @@ fn program(reads: &[Read]) -> Program<'_> {
                 let key = program.record(key);
                 instruction(&mut program, opcode::FETCHED, key, follow.as_ref());
             }
-            Read::Tally(tally) => {
-                let tally = program.tally(&tally.0);
-                instruction(&mut program, opcode::FETCHED, tally, None);
+            Read::Counter(counter) => {
+                let counter = program.counter(&counter.0);
+                instruction(&mut program, opcode::FETCHED, counter, None);
             }
             Read::Range { start, end, limit, follow } => {
                 let range = program.range(start, end);
@@ -75,7 +75,7 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Foun
             };
             Some(Found::Record(value.map(|value| Entry { key: key.clone(), value, target })))
         }
-        Read::Tally(_) => reply::tally(answers.next()?).map(Found::Tally),
+        Read::Counter(_) => reply::counter(answers.next()?).map(Found::Counter),
         Read::Range { start, follow, .. } => {
             let members = reply::list(answers.next()?)?;
             let mut targets = reply::list(answers.next()?)?.into_iter();

@@ -39,8 +39,8 @@ pub(crate) fn index(answer: &Value) -> Option<usize> {
     }
 }
 
-/// A tally. The server does not keep those that are 0.
-pub(crate) fn tally(answer: Value) -> Option<i64> {
+/// A counter. The server does not keep those that are 0.
+pub(crate) fn counter(answer: Value) -> Option<i64> {
     match bytes(answer)? {
         None => Some(0),
         Some(bytes) => std::str::from_utf8(&bytes).ok()?.parse().ok(),

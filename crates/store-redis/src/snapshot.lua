@@ -10,7 +10,7 @@ if verb == 'open' then
   for number = 0, 255 do
     local space = char(number)
     if call('EXISTS', P .. 'y' .. space) == 1 then spaces[1] = spaces[1] .. space end
-    if call('EXISTS', P .. 't' .. space) == 1 then spaces[2] = spaces[2] .. space end
+    if call('EXISTS', P .. 'n' .. space) == 1 then spaces[2] = spaces[2] .. space end
   end
   return { new, spaces[1], spaces[2] }
 end
@@ -18,7 +18,7 @@ if verb == 'close' then
   drop_snapshot(id)
   return true
 end
--- ARGV[2] is the snapshot, ARGV[3] in how many ms it expires from now on, ARGV[4] 'r' or 't' and a
+-- ARGV[2] is the snapshot, ARGV[3] in how many ms it expires from now on, ARGV[4] 'r' or 'n' and a
 -- space.
 if not call('ZSCORE', P .. 's', id) then return false end
 call('ZADD', P .. 's', 'XX', decimal(milliseconds() + tonumber(A[3])), id)

@@ -1,6 +1,6 @@
 //! Snapshots: the volume as it was, while others go on.
 //!
-//! While one is open, whoever changes a record or tally first puts its old bytes aside, unless
+//! While one is open, whoever changes a record or counter first puts its old bytes aside, unless
 //! they are there already; the script of a commit does so. The reader takes one space at a time: it
 //! gathers the keys of the space, those of the present first and those put aside after, which
 //! together are all that were there; sorts them, which is the order of their keys; and asks for their
@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value as Answer;
-use store::{Key, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, Value};
+use store::{CounterKey, Key, Snapshot, Space, StoreError, StoreErrorKind, Value};
 
 use crate::connect::{Call, Link, Links};
 use crate::limits::LIMITS;
@@ -32,9 +32,9 @@ const PAGE_BYTES: usize = 4 << 20;
 /// Values that one script looks up, at most.
 const PAGE_VALUES_MAX: usize = 1_000;
 
-/// What scripts call records and tallies.
+/// What scripts call records and counters.
 const RECORDS: u8 = b'r';
-const TALLIES: u8 = b't';
+const COUNTERS: u8 = b'n';
 
 const DOING: &str = "reading a snapshot";
 
@@ -43,7 +43,7 @@ const DOING: &str = "reading a snapshot";
 pub(crate) struct RedisSnapshot {
     reader: Reader,
     records: Walk,
-    tallies: Walk,
+    counters: Walk,
 }
 
 /// Who asks the server for pages of a snapshot.
@@ -55,7 +55,7 @@ struct Reader {
     patience: String,
 }
 
-/// How far the reader has got with records or tallies.
+/// How far the reader has got with records or counters.
 #[derive(Debug)]
 struct Walk {
     /// What scripts call them.
@@ -97,13 +97,13 @@ impl RedisSnapshot {
         }
         let parts = reply::list(answer).and_then(|parts| <[Answer; 3]>::try_from(parts).ok());
         let garbled = || error::garbled(DOING);
-        let [id, records, tallies] = parts.ok_or_else(garbled)?;
+        let [id, records, counters] = parts.ok_or_else(garbled)?;
         let id = reply::text(id).ok_or_else(garbled)?;
         let spaces = |answer| reply::bytes(answer).flatten().map(Vec::from).ok_or_else(garbled);
         Ok(RedisSnapshot {
             reader: Reader { links: Arc::clone(links), link, id, patience },
             records: Walk::over(RECORDS, spaces(records)?),
-            tallies: Walk::over(TALLIES, spaces(tallies)?),
+            counters: Walk::over(COUNTERS, spaces(counters)?),
         })
     }
 }
@@ -208,12 +208,12 @@ impl Snapshot for RedisSnapshot {
         records.ok_or_else(|| error::garbled(DOING))
     }
 
-    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
-        let page = self.reader.page(&mut self.tallies, limit).await;
-        let tallies =
-            page?.into_iter().map(|(key, number)| Some((TallyKey(key), reply::tally(number)?)));
-        let tallies: Option<Vec<_>> = tallies.collect();
-        tallies.ok_or_else(|| error::garbled(DOING))
+    async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError> {
+        let page = self.reader.page(&mut self.counters, limit).await;
+        let counters =
+            page?.into_iter().map(|(key, number)| Some((CounterKey(key), reply::counter(number)?)));
+        let counters: Option<Vec<_>> = counters.collect();
+        counters.ok_or_else(|| error::garbled(DOING))
     }
 }
 

@@ -1,5 +1,5 @@
--- A page of a walk over a space. ARGV: 'r' or 't' and the space, the position ('0' at first), and about
--- how many records or tallies are wanted. Answers the next position ('0' at the end), the names and
+-- A page of a walk over a space. ARGV: 'r' or 'n' and the space, the position ('0' at first), and about
+-- how many records or counters are wanted. Answers the next position ('0' at the end), the names and
 -- their values.
 if byte(A[1]) == RECORDS then
   local space = sub(A[1], 2)

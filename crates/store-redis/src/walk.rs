@@ -1,4 +1,4 @@
-//! Walks over whole spaces: records of an ordered space in their order, others and tallies as pages
+//! Walks over whole spaces: records of an ordered space in their order, others and counters as pages
 //! of hashes, in the order of their buckets.
 //!
 //! The latter order is another one after each start of the server. So such a walk ends with an error
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use redis::Value;
-use store::{Key, Page, Space, StoreError, StoreErrorKind, TallyKey, TallyPage};
+use store::{CounterKey, CounterPage, Key, Page, Space, StoreError, StoreErrorKind};
 
 use crate::connect::{Call, Links};
 use crate::limits::LIMITS;
@@ -42,19 +42,19 @@ pub(crate) async fn records(
     Ok(Page { records, resume })
 }
 
-/// A page of tallies.
-pub(crate) async fn tallies(
+/// A page of counters.
+pub(crate) async fn counters(
     links: &Arc<Links>,
     space: Space,
     resume: Option<Bytes>,
     limit: u32,
-) -> Result<TallyPage, StoreError> {
-    let (fields, resume) = hash_page(links, b't', space, resume, limit).await?;
-    let tallies =
-        fields.into_iter().map(|(key, value)| Some((TallyKey(key), reply::tally(value)?)));
-    let tallies: Option<Vec<_>> = tallies.collect();
-    let tallies = tallies.ok_or_else(|| error::garbled(DOING))?;
-    Ok(TallyPage { tallies, resume })
+) -> Result<CounterPage, StoreError> {
+    let (fields, resume) = hash_page(links, b'n', space, resume, limit).await?;
+    let counters =
+        fields.into_iter().map(|(key, value)| Some((CounterKey(key), reply::counter(value)?)));
+    let counters: Option<Vec<_>> = counters.collect();
+    let counters = counters.ok_or_else(|| error::garbled(DOING))?;
+    Ok(CounterPage { counters, resume })
 }
 
 const DOING: &str = "walking over a space";

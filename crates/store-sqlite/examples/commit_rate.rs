@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{Follow, Guard, Key, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write};
+use store::{CounterKey, Follow, Guard, Key, MetaStore, Plan, Read, Space, Value, Verdict, Write};
 use store_sqlite::{SqliteOptions, SqliteStore};
 
 const EACH: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ fn put_plan(number: u64) -> Plan {
     let dentry = key(b'd', directory, name.as_bytes());
     let inode = key(b'~', number, b"");
     let token = key(b't', 1, &number.to_be_bytes());
-    let tally = |suffix: &[u8]| TallyKey(key(b'n', directory, suffix));
+    let counter = |suffix: &[u8]| CounterKey(key(b'n', directory, suffix));
     Plan {
         guards: vec![
             Guard::Present(key(b's', 1, b"session")),
@@ -35,9 +35,9 @@ fn put_plan(number: u64) -> Plan {
             Write::Put(token, Value::new()),
             Write::Put(dentry, Value::copy_from_slice(&number.to_be_bytes())),
             Write::Put(inode, vec![7; OBJECT_BYTES].into()),
-            Write::Add(tally(b"entries"), 1),
-            Write::Add(tally(b"bytes"), i64::try_from(OBJECT_BYTES).expect("small")),
-            Write::Max(tally(b"mtime"), i64::try_from(number).expect("small")),
+            Write::Add(counter(b"entries"), 1),
+            Write::Add(counter(b"bytes"), i64::try_from(OBJECT_BYTES).expect("small")),
+            Write::Max(counter(b"mtime"), i64::try_from(number).expect("small")),
         ],
     }
 }

@@ -31,8 +31,8 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
-    StoreError, StoreErrorKind, TallyPage, Verdict,
+    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -131,13 +131,13 @@ impl MetaStore for SqliteStore {
         self.readers.walk(space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        self.readers.walk_tallies(space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        self.readers.walk_counters(space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection, Row};
 use store::{
-    Entry, Follow, Found, Key, Page, Read, Space, StoreError, StoreErrorKind, TallyKey, TallyPage,
-    Target, Value,
+    CounterKey, CounterPage, Entry, Follow, Found, Key, Page, Read, Space, StoreError,
+    StoreErrorKind, Target, Value,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -107,20 +107,20 @@ impl Readers {
         Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
     }
 
-    pub(crate) async fn walk_tallies(
+    pub(crate) async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        let doing = "walking over tallies";
-        let rows = self.page("tally", doing, space, resume.as_deref(), limit).await?;
-        let tallies: Result<Vec<_>, sqlx::Error> =
-            rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), integer(row, 1)?))).collect();
-        let mut tallies = tallies.map_err(while_doing(doing))?;
-        let more = tallies.len() > LIMITS.page(limit);
-        let next = if more { tallies.pop() } else { None };
-        Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+    ) -> Result<CounterPage, StoreError> {
+        let doing = "walking over counters";
+        let rows = self.page("counter", doing, space, resume.as_deref(), limit).await?;
+        let counters: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((CounterKey(key_at(row, 0)?), integer(row, 1)?))).collect();
+        let mut counters = counters.map_err(while_doing(doing))?;
+        let more = counters.len() > LIMITS.page(limit);
+        let next = if more { counters.pop() } else { None };
+        Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
     }
 
     /// The rows of a page, and the first one of the next.
@@ -173,7 +173,7 @@ impl Readers {
 struct Questions<'a> {
     records: Vec<(usize, &'a Key)>,
     followed: Vec<(usize, &'a Key, &'a Follow)>,
-    tallies: Vec<(usize, &'a TallyKey)>,
+    counters: Vec<(usize, &'a CounterKey)>,
     ranges: Vec<(usize, &'a Read)>,
 }
 
@@ -186,14 +186,14 @@ impl<'a> Questions<'a> {
                 Read::Record { key, follow: Some(follow) } => {
                     questions.followed.push((index, key, follow));
                 }
-                Read::Tally(key) => questions.tallies.push((index, key)),
+                Read::Counter(key) => questions.counters.push((index, key)),
                 Read::Range { .. } => questions.ranges.push((index, read)),
             }
         }
         questions
     }
 
-    /// One statement for all records, one for all that are followed, one for all tallies, and one
+    /// One statement for all records, one for all that are followed, one for all counters, and one
     /// for each range; in one transaction, if there are several.
     fn script(&self) -> Result<Script, sqlx::Error> {
         let alone = self.lists() + self.ranges.len() == 1;
@@ -213,8 +213,9 @@ impl<'a> Questions<'a> {
             ]
         });
         script.list(FOLLOWED, true, &mut followed)?;
-        let mut tallies = self.tallies.iter().map(|(_, key)| [Parameter::Bytes(key.0.as_bytes())]);
-        script.list(TALLIES, true, &mut tallies)?;
+        let mut counters =
+            self.counters.iter().map(|(_, key)| [Parameter::Bytes(key.0.as_bytes())]);
+        script.list(COUNTERS, true, &mut counters)?;
         for (_, read) in &self.ranges {
             if let Read::Range { start, end, limit, follow } = read {
                 add_range(&mut script, (start, end), *limit, follow.as_ref())?;
@@ -227,7 +228,7 @@ impl<'a> Questions<'a> {
     }
 
     fn lists(&self) -> usize {
-        [self.records.len(), self.followed.len(), self.tallies.len()]
+        [self.records.len(), self.followed.len(), self.counters.len()]
             .into_iter()
             .filter(|length| *length > 0)
             .count()
@@ -261,10 +262,10 @@ impl<'a> Questions<'a> {
                 put(*index, Found::Record(Some(Entry { key: (*key).clone(), value, target })));
             }
         }
-        if !self.tallies.is_empty() {
+        if !self.counters.is_empty() {
             for row in answers.next().into_iter().flatten() {
-                let (index, _) = asked(&self.tallies, &row)?;
-                put(*index, Found::Tally(integer(&row, 1)?));
+                let (index, _) = asked(&self.counters, &row)?;
+                put(*index, Found::Counter(integer(&row, 1)?));
             }
         }
         for ((index, read), rows) in self.ranges.iter().zip(answers) {
@@ -287,15 +288,15 @@ fn nothing(read: &Read) -> Found {
     match read {
         Read::Record { .. } => Found::Record(None),
         Read::Range { .. } => Found::Range(Vec::new()),
-        Read::Tally(_) => Found::Tally(0),
+        Read::Counter(_) => Found::Counter(0),
     }
 }
 
 const RECORDS: (&str, &str) =
     ("SELECT q.column1, r.value FROM (VALUES ", ") q CROSS JOIN record r ON r.key = q.column2");
 
-const TALLIES: (&str, &str) =
-    ("SELECT q.column1, t.value FROM (VALUES ", ") q CROSS JOIN tally t ON t.key = q.column2");
+const COUNTERS: (&str, &str) =
+    ("SELECT q.column1, t.value FROM (VALUES ", ") q CROSS JOIN counter t ON t.key = q.column2");
 
 // What `||` joins is text to SQLite, and its `substr` of an empty blob is NULL.
 const FOLLOWED: (&str, &str) = (

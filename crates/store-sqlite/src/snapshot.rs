@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use async_trait::async_trait;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use store::{Key, Snapshot, StoreError, StoreErrorKind, TallyKey, Value};
+use store::{CounterKey, Key, Snapshot, StoreError, StoreErrorKind, Value};
 
 use crate::error::{self, while_doing};
 use crate::limits::LIMITS;
@@ -55,7 +55,7 @@ impl Snapshots {
         begun.map_err(|failure| while_doing(doing)(failure.error))?;
         *place = Some(connection);
         drop(place);
-        Ok(SqliteSnapshot { held, record: Vec::new(), tally: Vec::new() })
+        Ok(SqliteSnapshot { held, record: Vec::new(), counter: Vec::new() })
     }
 
     fn register(&self, held: &Arc<Held>) -> Result<(), StoreError> {
@@ -89,8 +89,8 @@ pub(crate) struct SqliteSnapshot {
     held: Arc<Held>,
     /// The last record's key; empty, and so before all others, at the beginning.
     record: Vec<u8>,
-    /// The same for tallies.
-    tally: Vec<u8>,
+    /// The same for counters.
+    counter: Vec<u8>,
 }
 
 impl SqliteSnapshot {
@@ -133,17 +133,17 @@ impl Snapshot for SqliteSnapshot {
         Ok(records)
     }
 
-    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
+    async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError> {
         const PAGE: &str =
-            "SELECT key, value FROM tally WHERE key > ? AND value <> 0 ORDER BY key LIMIT ?";
-        let doing = "reading tallies of a snapshot";
-        let rows = self.page(PAGE, &self.tally, limit, doing).await?;
-        let tallies: Result<Vec<_>, sqlx::Error> =
-            rows.iter().map(|row| Ok((TallyKey(key_at(row, 0)?), integer(row, 1)?))).collect();
-        let tallies = tallies.map_err(while_doing(doing))?;
-        if let Some((TallyKey(last), _)) = tallies.last() {
-            self.tally = last.as_bytes().to_vec();
+            "SELECT key, value FROM counter WHERE key > ? AND value <> 0 ORDER BY key LIMIT ?";
+        let doing = "reading counters of a snapshot";
+        let rows = self.page(PAGE, &self.counter, limit, doing).await?;
+        let counters: Result<Vec<_>, sqlx::Error> =
+            rows.iter().map(|row| Ok((CounterKey(key_at(row, 0)?), integer(row, 1)?))).collect();
+        let counters = counters.map_err(while_doing(doing))?;
+        if let Some((CounterKey(last), _)) = counters.last() {
+            self.counter = last.as_bytes().to_vec();
         }
-        Ok(tallies)
+        Ok(counters)
     }
 }

@@ -221,18 +221,18 @@ fn batches<'a>(
 
 /// Begins a transaction and fills the batch with what the file holds.
 async fn fetch(connection: &mut SqliteConnection, batch: &mut Batch) -> Result<(), Failure> {
-    let (script, records, tallies) =
+    let (script, records, counters) =
         questions(batch).map_err(|error| Failure { done: 0, error })?;
     let mut answers = script.run(connection).await?.into_iter();
     let unreadable = |error| Failure { done: 1, error };
-    // BEGIN answers with nothing, then come records, tallies and ranges.
+    // BEGIN answers with nothing, then come records, counters and ranges.
     answers.next();
     let mut values: Vec<Option<Value>> = vec![None; batch.records().len()];
     for row in answers.by_ref().take(records).flatten() {
         place(&mut values, &row, value_at(&row, 1)).map_err(unreadable)?;
     }
-    let mut numbers = vec![None; batch.tallies().len()];
-    for row in answers.by_ref().take(tallies).flatten() {
+    let mut numbers = vec![None; batch.counters().len()];
+    for row in answers.by_ref().take(counters).flatten() {
         place(&mut numbers, &row, integer(&row, 1)).map_err(unreadable)?;
     }
     let keys: Result<Vec<Key>, _> =
@@ -242,12 +242,14 @@ async fn fetch(connection: &mut SqliteConnection, batch: &mut Batch) -> Result<(
 }
 
 /// The script that begins a transaction and asks for what the batch must know, and how many of its
-/// statements are about records and about tallies.
+/// statements are about records and about counters.
 fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
     const RECORDS: (&str, &str) =
         ("SELECT q.column1, r.value FROM (VALUES ", ") q CROSS JOIN record r ON r.key = q.column2");
-    const TALLIES: (&str, &str) =
-        ("SELECT q.column1, t.value FROM (VALUES ", ") q CROSS JOIN tally t ON t.key = q.column2");
+    const COUNTERS: (&str, &str) = (
+        "SELECT q.column1, t.value FROM (VALUES ",
+        ") q CROSS JOIN counter t ON t.key = q.column2",
+    );
     let mut script = Script::default();
     script.statement("BEGIN IMMEDIATE", &[])?;
     script.list(
@@ -256,9 +258,9 @@ fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
         &mut batch.records().map(|key| [Parameter::Bytes(key.as_bytes())]),
     )?;
     let records = script.statements() - 1;
-    let mut tallies = batch.tallies().map(|key| [Parameter::Bytes(key.0.as_bytes())]);
-    script.list(TALLIES, true, &mut tallies)?;
-    let tallies = script.statements() - 1 - records;
+    let mut counters = batch.counters().map(|key| [Parameter::Bytes(key.0.as_bytes())]);
+    script.list(COUNTERS, true, &mut counters)?;
+    let counters = script.statements() - 1 - records;
     for (start, end, limit) in batch.ranges() {
         script.statement(
             "SELECT key FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
@@ -269,7 +271,7 @@ fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
             ],
         )?;
     }
-    Ok((script, records, tallies))
+    Ok((script, records, counters))
 }
 
 /// The script that writes what a batch has changed, tells the feed and commits; empty if the batch
@@ -281,10 +283,10 @@ fn changes(batch: &Batch, rows: &[Vec<u8>], trims: bool) -> Result<Script, sqlx:
     );
     const DELETE: (&str, &str) = ("DELETE FROM record WHERE key IN (VALUES ", ")");
     const SET: (&str, &str) = (
-        "INSERT INTO tally SELECT column1, column2 FROM (VALUES ",
+        "INSERT INTO counter SELECT column1, column2 FROM (VALUES ",
         ") WHERE column1 IS NOT NULL ON CONFLICT (key) DO UPDATE SET value = excluded.value",
     );
-    const CLEAR: (&str, &str) = ("DELETE FROM tally WHERE key IN (VALUES ", ")");
+    const CLEAR: (&str, &str) = ("DELETE FROM counter WHERE key IN (VALUES ", ")");
     let mut script = Script::default();
     let (mut puts, mut deletes) = (Vec::new(), Vec::new());
     for (key, value) in batch.written_records() {
@@ -297,7 +299,7 @@ fn changes(batch: &Batch, rows: &[Vec<u8>], trims: bool) -> Result<Script, sqlx:
     script.list(PUT, false, &mut puts.into_iter())?;
     script.list(DELETE, false, &mut deletes.into_iter())?;
     let (mut sets, mut clears) = (Vec::new(), Vec::new());
-    for (key, number) in batch.written_tallies() {
+    for (key, number) in batch.written_counters() {
         let key = Parameter::Bytes(key.0.as_bytes());
         match number {
             Some(number) => sets.push([key, Parameter::Integer(number)]),

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use store::{
-    Changes, Found, Guard, Key, MetaStore, Plan, Position, Read, Space, TallyKey, Value, Verdict,
+    Changes, CounterKey, Found, Guard, Key, MetaStore, Plan, Position, Read, Space, Value, Verdict,
     Write,
 };
 use store_sqlite::{SqliteOptions, SqliteStore};
@@ -26,11 +26,11 @@ fn key(partition: u64, number: u64) -> Key {
     Key::new(Space(b'd'), partition, &number.to_be_bytes())
 }
 
-fn tally() -> TallyKey {
-    TallyKey(key(3, 0))
+fn counter() -> CounterKey {
+    CounterKey(key(3, 0))
 }
 
-/// Both halves and the tally, or nothing.
+/// Both halves and the counter, or nothing.
 fn plan(number: u64) -> Plan {
     let half = |partition| {
         let value = Value::from(vec![number.to_le_bytes()[0]; 3_000]);
@@ -38,7 +38,7 @@ fn plan(number: u64) -> Plan {
     };
     Plan {
         guards: vec![Guard::Absent(key(1, number))],
-        writes: vec![half(1), half(2), Write::Add(tally(), 1)],
+        writes: vec![half(1), half(2), Write::Add(counter(), 1)],
     }
 }
 
@@ -135,8 +135,8 @@ async fn check(
     assert_eq!(left, right, "half a plan");
     let lost: Vec<_> = acknowledged.iter().filter(|number| !left.contains(number)).collect();
     assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
-    let counted = store.read(&[Read::Tally(tally())]).await.expect("read");
-    assert_eq!(counted, [Found::Tally(i64::try_from(left.len()).expect("few"))]);
+    let counted = store.read(&[Read::Counter(counter())]).await.expect("read");
+    assert_eq!(counted, [Found::Counter(i64::try_from(left.len()).expect("few"))]);
     println!("{} acknowledged, {} there, none torn", acknowledged.len(), left.len());
     let (before, since) = earlier.unzip();
     let fresh = left.difference(&before.unwrap_or_default()).copied().collect();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use store::{
-    Changes, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, StoreErrorKind, TallyKey,
-    Value, Verdict, Write,
+    Changes, CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError,
+    StoreErrorKind, Value, Verdict, Write,
 };
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
@@ -53,16 +53,16 @@ fn check_refused(opened: Result<SqliteStore, StoreError>, kind: StoreErrorKind, 
 async fn a_reopened_file_has_kept_everything() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
-    let tally = TallyKey(key(9));
+    let counter = CounterKey(key(9));
     for round in 0..3_u64 {
         let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
         for earlier in 0..round {
             assert_eq!(get(&store, earlier).await.as_deref(), Some(&b"kept"[..]));
         }
-        let add = Plan { guards: vec![], writes: vec![Write::Add(tally.clone(), 5)] };
+        let add = Plan { guards: vec![], writes: vec![Write::Add(counter.clone(), 5)] };
         store.commit(&[put(round, b"kept"), add]).await.unwrap();
-        let found = store.read(&[Read::Tally(tally.clone())]).await.unwrap();
-        assert_eq!(found, [Found::Tally(5 * (1 + round.cast_signed()))]);
+        let found = store.read(&[Read::Counter(counter.clone())]).await.unwrap();
+        assert_eq!(found, [Found::Counter(5 * (1 + round.cast_signed()))]);
         // The last round ends without a farewell.
         if round < 2 {
             store.close().await;
@@ -88,7 +88,7 @@ async fn a_newer_format_is_refused_and_left_alone() {
     assert!(std::fs::read(&path).unwrap() == before, "the file was changed");
 }
 
-/// A file as releases of format 1 made it, with one record and one tally.
+/// A file as releases of format 1 made it, with one record and one counter.
 async fn of_format_1(path: &Path) {
     foreign(
         path,
@@ -98,10 +98,10 @@ async fn of_format_1(path: &Path) {
          INSERT INTO ashlar_store VALUES (1, 1);
          CREATE TABLE record (
              key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
-         CREATE TABLE tally (
+         CREATE TABLE counter (
              key BLOB PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
          INSERT INTO record VALUES (x'6400000000000000010000000000000001', x'6b657074');
-         INSERT INTO tally VALUES (x'6400000000000000010000000000000009', 5)",
+         INSERT INTO counter VALUES (x'6400000000000000010000000000000009', 5)",
     )
     .await;
 }
@@ -125,8 +125,8 @@ async fn a_file_of_format_1_becomes_one_of_format_2() {
     of_format_1(&path).await;
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
     assert_eq!(get(&store, 1).await.as_deref(), Some(&b"kept"[..]));
-    let found = store.read(&[Read::Tally(TallyKey(key(9)))]).await.unwrap();
-    assert_eq!(found, [Found::Tally(5)]);
+    let found = store.read(&[Read::Counter(CounterKey(key(9)))]).await.unwrap();
+    assert_eq!(found, [Found::Counter(5)]);
     let Changes::Told { next: start, .. } = store.changes(None).await.unwrap() else {
         panic!("nothing can be missed without a position")
     };

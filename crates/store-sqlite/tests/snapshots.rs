@@ -47,7 +47,7 @@ async fn becomes_free(path: &Path) {
 async fn check_ended(snapshot: &mut dyn Snapshot) {
     for error in [
         snapshot.records(10).await.expect_err("ended"),
-        snapshot.tallies(10).await.expect_err("ended"),
+        snapshot.counters(10).await.expect_err("ended"),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("the snapshot has ended"), "{error}");

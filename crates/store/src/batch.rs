@@ -1,6 +1,6 @@
 //! Deciding plans in an engine's memory, over what its database held when it was locked.
 //!
-//! A batch knows each guarded record and each tally that is added to, and enough of each range
+//! A batch knows each guarded record and each counter that is added to, and enough of each range
 //! that must be empty. Plans are decided over that, in order, and change it; what they changed is
 //! then written at once. It is for engines whose database cannot decide by itself: they fetch what
 //! a batch asks for in one trip, under locks, and write what it answers in another.
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use crate::{Guard, Key, Plan, TallyKey, Value, Verdict, Write};
+use crate::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
-/// What is known of a record or tally: what it is now, and whether a plan made it so.
+/// What is known of a record or counter: what it is now, and whether a plan made it so.
 #[derive(Debug)]
 struct Slot<T> {
     now: Option<T>,
@@ -29,11 +29,11 @@ impl<T> Slot<T> {
     }
 }
 
-/// The records and tallies that plans look at, and what becomes of them.
+/// The records and counters that plans look at, and what becomes of them.
 #[derive(Debug, Default)]
 pub struct Batch {
     records: BTreeMap<Key, Slot<Value>>,
-    tallies: BTreeMap<TallyKey, Slot<i64>>,
+    counters: BTreeMap<CounterKey, Slot<i64>>,
     ranges: BTreeSet<(Key, Key)>,
     deleted: BTreeSet<Key>,
 }
@@ -56,7 +56,7 @@ impl Batch {
             for write in &plan.writes {
                 match write {
                     Write::Add(key, _) | Write::Max(key, _) => {
-                        batch.tallies.entry(key.clone()).or_insert_with(Slot::absent);
+                        batch.counters.entry(key.clone()).or_insert_with(Slot::absent);
                     }
                     Write::Delete(key) => {
                         batch.deleted.insert(key.clone());
@@ -73,9 +73,9 @@ impl Batch {
         self.records.keys()
     }
 
-    /// The tallies to fetch, in the order of the answers that [`Batch::found`] takes.
-    pub fn tallies(&self) -> impl ExactSizeIterator<Item = &TallyKey> {
-        self.tallies.keys()
+    /// The counters to fetch, in the order of the answers that [`Batch::found`] takes.
+    pub fn counters(&self) -> impl ExactSizeIterator<Item = &CounterKey> {
+        self.counters.keys()
     }
 
     /// The ranges that must be empty, and how many keys of each to fetch: one more than this batch
@@ -91,13 +91,13 @@ impl Batch {
     pub fn found(
         &mut self,
         records: Vec<Option<Value>>,
-        tallies: Vec<Option<i64>>,
+        counters: Vec<Option<i64>>,
         in_ranges: Vec<Key>,
     ) {
         for (slot, now) in self.records.values_mut().zip(records) {
             slot.now = now;
         }
-        for (slot, now) in self.tallies.values_mut().zip(tallies) {
+        for (slot, now) in self.counters.values_mut().zip(counters) {
             slot.now = now;
         }
         for key in in_ranges {
@@ -134,7 +134,7 @@ impl Batch {
     }
 
     fn apply(&mut self, write: &Write) {
-        let tally = |key| self.tallies.get(key).and_then(|slot| slot.now).unwrap_or(0);
+        let counter = |key| self.counters.get(key).and_then(|slot| slot.now).unwrap_or(0);
         let (key, now) = match write {
             Write::Put(key, value) => {
                 self.records.insert(key.clone(), Slot::written(Some(value.clone())));
@@ -144,12 +144,12 @@ impl Batch {
                 self.records.insert(key.clone(), Slot::written(None));
                 return;
             }
-            Write::Add(key, by) => (key, Some(tally(key).saturating_add(*by))),
-            Write::Max(key, least) => (key, Some(tally(key).max(*least))),
+            Write::Add(key, by) => (key, Some(counter(key).saturating_add(*by))),
+            Write::Max(key, least) => (key, Some(counter(key).max(*least))),
             Write::Set(key, value) => (key, Some(*value)),
             Write::Clear(key) => (key, None),
         };
-        self.tallies.insert(key.clone(), Slot::written(now));
+        self.counters.insert(key.clone(), Slot::written(now));
     }
 
     /// What plans made of records: bytes, or nothing.
@@ -158,16 +158,16 @@ impl Batch {
         written.map(|(key, slot)| (key, slot.now.as_ref()))
     }
 
-    /// What plans made of tallies: a number, or nothing.
-    pub fn written_tallies(&self) -> impl Iterator<Item = (&TallyKey, Option<i64>)> {
-        let written = self.tallies.iter().filter(|(_, slot)| slot.written);
+    /// What plans made of counters: a number, or nothing.
+    pub fn written_counters(&self) -> impl Iterator<Item = (&CounterKey, Option<i64>)> {
+        let written = self.counters.iter().filter(|(_, slot)| slot.written);
         written.map(|(key, slot)| (key, slot.now))
     }
 }
 
-/// What a sequence of changes makes of a tally, whatever it was before.
+/// What a sequence of changes makes of a counter, whatever it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TallyChange {
+pub enum CounterChange {
     /// This number.
     To(i64),
     /// What it was and `add`, and at least `floor`.
@@ -179,38 +179,40 @@ pub enum TallyChange {
     },
 }
 
-impl TallyChange {
+impl CounterChange {
     /// No change.
-    const NONE: TallyChange = TallyChange::By { add: 0, floor: None };
+    const NONE: CounterChange = CounterChange::By { add: 0, floor: None };
 
-    fn then(self, write: &Write) -> TallyChange {
+    fn then(self, write: &Write) -> CounterChange {
         match (self, write) {
-            (_, Write::Set(_, number)) => TallyChange::To(*number),
-            (_, Write::Clear(_)) => TallyChange::To(0),
-            (TallyChange::To(was), Write::Add(_, by)) => TallyChange::To(was.saturating_add(*by)),
-            (TallyChange::To(was), Write::Max(_, least)) => TallyChange::To(was.max(*least)),
-            (TallyChange::By { add, floor }, Write::Add(_, by)) => TallyChange::By {
+            (_, Write::Set(_, number)) => CounterChange::To(*number),
+            (_, Write::Clear(_)) => CounterChange::To(0),
+            (CounterChange::To(was), Write::Add(_, by)) => {
+                CounterChange::To(was.saturating_add(*by))
+            }
+            (CounterChange::To(was), Write::Max(_, least)) => CounterChange::To(was.max(*least)),
+            (CounterChange::By { add, floor }, Write::Add(_, by)) => CounterChange::By {
                 add: add.saturating_add(*by),
                 floor: floor.map(|floor| floor.saturating_add(*by)),
             },
-            (TallyChange::By { add, floor }, Write::Max(_, least)) => {
-                TallyChange::By { add, floor: Some(floor.map_or(*least, |was| was.max(*least))) }
+            (CounterChange::By { add, floor }, Write::Max(_, least)) => {
+                CounterChange::By { add, floor: Some(floor.map_or(*least, |was| was.max(*least))) }
             }
             (unchanged, Write::Put(..) | Write::Delete(_)) => unchanged,
         }
     }
 }
 
-/// What plans that are committed, in this order, make of tallies: one change for each.
-pub fn tally_changes<'a>(
+/// What plans that are committed, in this order, make of counters: one change for each.
+pub fn counter_changes<'a>(
     committed: impl IntoIterator<Item = &'a Plan>,
-) -> BTreeMap<&'a TallyKey, TallyChange> {
+) -> BTreeMap<&'a CounterKey, CounterChange> {
     let mut changes = BTreeMap::new();
     for write in committed.into_iter().flat_map(|plan| &plan.writes) {
         if let Write::Add(key, _) | Write::Max(key, _) | Write::Set(key, _) | Write::Clear(key) =
             write
         {
-            let change = changes.entry(key).or_insert(TallyChange::NONE);
+            let change = changes.entry(key).or_insert(CounterChange::NONE);
             *change = change.then(write);
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use crate::{
-    Follow, Guard, Key, Limits, Plan, Read, StoreError, StoreErrorKind, TALLY_MAX, TallyKey, Value,
-    Write,
+    COUNTER_MAX, CounterKey, Follow, Guard, Key, Limits, Plan, Read, StoreError, StoreErrorKind,
+    Value, Write,
 };
 
 /// Why a plan is not one.
@@ -56,14 +56,14 @@ impl Plan {
         }
         let mut seen = HashSet::with_capacity(self.writes.len());
         for write in &self.writes {
-            let (tally, key) = write.key();
+            let (counter, key) = write.key();
             let value = if let Write::Put(_, value) = write { Some(value) } else { None };
             check_record(key, value, limits)?;
             if let Write::Add(_, number) | Write::Max(_, number) | Write::Set(_, number) = write {
                 let size = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
-                within("a tally", size, usize::try_from(TALLY_MAX).unwrap_or(usize::MAX))?;
+                within("a counter", size, usize::try_from(COUNTER_MAX).unwrap_or(usize::MAX))?;
             }
-            if !seen.insert((tally, key)) {
+            if !seen.insert((counter, key)) {
                 return Err(Malformed::WrittenTwice(key.clone()));
             }
         }
@@ -113,7 +113,7 @@ impl Limits {
                     let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
                     within("records of a range", limit, self.page(self.range_records))?;
                 }
-                Read::Tally(TallyKey(key)) => check_record(key, None, self)?,
+                Read::Counter(CounterKey(key)) => check_record(key, None, self)?,
             }
         }
         Ok(())

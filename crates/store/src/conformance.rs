@@ -6,6 +6,7 @@
 //! concurrency in here is several calls under way at once, on one task.
 
 mod commits;
+mod counters;
 mod feed;
 mod guards;
 mod limits;
@@ -14,15 +15,15 @@ mod races;
 mod ranges;
 mod reads;
 mod snapshots;
-mod tallies;
 mod walks;
 
 use crate::{
-    Entry, Follow, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreErrorKind, TallyKey,
+    CounterKey, Entry, Follow, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreErrorKind,
     Target, Value, Verdict, Write,
 };
 
 pub use commits::*;
+pub use counters::*;
 pub use feed::*;
 pub use guards::*;
 pub use limits::*;
@@ -31,7 +32,6 @@ pub use races::*;
 pub use ranges::*;
 pub use reads::*;
 pub use snapshots::*;
-pub use tallies::*;
 pub use walks::*;
 
 /// Makes a module's tests of the whole suite, one per case.
@@ -76,10 +76,10 @@ macro_rules! conformance {
             empty_sees_earlier_plans
             puts_and_deletes_take_turns_within_a_batch
             an_empty_batch_and_an_empty_plan_are_fine
-            tallies_add_raise_set_and_clear
-            tallies_hold_large_and_negative_numbers
-            tallies_stand_apart_from_records
-            refused_plans_change_no_tally
+            counters_add_raise_set_and_clear
+            counters_hold_large_and_negative_numbers
+            counters_stand_apart_from_records
+            refused_plans_change_no_counter
             limits_are_large_enough
             values_may_be_empty_or_as_long_as_allowed
             keys_may_be_as_long_as_allowed
@@ -91,9 +91,9 @@ macro_rules! conformance {
             bad_follows_are_malformed
             a_walk_sees_a_whole_space
             a_walk_sees_what_exists_throughout
-            a_walk_over_tallies_sees_them_all
+            a_walk_over_counters_sees_them_all
             changes_are_told
-            refused_plans_and_tallies_are_not_told
+            refused_plans_and_counters_are_not_told
             changes_are_told_once_acknowledged
             whoever_falls_behind_is_told_so
             large_batches_are_told_somehow
@@ -144,8 +144,8 @@ fn point(number: u64) -> Key {
     Key::new(POINT, number, b"")
 }
 
-fn tally(partition: u64, suffix: impl AsRef<[u8]>) -> TallyKey {
-    TallyKey(key(partition, suffix))
+fn counter(partition: u64, suffix: impl AsRef<[u8]>) -> CounterKey {
+    CounterKey(key(partition, suffix))
 }
 
 fn value(bytes: impl AsRef<[u8]>) -> Value {
@@ -219,10 +219,10 @@ async fn check_record(store: &dyn MetaStore, key: &Key, expected: Option<&[u8]>)
     assert_eq!(record(store, key).await.as_deref(), expected, "the record {key:?}");
 }
 
-async fn number(store: &dyn MetaStore, key: &TallyKey) -> i64 {
-    match ask_one(store, Read::Tally(key.clone())).await {
-        Found::Tally(number) => number,
-        other => panic!("a tally was asked for, not {other:?}"),
+async fn number(store: &dyn MetaStore, key: &CounterKey) -> i64 {
+    match ask_one(store, Read::Counter(key.clone())).await {
+        Found::Counter(number) => number,
+        other => panic!("a counter was asked for, not {other:?}"),
     }
 }
 

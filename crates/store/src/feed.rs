@@ -2,7 +2,7 @@
 //!
 //! An engine remembers the latest batches that changed records, each as one entry whose bytes this
 //! module makes and reads, or [`brief`] does. Whoever remembers records asks now and then, and
-//! forgets what it is told of. Values are not told, nor are tallies.
+//! forgets what it is told of. Values are not told, nor are counters.
 
 pub mod brief;
 

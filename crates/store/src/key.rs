@@ -84,6 +84,6 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A tally's key. Tallies stand apart from records, so that no guard can name one.
+/// A counter's key. Counters stand apart from records, so that no guard can name one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TallyKey(pub Key);
+pub struct CounterKey(pub Key);

@@ -3,7 +3,7 @@
 //!
 //! The contract has two verbs. [`MetaStore::read`] answers any number of questions from one
 //! snapshot; [`MetaStore::commit`] decides any number of [`Plan`]s. Each call is one round trip.
-//! An engine knows keys, values, guards and tallies; it does not know what an inode is.
+//! An engine knows keys, values, guards and counters; it does not know what an inode is.
 //!
 //! There are no optional features and no default methods: an engine that passes
 //! [`mod@conformance`] is an engine, and one that does not is not.
@@ -18,14 +18,14 @@ mod key;
 mod memory;
 mod plan;
 
-pub use batch::{Batch, TallyChange, tally_changes};
+pub use batch::{Batch, CounterChange, counter_changes};
 pub use check::Malformed;
 pub use error::{StoreError, StoreErrorKind};
 pub use feed::{Changes, Position};
 pub use follow::{Beginning, Follow, Target};
-pub use key::{Key, Space, TallyKey, Value};
+pub use key::{CounterKey, Key, Space, Value};
 pub use memory::MemoryStore;
-pub use plan::{Guard, Plan, TALLY_MAX, Verdict, Write};
+pub use plan::{COUNTER_MAX, Guard, Plan, Verdict, Write};
 
 use std::fmt::Debug;
 
@@ -54,8 +54,8 @@ pub enum Read {
         /// How to get on from each.
         follow: Option<Follow>,
     },
-    /// A tally.
-    Tally(TallyKey),
+    /// A counter.
+    Counter(CounterKey),
 }
 
 /// A record as found, and what it pointed to.
@@ -76,8 +76,8 @@ pub enum Found {
     Record(Option<Entry>),
     /// The answer to [`Read::Range`]; fewer than `limit` entries mean that the range holds no more.
     Range(Vec<Entry>),
-    /// The answer to [`Read::Tally`]; a tally never written is 0.
-    Tally(i64),
+    /// The answer to [`Read::Counter`]; a counter never written is 0.
+    Counter(i64),
 }
 
 /// What one call may carry. Callers stay below; an engine refuses what is above, whole.
@@ -153,14 +153,14 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<Page, StoreError>;
 
-    /// One page of a walk over every tally of a space, as [`MetaStore::walk`] for records. A tally
+    /// One page of a walk over every counter of a space, as [`MetaStore::walk`] for records. A counter
     /// that is 0 may be left out.
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError>;
+    ) -> Result<CounterPage, StoreError>;
 
     /// Which records changed since a position that an earlier call answered; with `None`, nothing,
     /// and the position as of now. One round trip.
@@ -188,8 +188,8 @@ pub trait Snapshot: Debug + Send {
     /// wish between 1 and [`Limits::range_records`].
     async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError>;
 
-    /// The next tallies that are not 0, in byte order of their keys; none at the end.
-    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError>;
+    /// The next counters that are not 0, in byte order of their keys; none at the end.
+    async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError>;
 }
 
 /// A page of [`MetaStore::walk`].
@@ -201,11 +201,11 @@ pub struct Page {
     pub resume: Option<Bytes>,
 }
 
-/// A page of [`MetaStore::walk_tallies`].
+/// A page of [`MetaStore::walk_counters`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TallyPage {
-    /// Tallies of the space.
-    pub tallies: Vec<(TallyKey, i64)>,
+pub struct CounterPage {
+    /// Counters of the space.
+    pub counters: Vec<(CounterKey, i64)>,
     /// Where to go on; `None` at the end.
     pub resume: Option<Bytes>,
 }

@@ -12,9 +12,9 @@ use bytes::Bytes;
 
 use crate::feed::{self, FEED_BATCHES};
 use crate::{
-    Changes, Durability, Entry, Follow, Found, Guard, Key, Limits, MetaStore, Page, Plan, Position,
-    Read, Snapshot, Space, StoreError, StoreErrorKind, TallyKey, TallyPage, Target, Value, Verdict,
-    Write,
+    Changes, CounterKey, CounterPage, Durability, Entry, Follow, Found, Guard, Key, Limits,
+    MetaStore, Page, Plan, Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Target,
+    Value, Verdict, Write,
 };
 
 const LIMITS: Limits = Limits {
@@ -38,7 +38,7 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Maps {
     records: BTreeMap<Key, Value>,
-    tallies: BTreeMap<TallyKey, i64>,
+    counters: BTreeMap<CounterKey, i64>,
     feed: Feed,
     closed: bool,
 }
@@ -117,23 +117,23 @@ impl MetaStore for MemoryStore {
         Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        let maps = self.open("walking over tallies")?;
-        let mut tallies: Vec<(TallyKey, i64)> = maps
-            .tallies
-            .range(TallyKey(walk_start(space, resume)?)..)
-            .take_while(|(TallyKey(key), _)| key.space() == space)
+    ) -> Result<CounterPage, StoreError> {
+        let maps = self.open("walking over counters")?;
+        let mut counters: Vec<(CounterKey, i64)> = maps
+            .counters
+            .range(CounterKey(walk_start(space, resume)?)..)
+            .take_while(|(CounterKey(key), _)| key.space() == space)
             .take(LIMITS.page(limit) + 1)
             .map(|(key, value)| (key.clone(), *value))
             .collect();
-        let more = tallies.len() > LIMITS.page(limit);
-        let next = if more { tallies.pop() } else { None };
-        Ok(TallyPage { tallies, resume: next.map(|(TallyKey(key), _)| key.to_bytes()) })
+        let more = counters.len() > LIMITS.page(limit);
+        let next = if more { counters.pop() } else { None };
+        Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
@@ -142,10 +142,10 @@ impl MetaStore for MemoryStore {
 
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
         let maps = self.open("taking a snapshot")?;
-        let tallies = maps.tallies.iter().filter(|(_, number)| **number != 0);
+        let counters = maps.counters.iter().filter(|(_, number)| **number != 0);
         Ok(Box::new(MemorySnapshot {
             records: maps.records.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-            tallies: tallies.map(|(key, number)| (key.clone(), *number)).collect(),
+            counters: counters.map(|(key, number)| (key.clone(), *number)).collect(),
         }))
     }
 
@@ -158,7 +158,7 @@ impl MetaStore for MemoryStore {
 #[derive(Debug)]
 struct MemorySnapshot {
     records: VecDeque<(Key, Value)>,
-    tallies: VecDeque<(TallyKey, i64)>,
+    counters: VecDeque<(CounterKey, i64)>,
 }
 
 #[async_trait]
@@ -168,9 +168,9 @@ impl Snapshot for MemorySnapshot {
         Ok(self.records.drain(..page).collect())
     }
 
-    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
-        let page = LIMITS.page(limit).min(self.tallies.len());
-        Ok(self.tallies.drain(..page).collect())
+    async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError> {
+        let page = LIMITS.page(limit).min(self.counters.len());
+        Ok(self.counters.drain(..page).collect())
     }
 }
 
@@ -224,7 +224,7 @@ impl Maps {
                     .map(|found| self.entry(found, follow.as_ref()))
                     .collect(),
             ),
-            Read::Tally(key) => Found::Tally(self.tallies.get(key).copied().unwrap_or(0)),
+            Read::Counter(key) => Found::Counter(self.counters.get(key).copied().unwrap_or(0)),
         }
     }
 
@@ -274,18 +274,18 @@ impl Maps {
                 self.records.remove(key);
             }
             Write::Add(key, by) => {
-                let tally = self.tallies.entry(key.clone()).or_default();
-                *tally = tally.saturating_add(*by);
+                let counter = self.counters.entry(key.clone()).or_default();
+                *counter = counter.saturating_add(*by);
             }
             Write::Max(key, least) => {
-                let tally = self.tallies.entry(key.clone()).or_default();
-                *tally = (*tally).max(*least);
+                let counter = self.counters.entry(key.clone()).or_default();
+                *counter = (*counter).max(*least);
             }
             Write::Set(key, value) => {
-                self.tallies.insert(key.clone(), *value);
+                self.counters.insert(key.clone(), *value);
             }
             Write::Clear(key) => {
-                self.tallies.remove(key);
+                self.counters.remove(key);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Plans: what must hold, and what happens then.
 
-use crate::{Key, StoreErrorKind, TallyKey, Value};
+use crate::{CounterKey, Key, StoreErrorKind, Value};
 
 /// A condition that must hold at the instant of commit.
 ///
@@ -20,10 +20,10 @@ pub enum Guard {
     Empty(Key, Key),
 }
 
-/// What a tally may be told to become, or to change by, either side of 0. Callers keep sums within;
-/// beyond, a tally's value is not defined, and nothing else suffers. The bound is where engines
+/// What a counter may be told to become, or to change by, either side of 0. Callers keep sums within;
+/// beyond, a counter's value is not defined, and nothing else suffers. The bound is where engines
 /// that count in floating point lose digits.
-pub const TALLY_MAX: i64 = 1 << 53;
+pub const COUNTER_MAX: i64 = 1 << 53;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,25 +32,25 @@ pub enum Write {
     Put(Key, Value),
     /// Removes a record, if it is there.
     Delete(Key),
-    /// Adds to a tally. Additions commute.
-    Add(TallyKey, i64),
-    /// Raises a tally to at least this value.
-    Max(TallyKey, i64),
-    /// Sets a tally.
-    Set(TallyKey, i64),
-    /// Removes a tally; it reads as 0 from then on.
-    Clear(TallyKey),
+    /// Adds to a counter. Additions commute.
+    Add(CounterKey, i64),
+    /// Raises a counter to at least this value.
+    Max(CounterKey, i64),
+    /// Sets a counter.
+    Set(CounterKey, i64),
+    /// Removes a counter; it reads as 0 from then on.
+    Clear(CounterKey),
 }
 
 impl Write {
-    /// Its key, and whether that is a tally's.
+    /// Its key, and whether that is a counter's.
     pub(crate) fn key(&self) -> (bool, &Key) {
         match self {
             Write::Put(key, _) | Write::Delete(key) => (false, key),
-            Write::Add(TallyKey(key), _)
-            | Write::Max(TallyKey(key), _)
-            | Write::Set(TallyKey(key), _)
-            | Write::Clear(TallyKey(key)) => (true, key),
+            Write::Add(CounterKey(key), _)
+            | Write::Max(CounterKey(key), _)
+            | Write::Set(CounterKey(key), _)
+            | Write::Clear(CounterKey(key)) => (true, key),
         }
     }
 }

@@ -23,7 +23,7 @@ fn every_case_is_listed() {
         include_str!("../src/conformance/ranges.rs"),
         include_str!("../src/conformance/reads.rs"),
         include_str!("../src/conformance/snapshots.rs"),
-        include_str!("../src/conformance/tallies.rs"),
+        include_str!("../src/conformance/counters.rs"),
         include_str!("../src/conformance/walks.rs"),
     ];
     let mut written: Vec<&str> = sources

@@ -3,7 +3,7 @@
 //! A check reads everything and changes nothing, and it needs no session: it works beside gateways
 //! that go on writing. Then a pass may see one half of a change and not the other, so a finding
 //! counts only if every one of several passes finds it, the same in each detail. What keeps
-//! changing is thereby left out: a tally of a busy directory is judged when it rests.
+//! changing is thereby left out: a counter of a busy directory is judged when it rests.
 //!
 //! It holds a summary of each inode and block in memory, some hundred bytes each.
 

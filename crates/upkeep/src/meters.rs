@@ -1,29 +1,29 @@
 //! What upkeep did, as counters.
 
-use runtime::Count;
+use runtime::MetricCounter;
 
 /// What upkeep did since it was begun.
 #[derive(Debug, Default)]
 pub struct UpkeepMeters {
     /// Files and parts that the reaper removed.
-    pub files_reaped: Count,
+    pub files_reaped: MetricCounter,
     /// Blocks that the reaper deleted.
-    pub blocks_reaped: Count,
+    pub blocks_reaped: MetricCounter,
     /// Content bytes of those blocks.
-    pub bytes_reaped: Count,
+    pub bytes_reaped: MetricCounter,
     /// Blocks that the sweeper deleted.
-    pub blocks_swept: Count,
+    pub blocks_swept: MetricCounter,
     /// Dead things that the reaper keeps, because their records cannot be read.
-    pub damaged_kept: Count,
+    pub damaged_kept: MetricCounter,
     /// Packs that were rewritten because little of them was alive.
-    pub packs_rewritten: Count,
+    pub packs_rewritten: MetricCounter,
     /// Packs of which little was alive and that could not be rewritten, each as often as it was
     /// looked at.
-    pub packs_left: Count,
+    pub packs_left: MetricCounter,
     /// Bytes of files that were moved to a new pack.
-    pub bytes_repacked: Count,
+    pub bytes_repacked: MetricCounter,
     /// Bodies that were staged inline and have been destaged into blocks.
-    pub bodies_destaged: Count,
+    pub bodies_destaged: MetricCounter,
     /// Their bytes.
-    pub bytes_destaged: Count,
+    pub bytes_destaged: MetricCounter,
 }

@@ -57,7 +57,7 @@ pub(crate) async fn shared_or_pending(
             let none = |found: &Found| match found {
                 Found::Range(entries) => entries.is_empty(),
                 Found::Record(record) => record.is_none(),
-                Found::Tally(_) => false,
+                Found::Counter(_) => false,
             };
             if !answers.iter().all(none) {
                 found.insert(*block);

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Counter, Ino, Orphan, key, key::space};
+use record::{BlockId, Ino, Orphan, Sequence, key, key::space};
 use session::{Outcome, Priority, Seen, VolumeError, closing, corrupt, entries, others, value};
 use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
@@ -215,19 +215,19 @@ impl Upkeep {
         Ok(entries(self.session.store().read(&[read]).await?.into_iter().next()))
     }
 
-    async fn read_epoch(&self) -> Result<(Counter, Value), VolumeError> {
+    async fn read_epoch(&self) -> Result<(Sequence, Value), VolumeError> {
         let at = key::epoch();
         let found =
             self.session.store().read(&[Read::Record { key: at.clone(), follow: None }]).await?;
         let missing = || VolumeError::Corrupt("the epoch is missing".to_owned());
         let record = value(found.first()).ok_or_else(missing)?;
-        let epoch = Counter::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
+        let epoch = Sequence::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
         Ok((epoch, record))
     }
 
     /// Moves the epoch on. What was collected before this is what the new epoch's readers cannot
     /// have seen, so an advance by somebody else does not do: it may have come earlier.
-    async fn advance_epoch(&self, seen: (Counter, Value)) -> Result<u64, VolumeError> {
+    async fn advance_epoch(&self, seen: (Sequence, Value)) -> Result<u64, VolumeError> {
         let at = key::epoch();
         let (mut epoch, mut record) = seen;
         let others = others(&**self.session.store(), self.session.nonce()).await?;
@@ -235,7 +235,7 @@ impl Upkeep {
             others.iter().map(Seen::passed).fold(self.session.epochs().current(), u64::max);
         loop {
             // A store that was put back may have forgotten an epoch in which somebody reads.
-            let next = Counter(epoch.0.max(reached) + 1);
+            let next = Sequence(epoch.0.max(reached) + 1);
             let plan = Plan {
                 guards: vec![Guard::Equals(at.clone(), record.clone())],
                 writes: vec![Write::Put(at.clone(), next.encode(&at))],
@@ -298,7 +298,7 @@ impl Upkeep {
                 guards: vec![bucket.guard()],
                 writes: vec![
                     Write::Delete(bucket.key.clone()),
-                    Write::Clear(key::tally(bucket.ino, key::Count::Bytes)),
+                    Write::Clear(key::counter(bucket.ino, key::CounterKind::Bytes)),
                 ],
             };
             reaped += progress(self.session.commit_plan(plan).await)?;

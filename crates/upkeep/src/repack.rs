@@ -13,8 +13,8 @@
 //! they are verified against the old block's checksums as they are read, and compared by checksum
 //! with what the new block holds under the slices that are about to be published.
 //!
-//! The tally of a pack says whether it is worth a look, never more. The reaper tells of packs that
-//! became sparse under its hands; others are found by a walk over the tallies now and then. A pack
+//! The counter of a pack says whether it is worth a look, never more. The reaper tells of packs that
+//! became sparse under its hands; others are found by a walk over the counters now and then. A pack
 //! with an owner that cannot be moved (a part of an upload, or a file whose content map lies in
 //! pages) is left alone. There is one rewriter in each gateway. Two that meet do no harm: of two
 //! swaps one is refused.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
-    Snapshot, Space, StoreError, StoreErrorKind, TallyPage, Verdict, Write,
+    Changes, CounterPage, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan,
+    Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
 };
 use tokio::sync::Notify;
 
@@ -226,13 +226,13 @@ impl MetaStore for Faulty {
         self.inner.walk(space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        self.inner.walk_tallies(space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        self.inner.walk_counters(space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
-    Snapshot, Space, StoreError, StoreErrorKind, TallyKey, TallyPage, Value, Verdict,
+    Changes, CounterKey, CounterPage, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page,
+    Plan, Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Value, Verdict,
 };
 
 use crate::stores::{keystone_key, put, write};
@@ -126,13 +126,13 @@ impl MetaStore for Failing {
         self.store.walk(space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        self.store.walk_tallies(space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        self.store.walk_counters(space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
@@ -161,7 +161,7 @@ impl Snapshot for Disordered {
         Ok(page)
     }
 
-    async fn tallies(&mut self, limit: u32) -> Result<Vec<(TallyKey, i64)>, StoreError> {
-        self.0.tallies(limit).await
+    async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError> {
+        self.0.counters(limit).await
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use dump::{DumpError, Keystone, Summary};
-use store::{Key, MetaStore, Plan, Space, TallyKey, Value, Verdict, Write};
+use store::{CounterKey, Key, MetaStore, Plan, Space, Value, Verdict, Write};
 
 /// The record that comes last, as a volume's does: between others by its bytes.
 pub(crate) fn keystone_key() -> Key {
@@ -28,7 +28,7 @@ pub(crate) async fn write(store: &dyn MetaStore, writes: Vec<Write>) {
 }
 
 /// A store like that of a small volume: keys that differ where engines may err, values that are
-/// empty, large and of every byte, and tallies on both sides of 0.
+/// empty, large and of every byte, and counters on both sides of 0.
 pub(crate) fn volume() -> Vec<Write> {
     let mut writes = vec![
         put(keystone_key(), "the volume"),
@@ -45,12 +45,12 @@ pub(crate) fn volume() -> Vec<Write> {
             }
         }
     }
-    for (number, tally) in
+    for (number, counter) in
         [1, -1, 2, 1 << 40, -(1 << 40), 1 << 53, -(1 << 53), 0].into_iter().enumerate()
     {
         for suffix in [&b""[..], b"\0", b"\xff"] {
             let key = Key::new(Space(b'n'), number as u64 * 0x1111_1111_1111, suffix);
-            writes.push(Write::Set(TallyKey(key), tally));
+            writes.push(Write::Set(CounterKey(key), counter));
         }
     }
     writes

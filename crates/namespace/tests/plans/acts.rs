@@ -330,8 +330,8 @@ fn hash(found: &[Found]) -> u64 {
         let entries = match found {
             Found::Record(entry) => entry.as_slice(),
             Found::Range(entries) => entries,
-            Found::Tally(tally) => {
-                tally.hash(&mut hasher);
+            Found::Counter(counter) => {
+                counter.hash(&mut hasher);
                 continue;
             }
         };

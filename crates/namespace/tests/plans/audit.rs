@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::key::{self, Count, space};
+use record::key::{self, CounterKind, space};
 use record::{Body, Dentry, Ino, Inode, Kind, Origin, Orphan, Upload};
 use store::{Guard, Key, Plan, Write};
 
@@ -63,7 +63,7 @@ pub(crate) fn contract(plan: &Plan) {
     }
 }
 
-/// Checks a volume at rest: one tree, tallies as a recount tells, no implied directory empty.
+/// Checks a volume at rest: one tree, counters as a recount tells, no implied directory empty.
 #[track_caller]
 pub(crate) fn audit(state: &State) {
     let mut children: BTreeMap<u64, u32> = BTreeMap::new();
@@ -99,11 +99,11 @@ pub(crate) fn audit(state: &State) {
         let bucket = key::bucket(Ino(key.partition()));
         assert!(state.records.contains_key(&bucket), "{key:?} is of a bucket that is gone");
     }
-    tallies(state, &children, &bound, &parents);
+    counters(state, &children, &bound, &parents);
 }
 
 #[track_caller]
-fn tallies(
+fn counters(
     state: &State,
     children: &BTreeMap<u64, u32>,
     bound: &BTreeMap<u64, Dentry>,
@@ -117,7 +117,7 @@ fn tallies(
     };
     let mut counts: BTreeMap<(u64, u8), i64> = BTreeMap::new();
     for (directory, names) in children {
-        counts.insert((*directory, Count::Entries as u8), i64::from(*names));
+        counts.insert((*directory, CounterKind::Entries as u8), i64::from(*names));
     }
     let size = |ino: Ino| {
         let key = key::inode(ino);
@@ -126,29 +126,29 @@ fn tallies(
     };
     for (ino, dentry) in bound.iter().filter(|(_, dentry)| dentry.kind == Kind::File) {
         let bucket = bucket_of(*ino);
-        *counts.entry((bucket, Count::Objects as u8)).or_default() += 1;
-        *counts.entry((bucket, Count::Bytes as u8)).or_default() += size(dentry.ino);
+        *counts.entry((bucket, CounterKind::Objects as u8)).or_default() += 1;
+        *counts.entry((bucket, CounterKind::Bytes as u8)).or_default() += size(dentry.ino);
     }
     for (key, value) in state.records.iter().filter(|(key, _)| key.space() == space::ORPHAN) {
         if let Orphan::File { bucket } = Orphan::decode(key, value).expect("an orphan") {
             let ino = u64::from_be_bytes(key.suffix().try_into().unwrap());
-            *counts.entry((bucket.0, Count::Bytes as u8)).or_default() += size(Ino(ino));
+            *counts.entry((bucket.0, CounterKind::Bytes as u8)).or_default() += size(Ino(ino));
         }
     }
     counts.retain(|_, count| *count != 0);
-    let counted = state.tallies.iter().map(|(key, count)| {
-        let [kind] = key.0.suffix() else { panic!("{key:?} is no tally") };
+    let counted = state.counters.iter().map(|(key, count)| {
+        let [kind] = key.0.suffix() else { panic!("{key:?} is no counter") };
         ((key.0.partition(), *kind), *count)
     });
     let (mut found, mut times) = (BTreeMap::new(), BTreeSet::new());
     for ((ino, kind), count) in counted {
-        if kind == Count::Modified as u8 {
+        if kind == CounterKind::Modified as u8 {
             times.insert(ino);
         } else {
             found.insert((ino, kind), count);
         }
     }
-    assert_eq!(found, counts, "tallies differ from a recount");
+    assert_eq!(found, counts, "counters differ from a recount");
     for ino in times {
         let stands = ino == Ino::ROOT.0 || bound.contains_key(&ino);
         assert!(stands, "directory {ino} is gone, and its time is not");

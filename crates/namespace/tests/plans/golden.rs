@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use namespace::{Hints, NoHints};
-use record::key::{Count, space};
-use store::{Guard, Key, TallyKey, Write};
+use record::key::{CounterKind, space};
+use store::{CounterKey, Guard, Key, Write};
 
 use crate::acts::{Act, Prepared, if_match, put, put_alone, put_if, remove, remove_if};
 use crate::memory::Stale;
@@ -34,15 +34,15 @@ fn words(key: &Key) -> String {
     }
 }
 
-fn tally(TallyKey(key): &TallyKey) -> String {
+fn counter(CounterKey(key): &CounterKey) -> String {
     let names = [
-        (Count::Entries, "entries"),
-        (Count::Modified, "modified"),
-        (Count::Objects, "objects"),
-        (Count::Bytes, "bytes"),
+        (CounterKind::Entries, "entries"),
+        (CounterKind::Modified, "modified"),
+        (CounterKind::Objects, "objects"),
+        (CounterKind::Bytes, "bytes"),
     ];
     let name = names.iter().find(|(count, _)| [*count as u8] == key.suffix()).unwrap().1;
-    format!("tally/{}/{name}", key.partition())
+    format!("counter/{}/{name}", key.partition())
 }
 
 fn guard(guard: &Guard) -> String {
@@ -58,10 +58,10 @@ fn write(write: &Write) -> String {
     match write {
         Write::Put(key, _) => format!("put      {}", words(key)),
         Write::Delete(key) => format!("delete   {}", words(key)),
-        Write::Add(key, by) => format!("add      {} {by:+}", tally(key)),
-        Write::Max(key, least) => format!("max      {} {least}", tally(key)),
-        Write::Set(key, value) => format!("set      {} {value}", tally(key)),
-        Write::Clear(key) => format!("clear    {}", tally(key)),
+        Write::Add(key, by) => format!("add      {} {by:+}", counter(key)),
+        Write::Max(key, least) => format!("max      {} {least}", counter(key)),
+        Write::Set(key, value) => format!("set      {} {value}", counter(key)),
+        Write::Clear(key) => format!("clear    {}", counter(key)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What holds of any sequence of operations: hints never change an answer, tallies equal a recount,
+//! What holds of any sequence of operations: hints never change an answer, counters equal a recount,
 //! no implied directory stays empty, and none that somebody made goes.
 
 use std::cell::Cell;

@@ -187,9 +187,9 @@ fn a_removal_remembered_wrongly_is_still_answered_rightly() {
 /// Bytes that the bucket counts, and how many files await the reaper.
 fn left(world: &World) -> (i64, usize) {
     let state = world.state();
-    let bytes = key::tally(Ino(1_024), key::Count::Bytes);
+    let bytes = key::counter(Ino(1_024), key::CounterKind::Bytes);
     let orphans = state.records.keys().filter(|key| key.space() == key::space::ORPHAN).count();
-    (state.tallies.get(&bytes).copied().unwrap_or(0), orphans)
+    (state.counters.get(&bytes).copied().unwrap_or(0), orphans)
 }
 
 /// A file of three bytes in a block.

@@ -12,7 +12,7 @@ use record::{
     Attributes, Body, Bucket, Content, Dentry, File, Ino, Inode, Nonce, ObjectHeaders, Origin,
     Orphan, Skey, Tag, Timestamp, key, key::space,
 };
-use store::{Found, Key, MemoryStore, MetaStore, Plan, Read, TallyKey, Value, Verdict, Write};
+use store::{CounterKey, Found, Key, MemoryStore, MetaStore, Plan, Read, Value, Verdict, Write};
 
 use crate::audit;
 use crate::memory::Memory;
@@ -30,11 +30,11 @@ pub(crate) const fn cost(reads: usize, commits: usize) -> Cost {
     Cost { reads, commits }
 }
 
-/// Everything in a store. Tallies that are 0 are as good as absent.
+/// Everything in a store. Counters that are 0 are as good as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) records: BTreeMap<Key, Value>,
-    pub(crate) tallies: BTreeMap<TallyKey, i64>,
+    pub(crate) counters: BTreeMap<CounterKey, i64>,
 }
 
 impl State {
@@ -54,11 +54,11 @@ impl State {
             let inode = Inode::decode(&at, &self.records[&at]).expect("an inode");
             let file = inode.file().expect("a file");
             if matches!(file.content, Content::Inline(_)) && file.parts.is_empty() {
-                let tally = key::tally(bucket, key::Count::Bytes);
-                let bytes = self.tallies.entry(tally.clone()).or_default();
+                let counter = key::counter(bucket, key::CounterKind::Bytes);
+                let bytes = self.counters.entry(counter.clone()).or_default();
                 *bytes -= i64::try_from(file.size).expect("a small file");
                 if *bytes == 0 {
-                    self.tallies.remove(&tally);
+                    self.counters.remove(&counter);
                 }
                 self.records.remove(&at);
                 self.records.remove(&orphan);
@@ -101,7 +101,7 @@ impl World {
             next: Cell::new(next),
         };
         let puts = state.records.iter().map(|(key, value)| Write::Put(key.clone(), value.clone()));
-        let sets = state.tallies.iter().map(|(key, value)| Write::Set(key.clone(), *value));
+        let sets = state.counters.iter().map(|(key, value)| Write::Set(key.clone(), *value));
         let writes: Vec<Write> = puts.chain(sets).collect();
         for writes in writes.chunks(1_000) {
             world.force(writes.to_vec());
@@ -142,9 +142,9 @@ impl World {
                 }
             }
         }
-        let page = block_on(self.store.walk_tallies(key::space::TALLY, None, 10_000)).unwrap();
-        assert!(page.resume.is_none(), "one page holds all tallies of a test");
-        state.tallies.extend(page.tallies.into_iter().filter(|(_, value)| *value != 0));
+        let page = block_on(self.store.walk_counters(key::space::COUNTER, None, 10_000)).unwrap();
+        assert!(page.resume.is_none(), "one page holds all counters of a test");
+        state.counters.extend(page.counters.into_iter().filter(|(_, value)| *value != 0));
         state
     }
 
@@ -204,7 +204,7 @@ impl World {
             self.force(vec![
                 Write::Put(slot.clone(), Dentry::directory(ino, Origin::Made).encode(&slot)),
                 Write::Put(inode_key.clone(), inode.encode(&inode_key)),
-                Write::Add(key::tally(parent, key::Count::Entries), 1),
+                Write::Add(key::counter(parent, key::CounterKind::Entries), 1),
             ]);
             parent = ino;
         }

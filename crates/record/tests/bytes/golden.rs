@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use record::key::{self, Count, space};
+use record::key::{self, CounterKind, space};
 use record::{BlockId, BucketConfigKind};
 use store::Key;
 
@@ -106,11 +106,11 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("users from", users),
         ("users to", users_end),
         ("policy", key::policy("logs")),
-        ("tally of entries", key::tally(BUCKET, Count::Entries).0),
-        ("tally of modified", key::tally(BUCKET, Count::Modified).0),
-        ("tally of objects", key::tally(BUCKET, Count::Objects).0),
-        ("tally of bytes", key::tally(BUCKET, Count::Bytes).0),
-        ("tally of a pack", key::live(BlockId::pack(NONCE, 7)).0),
+        ("counter of entries", key::counter(BUCKET, CounterKind::Entries).0),
+        ("counter of modified", key::counter(BUCKET, CounterKind::Modified).0),
+        ("counter of objects", key::counter(BUCKET, CounterKind::Objects).0),
+        ("counter of bytes", key::counter(BUCKET, CounterKind::Bytes).0),
+        ("counter of a pack", key::live(BlockId::pack(NONCE, 7)).0),
     ]
 }
 
@@ -135,8 +135,8 @@ fn every_space_has_a_key_and_a_letter_of_its_own() {
     let listed: BTreeSet<u8> = space::ALL.iter().map(|space| space.0).collect();
     assert_eq!(listed.len(), space::ALL.len(), "a letter stands for two spaces");
     let mut used: BTreeSet<u8> = keys().iter().map(|(_, key)| key.space().0).collect();
-    for tallies in [space::TALLY, space::LIVE] {
-        assert!(used.remove(&tallies.0) && !listed.contains(&tallies.0));
+    for counters in [space::COUNTER, space::LIVE] {
+        assert!(used.remove(&counters.0) && !listed.contains(&counters.0));
     }
     assert_eq!(used, listed);
     // What names blocks is walked, and what is walked is a space of records.

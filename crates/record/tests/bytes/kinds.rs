@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use record::{
-    Beat, Bucket, BucketConfig, Counter, DecodeError, Dentry, Expiry, Hold, Inode, MapPage, Mark,
-    Orphan, Part, PartSums, PolicyRecord, Session, Swept, Token, Upload, User, VolumeRecord,
+    Beat, Bucket, BucketConfig, DecodeError, Dentry, Expiry, Hold, Inode, MapPage, Mark, Orphan,
+    Part, PartSums, PolicyRecord, Sequence, Session, Swept, Token, Upload, User, VolumeRecord,
 };
 use store::{Key, Value};
 
@@ -36,7 +36,7 @@ macro_rules! records {
 }
 
 records!(
-    Beat Bucket BucketConfig Counter Dentry Expiry Hold Inode MapPage Mark Orphan Part PartSums
+    Beat Bucket BucketConfig Sequence Dentry Expiry Hold Inode MapPage Mark Orphan Part PartSums
     PolicyRecord Session Swept Token Upload User VolumeRecord
 );
 

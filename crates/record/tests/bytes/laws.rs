@@ -4,10 +4,10 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter,
-    DecodeError, Dentry, File, Header, Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan,
-    Part, PartRun, PartSums, PartTag, PolicyRecord, Session, Slice, Sum, SumAlgorithm, SumKind,
-    Tag, Timestamp, Token, Upload, UploadState, User, VolumeRecord, key,
+    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError,
+    Dentry, File, Header, Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan, Part, PartRun,
+    PartSums, PartTag, PolicyRecord, Sequence, Session, Slice, Sum, SumAlgorithm, SumKind, Tag,
+    Timestamp, Token, Upload, UploadState, User, VolumeRecord, key,
 };
 use store::{Key, Value};
 
@@ -224,7 +224,7 @@ proptest! {
         let (id, uid, gid) = ids;
         let (refuse_overlap, opaque_tags) = flags;
         returns(&key, &VolumeRecord { id, made: at, format: uid, generation: a, block_bytes: gid });
-        returns(&key, &Counter(a));
+        returns(&key, &Sequence(a));
         returns(&key, &Bucket { owner: one.clone(), refuse_overlap, opaque_tags });
         let config = BucketConfig::of_tags(&tags);
         returns(&key, &config);
@@ -392,7 +392,7 @@ fn a_huge_count_is_refused_at_once() {
     let found = MapPage::decode(&key, &sealed(&key, &[&[1][..], &huge].concat()));
     assert!(matches!(refused(&found), DecodeError::Field(_)));
     let too_large = [&[1][..], &huge[..9], &[2]].concat();
-    let found = Counter::decode(&key, &sealed(&key, &too_large));
+    let found = Sequence::decode(&key, &sealed(&key, &too_large));
     assert_eq!(refused(&found), DecodeError::Field("number"));
 }
 

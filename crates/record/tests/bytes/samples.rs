@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter,
-    Dentry, Expiry, File, Header, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders,
-    Origin, Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Session, Slice, Sum,
+    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Dentry,
+    Expiry, File, Header, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin,
+    Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Sequence, Session, Slice, Sum,
     SumAlgorithm, SumKind, Swept, Tag, Timestamp, Token, Upload, UploadState, User, VolumeRecord,
     key,
 };
@@ -246,8 +246,8 @@ fn volume() -> Vec<Sample> {
     let policy = PolicyRecord("{\"Statement\":[]}".to_owned());
     vec![
         sample("volume", key::volume(), &volume),
-        sample("lease", key::lease(), &Counter(2_048)),
-        sample("epoch", key::epoch(), &Counter(6)),
+        sample("lease", key::lease(), &Sequence(2_048)),
+        sample("epoch", key::epoch(), &Sequence(6)),
         sample("bucket", key::bucket(BUCKET), &bucket),
         sample("bucket-config-tags", config_key, &tags),
         sample("user", key::user("AKIDEXAMPLE"), &user),

@@ -340,9 +340,9 @@ struct InWords<'a>(&'a Summary);
 
 impl std::fmt::Display for InWords<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let DumpSize { records, tallies, bytes } = self.0.counts;
+        let DumpSize { records, counters, bytes } = self.0.counts;
         let volume = hex::encode(&self.0.label);
-        write!(f, "volume {volume}, {records} records and {tallies} tallies in {bytes} bytes")
+        write!(f, "volume {volume}, {records} records and {counters} counters in {bytes} bytes")
     }
 }
 
@@ -372,7 +372,7 @@ impl Bar {
 
 impl ::dump::Watcher for Bar {
     fn passed(&self, step: Phase, counts: DumpSize) {
-        let items = counts.records + counts.tallies;
+        let items = counts.records + counts.counters;
         self.0.set_message(match step {
             Phase::Dump => format!("{items} records"),
             Phase::Verify => format!("verifying: {items} records"),

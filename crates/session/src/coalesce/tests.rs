@@ -95,19 +95,19 @@ async fn what_waits_leaves_together_and_is_told_apart() {
 #[tokio::test(start_paused = true)]
 async fn what_several_ask_is_asked_once() {
     let (store, coalescer, _tasks) = coalescer(10).await;
-    let tally = Read::Tally(key::tally(record::Ino(1), key::Count::Objects));
+    let counter = Read::Counter(key::counter(record::Ino(1), key::CounterKind::Objects));
     let all = join_all((0..10).map(|n| {
-        let (coalescer, tally) = (&coalescer, tally.clone());
-        async move { coalescer.read(&[ask(3), vec![tally], ask(n), ask(3)].concat()).await }
+        let (coalescer, counter) = (&coalescer, counter.clone());
+        async move { coalescer.read(&[ask(3), vec![counter], ask(n), ask(3)].concat()).await }
     }));
     for (n, found) in all.await.into_iter().enumerate() {
         let found = found.unwrap();
         assert_eq!(found.len(), 4);
         let numbers = [0, 2, 3].map(|place| number(&found[place..=place]));
         assert_eq!(numbers, [Some(3), Some(n), Some(3)]);
-        assert_eq!(found[1], Found::Tally(0));
+        assert_eq!(found[1], Found::Counter(0));
     }
-    // The first had four questions for itself; the others share record 3 and the tally.
+    // The first had four questions for itself; the others share record 3 and the counter.
     assert_eq!(asked(&store), [4, 10]);
 }
 

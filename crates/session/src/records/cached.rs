@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read, Snapshot, Space,
-    StoreError, StoreErrorKind, TallyPage, Verdict,
+    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 
 use super::RecordCache;
@@ -72,13 +72,13 @@ impl MetaStore for CachedStore {
         self.store.walk(space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        self.store.walk_tallies(space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        self.store.walk_counters(space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {

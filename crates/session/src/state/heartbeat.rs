@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::{Beat, Counter, key, key::space};
+use record::{Beat, Sequence, key, key::space};
 use store::{Guard, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -101,7 +101,7 @@ impl Heartbeat {
         };
         let mut found = found.into_iter();
         let epoch = value(found.next().as_ref());
-        if let Some(Ok(Counter(epoch))) = epoch.map(|value| Counter::decode(&epoch_key, &value)) {
+        if let Some(Ok(Sequence(epoch))) = epoch.map(|value| Sequence::decode(&epoch_key, &value)) {
             self.epochs.observe(epoch);
         }
         let seen = Seen::all(&entries(found.next()), &entries(found.next()));

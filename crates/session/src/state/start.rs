@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use block::BlockStore;
 use record::{
-    Attributes, Beat, Body, Counter, DecodeError, Ino, Inode, Nonce, Session as SessionRecord,
+    Attributes, Beat, Body, DecodeError, Ino, Inode, Nonce, Sequence, Session as SessionRecord,
     Timestamp, VolumeRecord, key,
 };
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
@@ -131,8 +131,8 @@ async fn make_volume(
         writes: vec![
             Write::Put(at.clone(), volume.encode(&at)),
             Write::Put(root_key.clone(), root.encode(&root_key)),
-            Write::Put(lease.clone(), Counter(Ino::FIRST_LEASED.0).encode(&lease)),
-            Write::Put(epoch.clone(), Counter(FIRST_EPOCH).encode(&epoch)),
+            Write::Put(lease.clone(), Sequence(Ino::FIRST_LEASED.0).encode(&lease)),
+            Write::Put(epoch.clone(), Sequence(FIRST_EPOCH).encode(&epoch)),
         ],
     };
     // The guard makes the plan happen once however often it is sent.
@@ -183,7 +183,7 @@ pub(crate) async fn begin(
     let epoch_key = key::epoch();
     let epoch = read_one(store, &epoch_key).await?;
     let epoch = epoch.ok_or_else(|| VolumeError::Corrupt("the epoch is missing".to_owned()))?;
-    let epoch = Counter::decode(&epoch_key, &epoch).map_err(|e| corrupt(&epoch_key, e))?.0;
+    let epoch = Sequence::decode(&epoch_key, &epoch).map_err(|e| corrupt(&epoch_key, e))?.0;
     let nonce = Nonce(random()?);
     let (session_key, beat_key) = (key::session(nonce), key::beat(nonce));
     let record = SessionRecord { began: now, place: place.to_owned() }.encode(&session_key);

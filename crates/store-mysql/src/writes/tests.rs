@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use store::{Batch, Guard, Key, Plan, Space, TallyKey, Value, Verdict, Write};
+use store::{Batch, CounterKey, Guard, Key, Plan, Space, Value, Verdict, Write};
 
 use super::{State, Writes};
 use crate::script::Script;
@@ -22,9 +22,9 @@ fn statements(plan: &Plan) -> Vec<String> {
     let found = batch.records().map(value).collect();
     batch.found(found, Vec::new(), Vec::new());
     assert_eq!(batch.decide(plan), Verdict::Committed);
-    let tallies = store::tally_changes([plan]);
+    let counters = store::counter_changes([plan]);
     let absent: Vec<&Key> = batch.records().filter(|key| state(key) == State::Absent).collect();
-    let writes = Writes::new(&batch, &tallies, &absent, state);
+    let writes = Writes::new(&batch, &counters, &absent, state);
     let mut script = Script::default();
     writes.add_to(&mut script);
     let prefix = ["x'64", &"0".repeat(16)].concat();
@@ -71,12 +71,12 @@ fn deletions_look_up_each_key() {
 }
 
 #[test]
-fn tallies_that_do_not_change_are_not_written() {
+fn counters_that_do_not_change_are_not_written() {
     let plan = Plan {
         guards: Vec::new(),
-        writes: vec![Write::Add(TallyKey(key("t")), 0), Write::Max(TallyKey(key("m")), 5)],
+        writes: vec![Write::Add(CounterKey(key("t")), 0), Write::Max(CounterKey(key("m")), 5)],
     };
-    let expected = "INSERT INTO ashlar_tally VALUES (x'6d',5) \
+    let expected = "INSERT INTO ashlar_counter VALUES (x'6d',5) \
                     ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n))";
     assert_eq!(statements(&plan), [expected]);
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::bench::run;
-use crate::service::{connect, decide_one, key, number, open, plan, put, record, tally};
+use crate::service::{connect, counter, decide_one, key, number, open, plan, put, record};
 use futures::future::join_all;
 use proxy::Cut;
 use sqlx::Row;
@@ -17,7 +17,7 @@ use store::{
 use store_mysql::MysqlStore;
 
 fn create(at: &Key) -> store::Plan {
-    plan([Guard::Absent(at.clone())], [put(at.clone(), "x"), Write::Add(tally(1), 1)])
+    plan([Guard::Absent(at.clone())], [put(at.clone(), "x"), Write::Add(counter(1), 1)])
 }
 
 fn get(key: Key) -> Read {
@@ -51,7 +51,7 @@ fn every_call_takes_the_trips_it_says() {
                 follow: Some(follow.clone()),
             })
             .collect();
-        reads.push(Read::Tally(tally(1)));
+        reads.push(Read::Counter(counter(1)));
         reads.push(Read::Record { key: key(1, "a"), follow: Some(follow) });
         let plans: Vec<_> = (0..64_u64).map(|n| create(&key(2, n.to_be_bytes()))).collect();
         let refused = [plan([Guard::Present(key(1, "never"))], [put(key(1, "x"), "")])];
@@ -73,7 +73,7 @@ fn a_commit_cut_before_the_server_has_it_is_unknown_and_did_not_happen() {
         let error = store.commit(&[create(&at)]).await.expect_err("the connection is cut");
         assert_eq!((error.kind(), bench.proxy.cuts()), (StoreErrorKind::Unknown, 1), "{error}");
         assert_eq!(decide_one(&watcher, create(&at)).await, Verdict::Committed, "it is free");
-        assert_eq!(number(&watcher, &tally(1)).await, 1);
+        assert_eq!(number(&watcher, &counter(1)).await, 1);
         decide_one(&store, create(&key(1, "next"))).await;
         futures::join!(store.close(), watcher.close());
     });
@@ -97,7 +97,7 @@ fn a_commit_cut_after_the_server_had_it_is_unknown_and_whole() {
                 happened += 1;
                 assert_eq!(record(&watcher, &at).await.as_deref(), Some(&b"x"[..]));
             }
-            assert_eq!(number(&watcher, &tally(1)).await, happened, "round {round}");
+            assert_eq!(number(&watcher, &counter(1)).await, happened, "round {round}");
             if happened >= 3 {
                 break;
             }
@@ -275,7 +275,7 @@ async fn write_pairs(store: &MysqlStore, task: u64, ending: &AtomicBool) -> Seen
         let number: u64 = (task << 32) + turn;
         let bytes = number.to_be_bytes();
         let (left, right) = (key(1, bytes), key(2, bytes));
-        let writes = [put(left.clone(), "x"), put(right, "x"), Write::Add(tally(1), 1)];
+        let writes = [put(left.clone(), "x"), put(right, "x"), Write::Add(counter(1), 1)];
         match store.commit(&[plan([Guard::Absent(left)], writes)]).await {
             Ok(verdicts) => {
                 assert_eq!(verdicts, [Verdict::Committed]);
@@ -344,7 +344,7 @@ fn a_killed_server_loses_nothing_acknowledged() {
         assert!(acknowledged.is_subset(&left), "{:?}", acknowledged.difference(&left));
         let others: BTreeSet<u64> = left.difference(&acknowledged).copied().collect();
         assert!(others.is_subset(&unknown), "{others:?}");
-        assert_eq!(number(&store, &tally(1)).await.unsigned_abs(), left.len() as u64);
+        assert_eq!(number(&store, &counter(1)).await.unsigned_abs(), left.len() as u64);
         if let Changes::Told { keys, .. } = store.changes(Some(&position)).await.expect("changes") {
             let told: BTreeSet<Key> = keys.into_iter().collect();
             assert!(left.iter().all(|number| told.contains(&key(1, number.to_be_bytes()))));

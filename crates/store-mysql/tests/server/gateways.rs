@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::service::{Database, decide_one, key, number, open, plan, put, record, run, tally};
+use crate::service::{Database, counter, decide_one, key, number, open, plan, put, record, run};
 use futures::future::join_all;
 use store::{Changes, Guard, Key, MetaStore, Read, Value, Verdict, Write};
 use store_mysql::MysqlStore;
@@ -91,25 +91,25 @@ fn blind_deletions_have_an_order() {
     });
 }
 
-/// Counters kept by comparison and by tally arrive at the same number, whoever counts.
+/// Numbers kept by comparison and by counter arrive at the same number, whoever counts.
 #[test]
 fn increments_at_two_stores_are_all_kept() {
     const EACH: u64 = 40;
     run(async {
         let (one, other, database) = two().await;
-        let counter = key(1, "counter");
-        decide_one(&one, plan([], [put(counter.clone(), 0_u64.to_be_bytes())])).await;
+        let shared = key(1, "shared");
+        decide_one(&one, plan([], [put(shared.clone(), 0_u64.to_be_bytes())])).await;
         join_all([&one, &other, &one, &other, &one, &other].map(|store| {
-            let counter = counter.clone();
+            let shared = shared.clone();
             async move {
-                let mut seen = record(store, &counter).await.expect("it is there");
+                let mut seen = record(store, &shared).await.expect("it is there");
                 for _ in 0..EACH {
                     loop {
                         let now = u64::from_be_bytes(seen[..].try_into().expect("eight bytes"));
                         let next = Value::copy_from_slice(&(now + 1).to_be_bytes());
-                        let guards = [Guard::Equals(counter.clone(), seen.clone())];
+                        let guards = [Guard::Equals(shared.clone(), seen.clone())];
                         let writes =
-                            [Write::Put(counter.clone(), next.clone()), Write::Add(tally(1), 1)];
+                            [Write::Put(shared.clone(), next.clone()), Write::Add(counter(1), 1)];
                         match decide_one(store, plan(guards, writes)).await {
                             Verdict::Committed => {
                                 seen = next;
@@ -123,8 +123,8 @@ fn increments_at_two_stores_are_all_kept() {
             }
         }))
         .await;
-        assert_eq!(record(&other, &counter).await.as_deref(), Some(&(6 * EACH).to_be_bytes()[..]));
-        assert_eq!(number(&one, &tally(1)).await.unsigned_abs(), 6 * EACH);
+        assert_eq!(record(&other, &shared).await.as_deref(), Some(&(6 * EACH).to_be_bytes()[..]));
+        assert_eq!(number(&one, &counter(1)).await.unsigned_abs(), 6 * EACH);
         futures::join!(one.close(), other.close());
         drop(database);
     });
@@ -181,7 +181,7 @@ fn changes_at_one_store_are_told_by_the_other() {
             let keys: BTreeSet<Key> = (0..6_u8).map(|n| key(round, [n])).collect();
             let writers = keys.iter().enumerate().map(|(n, key)| {
                 let store = if n % 2 == 0 { &one } else { &other };
-                decide_one(store, plan([], [put(key.clone(), "x"), Write::Add(tally(0), 1)]))
+                decide_one(store, plan([], [put(key.clone(), "x"), Write::Add(counter(0), 1)]))
             });
             join_all(writers).await;
             match other.changes(Some(&position)).await.expect("changes") {

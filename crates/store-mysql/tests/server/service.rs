@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 use store::{
-    Found, Guard, Key, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write as Change,
+    CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, Value, Verdict, Write as Change,
 };
 use store_mysql::{MysqlOptions, MysqlStore};
 
@@ -107,8 +107,8 @@ pub(crate) fn key(partition: u64, suffix: impl AsRef<[u8]>) -> Key {
     Key::new(Space(b'd'), partition, suffix.as_ref())
 }
 
-pub(crate) fn tally(partition: u64) -> TallyKey {
-    TallyKey(key(partition, "tally"))
+pub(crate) fn counter(partition: u64) -> CounterKey {
+    CounterKey(key(partition, "counter"))
 }
 
 pub(crate) fn put(key: Key, bytes: impl AsRef<[u8]>) -> Change {
@@ -131,9 +131,9 @@ pub(crate) async fn record(store: &MysqlStore, key: &Key) -> Option<Value> {
     }
 }
 
-pub(crate) async fn number(store: &MysqlStore, key: &TallyKey) -> i64 {
-    match store.read(&[Read::Tally(key.clone())]).await.expect("a read is answered").remove(0) {
-        Found::Tally(number) => number,
-        other => panic!("a tally was asked for, not {other:?}"),
+pub(crate) async fn number(store: &MysqlStore, key: &CounterKey) -> i64 {
+    match store.read(&[Read::Counter(key.clone())]).await.expect("a read is answered").remove(0) {
+        Found::Counter(number) => number,
+        other => panic!("a counter was asked for, not {other:?}"),
     }
 }

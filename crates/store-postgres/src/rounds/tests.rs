@@ -1,4 +1,4 @@
-use store::{Guard, Key, Plan, Space, TallyKey, Value, Verdict, Write};
+use store::{CounterKey, Guard, Key, Plan, Space, Value, Verdict, Write};
 
 use super::{Rounds, lock_hash, locks, rounds};
 
@@ -28,7 +28,7 @@ fn the_hash_of_a_key_stays_what_it_is() {
 #[test]
 fn plans_that_share_only_what_they_look_at_are_one_round() {
     let shared = Guard::Present(key("parent"));
-    let add = |by| Write::Add(TallyKey(key("count")), by);
+    let add = |by| Write::Add(CounterKey(key("count")), by);
     let plans =
         ["a", "b", "c"].map(|name| plan([shared.clone(), absent(name)], [put(name), add(1)]));
     assert_eq!(rounds(&plans), [0, 0, 0]);
@@ -123,7 +123,7 @@ fn rounds_are_what_they_are_said_to_be() {
 
 #[test]
 fn changes_of_one_kind_are_one_change_and_others_keep_their_order() {
-    let at = |name: &str| TallyKey(key(name));
+    let at = |name: &str| CounterKey(key(name));
     let batch = Rounds::of(&[
         plan([], [Write::Add(at("n"), 1), Write::Max(at("t"), 5), Write::Set(at("s"), 1)]),
         plan([], [Write::Add(at("n"), 2), Write::Max(at("t"), 4), Write::Clear(at("c"))]),
@@ -133,7 +133,7 @@ fn changes_of_one_kind_are_one_change_and_others_keep_their_order() {
     let kinds: Vec<i32> = batch.changes.iter().map(|change| change.kind).collect();
     assert_eq!(kinds, [0, 1, 2, 0, 1, 3, 10, 12, 11, 11, 12]);
     assert_eq!(batch.kinds, 0b1_1111);
-    assert_eq!(batch.locks, [], "tallies are not locked");
+    assert_eq!(batch.locks, [], "counters are not locked");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 use bytes::Bytes;
-use store::{Guard, Key, Plan, Space, TallyKey, Write};
+use store::{CounterKey, Guard, Key, Plan, Space, Write};
 
-use super::{Tally, Whole};
+use super::{Counter, Whole};
 
 fn key(name: &str) -> Key {
     Key::new(Space(b'd'), 1, name.as_bytes())
 }
 
-fn tally(name: &str) -> TallyKey {
-    TallyKey(key(name))
+fn counter(name: &str) -> CounterKey {
+    CounterKey(key(name))
 }
 
 fn put(name: &str) -> Write {
@@ -44,24 +44,24 @@ fn what_is_put_was_there_or_is_new() {
 }
 
 #[test]
-fn tallies_stand_in_the_order_of_the_long_way() {
+fn counters_stand_in_the_order_of_the_long_way() {
     let writes = [
-        Write::Add(tally("c"), 2),
-        Write::Max(tally("b"), 7),
-        Write::Add(tally("a"), 1),
-        Write::Max(tally("a"), 9),
-        Write::Add(tally("z"), 5),
-        Write::Add(tally("z"), -5),
+        Write::Add(counter("c"), 2),
+        Write::Max(counter("b"), 7),
+        Write::Add(counter("a"), 1),
+        Write::Max(counter("a"), 9),
+        Write::Add(counter("z"), 5),
+        Write::Add(counter("z"), -5),
     ];
-    let plans = [plan([], writes), plan([], [Write::Add(tally("c"), 3)])];
+    let plans = [plan([], writes), plan([], [Write::Add(counter("c"), 3)])];
     let whole = Whole::of(&plans).expect("a usual batch");
     let [a, b, c] = ["a", "b", "c"].map(key);
     let expected = [
-        Tally { key: c.as_bytes(), add: 5, floor: None },
-        Tally { key: b.as_bytes(), add: 0, floor: Some(7) },
-        Tally { key: a.as_bytes(), add: 1, floor: Some(9) },
+        Counter { key: c.as_bytes(), add: 5, floor: None },
+        Counter { key: b.as_bytes(), add: 0, floor: Some(7) },
+        Counter { key: a.as_bytes(), add: 1, floor: Some(9) },
     ];
-    assert_eq!(whole.tallies, expected);
+    assert_eq!(whole.counters, expected);
 }
 
 #[test]
@@ -73,14 +73,14 @@ fn what_needs_an_order_goes_the_long_way() {
         &[plan([equals("a", "1")], []), plan([equals("a", "2")], [])],
         &[plan([equals("a", "1")], []), plan([Guard::Absent(key("a"))], [])],
         &[plan([Guard::Empty(key("a"), key("b"))], [])],
-        &[plan([], [Write::Set(tally("a"), 1)])],
-        &[plan([], [Write::Clear(tally("a"))])],
+        &[plan([], [Write::Set(counter("a"), 1)])],
+        &[plan([], [Write::Clear(counter("a"))])],
     ];
     for plans in unusual {
         assert!(Whole::of(plans).is_none(), "{plans:?}");
     }
     let many = |count: usize| {
-        let adds = (0..count).map(|number| Write::Add(tally(&number.to_string()), 1));
+        let adds = (0..count).map(|number| Write::Add(counter(&number.to_string()), 1));
         [plan([], adds.collect::<Vec<_>>())]
     };
     assert!(Whole::of(&many(256)).is_some());

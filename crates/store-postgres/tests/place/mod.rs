@@ -12,7 +12,7 @@ use databases::{Database, Engine};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use store::{
-    Found, Guard, Key, MetaStore as _, Plan, Read, Space, TallyKey, Value, Verdict, Write,
+    CounterKey, Found, Guard, Key, MetaStore as _, Plan, Read, Space, Value, Verdict, Write,
 };
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
@@ -77,12 +77,12 @@ pub(crate) async fn held(store: &PostgresStore, name: &str) -> Option<Value> {
     }
 }
 
-/// A tally.
+/// A counter.
 pub(crate) async fn number(store: &PostgresStore, name: &str) -> i64 {
-    let read = [Read::Tally(TallyKey(key(name)))];
+    let read = [Read::Counter(CounterKey(key(name)))];
     match store.read(&read).await.expect("an answer").remove(0) {
-        Found::Tally(number) => number,
-        other => panic!("a tally was asked for, not {other:?}"),
+        Found::Counter(number) => number,
+        other => panic!("a counter was asked for, not {other:?}"),
     }
 }
 

@@ -1,4 +1,4 @@
-use store::{Guard, Key, Plan, Space, TallyKey, Value, Write};
+use store::{CounterKey, Guard, Key, Plan, Space, Value, Write};
 
 use super::MergedBatch;
 
@@ -51,12 +51,12 @@ fn ranges_are_not_merged() {
 }
 
 #[test]
-fn changes_of_a_tally_are_merged_if_they_are_alike() {
-    let tally = || TallyKey(key(1));
+fn changes_of_a_counter_are_merged_if_they_are_alike() {
+    let counter = || CounterKey(key(1));
     let both = |one, other| is_merged(&[(vec![], vec![one]), (vec![], vec![other])]);
-    assert!(both(Write::Add(tally(), 1), Write::Add(tally(), -2)));
-    assert!(both(Write::Max(tally(), 1), Write::Max(tally(), 2)));
-    assert!(both(Write::Add(tally(), 1), Write::Clear(tally())));
-    assert!(!both(Write::Add(tally(), 1), Write::Max(tally(), 2)));
-    assert!(!both(Write::Clear(tally()), Write::Add(tally(), 1)));
+    assert!(both(Write::Add(counter(), 1), Write::Add(counter(), -2)));
+    assert!(both(Write::Max(counter(), 1), Write::Max(counter(), 2)));
+    assert!(both(Write::Add(counter(), 1), Write::Clear(counter())));
+    assert!(!both(Write::Add(counter(), 1), Write::Max(counter(), 2)));
+    assert!(!both(Write::Clear(counter()), Write::Add(counter(), 1)));
 }

@@ -1,4 +1,4 @@
-use store::{Guard, Key, Plan, Space, TallyKey, Value, Write};
+use store::{CounterKey, Guard, Key, Plan, Space, Value, Write};
 
 use super::{EncodedBatch, bounds, opcode};
 use crate::batch::MergedBatch;
@@ -14,8 +14,8 @@ fn the_script_has_the_same_opcodes() {
         ("RANGES_EMPTY", opcode::RANGES_EMPTY),
         ("RANGES_FILLED", opcode::RANGES_FILLED),
         ("NO_SNAPSHOT", opcode::NO_SNAPSHOT),
-        ("COMPUTE_TALLIES", opcode::COMPUTE_TALLIES),
-        ("WRITE_TALLIES", opcode::WRITE_TALLIES),
+        ("COMPUTE_COUNTERS", opcode::COMPUTE_COUNTERS),
+        ("WRITE_COUNTERS", opcode::WRITE_COUNTERS),
         ("INDEX", opcode::INDEX),
         ("RUN", opcode::RUN),
         ("REPLACE_MEMBER", opcode::REPLACE_MEMBER),
@@ -57,7 +57,7 @@ fn bounds_hold_a_suffix_and_what_follows_it() {
 fn put_of_a_small_object(number: u64) -> Plan {
     let dentry = Key::new(Space(b'd'), 7, format!("name-{number}").as_bytes());
     let lane = Key::new(Space(b'K'), 7, &number.to_be_bytes());
-    let tally = |suffix: &[u8]| TallyKey(Key::new(Space(b'n'), 7, suffix));
+    let counter = |suffix: &[u8]| CounterKey(Key::new(Space(b'n'), 7, suffix));
     Plan {
         guards: vec![
             Guard::Equals(lane.clone(), Value::from_static(b"step")),
@@ -68,8 +68,8 @@ fn put_of_a_small_object(number: u64) -> Plan {
             Write::Put(Key::new(Space(b'~'), number, b""), vec![7; 4_300].into()),
             Write::Put(dentry, Value::from_static(b"inode")),
             Write::Put(lane, Value::from_static(b"next")),
-            Write::Add(tally(b"e"), 1),
-            Write::Max(tally(b"m"), 1),
+            Write::Add(counter(b"e"), 1),
+            Write::Max(counter(b"m"), 1),
         ],
     }
 }

@@ -1,4 +1,4 @@
-use store::{Guard, Key, Plan, Space, TallyKey, Value, Write};
+use store::{CounterKey, Guard, Key, Plan, Space, Value, Write};
 
 use super::makes_room;
 
@@ -18,8 +18,8 @@ fn goes(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> bool {
 
 #[test]
 fn what_only_deletes_goes_and_what_only_puts_does_not() {
-    let (at, tally) = (key(b'd', "a"), TallyKey(key(b'n', "")));
-    assert!(goes([], [Write::Delete(at.clone()), Write::Add(tally.clone(), -1)]));
+    let (at, counter) = (key(b'd', "a"), CounterKey(key(b'n', "")));
+    assert!(goes([], [Write::Delete(at.clone()), Write::Add(counter.clone(), -1)]));
     assert!(goes([], []));
     assert!(!goes([Guard::Absent(at.clone())], [Write::Put(at.clone(), value(0))]));
     assert!(!goes([Guard::Present(at.clone())], [Write::Put(at.clone(), value(1))]));

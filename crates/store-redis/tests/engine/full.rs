@@ -7,7 +7,7 @@ use store_redis::{RedisOptions, RedisStore};
 
 use crate::server;
 use crate::settings::set;
-use crate::{equals, key, number, plan, point, put, record, tally, write};
+use crate::{counter, equals, key, number, plan, point, put, record, write};
 
 /// A space of which the store is told that its records may always be put.
 const SPARED: Space = Space(b'o');
@@ -43,14 +43,14 @@ async fn a_full_server_takes_what_makes_room_and_nothing_else() {
             Write::Delete(key(1, "a")),
             Write::Put(point(1), filled(9)),
             put(orphan.clone(), "note"),
-            Write::Add(tally(1), -1),
+            Write::Add(counter(1), -1),
         ],
     );
     assert!(crate::commit(&store, change).await.expect("it makes room"));
     assert_eq!(record(&store, key(1, "a")).await, None);
     assert!(record(&store, point(1)).await == Some(filled(9)));
     assert_eq!(record(&store, orphan.clone()).await.as_deref(), Some(&b"note"[..]));
-    assert_eq!(number(&store, tally(1)).await, -1);
+    assert_eq!(number(&store, counter(1)).await, -1);
     let change = plan([Guard::Equals(point(2), filled(2))], [Write::Delete(point(2))]);
     assert!(crate::commit(&store, change).await.expect("it makes room"));
     assert_eq!(record(&store, point(2)).await, None);

@@ -20,7 +20,7 @@ mod together;
 mod trouble;
 
 use store::{
-    Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, TallyKey, Value, Verdict, Write,
+    CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, Value, Verdict, Write,
 };
 
 fn key(partition: u64, suffix: &str) -> Key {
@@ -32,8 +32,8 @@ fn point(number: u64) -> Key {
     Key::new(Space(b'I'), number << 14, b"")
 }
 
-fn tally(number: u64) -> TallyKey {
-    TallyKey(Key::new(Space(b'n'), number, b""))
+fn counter(number: u64) -> CounterKey {
+    CounterKey(Key::new(Space(b'n'), number, b""))
 }
 
 fn put(key: Key, value: &str) -> Write {
@@ -63,8 +63,8 @@ async fn record(store: &dyn MetaStore, key: Key) -> Option<Value> {
     found.map(|entry| entry.value)
 }
 
-async fn number(store: &dyn MetaStore, tally: TallyKey) -> i64 {
-    let found = store.read(&[Read::Tally(tally)]).await.expect("a read").remove(0);
-    let Found::Tally(number) = found else { panic!("a tally was asked for, not {found:?}") };
+async fn number(store: &dyn MetaStore, counter: CounterKey) -> i64 {
+    let found = store.read(&[Read::Counter(counter)]).await.expect("a read").remove(0);
+    let Found::Counter(number) = found else { panic!("a counter was asked for, not {found:?}") };
     number
 }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use store::{Changes, Guard, Key, MemoryStore, MetaStore, Plan, Read, TallyKey, Value, Write};
+use store::{Changes, CounterKey, Guard, Key, MemoryStore, MetaStore, Plan, Read, Value, Write};
 
 use crate::dice::Dice;
 use crate::server::{self, Volume};
-use crate::{key, plan, point, tally};
+use crate::{counter, key, plan, point};
 
 fn places() -> Vec<Key> {
     let ordered = (0..12).map(|number| key(number % 3, &format!("name-{number}")));
@@ -21,8 +21,8 @@ fn value(numbers: &mut Dice) -> Value {
     vec![byte; LENGTHS[index]].into()
 }
 
-fn tallies() -> Vec<TallyKey> {
-    (0..4).map(tally).collect()
+fn counters() -> Vec<CounterKey> {
+    (0..4).map(counter).collect()
 }
 
 /// A guard that holds, as far as `memory` goes, but for one of `one_in`.
@@ -52,13 +52,13 @@ async fn batch(memory: &MemoryStore, numbers: &mut Dice) -> Vec<Plan> {
                 _ => {}
             }
         }
-        for tally in tallies() {
+        for counter in counters() {
             let number = i64::try_from(numbers.below(9)).expect("small") - 4;
             match numbers.below(8) {
-                0 | 1 => writes.push(Write::Add(tally, number)),
-                2 => writes.push(Write::Max(tally, number)),
-                3 if number == 0 => writes.push(Write::Clear(tally)),
-                3 => writes.push(Write::Set(tally, number)),
+                0 | 1 => writes.push(Write::Add(counter, number)),
+                2 => writes.push(Write::Max(counter, number)),
+                3 if number == 0 => writes.push(Write::Clear(counter)),
+                3 => writes.push(Write::Set(counter, number)),
                 _ => {}
             }
         }
@@ -70,7 +70,7 @@ async fn batch(memory: &MemoryStore, numbers: &mut Dice) -> Vec<Plan> {
 async fn everything(store: &dyn MetaStore) -> Vec<store::Found> {
     let mut reads: Vec<Read> =
         places().into_iter().map(|key| Read::Record { key, follow: None }).collect();
-    reads.extend(tallies().into_iter().map(Read::Tally));
+    reads.extend(counters().into_iter().map(Read::Counter));
     reads.extend((0..3).map(|partition| Read::Range {
         start: key(partition, ""),
         end: key(partition + 1, ""),

@@ -9,7 +9,7 @@ use store::{Guard, MemoryStore, MetaStore, Plan, StoreErrorKind, Value, Verdict,
 use store_redis::{RedisOptions, RedisStore};
 
 use crate::server::{self, Volume};
-use crate::{equals, key, plan, point, put, record, tally, write};
+use crate::{counter, equals, key, plan, point, put, record, write};
 
 /// A value that travels beside the script.
 fn long(salt: u8) -> Value {
@@ -58,7 +58,7 @@ async fn a_refused_plan_leaves_nothing_of_its_long_records() {
 fn mixed() -> Vec<Plan> {
     let here = || point(1);
     vec![
-        plan([], [Write::Put(point(2), long(2)), Write::Add(tally(1), 1)]),
+        plan([], [Write::Put(point(2), long(2)), Write::Add(counter(1), 1)]),
         // This one is refused, and brings what nobody ever sees.
         plan([Guard::Absent(here())], [Write::Put(point(3), long(3))]),
         plan([Guard::Equals(point(2), long(2))], [Write::Put(key(1, "b"), long(4))]),
@@ -142,9 +142,9 @@ async fn a_server_that_forgot_the_script_keeps_nothing_and_is_asked_again() {
     for round in 1..=3 {
         forget();
         let salt = u8::try_from(round).expect("few");
-        write(&store, [Write::Put(point(round), long(salt)), Write::Add(tally(1), 1)]).await;
+        write(&store, [Write::Put(point(round), long(salt)), Write::Add(counter(1), 1)]).await;
         assert!(record(&store, point(round)).await == Some(long(salt)));
-        assert_eq!(crate::number(&store, tally(1)).await, i64::from(salt));
+        assert_eq!(crate::number(&store, counter(1)).await, i64::from(salt));
         assert_eq!(left_over(&server, "{ashlar}:"), BTreeSet::new());
     }
     // Nor does it keep anything for a client that never hears of the forgotten script.
@@ -191,13 +191,13 @@ async fn a_full_server_keeps_nothing_of_a_commit() {
     let Some(server) = server::own() else { return };
     let server = server.url();
     let store = one_connection(&server).await;
-    write(&store, [Write::Put(point(1), long(1)), Write::Add(tally(1), 1)]).await;
+    write(&store, [Write::Put(point(1), long(1)), Write::Add(counter(1), 1)]).await;
     let (before, mut connection) = (names(&server, "*"), server::connection(&server));
     let mut memory = |bytes: &str| {
         let mut set = redis::cmd("CONFIG");
         set.arg("SET").arg("maxmemory").arg(bytes).query::<()>(&mut connection).expect("set");
     };
-    let bring = plan([], [Write::Put(point(2), long(2)), Write::Add(tally(1), 1)]);
+    let bring = plan([], [Write::Put(point(2), long(2)), Write::Add(counter(1), 1)]);
     memory("1");
     let full = store.commit(std::slice::from_ref(&bring)).await.expect_err("there is no room");
     assert_eq!(full.kind(), StoreErrorKind::Unavailable);
@@ -205,5 +205,5 @@ async fn a_full_server_keeps_nothing_of_a_commit() {
     memory("0");
     assert!(crate::commit(&store, bring).await.expect("decided"));
     assert!(record(&store, point(2)).await == Some(long(2)));
-    assert_eq!(crate::number(&store, tally(1)).await, 2);
+    assert_eq!(crate::number(&store, counter(1)).await, 2);
 }

@@ -7,7 +7,7 @@ use store::{Durability, Key, MetaStore, Snapshot, StoreErrorKind, Value, Write};
 use store_redis::{RedisOptions, RedisStore};
 
 use crate::server::{self, Volume};
-use crate::{key, number, point, put, record, tally, write};
+use crate::{counter, key, number, point, put, record, write};
 
 async fn patient(volume: &Volume, patience: Duration) -> RedisStore {
     let options = RedisOptions { snapshot_patience: patience, ..server::relaxed() };
@@ -38,7 +38,7 @@ async fn a_reader_that_stays_away_gets_an_error_and_nothing_wrong() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = patient(&volume, Duration::from_millis(300)).await;
-    let old = [put(key(1, "a"), "old"), put(key(1, "b"), "old"), Write::Add(tally(1), 1)];
+    let old = [put(key(1, "a"), "old"), put(key(1, "b"), "old"), Write::Add(counter(1), 1)];
     write(&store, old).await;
     let mut snapshot = store.snapshot().await.expect("a snapshot");
     assert_eq!(snapshot.records(1).await.expect("a page").len(), 1);
@@ -53,7 +53,7 @@ async fn a_reader_that_stays_away_gets_an_error_and_nothing_wrong() {
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("too long between pages"), "{error}");
     }
-    assert!(snapshot.tallies(1).await.is_err());
+    assert!(snapshot.counters(1).await.is_err());
     assert_eq!(left_over(&mut connection, &volume), Vec::<String>::new());
     assert_eq!(record(&store, key(1, "b")).await.as_deref(), Some(&b"newer"[..]));
 }
@@ -84,9 +84,9 @@ async fn a_snapshot_that_is_dropped_leaves_nothing_behind() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
-    write(&store, [put(key(1, "a"), "old"), Write::Add(tally(1), 3)]).await;
+    write(&store, [put(key(1, "a"), "old"), Write::Add(counter(1), 3)]).await;
     let snapshot = store.snapshot().await.expect("a snapshot");
-    write(&store, [put(key(1, "a"), "new"), Write::Add(tally(1), 3)]).await;
+    write(&store, [put(key(1, "a"), "new"), Write::Add(counter(1), 3)]).await;
     let mut connection = server::connection(&server);
     assert_eq!(left_over(&mut connection, &volume).len(), 3);
     drop(snapshot);
@@ -115,7 +115,7 @@ async fn no_more_snapshots_are_open_than_commits_can_bear() {
         let old = (point(1), Value::from_static(b"old"));
         assert_eq!(rest(&mut **snapshot).await, [old]);
     }
-    assert_eq!(number(&store, tally(1)).await, 0);
+    assert_eq!(number(&store, counter(1)).await, 0);
     assert_ne!(store.durability(), Durability::None);
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::{Changes, Guard, MetaStore, TALLY_MAX, Verdict, Write};
+use store::{COUNTER_MAX, Changes, Guard, MetaStore, Verdict, Write};
 
 use crate::server::{self, Volume};
-use crate::{commit, equals, key, number, plan, point, put, record, tally, write};
+use crate::{commit, counter, equals, key, number, plan, point, put, record, write};
 
 /// Two stores on one volume of the server under test, if there is one.
 async fn two() -> Option<(Arc<dyn MetaStore>, Arc<dyn MetaStore>, Volume)> {
@@ -24,7 +24,7 @@ async fn of_racing_creators_in_two_stores_one_wins() {
             let store = if racer % 2 == 0 { Arc::clone(&one) } else { Arc::clone(&other) };
             let creation = plan(
                 [Guard::Absent(key(round, "prize"))],
-                [put(key(round, "prize"), &racer.to_string()), Write::Add(tally(round), 1)],
+                [put(key(round, "prize"), &racer.to_string()), Write::Add(counter(round), 1)],
             );
             async move { commit(&*store, creation).await.expect("decided").then_some(racer) }
         });
@@ -33,7 +33,7 @@ async fn of_racing_creators_in_two_stores_one_wins() {
         assert_eq!(winners.len(), 1, "round {round}");
         let found = record(&*other, key(round, "prize")).await.expect("somebody won");
         assert_eq!(found, winners[0].to_string());
-        assert_eq!(number(&*one, tally(round)).await, 1);
+        assert_eq!(number(&*one, counter(round)).await, 1);
     }
 }
 
@@ -54,7 +54,7 @@ async fn a_counter_in_two_stores_loses_no_increment() {
                     let next = (was.parse::<u64>().expect("a number") + 1).to_string();
                     let step = plan(
                         [equals(point(1), &was)],
-                        [put(point(1), &next), Write::Add(tally(1), 1)],
+                        [put(point(1), &next), Write::Add(counter(1), 1)],
                     );
                     done = commit(&*store, step).await.expect("decided");
                     refused.fetch_add(u64::from(!done), Ordering::Relaxed);
@@ -64,7 +64,7 @@ async fn a_counter_in_two_stores_loses_no_increment() {
     });
     futures::future::join_all(tasks).await;
     assert_eq!(record(&*one, point(1)).await.as_deref(), Some(&b"200"[..]));
-    assert_eq!(number(&*other, tally(1)).await, 200);
+    assert_eq!(number(&*other, counter(1)).await, 200);
     assert!(refused.into_inner() > 0, "nobody met anybody");
 }
 
@@ -123,34 +123,37 @@ async fn what_one_store_commits_the_other_is_told() {
 async fn volumes_of_one_server_do_not_know_each_other() {
     let Some((one, _, _volume)) = two().await else { return };
     let Some((foreign, _, _other_volume)) = two().await else { return };
-    write(&*one, [put(key(1, "a"), "mine"), Write::Add(tally(1), 5)]).await;
+    write(&*one, [put(key(1, "a"), "mine"), Write::Add(counter(1), 5)]).await;
     assert_eq!(record(&*foreign, key(1, "a")).await, None);
-    assert_eq!(number(&*foreign, tally(1)).await, 0);
+    assert_eq!(number(&*foreign, counter(1)).await, 0);
     let Ok(Changes::Told { next, .. }) = one.changes(None).await else { panic!("no position") };
     let told = foreign.changes(Some(&next)).await.expect("an answer");
     assert!(matches!(told, Changes::Missed { .. }), "a position of another volume: {told:?}");
 }
 
-/// What a tally is beyond its bounds is not defined. It must still be a number, and nothing else
+/// What a counter is beyond its bounds is not defined. It must still be a number, and nothing else
 /// may suffer: a script that fails in the middle is not undone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tally_far_beyond_its_bounds_disturbs_nothing_else() {
+async fn a_counter_far_beyond_its_bounds_disturbs_nothing_else() {
     let Some((store, _, _volume)) = two().await else { return };
-    for (number_of, by) in [(1, TALLY_MAX), (2, -TALLY_MAX)] {
+    for (number_of, by) in [(1, COUNTER_MAX), (2, -COUNTER_MAX)] {
         for round in 0..20_u64 {
             let adds = (0..100_u64).map(|plan_number| {
                 let at = round * 100 + plan_number;
                 plan(
                     [],
-                    [Write::Add(tally(number_of), by), put(key(number_of, &at.to_string()), "")],
+                    [Write::Add(counter(number_of), by), put(key(number_of, &at.to_string()), "")],
                 )
             });
             let verdicts = store.commit(&adds.collect::<Vec<_>>()).await.expect("decided");
             assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Committed));
         }
-        assert!(number(&*store, tally(number_of)).await.abs() > TALLY_MAX, "it is within bounds");
+        assert!(
+            number(&*store, counter(number_of)).await.abs() > COUNTER_MAX,
+            "it is within bounds"
+        );
         assert!(record(&*store, key(number_of, "1999")).await.is_some());
-        write(&*store, [Write::Set(tally(number_of), 7)]).await;
-        assert_eq!(number(&*store, tally(number_of)).await, 7);
+        write(&*store, [Write::Set(counter(number_of), 7)]).await;
+        assert_eq!(number(&*store, counter(number_of)).await, 7);
     }
 }

@@ -10,7 +10,7 @@ use store::{Found, Guard, MetaStore, Read, StoreErrorKind, Verdict, Write};
 use store_redis::{RedisOptions, RedisStore};
 
 use crate::server::{self, Volume};
-use crate::{equals, key, number, plan, point, put, record, tally, write};
+use crate::{counter, equals, key, number, plan, point, put, record, write};
 
 /// A volume of the server under test, and a proxy on the way there.
 fn behind_proxy() -> Option<(Volume, Proxy, String)> {
@@ -35,7 +35,10 @@ async fn every_call_is_one_round_trip() {
     let plans: Vec<_> = (0..64_u64)
         .map(|number| {
             let guards = [Guard::Absent(point(number)), Guard::Empty(key(9, ""), key(10, ""))];
-            plan(guards, [put(point(number), "x"), put(key(1, "a"), "x"), Write::Add(tally(1), 1)])
+            plan(
+                guards,
+                [put(point(number), "x"), put(key(1, "a"), "x"), Write::Add(counter(1), 1)],
+            )
         })
         .collect();
     let follow = store::Follow { prefix: b"I"[..].into(), offset: 0, length: 8, most: None };
@@ -48,7 +51,7 @@ async fn every_call_is_one_round_trip() {
                 limit: 1_000,
                 follow: Some(follow.clone()),
             },
-            _ => Read::Tally(tally(1)),
+            _ => Read::Counter(counter(1)),
         })
         .collect();
     let place = store.changes(None).await.expect("a position");
@@ -82,12 +85,12 @@ async fn a_commit_that_got_lost_is_in_doubt_and_its_lane_tells() {
         let cuts = proxy.cuts();
         proxy.cut(cut, b"EVALSHA", 1);
         let original =
-            plan([equals(lane(), "v0")], [put(lane(), "v1"), Write::Add(tally(round as u64), 1)]);
+            plan([equals(lane(), "v0")], [put(lane(), "v1"), Write::Add(counter(round as u64), 1)]);
         let error = store.commit(&[original]).await.expect_err("the connection was cut");
         assert_eq!(error.kind(), StoreErrorKind::Unknown, "{cut:?}: {error}");
         assert_eq!(proxy.cuts(), cuts + 1, "nothing was cut");
         let happened = cut == Cut::AfterReply;
-        assert_eq!(number(&witness, tally(round as u64)).await, i64::from(happened), "{cut:?}");
+        assert_eq!(number(&witness, counter(round as u64)).await, i64::from(happened), "{cut:?}");
         // The next call has a connection of its own, and the lane settles the matter.
         let tombstone = plan([equals(lane(), "v0")], [put(lane(), "aborted")]);
         let settled = store.commit(&[tombstone]).await.expect("the connection is made anew");
@@ -95,9 +98,10 @@ async fn a_commit_that_got_lost_is_in_doubt_and_its_lane_tells() {
     }
     for cut in [Cut::BeforeRequest, Cut::AfterReply] {
         proxy.cut(cut, b"EVALSHA", 1);
-        let error = store.read(&[Read::Tally(tally(0))]).await.expect_err("the connection was cut");
+        let error =
+            store.read(&[Read::Counter(counter(0))]).await.expect_err("the connection was cut");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-        assert_eq!(number(&store, tally(1)).await, 1);
+        assert_eq!(number(&store, counter(1)).await, 1);
     }
 }
 
@@ -175,8 +179,8 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
     for round in 1..=3 {
         let mut flush = redis::cmd("SCRIPT");
         flush.arg("FLUSH").arg("SYNC").query::<()>(&mut connection).expect("flushed");
-        write(&store, [Write::Add(tally(1), 1)]).await;
-        assert_eq!(number(&store, tally(1)).await, round);
+        write(&store, [Write::Add(counter(1), 1)]).await;
+        assert_eq!(number(&store, counter(1)).await, round);
     }
 }
 
@@ -188,7 +192,7 @@ async fn a_server_that_hangs_is_given_up() {
     server.freeze(true);
     let begun = Instant::now();
     let plans = [plan([], [put(point(2), "x")])];
-    let reads = [Read::Tally(tally(1))];
+    let reads = [Read::Counter(counter(1))];
     let (committed, answered) = tokio::join!(store.commit(&plans), store.read(&reads));
     let waited = begun.elapsed();
     assert_eq!(committed.expect_err("no answer").kind(), StoreErrorKind::Unknown);

@@ -51,8 +51,8 @@ fn a_batch_that_does_not_fit_begins_a_row() {
 
 #[test]
 fn nothing_committed_is_no_row() {
-    let tally = store::TallyKey(key(1));
-    let plans = [Plan { guards: Vec::new(), writes: vec![Write::Add(tally, 1)] }];
+    let counter = store::CounterKey(key(1));
+    let plans = [Plan { guards: Vec::new(), writes: vec![Write::Add(counter, 1)] }];
     assert_eq!(rows([(&plans[..], &[Verdict::Committed][..])].into_iter()), Vec::<Vec<u8>>::new());
     assert_eq!(rows(std::iter::empty()), Vec::<Vec<u8>>::new());
 }

@@ -1,21 +1,21 @@
 use super::*;
 use crate::Space;
 
-fn tally(number: u64) -> TallyKey {
-    TallyKey(Key::new(Space(b't'), number, b""))
+fn counter(number: u64) -> CounterKey {
+    CounterKey(Key::new(Space(b't'), number, b""))
 }
 
-fn apply(was: i64, change: TallyChange) -> i64 {
+fn apply(was: i64, change: CounterChange) -> i64 {
     match change {
-        TallyChange::To(number) => number,
-        TallyChange::By { add, floor } => (was + add).max(floor.unwrap_or(i64::MIN)),
+        CounterChange::To(number) => number,
+        CounterChange::By { add, floor } => (was + add).max(floor.unwrap_or(i64::MIN)),
     }
 }
 
 /// Every sequence of four changes, folded, does what the changes do one after another.
 #[test]
 fn folded_changes_do_what_the_changes_do() {
-    let all = |key: &TallyKey| {
+    let all = |key: &CounterKey| {
         [
             Write::Add(key.clone(), 5),
             Write::Add(key.clone(), -7),
@@ -25,7 +25,7 @@ fn folded_changes_do_what_the_changes_do() {
             Write::Clear(key.clone()),
         ]
     };
-    let key = tally(1);
+    let key = counter(1);
     for number in 0..6_usize.pow(4) {
         let writes = (0..4).map(|place| all(&key)[number / 6_usize.pow(place) % 6].clone());
         let plans: Vec<_> =
@@ -40,20 +40,24 @@ fn folded_changes_do_what_the_changes_do() {
                     _ => 0,
                 };
             }
-            let changes = tally_changes(&plans);
+            let changes = counter_changes(&plans);
             assert_eq!(apply(was, changes[&key]), expected, "{was}, then {plans:?}");
         }
     }
 }
 
 #[test]
-fn each_tally_has_its_own_change() {
+fn each_counter_has_its_own_change() {
     let plan = Plan {
         guards: Vec::new(),
-        writes: vec![Write::Add(tally(1), 1), Write::Max(tally(2), 9), Write::Delete(tally(3).0)],
+        writes: vec![
+            Write::Add(counter(1), 1),
+            Write::Max(counter(2), 9),
+            Write::Delete(counter(3).0),
+        ],
     };
-    let changes = tally_changes([&plan, &plan]);
+    let changes = counter_changes([&plan, &plan]);
     assert_eq!(changes.len(), 2);
-    assert_eq!(changes[&tally(1)], TallyChange::By { add: 2, floor: None });
-    assert_eq!(changes[&tally(2)], TallyChange::By { add: 0, floor: Some(9) });
+    assert_eq!(changes[&counter(1)], CounterChange::By { add: 2, floor: None });
+    assert_eq!(changes[&counter(2)], CounterChange::By { add: 0, floor: Some(9) });
 }

@@ -1,7 +1,7 @@
 //! Batches: all or nothing for a plan, each plan by itself, one after the other.
 
 use super::{
-    check_record, decide, equals, key, number, plan, put, refused, suffixes, tally, write,
+    check_record, counter, decide, equals, key, number, plan, put, refused, suffixes, write,
 };
 use crate::{Guard, MetaStore, Plan, Verdict, Write};
 
@@ -14,13 +14,13 @@ pub async fn refused_plans_write_nothing(store: &dyn MetaStore) {
             put(key(1, "new"), "new"),
             put(key(1, "old"), "changed"),
             Write::Delete(key(1, "doomed")),
-            Write::Add(tally(1, "n"), 5),
+            Write::Add(counter(1, "n"), 5),
         ],
     );
     assert_eq!(decide(store, &[tried]).await, [refused(1, Some(b"old"))]);
     assert_eq!(suffixes(store, key(1, ""), key(2, ""), 9).await, [&b"doomed"[..], b"old"]);
     check_record(store, &key(1, "old"), Some(b"old")).await;
-    assert_eq!(number(store, &tally(1, "n")).await, 0);
+    assert_eq!(number(store, &counter(1, "n")).await, 0);
 }
 
 /// Plans before and after a refused one commit as if it were not there.
@@ -32,7 +32,7 @@ pub async fn refused_plans_leave_their_neighbours_alone(store: &dyn MetaStore) {
             } else {
                 Guard::Absent(key(1, "never"))
             };
-            plan([guard], [put(key(1, [turn]), [turn]), Write::Add(tally(1, "n"), 1)])
+            plan([guard], [put(key(1, [turn]), [turn]), Write::Add(counter(1, "n"), 1)])
         })
         .collect();
     let verdicts = decide(store, &plans).await;
@@ -42,7 +42,7 @@ pub async fn refused_plans_leave_their_neighbours_alone(store: &dyn MetaStore) {
         assert_eq!(verdict, &expected, "plan {turn}");
         check_record(store, &key(1, [turn]), committed.then_some(&[turn][..])).await;
     }
-    assert_eq!(number(store, &tally(1, "n")).await, 13);
+    assert_eq!(number(store, &counter(1, "n")).await, 13);
 }
 
 /// Within a batch, a plan's guards see what the plans before it wrote.

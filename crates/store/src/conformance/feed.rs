@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 
-use super::{decide, equals, give_way, key, plan, point, put, refused, tally, write};
+use super::{counter, decide, equals, give_way, key, plan, point, put, refused, write};
 use crate::feed::FEED_BATCHES;
 use crate::{Changes, Key, MetaStore, Position, StoreErrorKind, Verdict, Write};
 
@@ -45,20 +45,20 @@ pub async fn changes_are_told(store: &dyn MetaStore) {
     assert_eq!(since(store, &first).await.0, Some(all.into()), "a position does not wear out");
 }
 
-/// A refused plan changed nothing, and tallies are not records.
-pub async fn refused_plans_and_tallies_are_not_told(store: &dyn MetaStore) {
+/// A refused plan changed nothing, and counters are not records.
+pub async fn refused_plans_and_counters_are_not_told(store: &dyn MetaStore) {
     let start = here(store).await;
     let verdicts = decide(
         store,
         &[
             plan([equals(key(1, "none"), "")], [put(key(1, "refused"), "")]),
             plan([], [put(key(1, "done"), "")]),
-            plan([], [Write::Add(tally(1, "n"), 1)]),
+            plan([], [Write::Add(counter(1, "n"), 1)]),
         ],
     )
     .await;
     assert_eq!(verdicts, [refused(0, None), Verdict::Committed, Verdict::Committed]);
-    write(store, [Write::Set(tally(1, "n"), 1)]).await;
+    write(store, [Write::Set(counter(1, "n"), 1)]).await;
     assert_eq!(since(store, &start).await.0, Some([key(1, "done")].into()));
 }
 
@@ -73,7 +73,7 @@ pub async fn changes_are_told_once_acknowledged(store: &dyn MetaStore) {
         async move {
             for batch in 0..BATCHES {
                 let at = key(writer, batch.to_be_bytes());
-                write(store, [put(at.clone(), "x"), Write::Add(tally(0, "hot"), 1)]).await;
+                write(store, [put(at.clone(), "x"), Write::Add(counter(0, "hot"), 1)]).await;
                 acknowledged.lock().expect("nobody panicked").insert(at);
                 give_way().await;
             }

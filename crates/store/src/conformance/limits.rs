@@ -1,8 +1,8 @@
 //! Limits: everything up to them works, nothing above them happens.
 
 use super::{
-    ORDERED, POINT, ask, check_malformed_plans, check_malformed_reads, check_record, decide,
-    follow, get, key, number, plan, point, put, range, suffixes, tally, value, write,
+    ORDERED, POINT, ask, check_malformed_plans, check_malformed_reads, check_record, counter,
+    decide, follow, get, key, number, plan, point, put, range, suffixes, value, write,
 };
 use crate::{Follow, Found, Guard, Key, Limits, MetaStore, Plan, Read, Value, Verdict, Write};
 
@@ -42,18 +42,18 @@ pub async fn values_may_be_empty_or_as_long_as_allowed(store: &dyn MetaStore) {
     check_record(store, &key(1, "long"), Some(b"short")).await;
 }
 
-/// The longest keys are kept apart to their last byte, in records, tallies and ranges.
+/// The longest keys are kept apart to their last byte, in records, counters and ranges.
 pub async fn keys_may_be_as_long_as_allowed(store: &dyn MetaStore) {
     let one = longest_key(store, 0);
     let mut other = one.as_bytes().to_vec();
     *other.last_mut().expect("not empty") ^= 1;
     let other = Key::from_bytes(other);
     write(store, [put(one.clone(), "one"), put(other.clone(), "other")]).await;
-    write(store, [Write::Add(crate::TallyKey(one.clone()), 1)]).await;
+    write(store, [Write::Add(crate::CounterKey(one.clone()), 1)]).await;
     check_record(store, &one, Some(b"one")).await;
     check_record(store, &other, Some(b"other")).await;
-    assert_eq!(number(store, &crate::TallyKey(one.clone())).await, 1);
-    assert_eq!(number(store, &crate::TallyKey(other.clone())).await, 0);
+    assert_eq!(number(store, &crate::CounterKey(one.clone())).await, 1);
+    assert_eq!(number(store, &crate::CounterKey(other.clone())).await, 0);
     assert_eq!(suffixes(store, key(1, ""), key(2, ""), 9).await.len(), 2);
     let (low, high) = if one < other { (one, other) } else { (other, one) };
     assert_eq!(suffixes(store, low.clone(), high, 9).await, [low.suffix()]);
@@ -99,14 +99,14 @@ pub async fn a_full_batch_is_accepted(store: &dyn MetaStore) {
 /// A read of the most questions and a range of the most records are answered.
 pub async fn a_full_read_is_accepted(store: &dyn MetaStore) {
     let limits = store.limits();
-    write(store, [put(key(1, "a"), "A"), put(point(7), "P"), Write::Add(tally(1, "n"), 2)]).await;
+    write(store, [put(key(1, "a"), "A"), put(point(7), "P"), Write::Add(counter(1, "n"), 2)]).await;
     let reads: Vec<_> = (0..limits.reads)
         .map(|number| match number % 4 {
             0 => get(key(1, "a")),
             1 => {
                 Read::Record { key: key(1, "a"), follow: Some(follow(&point(7).to_bytes(), 0, 0)) }
             }
-            2 => Read::Tally(tally(1, "n")),
+            2 => Read::Counter(counter(1, "n")),
             _ => get(point(number as u64 * 1_000)),
         })
         .collect();
@@ -118,7 +118,7 @@ pub async fn a_full_read_is_accepted(store: &dyn MetaStore) {
                     && number % 4 < 2
             }
             Found::Record(None) => number % 4 == 3,
-            Found::Tally(tally) => number % 4 == 2 && tally == 2,
+            Found::Counter(counter) => number % 4 == 2 && counter == 2,
             Found::Range(_) => false,
         };
         assert!(right, "question {number}");
@@ -142,7 +142,7 @@ pub async fn too_large_is_malformed_and_writes_nothing(store: &dyn MetaStore) {
         plan([], [put(long.clone(), "")]),
         plan([], [Write::Delete(long.clone())]),
         plan([Guard::Present(long.clone())], []),
-        plan([], [Write::Add(crate::TallyKey(long.clone()), 1)]),
+        plan([], [Write::Add(crate::CounterKey(long.clone()), 1)]),
         plan([], [Write::Put(point(1), large.clone())]),
         plan([Guard::Equals(point(1), large)], []),
         plan(items, []),
@@ -161,7 +161,7 @@ pub async fn too_large_is_malformed_and_writes_nothing(store: &dyn MetaStore) {
     check_record(store, &key(1, "marker"), None).await;
 
     check_malformed_reads(store, &[get(long.clone())]).await;
-    check_malformed_reads(store, &[Read::Tally(crate::TallyKey(long))]).await;
+    check_malformed_reads(store, &[Read::Counter(crate::CounterKey(long))]).await;
     check_malformed_reads(store, &vec![get(point(1)); limits.reads + 1]).await;
     let wide = range(key(1, ""), key(2, ""), limits.range_records + 1);
     check_malformed_reads(store, &[get(point(1)), wide]).await;
@@ -170,7 +170,7 @@ pub async fn too_large_is_malformed_and_writes_nothing(store: &dyn MetaStore) {
 /// No plan may write one key twice, whatever the verbs.
 pub async fn a_key_written_twice_is_malformed(store: &dyn MetaStore) {
     let at = || key(1, "twice");
-    let on = || tally(1, "twice");
+    let on = || counter(1, "twice");
     let twice = [
         [put(at(), "a"), put(at(), "b")],
         [put(at(), "a"), put(at(), "a")],

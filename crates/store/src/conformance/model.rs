@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Dice, ORDERED, POINT, ask, decide, follow, key, plan, point, range, value};
 use crate::{
-    Follow, Guard, Key, MemoryStore, MetaStore, Plan, Read, Space, TallyKey, Value, Verdict, Write,
+    CounterKey, Follow, Guard, Key, MemoryStore, MetaStore, Plan, Read, Space, Value, Verdict,
+    Write,
 };
 
 /// Batches of one run: enough for every pair of verbs to meet in one batch.
@@ -150,7 +151,7 @@ fn random_plan(dice: &mut Dice) -> Plan {
     let mut writes: BTreeMap<(bool, Key), Write> = BTreeMap::new();
     for _ in 0..dice.below(6) {
         let at = random_key(dice);
-        let on = TallyKey(at.clone());
+        let on = CounterKey(at.clone());
         let by = i64::try_from(dice.below(20)).expect("small") - 8;
         let write = match dice.below(8) {
             0..3 => Write::Put(at.clone(), value(dice.pick(&VALUES))),
@@ -174,7 +175,7 @@ fn random_reads(dice: &mut Dice) -> Vec<Read> {
             let by = dice.pick(&[None, Some(whole), Some(cut)]);
             match dice.below(3) {
                 0 => Read::Record { key: random_key(dice), follow: by },
-                1 => Read::Tally(TallyKey(random_key(dice))),
+                1 => Read::Counter(CounterKey(random_key(dice))),
                 _ => {
                     let (start, end) = random_range(dice);
                     let limit = u32::try_from(dice.below(8)).expect("small");
@@ -188,13 +189,13 @@ fn random_reads(dice: &mut Dice) -> Vec<Read> {
 async fn contents(
     store: &dyn MetaStore,
     space: Space,
-) -> (BTreeMap<Key, Value>, BTreeMap<TallyKey, i64>) {
+) -> (BTreeMap<Key, Value>, BTreeMap<CounterKey, i64>) {
     let most = store.limits().range_records;
     let page = store.walk(space, None, most).await.expect("a page");
-    let tallies = store.walk_tallies(space, None, most).await.expect("a page");
-    assert_eq!((page.resume, tallies.resume), (None, None), "a page holds it all");
-    let tallies = tallies.tallies.into_iter().filter(|(_, number)| *number != 0);
-    (page.records.into_iter().collect(), tallies.collect())
+    let counters = store.walk_counters(space, None, most).await.expect("a page");
+    assert_eq!((page.resume, counters.resume), (None, None), "a page holds it all");
+    let counters = counters.counters.into_iter().filter(|(_, number)| *number != 0);
+    (page.records.into_iter().collect(), counters.collect())
 }
 
 async fn check_same_contents(store: &dyn MetaStore, reference: &dyn MetaStore) {

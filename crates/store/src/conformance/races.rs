@@ -8,8 +8,8 @@ use futures::future::{FutureExt, join_all};
 use futures::pin_mut;
 
 use super::{
-    ask, check_record, decide, decide_one, equals, get, key, number, plan, put, range, record,
-    refused, tally, write,
+    ask, check_record, counter, decide, decide_one, equals, get, key, number, plan, put, range,
+    record, refused, write,
 };
 use crate::{Found, Guard, MetaStore, Read, StoreErrorKind, Value, Verdict, Write};
 
@@ -20,12 +20,16 @@ pub async fn a_tombstone_beats_a_late_original(store: &dyn MetaStore) {
     let resolver = plan([equals(lane.clone(), "v0")], [put(lane.clone(), "aborted")]);
     let original = plan(
         [equals(lane.clone(), "v0")],
-        [put(lane.clone(), "v1"), put(key(2, "effect"), "happened"), Write::Add(tally(2, "n"), 1)],
+        [
+            put(lane.clone(), "v1"),
+            put(key(2, "effect"), "happened"),
+            Write::Add(counter(2, "n"), 1),
+        ],
     );
     assert_eq!(decide_one(store, resolver).await, Verdict::Committed);
     assert_eq!(decide_one(store, original).await, refused(0, Some(b"aborted")));
     check_record(store, &key(2, "effect"), None).await;
-    assert_eq!(number(store, &tally(2, "n")).await, 0);
+    assert_eq!(number(store, &counter(2, "n")).await, 0);
 }
 
 /// A resolver that comes after the original is refused, and learns that it happened. When both
@@ -72,7 +76,7 @@ pub async fn racing_creators_have_one_winner(store: &dyn MetaStore) {
         let verdicts = join_all((0..RACERS).map(|racer| {
             let plan = plan(
                 [Guard::Absent(prize.clone())],
-                [put(prize.clone(), [racer]), Write::Add(tally(round, "winners"), 1)],
+                [put(prize.clone(), [racer]), Write::Add(counter(round, "winners"), 1)],
             );
             decide_one(store, plan)
         }))
@@ -86,34 +90,34 @@ pub async fn racing_creators_have_one_winner(store: &dyn MetaStore) {
         check_record(store, &prize, Some(&winners)).await;
         let lost = verdicts.iter().filter(|verdict| **verdict == refused(0, Some(&winners)));
         assert_eq!(lost.count(), usize::from(RACERS) - 1);
-        assert_eq!(number(store, &tally(round, "winners")).await, 1);
+        assert_eq!(number(store, &counter(round, "winners")).await, 1);
     }
 }
 
-/// Counters kept by `Equals`, by tally and by records of their own all arrive at the same number.
+/// Numbers kept by `Equals`, by a counter and by records of their own all arrive at the same number.
 pub async fn concurrent_batches_lose_no_increment(store: &dyn MetaStore) {
     const TASKS: u8 = 8;
     const EACH: u64 = 25;
-    let counter = key(1, "counter");
-    write(store, [put(counter.clone(), 0_u64.to_be_bytes())]).await;
+    let shared = key(1, "shared");
+    write(store, [put(shared.clone(), 0_u64.to_be_bytes())]).await;
     let done: Vec<Vec<u64>> = join_all((0..TASKS).map(|task| {
-        let counter = counter.clone();
+        let shared = shared.clone();
         async move {
             let mut done = Vec::new();
-            let mut seen = record(store, &counter).await.expect("the counter is there");
+            let mut seen = record(store, &shared).await.expect("the record is there");
             while (done.len() as u64) < EACH {
                 let next = 1 + u64::from_be_bytes(seen[..].try_into().expect("eight bytes"));
                 let bytes = next.to_be_bytes();
                 let tried = plan(
-                    [Guard::Equals(counter.clone(), seen.clone())],
+                    [Guard::Equals(shared.clone(), seen.clone())],
                     [
-                        put(counter.clone(), bytes),
+                        put(shared.clone(), bytes),
                         put(key(2, bytes), [task]),
-                        Write::Add(tally(2, "done"), 1),
+                        Write::Add(counter(2, "done"), 1),
                     ],
                 );
                 // A neighbour that is always refused shares the batch.
-                let neighbour = plan([Guard::Absent(counter.clone())], [put(key(3, "never"), "")]);
+                let neighbour = plan([Guard::Absent(shared.clone())], [put(key(3, "never"), "")]);
                 match &decide(store, &[neighbour, tried]).await[..] {
                     [Verdict::Refused { .. }, Verdict::Committed] => {
                         done.push(next);
@@ -135,8 +139,8 @@ pub async fn concurrent_batches_lose_no_increment(store: &dyn MetaStore) {
     let total = u64::from(TASKS) * EACH;
     let all: BTreeSet<u64> = done.iter().flatten().copied().collect();
     assert_eq!(all, (1..=total).collect(), "each number was given once");
-    check_record(store, &counter, Some(&total.to_be_bytes())).await;
-    assert_eq!(number(store, &tally(2, "done")).await.unsigned_abs(), total);
+    check_record(store, &shared, Some(&total.to_be_bytes())).await;
+    assert_eq!(number(store, &counter(2, "done")).await.unsigned_abs(), total);
     for (task, numbers) in (0..TASKS).zip(&done) {
         for number in numbers {
             check_record(store, &key(2, number.to_be_bytes()), Some(&[task])).await;
@@ -177,7 +181,7 @@ pub async fn commits_outlive_their_callers(store: &dyn MetaStore) {
             [plan([], [put(key(1, [turn]), "left")]), plan([], [put(key(2, [turn]), "right")])];
         {
             let call = store.commit(&plans).fuse();
-            let read = [get(key(1, [turn])), Read::Tally(tally(1, "none"))];
+            let read = [get(key(1, [turn])), Read::Counter(counter(1, "none"))];
             let asked = store.read(&read).fuse();
             pin_mut!(call, asked);
             // Polled a few times, then dropped: somewhere in the middle.
@@ -211,7 +215,7 @@ pub async fn a_closed_store_is_unavailable(store: &dyn MetaStore) {
         store.read(&[get(key(1, "a"))]).await.expect_err("closed"),
         store.commit(&[plan([], [put(key(1, "b"), "")])]).await.expect_err("closed"),
         store.walk(super::ORDERED, None, 1).await.expect_err("closed"),
-        store.walk_tallies(super::ORDERED, None, 1).await.expect_err("closed"),
+        store.walk_counters(super::ORDERED, None, 1).await.expect_err("closed"),
     ];
     for error in errors {
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");

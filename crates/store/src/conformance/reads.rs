@@ -3,7 +3,7 @@
 use futures::future::join_all;
 
 use super::{
-    POINT, ask, ask_one, check_record, entry, follow, get, key, plan, point, put, range, tally,
+    POINT, ask, ask_one, check_record, counter, entry, follow, get, key, plan, point, put, range,
     value, write,
 };
 use crate::{Entry, Follow, Found, MetaStore, Read, Target, Value, Verdict, Write};
@@ -11,29 +11,29 @@ use crate::{Entry, Follow, Found, MetaStore, Read, Target, Value, Verdict, Write
 /// Answers stand at the indices of their questions, whatever the kinds and repetitions.
 pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), "A"), put(key(1, "b"), "B"), put(point(9), "P")]).await;
-    write(store, [Write::Add(tally(1, "n"), 7)]).await;
+    write(store, [Write::Add(counter(1, "n"), 7)]).await;
     let reads = [
         get(point(9)),
-        Read::Tally(tally(1, "n")),
+        Read::Counter(counter(1, "n")),
         range(key(1, ""), key(2, ""), 1),
         get(key(1, "none")),
         get(key(1, "b")),
-        Read::Tally(tally(1, "none")),
+        Read::Counter(counter(1, "none")),
         range(key(1, "b"), key(2, ""), 9),
         get(key(1, "b")),
-        Read::Tally(tally(1, "n")),
+        Read::Counter(counter(1, "n")),
     ];
     let b = entry(&key(1, "b"), "B");
     let expected = [
         Found::Record(Some(entry(&point(9), "P"))),
-        Found::Tally(7),
+        Found::Counter(7),
         Found::Range(vec![entry(&key(1, "a"), "A")]),
         Found::Record(None),
         Found::Record(Some(b.clone())),
-        Found::Tally(0),
+        Found::Counter(0),
         Found::Range(vec![b.clone()]),
         Found::Record(Some(b)),
-        Found::Tally(7),
+        Found::Counter(7),
     ];
     assert_eq!(ask(store, &reads).await, expected);
     assert!(ask(store, &[]).await.is_empty());
@@ -43,13 +43,16 @@ pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
 pub async fn reads_see_acknowledged_commits(store: &dyn MetaStore) {
     for turn in 1..=100_i64 {
         let now = turn.to_be_bytes();
-        write(store, [put(key(1, "turn"), now), Write::Max(tally(1, "turn"), turn)]).await;
-        let reads =
-            [get(key(1, "turn")), range(key(1, ""), key(2, ""), 5), Read::Tally(tally(1, "turn"))];
+        write(store, [put(key(1, "turn"), now), Write::Max(counter(1, "turn"), turn)]).await;
+        let reads = [
+            get(key(1, "turn")),
+            range(key(1, ""), key(2, ""), 5),
+            Read::Counter(counter(1, "turn")),
+        ];
         let found = ask(store, &reads).await;
         let record = entry(&key(1, "turn"), now);
         let expected =
-            [Found::Record(Some(record.clone())), Found::Range(vec![record]), Found::Tally(turn)];
+            [Found::Record(Some(record.clone())), Found::Range(vec![record]), Found::Counter(turn)];
         assert_eq!(found, expected, "turn {turn}");
     }
 }
@@ -64,7 +67,7 @@ pub async fn reads_are_snapshots(store: &dyn MetaStore) {
             let writes = [
                 put(left.clone(), [UNITS - moved]),
                 put(right.clone(), [moved]),
-                Write::Add(tally(3, "moved"), 1),
+                Write::Add(counter(3, "moved"), 1),
             ];
             write(store, writes).await;
         }
@@ -72,19 +75,20 @@ pub async fn reads_are_snapshots(store: &dyn MetaStore) {
     let readers = join_all((0..4).map(|_| async {
         let mut highest = 0;
         while highest < i64::from(UNITS) {
-            // A record, a range and a tally: an engine may fetch each in its own way.
+            // A record, a range and a counter: an engine may fetch each in its own way.
             let reads = [
                 get(left.clone()),
                 range(key(2, ""), key(3, ""), 2),
-                Read::Tally(tally(3, "moved")),
+                Read::Counter(counter(3, "moved")),
             ];
             let found = ask(store, &reads).await;
-            let [Found::Record(Some(left)), Found::Range(right), Found::Tally(moved)] = &found[..]
+            let [Found::Record(Some(left)), Found::Range(right), Found::Counter(moved)] =
+                &found[..]
             else {
                 panic!("answers of other kinds: {found:?}")
             };
             assert_eq!(left.value[0] + right[0].value[0], UNITS, "one half of a move");
-            assert_eq!(i64::from(right[0].value[0]), *moved, "a tally from another snapshot");
+            assert_eq!(i64::from(right[0].value[0]), *moved, "a counter from another snapshot");
             assert!(*moved >= highest, "a reader went back in time");
             highest = *moved;
         }
@@ -256,7 +260,8 @@ pub async fn ranges_follow_no_further_than_is_enough(store: &dyn MetaStore) {
         let mut expected: Vec<_> = targets.iter().map(|target| cut(target, most)).collect();
         expected.extend([Target::Absent, Target::Absent]);
         let alone = ask_one(store, read.clone()).await;
-        let beside = ask(store, &[get(point(1)), read, Read::Tally(tally(1, "n"))]).await.remove(1);
+        let beside =
+            ask(store, &[get(point(1)), read, Read::Counter(counter(1, "n"))]).await.remove(1);
         for found in [alone, beside] {
             let Found::Range(entries) = found else { panic!("a range was asked for") };
             assert_eq!(entries.len(), expected.len());

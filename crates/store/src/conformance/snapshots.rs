@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Dice, give_way, key, plan, point, put, tally, value, write};
-use crate::{Key, MetaStore, Snapshot, Space, TallyKey, Value, Verdict, Write};
+use super::{Dice, counter, give_way, key, plan, point, put, value, write};
+use crate::{CounterKey, Key, MetaStore, Snapshot, Space, Value, Verdict, Write};
 
 async fn rest(
     snapshot: &mut dyn Snapshot,
     limit: u32,
-) -> (Vec<(Key, Value)>, Vec<(TallyKey, i64)>) {
+) -> (Vec<(Key, Value)>, Vec<(CounterKey, i64)>) {
     let mut records = Vec::new();
     loop {
         let page = snapshot.records(limit).await.expect("a page of records");
@@ -17,19 +17,19 @@ async fn rest(
         }
         records.extend(page);
     }
-    let mut tallies = Vec::new();
+    let mut counters = Vec::new();
     loop {
-        let page = snapshot.tallies(limit).await.expect("a page of tallies");
+        let page = snapshot.counters(limit).await.expect("a page of counters");
         if page.is_empty() {
             break;
         }
-        tallies.extend(page);
+        counters.extend(page);
     }
-    (records, tallies)
+    (records, counters)
 }
 
-/// Fills a store with records of several spaces and with tallies, and says what it holds.
-async fn fill(store: &dyn MetaStore) -> (BTreeMap<Key, Value>, BTreeMap<TallyKey, i64>) {
+/// Fills a store with records of several spaces and with counters, and says what it holds.
+async fn fill(store: &dyn MetaStore) -> (BTreeMap<Key, Value>, BTreeMap<CounterKey, i64>) {
     let mut records = BTreeMap::new();
     for space in [b'A', b'I', b'd', b'e', b'z'].map(Space) {
         for partition in [0, 1, 255, 256, 1 << 40, u64::MAX] {
@@ -38,34 +38,38 @@ async fn fill(store: &dyn MetaStore) -> (BTreeMap<Key, Value>, BTreeMap<TallyKey
             }
         }
     }
-    let tallies: BTreeMap<_, _> =
-        (1..=40_i64).map(|n| (tally(n.unsigned_abs() % 7, n.to_be_bytes()), n - 20)).collect();
+    let counters: BTreeMap<_, _> =
+        (1..=40_i64).map(|n| (counter(n.unsigned_abs() % 7, n.to_be_bytes()), n - 20)).collect();
     let puts = records.iter().map(|(key, value)| put(key.clone(), value));
     write(store, puts.collect::<Vec<_>>()).await;
-    let sets = tallies.iter().map(|(key, number)| Write::Set(key.clone(), *number));
+    let sets = counters.iter().map(|(key, number)| Write::Set(key.clone(), *number));
     write(store, sets.collect::<Vec<_>>()).await;
-    let tallies = tallies.into_iter().filter(|(_, number)| *number != 0).collect();
-    (records, tallies)
+    let counters = counters.into_iter().filter(|(_, number)| *number != 0).collect();
+    (records, counters)
 }
 
-/// Every record and every tally that is not 0, each once, in byte order, whatever the limit.
+/// Every record and every counter that is not 0, each once, in byte order, whatever the limit.
 pub async fn a_snapshot_holds_everything_in_order(store: &dyn MetaStore) {
     let mut empty = store.snapshot().await.expect("a snapshot");
     assert_eq!(rest(&mut *empty, 10).await, (Vec::new(), Vec::new()));
     drop(empty);
-    let (records, tallies) = fill(store).await;
+    let (records, counters) = fill(store).await;
     for limit in [0, 1, 7, u32::MAX] {
         let mut snapshot = store.snapshot().await.expect("a snapshot");
         let found = rest(&mut *snapshot, limit).await;
         assert_eq!(found.0, records.clone().into_iter().collect::<Vec<_>>(), "in pages of {limit}");
-        assert_eq!(found.1, tallies.clone().into_iter().collect::<Vec<_>>(), "in pages of {limit}");
+        assert_eq!(
+            found.1,
+            counters.clone().into_iter().collect::<Vec<_>>(),
+            "in pages of {limit}"
+        );
     }
 }
 
-/// Records and tallies that are put, changed and deleted after a snapshot began, in front of it and
+/// Records and counters that are put, changed and deleted after a snapshot began, in front of it and
 /// behind it, are in it as they were.
 pub async fn a_snapshot_stays_as_it_was(store: &dyn MetaStore) {
-    let (records, tallies) = fill(store).await;
+    let (records, counters) = fill(store).await;
     let mut snapshot = store.snapshot().await.expect("a snapshot");
     let mut seen = snapshot.records(11).await.expect("a page");
     let (early, late) = (records.keys().next(), records.keys().next_back());
@@ -80,7 +84,7 @@ pub async fn a_snapshot_stays_as_it_was(store: &dyn MetaStore) {
         };
         write(store, [change]).await;
     }
-    for (number, (key, _)) in tallies.iter().enumerate() {
+    for (number, (key, _)) in counters.iter().enumerate() {
         let change = match number % 4 {
             0 => Write::Add(key.clone(), 1_000),
             1 => Write::Clear(key.clone()),
@@ -89,15 +93,15 @@ pub async fn a_snapshot_stays_as_it_was(store: &dyn MetaStore) {
         };
         write(store, [change]).await;
     }
-    write(store, [Write::Add(tally(1, "new"), 1)]).await;
+    write(store, [Write::Add(counter(1, "new"), 1)]).await;
     let (more, numbers) = rest(&mut *snapshot, 11).await;
     seen.extend(more);
     assert_eq!(seen, records.into_iter().collect::<Vec<_>>());
-    assert_eq!(numbers, tallies.into_iter().collect::<Vec<_>>());
+    assert_eq!(numbers, counters.into_iter().collect::<Vec<_>>());
 }
 
 /// While units are moved between records, one batch a move, every snapshot has all of them; and a
-/// tally moved along says the same.
+/// counter moved along says the same.
 pub async fn a_snapshot_is_of_one_instant(store: &dyn MetaStore) {
     const PLACES: u64 = 24;
     const UNITS: u64 = 10;
@@ -121,7 +125,8 @@ pub async fn a_snapshot_is_of_one_instant(store: &dyn MetaStore) {
             held[at(to)] += 1;
             let moved = [from, to].map(|n| Write::Put(account(n), amount(held[at(n)])));
             write(store, moved).await;
-            write(store, [Write::Add(tally(0, "up"), 1), Write::Add(tally(9, "down"), -1)]).await;
+            write(store, [Write::Add(counter(0, "up"), 1), Write::Add(counter(9, "down"), -1)])
+                .await;
             count += 1;
         }
         count
@@ -130,13 +135,13 @@ pub async fn a_snapshot_is_of_one_instant(store: &dyn MetaStore) {
         for _ in 0..10 {
             let mut snapshot = store.snapshot().await.expect("a snapshot");
             give_way().await;
-            let (records, tallies) = rest(&mut *snapshot, 3).await;
+            let (records, counters) = rest(&mut *snapshot, 3).await;
             assert_eq!(records.len() as u64, PLACES);
             let units = records
                 .iter()
                 .map(|(_, value)| u64::from_be_bytes(value[..].try_into().expect("eight bytes")));
             assert_eq!(units.sum::<u64>(), PLACES * UNITS, "units came or went");
-            assert_eq!(tallies.iter().map(|(_, number)| number).sum::<i64>(), 0, "{tallies:?}");
+            assert_eq!(counters.iter().map(|(_, number)| number).sum::<i64>(), 0, "{counters:?}");
         }
         done.set(true);
     };

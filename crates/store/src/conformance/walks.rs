@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ORDERED, POINT, key, plan, point, put, tally, value, write};
-use crate::{Key, MetaStore, Space, TallyKey, Value, Verdict, Write};
+use super::{ORDERED, POINT, counter, key, plan, point, put, value, write};
+use crate::{CounterKey, Key, MetaStore, Space, Value, Verdict, Write};
 
 /// More pages than any walk of these cases can have.
 const PAGES_MAX: usize = 10_000;
@@ -36,7 +36,7 @@ pub async fn a_walk_sees_a_whole_space(store: &dyn MetaStore) {
     let others = [ORDERED.0 - 1, ORDERED.0 + 1, ORDERED.0.to_ascii_uppercase(), 0x00, 0xff];
     write(store, others.map(|space| put(Key::new(Space(space), u64::MAX, b"x"), "other"))).await;
     write(store, [put(point(0), "p"), put(point(u64::MAX), "p")]).await;
-    write(store, [Write::Add(tally(1, "not a record"), 1)]).await;
+    write(store, [Write::Add(counter(1, "not a record"), 1)]).await;
     for limit in [0, 1, 3, 20, 21, u32::MAX] {
         assert_eq!(walk_all(store, ORDERED, limit).await, expected, "in pages of {limit}");
     }
@@ -86,20 +86,20 @@ pub async fn a_walk_sees_what_exists_throughout(store: &dyn MetaStore) {
     }
 }
 
-/// Every tally of the space that is not 0 is seen, and no record.
-pub async fn a_walk_over_tallies_sees_them_all(store: &dyn MetaStore) {
-    let expected: BTreeMap<TallyKey, i64> =
-        (1..=23_i64).map(|n| (tally(n.unsigned_abs() % 4, n.to_be_bytes()), n - 30)).collect();
+/// Every counter of the space that is not 0 is seen, and no record.
+pub async fn a_walk_over_counters_sees_them_all(store: &dyn MetaStore) {
+    let expected: BTreeMap<CounterKey, i64> =
+        (1..=23_i64).map(|n| (counter(n.unsigned_abs() % 4, n.to_be_bytes()), n - 30)).collect();
     let writes: Vec<_> = expected.iter().map(|(key, n)| Write::Set(key.clone(), *n)).collect();
     write(store, writes).await;
-    write(store, [Write::Set(TallyKey(point(1)), 5), Write::Add(tally(1, "gone"), 5)]).await;
-    write(store, [Write::Clear(tally(1, "gone")), put(key(1, "record"), "")]).await;
+    write(store, [Write::Set(CounterKey(point(1)), 5), Write::Add(counter(1, "gone"), 5)]).await;
+    write(store, [Write::Clear(counter(1, "gone")), put(key(1, "record"), "")]).await;
     for limit in [1, 5, 23, 1_000] {
         let mut seen = BTreeMap::new();
         let mut resume = None;
         for _ in 0..PAGES_MAX {
-            let page = store.walk_tallies(ORDERED, resume, limit).await.expect("a page");
-            seen.extend(page.tallies);
+            let page = store.walk_counters(ORDERED, resume, limit).await.expect("a page");
+            seen.extend(page.counters);
             resume = page.resume;
             if resume.is_none() {
                 break;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Space, TallyKey, Value};
+use crate::{CounterKey, Space, Value};
 
 fn key(number: u64) -> Key {
     Key::new(Space(b'd'), number, b"name")
@@ -14,10 +14,10 @@ fn plan(writes: Vec<Write>) -> Plan {
 }
 
 #[test]
-fn what_plans_write_is_told_and_tallies_are_not() {
+fn what_plans_write_is_told_and_counters_are_not() {
     let plans = [
         plan(vec![Write::Put(key(1), Value::from_static(b"x")), Write::Delete(key(2))]),
-        plan(vec![Write::Add(TallyKey(key(3)), 1), Write::Clear(TallyKey(key(4)))]),
+        plan(vec![Write::Add(CounterKey(key(3)), 1), Write::Clear(CounterKey(key(4)))]),
         plan(vec![Write::Delete(key(5))]),
     ];
     let pieces = pieces(&plans);
@@ -29,7 +29,7 @@ fn what_plans_write_is_told_and_tallies_are_not() {
 #[test]
 fn a_batch_too_large_to_tell_is_told_as_such() {
     let writes = (0..10_000).map(|number| Write::Delete(key(number))).collect();
-    let pieces = pieces(&[plan(writes), plan(vec![Write::Add(TallyKey(key(3)), 1)])]);
+    let pieces = pieces(&[plan(writes), plan(vec![Write::Add(CounterKey(key(3)), 1)])]);
     assert!(pieces.iter().map(Bytes::len).sum::<usize>() < 10);
     assert!(pieces[1].is_empty());
     let told = tell([pieces.concat().into()], here()).unwrap();

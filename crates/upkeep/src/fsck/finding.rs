@@ -65,22 +65,22 @@ pub enum Finding {
     StrayOrphan(Ino),
     /// A file that is staged inline without the mark by which it would be found and destaged.
     Unmarked(Ino),
-    /// A tally that a recount does not confirm.
-    Tally {
+    /// A counter that a recount does not confirm.
+    Counter {
         /// Of which directory or bucket.
         ino: Ino,
         /// Of what.
         what: &'static str,
-        /// What the tally says.
+        /// What the counter says.
         recorded: i64,
         /// What there is.
         found: i64,
     },
-    /// A pack's tally that a recount of what its owners name does not confirm.
+    /// A pack's counter that a recount of what its owners name does not confirm.
     Live {
         /// The pack.
         pack: BlockId,
-        /// What the tally says, in bytes.
+        /// What the counter says, in bytes.
         recorded: i64,
         /// What its owners name, in bytes.
         found: i64,
@@ -133,11 +133,11 @@ impl fmt::Display for Finding {
             Finding::Unmarked(ino) => {
                 write!(f, "file {} is staged inline, and no mark says so", ino.0)
             }
-            Finding::Tally { ino, what, recorded, found } => {
-                write!(f, "{what} of {}: the tally says {recorded}, there are {found}", ino.0)
+            Finding::Counter { ino, what, recorded, found } => {
+                write!(f, "{what} of {}: the counter says {recorded}, there are {found}", ino.0)
             }
             Finding::Live { pack, recorded, found } => {
-                write!(f, "pack {pack}: the tally says {recorded} bytes, its owners name {found}")
+                write!(f, "pack {pack}: the counter says {recorded} bytes, its owners name {found}")
             }
             Finding::StraySession(key, nonce) => {
                 write!(f, "record {key:?} is of session {nonce}, which nobody knows")

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use namespace::self_contained;
 use record::key::{self, space};
 use record::{
-    Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Counter, DecodeError,
-    Dentry, Expiry, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums,
-    PolicyRecord, Session, Slice, Swept, Token, Upload, UploadState, User, VolumeRecord,
+    Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry,
+    Expiry, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord,
+    Sequence, Session, Slice, Swept, Token, Upload, UploadState, User, VolumeRecord,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
-use store::{Key, MetaStore, Space, TallyKey, Value};
+use store::{CounterKey, Key, MetaStore, Space, Value};
 
 use super::finding::Finding;
 use super::progress::Progress;
 
-/// Tallies of one page of a walk.
-const WALK_TALLIES: u32 = 1_000;
+/// Counters of one page of a walk.
+const WALK_COUNTERS: u32 = 1_000;
 
 /// What an inode's record says.
 #[derive(Debug)]
@@ -93,16 +93,16 @@ pub(crate) struct Gathered {
     pub(super) sessions: HashSet<Nonce>,
     pub(super) ended: HashSet<Nonce>,
     pub(super) tokens: Vec<(Key, Nonce)>,
-    pub(super) tallies: HashMap<(Ino, u8), i64>,
-    /// Directories and buckets whose tallies changed while names were read.
+    pub(super) counters: HashMap<(Ino, u8), i64>,
+    /// Directories and buckets whose counters changed while names were read.
     pub(super) restless: HashSet<Ino>,
     /// How many bytes of which pack each owner names, whatever state it is in.
     pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
     /// Owners that were moved from a pack to another and have not let go of it.
     pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
-    /// Bytes that are alive of each pack, by its tally.
+    /// Bytes that are alive of each pack, by its counter.
     pub(super) live: HashMap<BlockId, i64>,
-    /// Packs whose tallies changed while owners were read.
+    /// Packs whose counters changed while owners were read.
     pub(super) restless_packs: HashSet<BlockId>,
     pub(super) blocks: HashMap<BlockId, u64>,
 }
@@ -115,7 +115,7 @@ impl Gathered {
         progress: &dyn Progress,
     ) -> Result<Gathered, VolumeError> {
         let mut all = Gathered::default();
-        let before = all.read_tallies(store, progress).await?;
+        let before = all.read_counters(store, progress).await?;
         let lived = all.read_live(store, progress).await?;
         // Blocks before references: a block is durable before a record names it, so one that is
         // named and not listed is missing, or came between; and live sessions after both.
@@ -136,51 +136,51 @@ impl Gathered {
         all.live = all.read_live(store, progress).await?;
         let changed = |pack: &&BlockId| lived.get(pack) != all.live.get(pack);
         all.restless_packs = lived.keys().chain(all.live.keys()).filter(changed).copied().collect();
-        all.tallies = all.read_tallies(store, progress).await?;
-        let changed = |at: &&(Ino, u8)| before.get(at) != all.tallies.get(at);
+        all.counters = all.read_counters(store, progress).await?;
+        let changed = |at: &&(Ino, u8)| before.get(at) != all.counters.get(at);
         all.restless =
-            before.keys().chain(all.tallies.keys()).filter(changed).map(|(ino, _)| *ino).collect();
+            before.keys().chain(all.counters.keys()).filter(changed).map(|(ino, _)| *ino).collect();
         Ok(all)
     }
 
-    async fn read_tallies(
+    async fn read_counters(
         &mut self,
         store: &dyn MetaStore,
         progress: &dyn Progress,
     ) -> Result<HashMap<(Ino, u8), i64>, VolumeError> {
-        let mut tallies = HashMap::new();
-        walk_tallies(store, space::TALLY, progress, |key, value| match *key.suffix() {
+        let mut counters = HashMap::new();
+        walk_counters(store, space::COUNTER, progress, |key, value| match *key.suffix() {
             [count] => {
-                tallies.insert((Ino(key.partition()), count), value);
+                counters.insert((Ino(key.partition()), count), value);
             }
             _ => {
-                self.findings.insert(Finding::Undecodable(key, "no tally's key".into()));
+                self.findings.insert(Finding::Undecodable(key, "no counter's key".into()));
             }
         })
         .await?;
-        Ok(tallies)
+        Ok(counters)
     }
 
-    /// How many bytes of each pack are alive, by its tally.
+    /// How many bytes of each pack are alive, by its counter.
     async fn read_live(
         &mut self,
         store: &dyn MetaStore,
         progress: &dyn Progress,
     ) -> Result<HashMap<BlockId, i64>, VolumeError> {
-        let mut tallies = HashMap::new();
-        walk_tallies(store, space::LIVE, progress, |key, value| {
+        let mut counters = HashMap::new();
+        walk_counters(store, space::LIVE, progress, |key, value| {
             let pack = key.suffix().try_into().map(BlockId);
             match pack {
                 Ok(pack) if key::live(pack).0 == key && pack.is_pack() => {
-                    tallies.insert(pack, value);
+                    counters.insert(pack, value);
                 }
                 _ => {
-                    self.findings.insert(Finding::Undecodable(key, "no pack's tally".into()));
+                    self.findings.insert(Finding::Undecodable(key, "no pack's counter".into()));
                 }
             }
         })
         .await?;
-        Ok(tallies)
+        Ok(counters)
     }
 
     /// Takes a record in; one that does not decode is a finding.
@@ -279,7 +279,7 @@ impl Gathered {
                 VolumeRecord::decode(key, value).map_err(failed)?;
             }
             space::LEASE | space::EPOCH => {
-                Counter::decode(key, value).map_err(failed)?;
+                Sequence::decode(key, value).map_err(failed)?;
             }
             space::USER => {
                 User::decode(key, value).map_err(failed)?;
@@ -400,8 +400,8 @@ impl Gathered {
     }
 }
 
-/// Visits every tally of a space.
-async fn walk_tallies(
+/// Visits every counter of a space.
+async fn walk_counters(
     store: &dyn MetaStore,
     space: Space,
     progress: &dyn Progress,
@@ -409,9 +409,9 @@ async fn walk_tallies(
 ) -> Result<(), VolumeError> {
     let mut resume: Option<Bytes> = None;
     loop {
-        let page = store.walk_tallies(space, resume, WALK_TALLIES).await?;
-        progress.read("tallies", page.tallies.len() as u64);
-        for (TallyKey(key), value) in page.tallies {
+        let page = store.walk_counters(space, resume, WALK_COUNTERS).await?;
+        progress.read("counters", page.counters.len() as u64);
+        for (CounterKey(key), value) in page.counters {
             visit(key, value);
         }
         match page.resume {

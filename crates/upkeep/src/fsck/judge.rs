@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use record::key::Count;
+use record::key::CounterKind;
 use record::{BlockId, Ino, Kind, Orphan, UploadState};
 use store::Key;
 
@@ -38,7 +38,7 @@ pub(super) fn judge(mut all: Gathered) -> (BTreeSet<Finding>, Counts) {
     blocks(&mut all);
     shares(&mut all);
     packs(&mut all);
-    tallies(&mut all, &tree);
+    counters(&mut all, &tree);
     sessions(&mut all);
     let counts = Counts {
         records: all.records,
@@ -313,7 +313,7 @@ fn shares(all: &mut Gathered) {
     }
 }
 
-/// A pack's tally counts what those name who have a share in it: share and count come and go together.
+/// A pack's counter counts what those name who have a share in it: share and count come and go together.
 fn packs(all: &mut Gathered) {
     let mut found: BTreeMap<BlockId, i64> = BTreeMap::new();
     for (pack, owner) in all.shares.iter().filter(|(block, _)| block.is_pack()) {
@@ -332,7 +332,7 @@ fn packs(all: &mut Gathered) {
     }
 }
 
-fn tallies(all: &mut Gathered, tree: &Tree) {
+fn counters(all: &mut Gathered, tree: &Tree) {
     let mut bytes: BTreeMap<Ino, i64> =
         tree.below.iter().map(|(bucket, (_, bytes))| (*bucket, *bytes)).collect();
     for (ino, orphan) in &all.orphans {
@@ -353,38 +353,39 @@ fn tallies(all: &mut Gathered, tree: &Tree) {
     let mut expected: BTreeMap<(Ino, u8), i64> = BTreeMap::new();
     for (ino, entries) in &tree.names_in {
         let entries = i64::try_from(*entries).unwrap_or(i64::MAX);
-        expected.insert((*ino, Count::Entries as u8), entries);
+        expected.insert((*ino, CounterKind::Entries as u8), entries);
     }
     for (bucket, (objects, _)) in &tree.below {
-        expected.insert((*bucket, Count::Objects as u8), *objects);
+        expected.insert((*bucket, CounterKind::Objects as u8), *objects);
     }
     for (bucket, bytes) in bytes {
-        expected.insert((bucket, Count::Bytes as u8), bytes);
+        expected.insert((bucket, CounterKind::Bytes as u8), bytes);
     }
-    let recorded = all.tallies.iter().filter(|((_, count), _)| *count != Count::Modified as u8);
+    let recorded =
+        all.counters.iter().filter(|((_, count), _)| *count != CounterKind::Modified as u8);
     for (at, _) in recorded {
         expected.entry(*at).or_insert(0);
     }
     // Where names came and went while they were read, a recount says nothing.
     let restless: HashSet<Ino> = all.restless.iter().filter_map(|ino| tree.bucket(*ino)).collect();
     for ((ino, count), found) in expected {
-        let of_bucket = count != Count::Entries as u8;
+        let of_bucket = count != CounterKind::Entries as u8;
         if all.restless.contains(&ino) || of_bucket && restless.contains(&ino) {
             continue;
         }
-        let recorded = all.tallies.get(&(ino, count)).copied().unwrap_or(0);
+        let recorded = all.counters.get(&(ino, count)).copied().unwrap_or(0);
         if recorded != found {
             let what = what(count);
-            all.findings.insert(Finding::Tally { ino, what, recorded, found });
+            all.findings.insert(Finding::Counter { ino, what, recorded, found });
         }
     }
 }
 
 fn what(count: u8) -> &'static str {
     match count {
-        c if c == Count::Entries as u8 => "names",
-        c if c == Count::Objects as u8 => "objects",
-        c if c == Count::Bytes as u8 => "bytes",
+        c if c == CounterKind::Entries as u8 => "names",
+        c if c == CounterKind::Objects as u8 => "objects",
+        c if c == CounterKind::Bytes as u8 => "bytes",
         _ => "something unknown",
     }
 }

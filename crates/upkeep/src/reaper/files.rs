@@ -313,7 +313,7 @@ impl DeadFile<'_> {
         let page = |page| Write::Delete(key::part_sums(self.dead.ino, page));
         let mut writes: Vec<Write> = (0..self.sum_pages()).map(page).collect();
         if let Ok(size @ 1..) = i64::try_from(self.file.size) {
-            writes.push(Write::Add(key::tally(self.bucket, key::Count::Bytes), -size));
+            writes.push(Write::Add(key::counter(self.bucket, key::CounterKind::Bytes), -size));
         }
         writes
     }

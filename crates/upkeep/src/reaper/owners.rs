@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::{BlockId, Ino, key};
-use session::{VolumeError, tally, value};
+use session::{VolumeError, counter, value};
 use store::{Found, Key, Read};
 
 use crate::upkeep::Upkeep;
@@ -85,7 +85,7 @@ fn questions(block: BlockId, indices: &[usize], held: &[Held], most: u32) -> Vec
         let owner = held.get(*index).map_or(Ino(0), |held| held.owner);
         Read::Record { key: key::share(block, owner), follow: None }
     };
-    [Read::Range { start, end, limit, follow: None }, Read::Tally(key::live(block))]
+    [Read::Range { start, end, limit, follow: None }, Read::Counter(key::live(block))]
         .into_iter()
         .chain(indices.iter().map(own))
         .collect()
@@ -96,7 +96,7 @@ fn answer(indices: &[usize], held: &[Held], found: &[Found], owners: &mut [Owner
         Some(Found::Range(entries)) => entries.as_slice(),
         _ => &[],
     };
-    let live = tally(found.get(1));
+    let live = counter(found.get(1));
     let own = |index: &usize| held.get(*index).map(|held| key::share(held.block, held.owner));
     let leaving: BTreeSet<Key> = indices.iter().filter_map(own).collect();
     let stays = shares.iter().map(|entry| &entry.key).find(|share| !leaving.contains(*share));

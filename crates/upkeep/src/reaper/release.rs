@@ -7,7 +7,7 @@
 //! **Packs.** Every owner of a pack has a share record from its first plan on (see
 //! [`namespace::join_packs`]). An owner without one owns nothing: it has let go before, or something
 //! is wrong, and then nothing is deleted for it. What an owner names of a pack is taken from the
-//! pack's tally in the plan that removes its share. The tally goes when the pack becomes pending.
+//! pack's counter in the plan that removes its share. The counter goes when the pack becomes pending.
 //!
 //! *Why no pack becomes pending that a plan under way is about to name.* Its members are published
 //! by plans of their own, and until one has been, no record says that it is coming. But each of
@@ -104,7 +104,7 @@ pub(super) fn let_go(plan: &mut Plan, held: Held, owners: &Owners) {
         if !owners.has_share {
             return;
         }
-        // Not twice, or the tally would be wrong.
+        // Not twice, or the counter would be wrong.
         plan.guards.push(Guard::Present(own.clone()));
     }
     if let Some(other) = &owners.other {

@@ -1,15 +1,15 @@
-//! Finds sparse packs by their tallies.
+//! Finds sparse packs by their counters.
 
 use record::{BlockId, Inode, key, key::space};
 use session::scan::{ino_of, slices_of};
 use session::{VolumeError, closing, value};
-use store::{Found, Read, TallyKey};
+use store::{CounterKey, Found, Read};
 
 use crate::sparse::is_sparse;
 use crate::upkeep::Upkeep;
 
-/// Tallies of one page of a walk.
-const WALK_TALLIES: u32 = 1_000;
+/// Counters of one page of a walk.
+const WALK_COUNTERS: u32 = 1_000;
 
 /// Packs that one round trip asks about.
 const PACKS_AT_ONCE: usize = 256;
@@ -24,8 +24,9 @@ impl Upkeep {
         let longest = self.repacking.pack_bytes.max(PACK_BYTES_USUAL);
         let mut resume = None;
         loop {
-            let page = self.session.store().walk_tallies(space::LIVE, resume, WALK_TALLIES).await?;
-            let suspects = page.tallies.iter().filter_map(|(TallyKey(key), live)| {
+            let page =
+                self.session.store().walk_counters(space::LIVE, resume, WALK_COUNTERS).await?;
+            let suspects = page.counters.iter().filter_map(|(CounterKey(key), live)| {
                 let pack = BlockId(key.suffix().try_into().ok()?);
                 let live = u64::try_from(*live).ok().filter(|live| *live > 0)?;
                 is_sparse(live, longest).then_some((pack, live))

@@ -287,7 +287,7 @@ pub(super) async fn read_records(
     let found = store.read(&reads).await?;
     let value = |found| match found {
         store::Found::Record(entry) => entry.map(|entry: store::Entry| entry.value),
-        store::Found::Range(_) | store::Found::Tally(_) => None,
+        store::Found::Range(_) | store::Found::Counter(_) => None,
     };
     Ok(found.into_iter().map(value).collect())
 }

@@ -85,7 +85,7 @@ pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>
     }
 }
 
-/// Cuts writes into what one plan may carry. A tally stays with the record before it, which it
+/// Cuts writes into what one plan may carry. A counter stays with the record before it, which it
 /// counts.
 fn chunks(writes: &[Write]) -> Vec<&[Write]> {
     let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);

@@ -7,7 +7,7 @@ use block::{BlockStore, MemoryBlocks, Sealer};
 use bytes::Bytes;
 use faulty::{Faulty, get};
 use namespace::WriteCondition;
-use record::key::{self, Count, space};
+use record::key::{self, CounterKind, space};
 use record::{
     BlockId, BucketConfig, BucketConfigKind, Dentry, Expiry, Ino, Mark, Nonce, Skey, Tag,
 };
@@ -144,7 +144,7 @@ async fn damaged_records_are_found() {
     });
     let lost_name = lost_name.await;
     assert!(lost_name.iter().any(|f| matches!(f, Finding::Nameless(_))));
-    assert_eq!(lost_name.iter().filter(|f| matches!(f, Finding::Tally { .. })).count(), 3);
+    assert_eq!(lost_name.iter().filter(|f| matches!(f, Finding::Counter { .. })).count(), 3);
     let second_name = broken(async |store, _, bucket| {
         let (_, ino) = bound(store, bucket, b"inline").await;
         let key = key::dentry(bucket, b"second");
@@ -211,10 +211,10 @@ async fn damaged_ownership_is_found() {
         write(store, Write::Delete(orphan)).await;
     });
     assert!(upload.await.iter().any(|f| matches!(f, Finding::StrayUpload(_))));
-    let tally = broken(async |store, _, bucket| {
-        write(store, Write::Add(key::tally(bucket, Count::Bytes), 1)).await;
+    let counter = broken(async |store, _, bucket| {
+        write(store, Write::Add(key::counter(bucket, CounterKind::Bytes), 1)).await;
     });
-    assert!(matches!(tally.await[..], [Finding::Tally { what: "bytes", .. }]));
+    assert!(matches!(counter.await[..], [Finding::Counter { what: "bytes", .. }]));
     let token = broken(async |store, _, _| {
         let key = key::fenced(Nonce([4; 10]));
         write(store, Write::Put(key.clone(), Mark.encode(&key))).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use block::MemoryBlocks;
 use faulty::{Fault, Faulty};
 use namespace::{Branch, FsError, Removal, Remove, WriteCondition};
-use record::key::{self, Count, space};
+use record::key::{self, CounterKind, space};
 use session::COMMIT_DEADLINE;
 use store::{Found, MetaStore, Read, Verdict};
 
@@ -15,10 +15,10 @@ use super::{count_blocks, lookup, make_bucket, open, publish, publish_staged, st
 use crate::{Trips, VolumeError, measured};
 
 async fn objects(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
-    let tally = Read::Tally(key::tally(bucket, Count::Objects));
-    match store.read(&[tally]).await.unwrap()[..] {
-        [Found::Tally(count)] => count,
-        _ => panic!("a tally was asked for"),
+    let counter = Read::Counter(key::counter(bucket, CounterKind::Objects));
+    match store.read(&[counter]).await.unwrap()[..] {
+        [Found::Counter(count)] => count,
+        _ => panic!("a counter was asked for"),
     }
 }
 

@@ -12,7 +12,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use record::key::space;
 use record::{ObjectHeaders, Tag};
 
-use super::packs::{bytes_of, findings, tallies, world};
+use super::packs::{bytes_of, counters, findings, world};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, open};
 use crate::{NewObject, Volume, VolumeError};
@@ -47,7 +47,7 @@ async fn what_comes_together_has_a_share_each_and_goes_with_the_last() {
     let objects: Vec<(String, usize)> = (0..17).map(|n| (format!("m{n:02}"), 20_000)).collect();
     put_all(&volume, &objects).await;
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (2, 16));
-    assert_eq!(tallies(&*store).await.into_values().collect::<Vec<_>>(), [16 * 20_000]);
+    assert_eq!(counters(&*store).await.into_values().collect::<Vec<_>>(), [16 * 20_000]);
     assert_eq!(findings(&store, &blocks).await, []);
     let (last, others) = objects.split_last().unwrap();
     for others in others.chunks(8) {
@@ -63,7 +63,7 @@ async fn what_comes_together_has_a_share_each_and_goes_with_the_last() {
     delete(&volume, last.0.as_bytes()).await;
     volume.reap_now().await.unwrap();
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (0, 0));
-    assert_eq!(tallies(&*store).await, BTreeMap::new());
+    assert_eq!(counters(&*store).await, BTreeMap::new());
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -77,13 +77,13 @@ async fn who_was_never_published_holds_no_pack() {
     let [_, refused, new] = futures::future::join_all(puts).await.try_into().unwrap();
     refused.unwrap_err();
     new.unwrap();
-    let packs = tallies(&*store).await;
+    let packs = counters(&*store).await;
     assert_eq!(packs.len(), 1, "two left alone, and one with somebody who was refused");
     assert_eq!(records(&*store, space::SHARE).await, 1, "who was refused has none");
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"new").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(tallies(&*store).await, BTreeMap::new());
+    assert_eq!(counters(&*store).await, BTreeMap::new());
     assert_eq!(count_blocks(&blocks).await, 3, "x, y and what was there");
 }
 
@@ -186,7 +186,7 @@ async fn whatever_happens_at_once_nothing_is_lost_and_nothing_stays() {
         other.reap_now().await.unwrap();
         volume.reap_now().await.unwrap();
         assert_eq!(count_blocks(&blocks).await, 0, "seed {seed}");
-        assert_eq!(tallies(&*store).await, BTreeMap::new(), "seed {seed}");
+        assert_eq!(counters(&*store).await, BTreeMap::new(), "seed {seed}");
         assert_eq!(records(&*store, space::SHARE).await, 0, "seed {seed}");
         assert_eq!(findings(&store, &blocks).await, [], "seed {seed}");
     }

@@ -13,7 +13,7 @@ use session::SESSION_SILENCE;
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 use upkeep::SURVEY_DELAY;
 
-use super::packs::{bytes_of, findings, tallies};
+use super::packs::{bytes_of, counters, findings};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, lookup, make_bucket};
 use crate::{
@@ -105,7 +105,7 @@ async fn several_are_destaged_into_one_block() {
     }
     assert_eq!(volume.destage_now().await.unwrap().bodies, 3);
     assert_eq!(count_blocks(&blocks).await, 1);
-    assert_eq!(tallies(&*store).await.values().sum::<i64>(), 240_000);
+    assert_eq!(counters(&*store).await.values().sum::<i64>(), 240_000);
     assert_eq!(records(&*store, space::SHARE).await, 3);
     for (name, bytes) in bodies {
         assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, bytes), "{name}");
@@ -319,7 +319,7 @@ async fn swaps_whose_answer_was_lost_count_once() {
         assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
         assert!(read(&volume, b"b").await.unwrap() == bytes_of("b", 20_000));
         assert!(!is_inline(&volume, "a").await && !is_inline(&volume, "b").await);
-        let live: i64 = tallies(&*store).await.values().sum();
+        let live: i64 = counters(&*store).await.values().sum();
         assert!(live == 120_000 || live == 0, "{fault:?} {first:?}: {live}");
         assert_eq!(marks(&store).await, 0);
         assert_eq!(findings(&store, &blocks).await, [], "{fault:?}");

@@ -12,7 +12,7 @@ use namespace::{Overlap, Path, Publish, WriteCondition, join_packs};
 use record::key::{self, space};
 use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
 use session::{COMMIT_DEADLINE, ReaderGuard, SESSION_SILENCE};
-use store::{MetaStore, Plan, TallyKey, Write};
+use store::{CounterKey, MetaStore, Plan, Write};
 
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
@@ -94,13 +94,14 @@ pub(super) async fn pack(volume: &Volume, members: &[(&str, usize)]) -> BlockId 
     laid.id
 }
 
-/// Every pack's tally that is not 0.
-pub(super) async fn tallies(store: &dyn MetaStore) -> BTreeMap<BlockId, i64> {
-    let page = store.walk_tallies(space::LIVE, None, 1_000).await.unwrap();
+/// Every pack's counter that is not 0.
+pub(super) async fn counters(store: &dyn MetaStore) -> BTreeMap<BlockId, i64> {
+    let page = store.walk_counters(space::LIVE, None, 1_000).await.unwrap();
     assert!(page.resume.is_none());
-    let tally =
-        |(TallyKey(key), live): (TallyKey, i64)| (BlockId(key.suffix().try_into().unwrap()), live);
-    page.tallies.into_iter().filter(|(_, live)| *live != 0).map(tally).collect()
+    let counter = |(CounterKey(key), live): (CounterKey, i64)| {
+        (BlockId(key.suffix().try_into().unwrap()), live)
+    };
+    page.counters.into_iter().filter(|(_, live)| *live != 0).map(counter).collect()
 }
 
 pub(super) async fn findings(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Vec<Finding> {
@@ -125,21 +126,21 @@ pub(super) async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
 async fn a_pack_lives_as_long_as_any_of_its_members() {
     let (store, blocks, volume) = world().await;
     let id = pack(&volume, &THREE).await;
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000)]));
     assert_eq!(findings(&store, &blocks).await, []);
     publish(&volume, b"a", 5).await.unwrap();
     assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
     volume.reap_now().await.unwrap();
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 72_000)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 72_000)]));
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 2_000)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 2_000)]));
     assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"b").await;
     volume.reap_now().await.unwrap();
     assert!(!exists(&blocks, id).await);
-    assert_eq!(tallies(&*store).await, BTreeMap::new());
+    assert_eq!(counters(&*store).await, BTreeMap::new());
     assert_eq!(records(&*store, space::SHARE).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -216,7 +217,7 @@ async fn members_that_die_together_go_in_one_pass() {
     assert_eq!((reaped.orphans, reaped.blocks), (150, 1));
     assert_eq!(volume.counters().refused, refused, "nobody vouched for somebody gone");
     assert!(!exists(&blocks, id).await);
-    assert_eq!(tallies(&*store).await, BTreeMap::new());
+    assert_eq!(counters(&*store).await, BTreeMap::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +241,7 @@ async fn a_member_that_is_not_published_yet_keeps_its_pack() {
         laid.pin = None;
         volume.reap_now().await.unwrap();
         assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
-        assert_eq!(tallies(&*store).await, BTreeMap::from([(laid.id, 2_000)]));
+        assert_eq!(counters(&*store).await, BTreeMap::from([(laid.id, 2_000)]));
         assert_eq!(findings(&store, &blocks).await, []);
     }
 }
@@ -268,7 +269,7 @@ async fn copies_are_owners_of_their_own() {
     let id = pack(&volume, &THREE).await;
     copy(&volume, b"b", b"twin").await;
     copy(&volume, b"twin", b"triplet").await;
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 77_000)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 77_000)]));
     assert_eq!(findings(&store, &blocks).await, []);
     for name in [&b"a"[..], b"b", b"c", b"twin"] {
         delete(&volume, name).await;
@@ -276,11 +277,11 @@ async fn copies_are_owners_of_their_own() {
         assert_eq!(read(&volume, b"triplet").await.unwrap(), bytes_of("b", 2_000));
         assert_eq!(findings(&store, &blocks).await, []);
     }
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 2_000)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 2_000)]));
     delete(&volume, b"triplet").await;
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
-    assert_eq!(tallies(&*store).await, BTreeMap::new());
+    assert_eq!(counters(&*store).await, BTreeMap::new());
 }
 
 /// Completes an upload of one long part and a copy of a member of a pack.
@@ -318,24 +319,24 @@ async fn parts_hand_their_bytes_of_a_pack_to_the_file() {
     make_bucket(&volume).await;
     let id = pack(&volume, &THREE).await;
     complete_with_copy(&volume, b"big", b"b").await;
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000 + 2 * 1_900)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000 + 2 * 1_900)]));
     assert_eq!(findings(&store, &blocks).await, [], "the part and the file own it");
     volume.reap_now().await.unwrap();
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000 + 1_900)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000 + 1_900)]));
     // A copy of so many slices is staged ahead of its plan.
     copy(&volume, b"big", b"copy").await;
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000 + 2 * 1_900)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000 + 2 * 1_900)]));
     assert_eq!(findings(&store, &blocks).await, []);
     for name in [&b"a"[..], b"b", b"c", b"big"] {
         delete(&volume, name).await;
     }
     volume.reap_now().await.unwrap();
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 1_900)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 1_900)]));
     assert_eq!(read(&volume, b"copy").await.unwrap(), completed_bytes("b", 2_000));
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"copy").await;
     volume.reap_now().await.unwrap();
-    assert_eq!((count_blocks(&blocks).await, tallies(&*store).await), (0, BTreeMap::new()));
+    assert_eq!((count_blocks(&blocks).await, counters(&*store).await), (0, BTreeMap::new()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,10 +350,10 @@ async fn an_upload_that_is_given_up_leaves_its_packs() {
     drop(source);
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 73_000)]), "the part lives");
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000)]), "the part lives");
     volume.abort("b", b"big", given_up).await.unwrap();
     volume.reap_now().await.unwrap();
-    assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 3_000)]));
+    assert_eq!(counters(&*store).await, BTreeMap::from([(id, 3_000)]));
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -366,7 +367,7 @@ async fn what_was_staged_of_packs_is_taken_back() {
         let id = pack(&volume, &THREE).await;
         complete_with_copy(&volume, b"big", b"b").await;
         volume.reap_now().await.unwrap();
-        let before = tallies(&*store).await;
+        let before = counters(&*store).await;
         assert_eq!(before, BTreeMap::from([(id, 74_900)]));
         let mut heir = None;
         if killed {
@@ -374,7 +375,7 @@ async fn what_was_staged_of_packs_is_taken_back() {
             let copying = copy(&volume, b"big", b"copy");
             assert!(tokio::time::timeout(Duration::from_secs(5), copying).await.is_err());
             assert_eq!(store.fired(), 1);
-            assert_eq!(tallies(&*store).await, BTreeMap::from([(id, 76_800)]), "staged");
+            assert_eq!(counters(&*store).await, BTreeMap::from([(id, 76_800)]), "staged");
             drop(volume);
             let next = open(store.clone(), blocks.clone()).await;
             tokio::time::sleep(SESSION_SILENCE * 2).await;
@@ -386,7 +387,7 @@ async fn what_was_staged_of_packs_is_taken_back() {
             let copying = volume.copy(&source, "b", b"big", None, None, absent, &owner);
             copying.await.unwrap_err();
         }
-        assert_eq!(tallies(&*store).await, before, "killed: {killed}");
+        assert_eq!(counters(&*store).await, before, "killed: {killed}");
         assert_eq!(records(&*store, space::STAGED).await, 0);
         assert_eq!(findings(&store, &blocks).await, [], "killed: {killed}");
         if let Some(heir) = heir {
@@ -415,16 +416,16 @@ async fn an_owner_without_a_record_takes_no_pack_along() {
     delete(&volume, b"b").await;
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
-    assert_eq!((exists(&blocks, id).await, tallies(&*store).await), (false, BTreeMap::new()));
+    assert_eq!((exists(&blocks, id).await, counters(&*store).await), (false, BTreeMap::new()));
     let stray = Plan { guards: Vec::new(), writes: vec![Write::Add(key::live(id), 1)] };
     store.commit(&[stray]).await.unwrap();
     let found = findings(&store, &blocks).await;
-    assert_eq!(found, [Finding::Live { pack: id, recorded: 1, found: 0 }], "a tally of nothing");
+    assert_eq!(found, [Finding::Live { pack: id, recorded: 1, found: 0 }], "a counter of nothing");
     assert!(!found[0].to_string().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tally_that_is_wrong_is_found() {
+async fn a_counter_that_is_wrong_is_found() {
     let (store, blocks, volume) = world().await;
     let id = pack(&volume, &THREE).await;
     let add = Plan { guards: Vec::new(), writes: vec![Write::Add(key::live(id), -1)] };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use faulty::{Fault, Faulty};
 use futures::TryStreamExt;
 use namespace::WriteCondition;
-use record::key::{self, Count, space};
+use record::key::{self, CounterKind, space};
 use record::{ObjectHeaders, PartTag, Sum, Tag};
 use session::SessionOptions;
 use store::{Found, MetaStore, Page, Read, Space};
@@ -37,10 +37,10 @@ pub(super) async fn records(store: &dyn MetaStore, space: Space) -> usize {
 }
 
 pub(super) async fn bytes_of(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
-    let read = Read::Tally(key::tally(bucket, Count::Bytes));
+    let read = Read::Counter(key::counter(bucket, CounterKind::Bytes));
     match store.read(&[read]).await.unwrap()[..] {
-        [Found::Tally(bytes)] => bytes,
-        _ => panic!("a tally was asked for"),
+        [Found::Counter(bytes)] => bytes,
+        _ => panic!("a counter was asked for"),
     }
 }
 

@@ -13,7 +13,7 @@ use session::SESSION_SILENCE;
 use upkeep::REPACK_DELAY;
 
 use super::packs::{
-    THREE, bytes_of, complete_with_copy, exists, findings, lay, pack, publish_member, tallies,
+    THREE, bytes_of, complete_with_copy, counters, exists, findings, lay, pack, publish_member,
     world,
 };
 use super::reaping::{copy, delete, put, read, records, upload};
@@ -52,7 +52,7 @@ async fn what_is_alive_of_sparse_packs_moves_to_one_pack() {
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 1);
     assert!(!exists(&blocks, old[0]).await && !exists(&blocks, old[1]).await);
-    let [(new, live)] = tallies(&*store).await.into_iter().collect::<Vec<_>>()[..] else {
+    let [(new, live)] = counters(&*store).await.into_iter().collect::<Vec<_>>()[..] else {
         panic!("one pack is left")
     };
     assert!(new.is_pack() && live == 70_000);
@@ -223,7 +223,7 @@ async fn who_changes_meanwhile_stays_and_comes_later() {
     let tagged = lookup(&volume, b"e").await.unwrap().inode;
     assert_eq!(tagged.file().unwrap().object.tags.len(), 1);
     assert_eq!(findings(&store, &blocks).await, []);
-    assert_eq!(tallies(&*store).await.values().sum::<i64>(), 70_000);
+    assert_eq!(counters(&*store).await.values().sum::<i64>(), 70_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,7 +284,7 @@ async fn swaps_whose_answer_was_lost_count_once() {
         volume.repack_now().await.unwrap();
         assert_all_there(&volume).await;
         volume.reap_now().await.unwrap();
-        assert_eq!(tallies(&*store).await.values().sum::<i64>(), 70_000, "{fault:?} {first:?}");
+        assert_eq!(counters(&*store).await.values().sum::<i64>(), 70_000, "{fault:?} {first:?}");
         assert_eq!(findings(&store, &blocks).await, [], "{fault:?}");
         volume.close().await;
         assert_eq!(count_blocks(&blocks).await, 1, "{fault:?}");
@@ -314,7 +314,7 @@ async fn a_new_pack_that_nobody_moved_to_is_deleted() {
     let laid = lay(&volume, &[("a", 1_000), ("c", 90_000)]).await;
     publish_member(&volume, &laid, "a").await;
     drop(laid);
-    volume.upkeep.note_sparse_packs(tallies(&*store).await.into_keys());
+    volume.upkeep.note_sparse_packs(counters(&*store).await.into_keys());
     let tags = vec![("team".to_owned(), "a".to_owned())];
     let mut again = BTreeSet::new();
     let (changed, round) =
@@ -336,7 +336,7 @@ async fn blocks_that_are_no_packs_are_none_of_its_business() {
     put(&volume, b"alone", 30_000).await;
     copy(&volume, b"alone", b"twin").await;
     assert_eq!(volume.repack_now().await.unwrap(), Repacked::default());
-    assert_eq!(tallies(&*store).await, BTreeMap::new());
+    assert_eq!(counters(&*store).await, BTreeMap::new());
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,11 +8,11 @@ use block::MemoryBlocks;
 use bytes::Bytes;
 use faulty::get;
 use futures::TryStreamExt;
-use record::{Counter, Ino, key};
+use record::{Ino, Sequence, key};
 use session::{HEARTBEAT_INTERVAL, Outcome};
 use store::{
-    Changes, Durability, Found, Guard, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
-    Snapshot, Space, StoreError, TallyPage, Verdict, Write,
+    Changes, CounterPage, Durability, Found, Guard, Limits, MemoryStore, MetaStore, Page, Plan,
+    Position, Read, Snapshot, Space, StoreError, Verdict, Write,
 };
 use tokio::time::{Duration, sleep};
 
@@ -48,11 +48,11 @@ impl Restorable {
             copy.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
         }
         loop {
-            let tallies = snapshot.tallies(1_000).await.unwrap();
-            if tallies.is_empty() {
+            let counters = snapshot.counters(1_000).await.unwrap();
+            if counters.is_empty() {
                 return copy;
             }
-            let writes = tallies.into_iter().map(|(key, value)| Write::Set(key, value)).collect();
+            let writes = counters.into_iter().map(|(key, value)| Write::Set(key, value)).collect();
             copy.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
         }
     }
@@ -90,13 +90,13 @@ impl MetaStore for Restorable {
         self.now().walk(space, resume, limit).await
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         space: Space,
         resume: Option<Bytes>,
         limit: u32,
-    ) -> Result<TallyPage, StoreError> {
-        self.now().walk_tallies(space, resume, limit).await
+    ) -> Result<CounterPage, StoreError> {
+        self.now().walk_counters(space, resume, limit).await
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
@@ -181,7 +181,7 @@ async fn a_number_that_is_leased_twice_gives_nobody_the_bytes_of_another() {
 }
 
 async fn set_lease(store: &Restorable, next: u64) {
-    let lease = Counter(next).encode(&key::lease());
+    let lease = Sequence(next).encode(&key::lease());
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(key::lease(), lease)] };
     store.commit(&[plan]).await.unwrap();
 }

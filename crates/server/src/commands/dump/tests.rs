@@ -1,8 +1,8 @@
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 
-use record::{Beat, Counter, Timestamp};
-use store::{Key, Plan, TallyKey, Verdict, Write as Change};
+use record::{Beat, Sequence, Timestamp};
+use store::{CounterKey, Key, Plan, Verdict, Write as Change};
 use tempfile::TempDir;
 
 use super::*;
@@ -40,13 +40,13 @@ async fn make_volume(settings: &VolumeSettings) {
     };
     let (at, epoch, beat) = (key::volume(), key::epoch(), key::beat(record::Nonce([7; 10])));
     let session = key::session(record::Nonce([7; 10]));
-    let tally = TallyKey(Key::new(space::TALLY, 1, b"\0"));
+    let counter = CounterKey(Key::new(space::COUNTER, 1, b"\0"));
     let writes = vec![
         Change::Put(at.clone(), volume.encode(&at)),
-        Change::Put(epoch.clone(), Counter(1).encode(&epoch)),
+        Change::Put(epoch.clone(), Sequence(1).encode(&epoch)),
         Change::Put(beat.clone(), Beat { count: 0, passed: 1 }.encode(&beat)),
         Change::Put(session, b"a session".as_slice().into()),
-        Change::Set(tally, 12),
+        Change::Set(counter, 12),
     ];
     change(settings, writes).await;
 }

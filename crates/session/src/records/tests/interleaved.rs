@@ -11,8 +11,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use record::{Ino, key};
 use runtime::Tasks;
 use store::{
-    Changes, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
-    Snapshot, Space, StoreError, StoreErrorKind, TallyPage, Verdict, Write,
+    Changes, CounterPage, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan,
+    Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
 };
 
 use super::super::{CachedStore, RecordCache};
@@ -95,12 +95,12 @@ impl MetaStore for Slow {
         unreachable!("nobody walks")
     }
 
-    async fn walk_tallies(
+    async fn walk_counters(
         &self,
         _: Space,
         _: Option<Bytes>,
         _: u32,
-    ) -> Result<TallyPage, StoreError> {
+    ) -> Result<CounterPage, StoreError> {
         unreachable!("nobody walks")
     }
 

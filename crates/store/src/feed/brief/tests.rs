@@ -2,7 +2,7 @@ use bytes::Bytes;
 
 use super::{Entries, pieces, told};
 use crate::feed::{self, FEED_BATCH_BYTES_MAX};
-use crate::{Changes, Key, Plan, Position, Space, StoreErrorKind, TallyKey, Write};
+use crate::{Changes, CounterKey, Key, Plan, Position, Space, StoreErrorKind, Write};
 
 fn key(space: u8, partition: u64, suffix: &[u8]) -> Key {
     Key::new(Space(space), partition, suffix)
@@ -76,8 +76,8 @@ fn long_keys_and_what_they_share_come_back() {
 }
 
 #[test]
-fn tallies_are_not_told_and_large_batches_only_as_such() {
-    let add = Write::Add(TallyKey(key(b'n', 1, b"")), 1);
+fn counters_are_not_told_and_large_batches_only_as_such() {
+    let add = Write::Add(CounterKey(key(b'n', 1, b"")), 1);
     let silent = [Plan { guards: Vec::new(), writes: vec![add] }];
     assert!(told(&silent).is_empty() && pieces(&silent).is_empty());
     let many = FEED_BATCH_BYTES_MAX / 1_009 + 1;

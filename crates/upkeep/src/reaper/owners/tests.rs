@@ -194,7 +194,7 @@ async fn who_lets_go_twice_is_refused() {
     let [first] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
     let without_inode = Plan { guards: first.guards[1..].to_vec(), writes: first.writes.clone() };
     assert!(commit(&store, first).await);
-    assert!(!commit(&store, &without_inode).await, "the tally would be wrong");
+    assert!(!commit(&store, &without_inode).await, "the counter would be wrong");
 }
 
 #[tokio::test(start_paused = true)]

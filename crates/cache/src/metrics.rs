@@ -55,27 +55,27 @@ pub struct CacheCounters {
 
 /// Counts as they grow.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) memory_hits: Count,
-    pub(crate) disk_hits: Count,
-    pub(crate) misses: Count,
-    pub(crate) joined: Count,
-    pub(crate) fetched_bytes: Count,
-    pub(crate) second_reads: Count,
-    pub(crate) admitted: Count,
-    pub(crate) remembered: Count,
-    pub(crate) forgotten: Count,
-    pub(crate) corrupt: Count,
-    pub(crate) disk_errors: Count,
-    pub(crate) disk_late: Count,
-    evicted: Arc<Count>,
+pub(crate) struct Metrics {
+    pub(crate) memory_hits: Metric,
+    pub(crate) disk_hits: Metric,
+    pub(crate) misses: Metric,
+    pub(crate) joined: Metric,
+    pub(crate) fetched_bytes: Metric,
+    pub(crate) second_reads: Metric,
+    pub(crate) admitted: Metric,
+    pub(crate) remembered: Metric,
+    pub(crate) forgotten: Metric,
+    pub(crate) corrupt: Metric,
+    pub(crate) disk_errors: Metric,
+    pub(crate) disk_late: Metric,
+    evicted: Arc<Metric>,
 }
 
 /// A number that only grows, unless it is a level.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+pub(crate) struct Metric(AtomicU64);
 
-impl Count {
+impl Metric {
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -85,7 +85,7 @@ impl Count {
     }
 }
 
-impl Tally {
+impl Metrics {
     pub(crate) fn read(&self) -> CacheCounters {
         CacheCounters {
             memory_hits: self.memory_hits.get(),
@@ -112,7 +112,7 @@ impl Tally {
 }
 
 /// Counts pages that leave memory.
-pub(crate) struct Leaving(Arc<Count>);
+pub(crate) struct Leaving(Arc<Metric>);
 
 impl EventListener for Leaving {
     type Key = PageKey;
@@ -129,9 +129,9 @@ impl EventListener for Leaving {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beneath {
     /// Pages that were dropped on their way to the disk.
-    pub(crate) dropped: Arc<Count>,
+    pub(crate) dropped: Arc<Metric>,
     /// Parts of the disk that hold nothing yet.
-    pub(crate) clean: Arc<Count>,
+    pub(crate) clean: Arc<Metric>,
 }
 
 /// Hears nothing.
@@ -199,7 +199,7 @@ impl GaugeVecOps for Beneath {
 
 /// A number that is listened to.
 #[derive(Debug)]
-struct Level(Arc<Count>);
+struct Level(Arc<Metric>);
 
 impl CounterOps for Level {
     fn increase(&self, more: u64) {

@@ -1,12 +1,12 @@
-//! Counters.
+//! Counters for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows.
+/// A metric that only grows.
 #[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+pub struct MetricCounter(AtomicU64);
 
-impl Count {
+impl MetricCounter {
     /// The number now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -1,11 +1,11 @@
-//! Tallies: integers beside the records.
+//! Counters: integers beside the records.
 
-use super::{check_record, decide, equals, key, number, plan, put, refused, tally, write};
-use crate::{Guard, MetaStore, TALLY_MAX, TallyKey, Verdict, Write};
+use super::{check_record, counter, decide, equals, key, number, plan, put, refused, write};
+use crate::{COUNTER_MAX, CounterKey, Guard, MetaStore, Verdict, Write};
 
-/// Each verb, on a tally that was and on one that was not, within a batch and across batches.
-pub async fn tallies_add_raise_set_and_clear(store: &dyn MetaStore) {
-    let at = tally(1, "n");
+/// Each verb, on a counter that was and on one that was not, within a batch and across batches.
+pub async fn counters_add_raise_set_and_clear(store: &dyn MetaStore) {
+    let at = counter(1, "n");
     let steps: [(Write, i64); 14] = [
         (Write::Add(at.clone(), 5), 5),
         (Write::Add(at.clone(), -7), -2),
@@ -27,7 +27,7 @@ pub async fn tallies_add_raise_set_and_clear(store: &dyn MetaStore) {
         assert_eq!(number(store, &at).await, *expected, "after {step:?}");
     }
     // The same, as plans of one batch, from the same beginning.
-    let other = tally(1, "m");
+    let other = counter(1, "m");
     let moved = |write: &Write| match write {
         Write::Add(_, by) => Write::Add(other.clone(), *by),
         Write::Max(_, least) => Write::Max(other.clone(), *least),
@@ -43,9 +43,9 @@ pub async fn tallies_add_raise_set_and_clear(store: &dyn MetaStore) {
 }
 
 /// Numbers keep every digit up to 2^53 and below zero.
-pub async fn tallies_hold_large_and_negative_numbers(store: &dyn MetaStore) {
-    const LARGE: i64 = TALLY_MAX;
-    let at = tally(1, "large");
+pub async fn counters_hold_large_and_negative_numbers(store: &dyn MetaStore) {
+    const LARGE: i64 = COUNTER_MAX;
+    let at = counter(1, "large");
     write(store, [Write::Set(at.clone(), LARGE - 2)]).await;
     write(store, [Write::Add(at.clone(), 1)]).await;
     assert_eq!(number(store, &at).await, LARGE - 1);
@@ -59,39 +59,39 @@ pub async fn tallies_hold_large_and_negative_numbers(store: &dyn MetaStore) {
     assert_eq!(number(store, &at).await, 0);
 }
 
-/// A record and a tally of one key do not know each other.
-pub async fn tallies_stand_apart_from_records(store: &dyn MetaStore) {
+/// A record and a counter of one key do not know each other.
+pub async fn counters_stand_apart_from_records(store: &dyn MetaStore) {
     let at = key(1, "both");
-    write(store, [put(at.clone(), "record"), Write::Add(TallyKey(at.clone()), 3)]).await;
+    write(store, [put(at.clone(), "record"), Write::Add(CounterKey(at.clone()), 3)]).await;
     check_record(store, &at, Some(b"record")).await;
-    assert_eq!(number(store, &TallyKey(at.clone())).await, 3);
+    assert_eq!(number(store, &CounterKey(at.clone())).await, 3);
     write(store, [Write::Delete(at.clone())]).await;
-    assert_eq!(number(store, &TallyKey(at.clone())).await, 3);
+    assert_eq!(number(store, &CounterKey(at.clone())).await, 3);
     let guards = [Guard::Absent(at.clone()), Guard::Empty(key(1, ""), key(2, ""))];
     assert_eq!(
         decide(store, &[plan(guards, [put(at.clone(), "again")])]).await,
         [Verdict::Committed]
     );
-    write(store, [Write::Clear(TallyKey(at.clone()))]).await;
+    write(store, [Write::Clear(CounterKey(at.clone()))]).await;
     check_record(store, &at, Some(b"again")).await;
 }
 
-/// The tallies of a refused plan stay as they were.
-pub async fn refused_plans_change_no_tally(store: &dyn MetaStore) {
-    write(store, [Write::Set(tally(1, "a"), 1), Write::Set(tally(1, "b"), 2)]).await;
+/// The counters of a refused plan stay as they were.
+pub async fn refused_plans_change_no_counter(store: &dyn MetaStore) {
+    write(store, [Write::Set(counter(1, "a"), 1), Write::Set(counter(1, "b"), 2)]).await;
     let verdicts = decide(
         store,
         &[
-            plan([], [Write::Add(tally(1, "a"), 10)]),
+            plan([], [Write::Add(counter(1, "a"), 10)]),
             plan(
                 [equals(key(1, "none"), "")],
-                [Write::Add(tally(1, "a"), 100), Write::Clear(tally(1, "b"))],
+                [Write::Add(counter(1, "a"), 100), Write::Clear(counter(1, "b"))],
             ),
-            plan([], [Write::Max(tally(1, "b"), 3)]),
+            plan([], [Write::Max(counter(1, "b"), 3)]),
         ],
     )
     .await;
     assert_eq!(verdicts, [Verdict::Committed, refused(0, None), Verdict::Committed]);
-    assert_eq!(number(store, &tally(1, "a")).await, 11);
-    assert_eq!(number(store, &tally(1, "b")).await, 3);
+    assert_eq!(number(store, &counter(1, "a")).await, 11);
+    assert_eq!(number(store, &counter(1, "b")).await, 3);
 }
