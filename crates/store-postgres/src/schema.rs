@@ -13,7 +13,7 @@ use crate::commit::Way;
 use crate::error::{is_forbidden, unavailable, while_doing};
 
 /// The format that this crate writes, and the only one that it reads.
-const FORMAT: i32 = 2;
+const FORMAT: i32 = 1;
 
 const TABLES: &str = include_str!("tables.sql");
 /// The usual commit, and the one that can do everything.

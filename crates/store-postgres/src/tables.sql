@@ -49,4 +49,4 @@ create table if not exists ashlar_store (
     identity uuid not null default gen_random_uuid(),
     trimmed xid8
 );
-insert into ashlar_store (format) values (2) on conflict do nothing;
+insert into ashlar_store (format) values (1) on conflict do nothing;

@@ -98,10 +98,10 @@ fn a_newer_format_is_refused() {
     run(async {
         let Some(place) = Place::fresh().await else { return };
         open(&place.url(), true).await.close().await;
-        place.run("update ashlar_store set format = 3").await;
+        place.run("update ashlar_store set format = 2").await;
         let error = refusal(&place.url()).await;
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
-        assert!(error.to_string().contains("format 3"), "{error}");
+        assert!(error.to_string().contains("format 2"), "{error}");
     });
 }
 

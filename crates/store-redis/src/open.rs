@@ -9,7 +9,7 @@ use crate::feed::ID_BYTES;
 use crate::reply;
 
 /// The layout that `prelude.lua` describes.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 1;
 
 const DOING: &str = "opening the metadata store";
 
@@ -32,15 +32,9 @@ async fn volume(links: &Arc<Links>, run: &str) -> Result<[u8; ID_BYTES], StoreEr
     };
     match found.parse::<u32>() {
         Ok(FORMAT) => {}
-        Ok(newer) if newer > FORMAT => {
+        Ok(other) if other > 0 => {
             return Err(foreign(&format!(
-                "the volume has format {newer}, and this release knows no format after {FORMAT}"
-            )));
-        }
-        Ok(older) if older > 0 => {
-            return Err(foreign(&format!(
-                "the volume has format {older}, which this release no longer reads, only {FORMAT}: \
-                 dump it with the release that wrote it, and load the dump into a new one"
+                "the volume has format {other}, and this release reads {FORMAT} only"
             )));
         }
         _ => return Err(foreign(&format!("the volume has the unknown format {found:?}"))),

@@ -63,14 +63,12 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Opens the store at `path`, making it if there is none. The folder must exist, on a disk of
-    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock`. A file
-    /// of an earlier format becomes one of today's.
+    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock`.
     ///
     /// # Errors
     /// [`StoreErrorKind::Unavailable`] if the folder cannot be written to, if the file is open
-    /// exclusively elsewhere (or is of an earlier format while any process has it open so), or if
-    /// SQLite does not offer what durability needs;
-    /// [`StoreErrorKind::Corrupt`] if the file is not a store, or one of a newer format.
+    /// exclusively elsewhere, or if SQLite does not offer what durability needs;
+    /// [`StoreErrorKind::Corrupt`] if the file is not a store, or one of another format.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let lock = open::lock(path, options)?;
         let writer = Writer::open(path, lock).await?;

@@ -20,11 +20,8 @@ pub struct SqliteOptions {
     pub exclusive: bool,
 }
 
-/// The format that this crate writes.
-const FORMAT: i64 = 2;
-
-/// The format that this crate makes into today's. It had no change feed.
-const FORMAT_BEFORE: i64 = 1;
+/// The format that this crate writes, and the only one that it reads.
+const FORMAT: i64 = 1;
 
 /// The first release of SQLite without the bug by which a checkpoint beside a commit could lose
 /// pages (introduced in 3.7.0).
@@ -62,30 +59,13 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS ashlar_store (
         id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL,
         origin BLOB NOT NULL) STRICT;
-    INSERT INTO ashlar_store VALUES (1, 2, randomblob(8)) ON CONFLICT DO NOTHING;
+    INSERT INTO ashlar_store VALUES (1, 1, randomblob(8)) ON CONFLICT DO NOTHING;
     CREATE TABLE IF NOT EXISTS record (
         key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS counter (
         key BLOB PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS change (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     COMMIT";
-
-/// What ends a transaction by making a file of the format before into one as [`SCHEMA`] makes it.
-const UPGRADE: &str = "
-    DROP TABLE ashlar_store;
-    CREATE TABLE ashlar_store (
-        id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL,
-        origin BLOB NOT NULL) STRICT;
-    INSERT INTO ashlar_store VALUES (1, 2, randomblob(8));
-    CREATE TABLE change (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
-    COMMIT";
-
-/// The lock file beside the store, open, and locked if the store is to be ours alone.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    file: File,
-    exclusive: bool,
-}
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
@@ -95,7 +75,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Opens the lock file beside the store, and takes the lock if it is to be exclusive. The lock
 /// lasts as long as the returned file is open, and ends with the process, however that ends.
-pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<Lock, StoreError> {
+pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreError> {
     let name = beside(path, ".lock");
     let doing = format!("opening {}", path.display());
     let mut private = OpenOptions::new();
@@ -107,9 +87,17 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<Lock, StoreErr
         StoreError::because(StoreErrorKind::Unavailable, doing, error)
     })?;
     if options.exclusive {
-        try_lock(&file, &doing, "another process serves it already")?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                let doing = format!("{doing}: another process serves it already");
+                StoreError::new(StoreErrorKind::Unavailable, doing)
+            }
+            TryLockError::Error(error) => {
+                StoreError::because(StoreErrorKind::Unavailable, &doing, error)
+            }
+        })?;
     }
-    Ok(Lock { file, exclusive: options.exclusive })
+    Ok(file)
 }
 
 /// Takes from others what they may do with the file and what lies beside it, and says so.
@@ -138,17 +126,6 @@ fn close_to_others(path: &Path) {
     }
 }
 
-fn try_lock(file: &File, doing: &str, if_taken: &str) -> Result<(), StoreError> {
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => {
-            StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: {if_taken}"))
-        }
-        TryLockError::Error(error) => {
-            StoreError::because(StoreErrorKind::Unavailable, doing, error)
-        }
-    })
-}
-
 fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -158,8 +135,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// Opens the connection that writes; makes the store if the file is new or of the format before.
-pub(crate) async fn writer(path: &Path, lock: &Lock) -> Result<SqliteConnection, StoreError> {
+/// Opens the connection that writes; makes the store if the file is new.
+pub(crate) async fn writer(path: &Path) -> Result<SqliteConnection, StoreError> {
     let doing = format!("opening {}", path.display());
     let failed = while_doing(&doing);
     let options = options(path).create_if_missing(true);
@@ -171,53 +148,16 @@ pub(crate) async fn writer(path: &Path, lock: &Lock) -> Result<SqliteConnection,
         return Err(StoreError::new(StoreErrorKind::Unavailable, needed));
     }
     // Nothing is changed in a file before it is known to be ours, or empty.
-    let format = check_format(&mut connection, &doing).await?;
+    let is_new = is_empty(&mut connection, &doing).await?;
     make_durable(&mut connection, &doing).await?;
     close_to_others(path);
-    if format == Some(FORMAT) {
-        return Ok(connection);
-    }
-    if format.is_none() {
+    if is_new {
         let made = sqlx::raw_sql(SCHEMA).execute(&mut connection).await;
         made.map_err(&failed)?;
-    }
-    if check_format(&mut connection, &doing).await? == Some(FORMAT_BEFORE) {
-        upgrade(&mut connection, lock, &doing).await?;
+        // Another process may have made it first, in another format.
+        is_empty(&mut connection, &doing).await?;
     }
     Ok(connection)
-}
-
-/// Makes a file of the format before into one of today's, unless another process just has. One that
-/// serves the file would go on as it is used to, and not tell the feed of what it commits; so there
-/// must be none.
-async fn upgrade(
-    connection: &mut SqliteConnection,
-    lock: &Lock,
-    doing: &str,
-) -> Result<(), StoreError> {
-    let failed = while_doing(doing);
-    let begun = sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await;
-    begun.map_err(&failed)?;
-    // Whoever returns early gives the connection up, and the transaction with it.
-    if check_format(connection, doing).await? != Some(FORMAT_BEFORE) {
-        let ended = sqlx::raw_sql("COMMIT").execute(connection).await;
-        return ended.map(drop).map_err(failed);
-    }
-    if !lock.exclusive {
-        let why = format!(
-            "it has format {FORMAT_BEFORE}, which becomes format {FORMAT} only while no process \
-             serves it, and one does"
-        );
-        try_lock(&lock.file, doing, &why)?;
-    }
-    let upgraded = sqlx::raw_sql(UPGRADE).execute(connection).await;
-    if !lock.exclusive {
-        let unlocked = lock.file.unlock();
-        unlocked.map_err(|error| StoreError::because(StoreErrorKind::Unavailable, doing, error))?;
-    }
-    upgraded.map_err(failed)?;
-    tracing::info!(from = FORMAT_BEFORE, to = FORMAT, "the metadata store's file has a new format");
-    Ok(())
 }
 
 /// Opens a connection that only reads, of a store that the writer has open.
@@ -239,12 +179,8 @@ fn is_recent(version: &str) -> bool {
     (next(), next(), next()) >= SQLITE_VERSION_MIN
 }
 
-/// The file's format; `None` if the file is empty still. Refuses what is neither empty nor a store
-/// of a known format.
-async fn check_format(
-    connection: &mut SqliteConnection,
-    doing: &str,
-) -> Result<Option<i64>, StoreError> {
+/// Whether the file is empty still. Refuses what is neither empty nor a store of this format.
+async fn is_empty(connection: &mut SqliteConnection, doing: &str) -> Result<bool, StoreError> {
     let failed = while_doing(doing);
     let refuse = |why: String| StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: {why}"));
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema")
@@ -252,21 +188,18 @@ async fn check_format(
         .await
         .map_err(&failed)?;
     if tables.is_empty() {
-        return Ok(None);
+        return Ok(true);
     }
     if !tables.iter().any(|table| table == "ashlar_store") {
         return Err(refuse("it is a database, but not a store of Ashlar".into()));
     }
     let format: i64 =
         ask(connection, "SELECT max(format) FROM ashlar_store").await.map_err(&failed)?;
-    if format != FORMAT && format != FORMAT_BEFORE {
-        let why = format!(
-            "it has format {format}, and this version reads formats {FORMAT_BEFORE} and {FORMAT} \
-             only"
-        );
+    if format != FORMAT {
+        let why = format!("it has format {format}, and this version reads {FORMAT} only");
         return Err(refuse(why));
     }
-    Ok(Some(format))
+    Ok(false)
 }
 
 /// Sets what durability rests on, and believes only what SQLite then says.

@@ -4,6 +4,7 @@
 //! them together. It never stops in the middle: callers wait on a channel, and one that goes away
 //! changes nothing. After an error the connection is rolled back, or closed and opened anew.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use sqlx::Connection;
@@ -14,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
 use crate::feed::{self, ROWS_BETWEEN_TRIMS};
 use crate::limits::LIMITS;
-use crate::open::{self, Lock, WAL_BYTES_MAX};
+use crate::open::{self, WAL_BYTES_MAX};
 use crate::read::{integer, key_at, place, value_at};
 use crate::script::{Failure, Parameter, Script};
 
@@ -62,18 +63,18 @@ pub(crate) struct Writer {
     /// may not live for more.
     rows_until_trim: usize,
     /// Held for as long as the connection may write.
-    lock: Lock,
+    _lock: File,
 }
 
 impl Writer {
-    pub(crate) async fn open(path: &Path, lock: Lock) -> Result<Writer, StoreError> {
-        let connection = open::writer(path, &lock).await?;
+    pub(crate) async fn open(path: &Path, lock: File) -> Result<Writer, StoreError> {
+        let connection = open::writer(path).await?;
         Ok(Writer {
             path: path.to_owned(),
             connection: Some(connection),
             wal_bytes_allowed: WAL_BYTES_MAX,
             rows_until_trim: 0,
-            lock,
+            _lock: lock,
         })
     }
 
@@ -149,7 +150,7 @@ impl Writer {
     /// The connection, opened anew if the last one had to be given up.
     async fn connection(&mut self) -> Result<&mut SqliteConnection, Shared> {
         if self.connection.is_none() {
-            self.connection = Some(open::writer(&self.path, &self.lock).await?);
+            self.connection = Some(open::writer(&self.path).await?);
         }
         self.connection.as_mut().ok_or_else(|| error::closed().into())
     }

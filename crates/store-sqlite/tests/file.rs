@@ -9,8 +9,8 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use store::{
-    Changes, CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError,
-    StoreErrorKind, Value, Verdict, Write,
+    CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, StoreErrorKind, Value,
+    Verdict, Write,
 };
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
@@ -80,104 +80,27 @@ async fn a_newer_format_is_refused_and_left_alone() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     SqliteStore::open(&path, EXCLUSIVE).await.unwrap().close().await;
-    foreign(&path, "UPDATE ashlar_store SET format = 3").await;
+    foreign(&path, "UPDATE ashlar_store SET format = 2").await;
     let before = std::fs::read(&path).unwrap();
     let opened = SqliteStore::open(&path, EXCLUSIVE).await;
-    let sentence = "it has format 3, and this version reads formats 1 and 2 only";
+    let sentence = "it has format 2, and this version reads 1 only";
     check_refused(opened, StoreErrorKind::Corrupt, sentence);
     assert!(std::fs::read(&path).unwrap() == before, "the file was changed");
 }
 
-/// A file as releases of format 1 made it, with one record and one counter.
-async fn of_format_1(path: &Path) {
-    foreign(
-        path,
-        "PRAGMA journal_mode = WAL;
-         CREATE TABLE ashlar_store (
-             id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL) STRICT;
-         INSERT INTO ashlar_store VALUES (1, 1);
-         CREATE TABLE record (
-             key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
-         CREATE TABLE counter (
-             key BLOB PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-         INSERT INTO record VALUES (x'6400000000000000010000000000000001', x'6b657074');
-         INSERT INTO counter VALUES (x'6400000000000000010000000000000009', 5)",
-    )
-    .await;
-}
-
-async fn schema(path: &Path) -> Vec<(String, i64)> {
-    let mut connection = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
-    let text = "SELECT sql, (SELECT format FROM ashlar_store) FROM sqlite_schema
-        WHERE sql IS NOT NULL ORDER BY name";
-    let mut tables: Vec<(String, i64)> =
-        sqlx::query_as(text).fetch_all(&mut connection).await.unwrap();
-    for (text, _) in &mut tables {
-        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
-    tables
-}
-
-#[tokio::test]
-async fn a_file_of_format_1_becomes_one_of_format_2() {
-    let folder = TempDir::new().unwrap();
-    let [path, fresh] = ["meta.db", "fresh.db"].map(|name| folder.path().join(name));
-    of_format_1(&path).await;
-    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
-    assert_eq!(get(&store, 1).await.as_deref(), Some(&b"kept"[..]));
-    let found = store.read(&[Read::Counter(CounterKey(key(9)))]).await.unwrap();
-    assert_eq!(found, [Found::Counter(5)]);
-    let Changes::Told { next: start, .. } = store.changes(None).await.unwrap() else {
-        panic!("nothing can be missed without a position")
-    };
-    store.commit(&[put(2, b"told")]).await.unwrap();
-    let changes = store.changes(Some(&start)).await.unwrap();
-    assert!(matches!(&changes, Changes::Told { keys, .. } if *keys == [key(2)]), "{changes:?}");
-    store.close().await;
-    SqliteStore::open(&fresh, EXCLUSIVE).await.unwrap().close().await;
-    assert_eq!(schema(&path).await, schema(&fresh).await);
-    assert_eq!(schema(&path).await[0].1, 2);
-    let store = SqliteStore::open(&path, EXCLUSIVE).await.expect("and stays one");
-    let changes = store.changes(Some(&start)).await.unwrap();
-    assert!(matches!(&changes, Changes::Told { keys, .. } if *keys == [key(2)]), "{changes:?}");
-    store.close().await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_may_open_a_file_of_any_age_at_once() {
-    for old in [true, false] {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("meta.db");
-        if old {
-            of_format_1(&path).await;
-        }
-        let opened = (0..6).map(|_| SqliteStore::open(&path, BESIDE));
-        for (number, store) in (10..).zip(futures::future::join_all(opened).await) {
-            let store = store.unwrap();
-            store.commit(&[put(number, b"mine")]).await.unwrap();
-            store.close().await;
-        }
-        let store = SqliteStore::open(&path, EXCLUSIVE).await.expect("nobody has locked it");
-        assert!(get(&store, 10).await.is_some() && get(&store, 15).await.is_some());
-        assert_eq!(get(&store, 1).await.is_some(), old);
-        store.close().await;
-    }
-}
-
-#[tokio::test]
-async fn a_file_of_format_1_that_is_served_is_refused_and_left_alone() {
+async fn many_may_open_a_new_file_at_once() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
-    of_format_1(&path).await;
-    let lock = std::fs::File::create(folder.path().join("meta.db.lock")).unwrap();
-    lock.try_lock().unwrap();
-    let opened = SqliteStore::open(&path, BESIDE).await;
-    let sentence = "becomes format 2 only while no process serves it, and one does";
-    check_refused(opened, StoreErrorKind::Unavailable, sentence);
-    assert_eq!(schema(&path).await[0].1, 1);
-    drop(lock);
-    SqliteStore::open(&path, BESIDE).await.expect("nobody serves it now").close().await;
-    assert_eq!(schema(&path).await[0].1, 2);
+    let opened = (0..6).map(|_| SqliteStore::open(&path, BESIDE));
+    for (number, store) in (10..).zip(futures::future::join_all(opened).await) {
+        let store = store.unwrap();
+        store.commit(&[put(number, b"mine")]).await.unwrap();
+        store.close().await;
+    }
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.expect("nobody has locked it");
+    assert!(get(&store, 10).await.is_some() && get(&store, 15).await.is_some());
+    store.close().await;
 }
 
 #[tokio::test]

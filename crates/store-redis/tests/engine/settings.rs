@@ -152,13 +152,8 @@ async fn another_format_or_something_else_is_not_opened() {
     let mut connection = server::connection(&server.url());
     let store = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
     store.close().await;
-    for (format, parts) in [
-        ("5", ["format 5", "no format after 4"]),
-        ("3", ["format 3", "load the dump into a new one"]),
-        ("2", ["format 2", "load the dump into a new one"]),
-        ("1", ["format 1", "load the dump into a new one"]),
-        ("0", ["unknown format", "\"0\""]),
-    ] {
+    for (format, parts) in [("2", ["format 2", "reads 1 only"]), ("0", ["unknown format", "\"0\""])]
+    {
         run(&mut connection, &["HSET", "{ashlar}:m", "format", format]);
         let error = refused(&server.url(), relaxed(), &parts).await;
         assert_eq!(error.kind(), StoreErrorKind::Corrupt);
