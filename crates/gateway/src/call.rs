@@ -7,7 +7,7 @@ use content::ByteBudget;
 use http::HeaderMap;
 use s3::operation::Permission;
 use s3::request::{Arguments, Fields, Query};
-use s3::{BucketName, Code, Fault, ObjectKey, Operation, Target};
+use s3::{BucketName, Code, Fault, ObjectKey, Operation, S3Resource};
 use volume::{FileOwner, Volume};
 
 use crate::access::{Access, Identity};
@@ -24,7 +24,7 @@ pub(crate) struct Call<'a> {
     /// Memory for documents that arrive, and for what is made of them.
     pub(crate) documents: &'a ByteBudget,
     pub(crate) operation: Operation,
-    pub(crate) target: &'a Target,
+    pub(crate) resource: &'a S3Resource,
     pub(crate) query: &'a Query,
     pub(crate) version: http::Version,
     pub(crate) headers: &'a HeaderMap,
@@ -48,16 +48,16 @@ impl<'a> Call<'a> {
         if permissions.iter().all(may) { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
-    /// The bucket. Operations are routed by their target, so that it is there where it must be.
+    /// The bucket. Operations are routed by their resource, so that it is there where it must be.
     pub(crate) fn bucket(&self) -> Result<&'a BucketName, Fault> {
-        self.target.bucket().ok_or(Code::InvalidRequest.into())
+        self.resource.bucket().ok_or(Code::InvalidRequest.into())
     }
 
     /// The bucket and the key.
     pub(crate) fn object(&self) -> Result<(&'a BucketName, &'a ObjectKey), Fault> {
-        match self.target {
-            Target::Object(bucket, key) => Ok((bucket, key)),
-            Target::Bucket(_) | Target::Service => Err(Code::InvalidRequest.into()),
+        match self.resource {
+            S3Resource::Object(bucket, key) => Ok((bucket, key)),
+            S3Resource::Bucket(_) | S3Resource::Service => Err(Code::InvalidRequest.into()),
         }
     }
 

@@ -9,7 +9,7 @@ use http::{Method, Request, Response, StatusCode};
 use s3::auth::{Credentials, RequestHead, Terms, Verified};
 use s3::operation::{Demand, route};
 use s3::request::{Fields, Query};
-use s3::{Code, Fault, Target};
+use s3::{Code, Fault, S3Resource};
 use volume::Volume;
 
 use crate::access::{Access, Identity};
@@ -81,22 +81,23 @@ impl Gateway {
             host_bucket: None,
         };
         let host = request.host()?.map(|host| String::from_utf8_lossy(host).into_owned());
-        let target = Target::parse(host.as_deref(), path, &self.settings.domains)?;
-        served.bucket = target.bucket().map(ToString::to_string);
+        let resource = S3Resource::parse(host.as_deref(), path, &self.settings.domains)?;
+        served.bucket = resource.bucket().map(ToString::to_string);
         // The host names the bucket exactly if the path alone would say something else.
-        let named_by_host = Target::parse(None, path, &[]).ok().as_ref() != Some(&target);
-        request.host_bucket = target.bucket().filter(|_| named_by_host).map(s3::BucketName::as_str);
+        let named_by_host = S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
+        request.host_bucket =
+            resource.bucket().filter(|_| named_by_host).map(s3::BucketName::as_str);
         let query = Query::parse(raw_query)?;
         // Whether a body may come in chunks, or a proof is asked for, depends on the operation, and the
         // operation on headers that only count once they are known to be signed. Until then the plain
         // ones tell.
-        let claimed = route(&head.method, &target, &query, Fields::new(&head.headers, &[])).ok();
+        let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[])).ok();
         let (verified, identity) = self.authenticate(&request, claimed)?;
 
         let fields = Fields::new(&head.headers, verified.hoisted());
-        let operation = route(&head.method, &target, &query, fields)?;
+        let operation = route(&head.method, &resource, &query, fields)?;
         served.operation = operation.name();
-        if !self.allows(identity.as_deref(), &operation.demand(&target, &query, fields)?) {
+        if !self.allows(identity.as_deref(), &operation.demand(&resource, &query, fields)?) {
             return Err(Code::AccessDenied.into());
         }
         let bytes_in = AtomicU64::new(0);
@@ -107,7 +108,7 @@ impl Gateway {
             sending: &self.sending,
             documents: &self.documents,
             operation,
-            target: &target,
+            resource: &resource,
             query: &query,
             version: head.version,
             headers: &head.headers,

@@ -84,7 +84,7 @@ async fn bucket_acl(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 async fn put_bucket_acl(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
+    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     s3::request::parse_acl(&call.arguments(), &document)?;
     call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
     Ok(S3Response::empty(StatusCode::OK))
@@ -97,7 +97,7 @@ async fn object_acl(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 async fn put_object_acl(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
+    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     s3::request::parse_acl(&call.arguments(), &document)?;
     read::find(call, call.arguments().version()?.as_ref()).await?;
     Ok(S3Response::empty(StatusCode::OK))

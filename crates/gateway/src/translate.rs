@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use record::{Header, Inode, ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag, Timestamp};
-use s3::conditions::{ETagList, WriteCondition, failed};
+use s3::conditions::{ETagList, WritePrecondition, failed};
 use s3::request::{ChecksumAlgorithm, ChecksumType};
 use s3::response::{Checksum, Owner};
 use s3::{Code, Fault, Metadata};
@@ -48,19 +48,19 @@ pub(crate) fn tag_match(list: &ETagList) -> TagMatch {
 }
 
 /// The condition of a write.
-pub(crate) fn write_condition(condition: &WriteCondition) -> volume::WriteCondition {
+pub(crate) fn write_condition(condition: &WritePrecondition) -> volume::WriteCondition {
     match condition {
-        WriteCondition::None => volume::WriteCondition::None,
-        WriteCondition::IfNoneMatchStar => volume::WriteCondition::IfAbsent,
-        WriteCondition::IfMatch(list) => volume::WriteCondition::IfMatch(tag_match(list)),
+        WritePrecondition::None => volume::WriteCondition::None,
+        WritePrecondition::IfNoneMatchStar => volume::WriteCondition::IfAbsent,
+        WritePrecondition::IfMatch(list) => volume::WriteCondition::IfMatch(tag_match(list)),
     }
 }
 
 /// The name of a write's condition, for the fault that says that it does not hold.
-pub(crate) fn condition_name(condition: &WriteCondition) -> &'static str {
+pub(crate) fn condition_name(condition: &WritePrecondition) -> &'static str {
     match condition {
-        WriteCondition::IfNoneMatchStar => "If-None-Match",
-        WriteCondition::None | WriteCondition::IfMatch(_) => "If-Match",
+        WritePrecondition::IfNoneMatchStar => "If-None-Match",
+        WritePrecondition::None | WritePrecondition::IfMatch(_) => "If-Match",
     }
 }
 

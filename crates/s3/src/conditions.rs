@@ -39,7 +39,7 @@ pub struct ListedTag {
 
 /// The conditions of a read, or on the source of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadConditions {
+pub struct ReadPreconditions {
     /// `If-Match`.
     pub if_match: Option<ETagList>,
     /// `If-None-Match`.
@@ -61,9 +61,10 @@ pub enum ReadVerdict {
     Failed(&'static str),
 }
 
-/// The condition of a write, decided when it is committed.
+/// The precondition of a write, as its headers state it. It is decided when the write is
+/// committed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum WriteCondition {
+pub enum WritePrecondition {
     /// The write takes place whatever is there.
     #[default]
     None,
@@ -116,25 +117,25 @@ impl ETagList {
     }
 }
 
-impl ReadConditions {
+impl ReadPreconditions {
     /// Reads the conditions of GET and HEAD. A date that does not parse is no condition.
-    pub fn parse(fields: Fields<'_>) -> Result<ReadConditions, Fault> {
-        ReadConditions::with_prefix(fields, "")
+    pub fn parse(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
+        ReadPreconditions::with_prefix(fields, "")
     }
 
     /// Reads the conditions on the source of a copy, `x-amz-copy-source-if-…`.
-    pub fn parse_for_source(fields: Fields<'_>) -> Result<ReadConditions, Fault> {
-        ReadConditions::with_prefix(fields, "x-amz-copy-source-")
+    pub fn parse_for_source(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
+        ReadPreconditions::with_prefix(fields, "x-amz-copy-source-")
     }
 
-    fn with_prefix(fields: Fields<'_>, prefix: &str) -> Result<ReadConditions, Fault> {
+    fn with_prefix(fields: Fields<'_>, prefix: &str) -> Result<ReadPreconditions, Fault> {
         let tags = |name: &str| -> Result<_, Fault> {
             Ok(fields.joined(&format!("{prefix}{name}"))?.map(|text| ETagList::parse(&text)))
         };
         let date = |name: &str| -> Result<_, Fault> {
             Ok(fields.get(&format!("{prefix}{name}"))?.and_then(parse_http_date))
         };
-        Ok(ReadConditions {
+        Ok(ReadPreconditions {
             if_match: tags("if-match")?,
             if_none_match: tags("if-none-match")?,
             if_modified_since: date("if-modified-since")?,
@@ -178,31 +179,32 @@ impl ReadConditions {
     }
 }
 
-impl WriteCondition {
+impl WritePrecondition {
     /// Reads the conditions of `PutObject`, `CopyObject` and `CompleteMultipartUpload`.
     ///
     /// Fault: `NotImplemented` for what S3 does not define on writes: `If-None-Match` with
     /// tags, both conditions at once, and dates.
-    pub fn parse(fields: Fields<'_>) -> Result<WriteCondition, Fault> {
+    pub fn parse(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         for name in ["if-modified-since", "if-unmodified-since"] {
             if fields.has(name) {
                 return Err(Fault::new(Code::NotImplemented).with("Header", name));
             }
         }
         match (fields.joined("if-match")?, fields.joined("if-none-match")?) {
-            (None, None) => Ok(WriteCondition::None),
-            (None, Some(list)) if list == "*" => Ok(WriteCondition::IfNoneMatchStar),
-            (Some(list), None) => Ok(WriteCondition::IfMatch(ETagList::parse(&list))),
+            (None, None) => Ok(WritePrecondition::None),
+            (None, Some(list)) if list == "*" => Ok(WritePrecondition::IfNoneMatchStar),
+            (Some(list), None) => Ok(WritePrecondition::IfMatch(ETagList::parse(&list))),
             (_, Some(_)) => Err(Fault::new(Code::NotImplemented).with("Header", "If-None-Match")),
         }
     }
 
     /// What a request asks of the tag, before it is known whether that is served: `If-Match` or
     /// none.
-    pub(crate) fn asked(fields: Fields<'_>) -> Result<WriteCondition, Fault> {
+    pub(crate) fn asked(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         let list = fields.joined("if-match")?;
-        Ok(list
-            .map_or(WriteCondition::None, |list| WriteCondition::IfMatch(ETagList::parse(&list))))
+        Ok(list.map_or(WritePrecondition::None, |list| {
+            WritePrecondition::IfMatch(ETagList::parse(&list))
+        }))
     }
 
     /// Decides against the object as it stands; `None` where there is none or only a delete
@@ -211,11 +213,11 @@ impl WriteCondition {
     /// Faults: `PreconditionFailed`, or `NoSuchKey` for `If-Match` without an object.
     pub fn check(&self, etag: Option<&str>) -> Result<(), Fault> {
         match (self, etag) {
-            (WriteCondition::IfNoneMatchStar, Some(_)) => Err(failed("If-None-Match")),
-            (WriteCondition::IfMatch(list), Some(etag)) if !list.matches(etag) => {
+            (WritePrecondition::IfNoneMatchStar, Some(_)) => Err(failed("If-None-Match")),
+            (WritePrecondition::IfMatch(list), Some(etag)) if !list.matches(etag) => {
                 Err(failed("If-Match"))
             }
-            (WriteCondition::IfMatch(_), None) => Err(Code::NoSuchKey.into()),
+            (WritePrecondition::IfMatch(_), None) => Err(Code::NoSuchKey.into()),
             _ => Ok(()),
         }
     }

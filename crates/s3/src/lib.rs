@@ -25,7 +25,7 @@ pub mod xml;
 pub use fault::{Code, Fault};
 pub use metadata::Metadata;
 pub use name::{BucketName, CopySource, KeyPrefix, ObjectKey, VersionId};
-pub use operation::{Operation, Target};
+pub use operation::{Operation, S3Resource};
 pub use policy::Policy;
 pub use range::{Range, Span};
 pub use tagging::{TagSet, Tagged};

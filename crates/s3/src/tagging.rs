@@ -1,7 +1,7 @@
 //! Tags of objects and buckets.
 
 use crate::query::Query;
-use crate::xml::{Element, Limits, Writer, malformed};
+use crate::xml::{Element, Writer, XmlLimits, malformed};
 use crate::{Code, Fault};
 
 /// What carries the tags; it decides how many there may be.
@@ -73,7 +73,7 @@ impl TagSet {
 
     /// Reads a `Tagging` document. Faults: as `new`, and those of XML.
     pub fn parse_xml(body: &[u8], tagged: Tagged) -> Result<TagSet, Fault> {
-        let root = Element::parse(body, "Tagging", Limits::SMALL)?;
+        let root = Element::parse(body, "Tagging", XmlLimits::SMALL)?;
         let set = root.child("TagSet")?.ok_or_else(|| malformed("TagSet is missing"))?;
         let mut tags = Vec::new();
         for tag in set.children() {

@@ -49,7 +49,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
+    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     CreateBucket::parse(&call.arguments(), &document, &call.settings.region)?;
     let (name, owner) = (call.bucket()?.as_str(), call.owner());
     match call.volume.create_bucket(name, &owner).await {

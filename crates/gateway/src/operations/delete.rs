@@ -1,7 +1,7 @@
 //! Deletes.
 
 use http::StatusCode;
-use s3::conditions::{WriteCondition, failed};
+use s3::conditions::{WritePrecondition, failed};
 use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
 use s3::response::{DeleteError, DeleteObjectsOutput, DeletedObject};
@@ -31,7 +31,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::Limits::LARGE.bytes).await?;
+    let document = document(call, body, s3::xml::XmlLimits::LARGE.bytes).await?;
     let request = DeleteObjects::parse(&document)?;
     let bucket = call.bucket()?;
     let mut output = DeleteObjectsOutput::default();
@@ -72,10 +72,10 @@ fn permissions(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
     all
 }
 
-fn condition(condition: &WriteCondition) -> Option<TagMatch> {
+fn condition(condition: &WritePrecondition) -> Option<TagMatch> {
     match condition {
-        WriteCondition::IfMatch(list) => Some(translate::tag_match(list)),
-        WriteCondition::None | WriteCondition::IfNoneMatchStar => None,
+        WritePrecondition::IfMatch(list) => Some(translate::tag_match(list)),
+        WritePrecondition::None | WritePrecondition::IfNoneMatchStar => None,
     }
 }
 

@@ -28,7 +28,7 @@ use crate::translate::{
 };
 
 /// An upload's id, if it can be one of ours.
-pub(super) fn upload_id(id: &s3::request::UploadId) -> Result<UploadId, Fault> {
+pub(super) fn upload_id(id: &s3::request::UploadIdText) -> Result<UploadId, Fault> {
     id.as_str().parse().map_err(|_| Code::NoSuchUpload.into())
 }
 
@@ -99,7 +99,7 @@ impl From<VolumeError> for Refusal {
 }
 
 pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::Limits::LARGE.bytes).await?;
+    let document = document(call, body, s3::xml::XmlLimits::LARGE.bytes).await?;
     let request = CompleteMultipartUpload::parse(&call.arguments(), &document)?;
     let (bucket, key) = call.object()?;
     let id = upload_id(&request.upload)?;

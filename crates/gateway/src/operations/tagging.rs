@@ -17,7 +17,7 @@ pub(super) async fn get_object(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
+    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let tags = TagSet::parse_xml(&document, Tagged::Object)?;
     set_object(call, tags, StatusCode::OK).await
 }
@@ -50,7 +50,7 @@ pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::Limits::SMALL.bytes).await?;
+    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let tags = TagSet::parse_xml(&document, Tagged::Bucket)?;
     set_bucket(call, tags).await
 }

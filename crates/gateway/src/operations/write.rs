@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use record::Tag;
-use s3::conditions::{WriteCondition, failed};
+use s3::conditions::{WritePrecondition, failed};
 use s3::request::PutObject;
 use s3::{Code, Fault};
 use volume::{FsError, NewObject, VolumeError, opaque_tag};
@@ -55,9 +55,9 @@ pub(super) async fn refuse_early(
     call: &Call<'_>,
     bucket: &str,
     key: &[u8],
-    condition: &WriteCondition,
+    condition: &WritePrecondition,
 ) -> Result<(), Fault> {
-    if *condition == WriteCondition::None {
+    if *condition == WritePrecondition::None {
         return Ok(());
     }
     match call.volume.stat(bucket, key).await {
@@ -68,11 +68,11 @@ pub(super) async fn refuse_early(
 }
 
 /// What a write that did not happen answers.
-pub(super) fn refusal(error: VolumeError, condition: &WriteCondition) -> Fault {
+pub(super) fn refusal(error: VolumeError, condition: &WritePrecondition) -> Fault {
     match error {
         VolumeError::Fs(FsError::PreconditionFailed) => failed(condition_name(condition)),
         // Without a condition there is nothing that a client could decide anew.
-        VolumeError::Fs(FsError::Contended) if *condition == WriteCondition::None => {
+        VolumeError::Fs(FsError::Contended) if *condition == WritePrecondition::None => {
             Code::SlowDown.into()
         }
         other => translate::fault(other),

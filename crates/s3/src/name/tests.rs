@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::{BucketName, CopySource, KeyPrefix, ObjectKey, VersionId};
 use crate::request::DeleteObjects;
-use crate::{Code, Target};
+use crate::{Code, S3Resource};
 
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, crate::Fault>, code: Code) {
@@ -64,11 +64,11 @@ fn s3_s8_a_key_is_the_same_from_every_entrance() {
         let escaped = utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let direct = ObjectKey::parse(text);
         let path = ObjectKey::from_path(&escaped);
-        let target = Target::parse(None, &format!("/bucket/{escaped}"), &[])
-            .map(|target| target.key().expect("an object").clone());
+        let resource = S3Resource::parse(None, &format!("/bucket/{escaped}"), &[])
+            .map(|resource| resource.key().expect("an object").clone());
         let source = CopySource::parse(&format!("bucket/{escaped}")).map(|source| source.key);
         assert_eq!(path, direct);
-        assert_eq!(target, direct);
+        assert_eq!(resource, direct);
         match (&source, &direct) {
             // The copy source names itself in a refusal's message, with the same code or this.
             (Err(fault), Err(_)) => assert_eq!(fault.code, direct.as_ref().unwrap_err().code),
@@ -149,8 +149,8 @@ fn s3_b1_bucket_names_follow_the_rules() {
 #[test]
 fn s3_b12_minio_is_reserved() {
     refused(BucketName::parse("minio"), Code::InvalidBucketName);
-    refused(Target::parse(None, "/minio/health/live", &[]), Code::InvalidBucketName);
-    refused(Target::parse(None, "/-/healthy", &[]), Code::InvalidBucketName);
+    refused(S3Resource::parse(None, "/minio/health/live", &[]), Code::InvalidBucketName);
+    refused(S3Resource::parse(None, "/-/healthy", &[]), Code::InvalidBucketName);
     assert!(BucketName::parse("minio2").is_ok());
 }
 
@@ -160,8 +160,8 @@ proptest! {
         let escaped = utf8_percent_encode(&key, NON_ALPHANUMERIC).to_string();
         let parsed = ObjectKey::from_path(&escaped).expect("a legal key");
         prop_assert_eq!(parsed.as_str(), key.as_str());
-        let target = Target::parse(Some("h"), &format!("/bucket/{escaped}"), &[]).expect("a target");
-        prop_assert_eq!(target.key(), Some(&parsed));
+        let resource = S3Resource::parse(Some("h"), &format!("/bucket/{escaped}"), &[]).expect("a resource");
+        prop_assert_eq!(resource.key(), Some(&parsed));
     }
 
     #[test]
@@ -173,7 +173,7 @@ proptest! {
             let _ = ObjectKey::from_path(text);
             let _ = CopySource::parse(text);
             let _ = VersionId::parse(text);
-            let _ = Target::parse(Some(text), text, &[text.to_owned(), "h.example".to_owned()]);
+            let _ = S3Resource::parse(Some(text), text, &[text.to_owned(), "h.example".to_owned()]);
         }
     }
 }

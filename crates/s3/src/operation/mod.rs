@@ -6,19 +6,19 @@
 //! nothing. What the table does not know is refused; nothing falls through to a similar operation.
 
 mod permission;
+mod resource;
 mod route;
 mod stub;
-mod target;
 
 #[cfg(test)]
 mod tests;
 
 pub use permission::{Context, Demand, Permission};
+pub use resource::S3Resource;
 pub use route::route;
 pub use stub::Stub;
-pub use target::Target;
 
-/// What kind of target an operation speaks of.
+/// What kind of resource an operation speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Service,

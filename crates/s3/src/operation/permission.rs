@@ -1,8 +1,8 @@
 //! What a request must be allowed: every action on every resource it touches.
 
-use super::{Operation, Scope, Target};
+use super::{Operation, S3Resource, Scope};
 use crate::Fault;
-use crate::conditions::{ETagList, WriteCondition};
+use crate::conditions::{ETagList, WritePrecondition};
 use crate::name::{BucketName, CopySource, ObjectKey};
 use crate::request::{Fields, Query};
 
@@ -63,21 +63,21 @@ impl Permission {
     /// `s3:GetObject`, `If-None-Match` does not) and "How to perform conditional deletes" ("with an
     /// `ETag` value you must have the `s3:DeleteObject` and `s3:GetObject` permissions").
     pub fn to_compare(
-        condition: &WriteCondition,
+        condition: &WritePrecondition,
         bucket: &BucketName,
         key: &ObjectKey,
     ) -> Option<Permission> {
         match condition {
-            WriteCondition::IfMatch(ETagList::Tags(_)) => {
+            WritePrecondition::IfMatch(ETagList::Tags(_)) => {
                 Some(Permission::read(bucket, key, false))
             }
-            WriteCondition::IfMatch(ETagList::Any)
-            | WriteCondition::IfNoneMatchStar
-            | WriteCondition::None => None,
+            WritePrecondition::IfMatch(ETagList::Any)
+            | WritePrecondition::IfNoneMatchStar
+            | WritePrecondition::None => None,
         }
     }
 
-    /// To carry the tags of a copy's source over to its target, asked for where there are any: "You
+    /// To carry the tags of a copy's source over to its destination, asked for where there are any: "You
     /// must have `s3:GetObjectTagging` permission for the source object … and
     /// `s3:PutObjectTagging` permission for objects in the destination bucket" (AWS re:Post, on
     /// copying objects that have tags). The tags of a version are read by an action of their own.
@@ -116,7 +116,7 @@ impl Operation {
         self.action().is_none()
     }
 
-    /// What the operation demands of its caller, on its target, its copy source and for what
+    /// What the operation demands of its caller, on its resource, its copy source and for what
     /// its headers add.
     ///
     /// Tags that a copy carries over from its source are not known here: see
@@ -126,7 +126,7 @@ impl Operation {
     /// Faults: those of the copy source and of repeated parameters.
     pub fn demand(
         self,
-        target: &Target,
+        resource: &S3Resource,
         query: &Query,
         fields: Fields<'_>,
     ) -> Result<Demand, Fault> {
@@ -137,10 +137,10 @@ impl Operation {
         let Some(action) = self.versioned_action(versioned) else { return Ok(Demand::Nothing) };
         let mut all = vec![Permission {
             action,
-            resource: resource(self.scope(), target),
+            resource: policy_resource(self.scope(), resource),
             context: self.context(query)?,
         }];
-        let Target::Object(bucket, key) = target else { return Ok(Demand::All(all)) };
+        let S3Resource::Object(bucket, key) = resource else { return Ok(Demand::All(all)) };
         match self {
             Operation::GetObjectAttributes => all.push(Permission::read(bucket, key, versioned)),
             Operation::CopyObject | Operation::UploadPartCopy => {
@@ -159,7 +159,7 @@ impl Operation {
             all.push(Permission::on_object("s3:PutObjectTagging", bucket, key));
         }
         if self.compares() {
-            all.extend(Permission::to_compare(&WriteCondition::asked(fields)?, bucket, key));
+            all.extend(Permission::to_compare(&WritePrecondition::asked(fields)?, bucket, key));
         }
         Ok(Demand::All(all))
     }
@@ -219,10 +219,10 @@ impl Operation {
     }
 }
 
-fn resource(scope: Scope, target: &Target) -> String {
-    match (scope, target) {
-        (Scope::Object, Target::Object(bucket, key)) => format!("{bucket}/{key}"),
-        (_, Target::Bucket(bucket) | Target::Object(bucket, _)) => bucket.to_string(),
-        (_, Target::Service) => "*".to_owned(),
+fn policy_resource(scope: Scope, resource: &S3Resource) -> String {
+    match (scope, resource) {
+        (Scope::Object, S3Resource::Object(bucket, key)) => format!("{bucket}/{key}"),
+        (_, S3Resource::Bucket(bucket) | S3Resource::Object(bucket, _)) => bucket.to_string(),
+        (_, S3Resource::Service) => "*".to_owned(),
     }
 }

@@ -1,9 +1,9 @@
-//! From method, target, query and one header to the operation.
+//! From method, resource, query and one header to the operation.
 
 use http::Method;
 use http::header::ALLOW;
 
-use super::{Operation, Row, Scope, Support, TABLE, Target};
+use super::{Operation, Row, S3Resource, Scope, Support, TABLE};
 use crate::request::{Fields, Query};
 use crate::{Code, Fault};
 
@@ -33,14 +33,14 @@ const SIGNING: [&str; 11] = [
 /// operations; `AccessForbidden` for `OPTIONS` of no bucket.
 pub fn route(
     method: &Method,
-    target: &Target,
+    resource: &S3Resource,
     query: &Query,
     fields: Fields<'_>,
 ) -> Result<Operation, Fault> {
-    let scope = match target {
-        Target::Service => Scope::Service,
-        Target::Bucket(_) => Scope::Bucket,
-        Target::Object(..) => Scope::Object,
+    let scope = match resource {
+        S3Resource::Service => Scope::Service,
+        S3Resource::Bucket(_) => Scope::Bucket,
+        S3Resource::Object(..) => Scope::Object,
     };
     if method == Method::OPTIONS {
         // Its query is that of the request which a browser asks about.

@@ -1,7 +1,7 @@
 use http::{HeaderMap, HeaderValue, Method, header::ALLOW};
 use proptest::prelude::*;
 
-use super::{Demand, Operation, Permission, Scope, Stub, Support, TABLE, Target, route};
+use super::{Demand, Operation, Permission, S3Resource, Scope, Stub, Support, TABLE, route};
 use crate::name::CopySource;
 use crate::policy::{Decision, Policy, evaluate};
 use crate::request::{Fields, Query};
@@ -11,13 +11,13 @@ fn domains() -> Vec<String> {
     vec!["s3.example".to_owned(), "eu.s3.example".to_owned()]
 }
 
-fn target(scope: Scope) -> Target {
+fn resource(scope: Scope) -> S3Resource {
     let path = match scope {
         Scope::Service => "/",
         Scope::Bucket => "/bucket",
         Scope::Object => "/bucket/key",
     };
-    Target::parse(None, path, &[]).expect("a legal path")
+    S3Resource::parse(None, path, &[]).expect("a legal path")
 }
 
 fn headers(list: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -32,10 +32,10 @@ fn routed(
     query: &str,
     list: &[(&'static str, &'static str)],
 ) -> Result<Operation, Fault> {
-    let target = Target::parse(None, path, &[])?;
+    let resource = S3Resource::parse(None, path, &[])?;
     let headers = headers(list);
     let method = Method::from_bytes(method.as_bytes()).expect("a method");
-    route(&method, &target, &Query::parse(query)?, Fields::new(&headers, &[]))
+    route(&method, &resource, &Query::parse(query)?, Fields::new(&headers, &[]))
 }
 
 #[track_caller]
@@ -51,12 +51,12 @@ fn refuse(method: &str, path: &str, query: &str, expected: Code) {
 
 #[test]
 fn s3_b4_path_style_and_virtual_hosts() {
-    let show = |host: Option<&str>, path: &str| match Target::parse(host, path, &domains())
-        .expect("a target")
+    let show = |host: Option<&str>, path: &str| match S3Resource::parse(host, path, &domains())
+        .expect("a resource")
     {
-        Target::Service => String::from("*"),
-        Target::Bucket(bucket) => bucket.to_string(),
-        Target::Object(bucket, key) => format!("{bucket} {key}"),
+        S3Resource::Service => String::from("*"),
+        S3Resource::Bucket(bucket) => bucket.to_string(),
+        S3Resource::Object(bucket, key) => format!("{bucket} {key}"),
     };
     for host in [
         None,
@@ -84,9 +84,9 @@ fn s3_b4_path_style_and_virtual_hosts() {
     assert_eq!(show(Some("bucket.eu.s3.example:9000"), "/bucket/k"), "bucket bucket/k");
     assert_eq!(show(Some("eu.s3.example"), "/bucket/k"), "bucket k");
     assert_eq!(show(Some("bucket.s3.example"), "//"), "bucket /");
-    let fault = Target::parse(Some("a_b.s3.example"), "/", &domains()).expect_err("no bucket");
+    let fault = S3Resource::parse(Some("a_b.s3.example"), "/", &domains()).expect_err("no bucket");
     assert_eq!(fault.code, Code::InvalidBucketName);
-    assert_eq!(Target::parse(None, "*", &[]).expect_err("no path").code, Code::InvalidURI);
+    assert_eq!(S3Resource::parse(None, "*", &[]).expect_err("no path").code, Code::InvalidURI);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn s3_b3_a_hoisted_copy_source_is_a_copy() {
     let hoisted = [("x-amz-copy-source".to_owned(), "b/k".to_owned())];
     let operation = route(
         &Method::PUT,
-        &target(Scope::Object),
+        &resource(Scope::Object),
         &Query::parse("X-Amz-Copy-Source=b%2Fk").unwrap(),
         Fields::new(&headers, &hoisted),
     );
@@ -196,9 +196,9 @@ fn demand(
     list: &[(&'static str, &'static str)],
 ) -> Vec<Permission> {
     let headers = headers(list);
-    let target = target(operation.scope());
+    let resource = resource(operation.scope());
     let query = Query::parse(query).unwrap();
-    match operation.demand(&target, &query, Fields::new(&headers, &[])).expect("a demand") {
+    match operation.demand(&resource, &query, Fields::new(&headers, &[])).expect("a demand") {
         Demand::All(all) => all,
         Demand::EachKey | Demand::Nothing => Vec::new(),
     }
@@ -229,10 +229,10 @@ fn s3_s9_what_demands_nothing_is_said_by_its_row() {
     // Nothing that a request says adds a demand, or a fault.
     let list = [("x-amz-copy-source", "%"), ("x-amz-tagging", "a=b"), ("if-match", "\"1\"")];
     for path in ["/bucket", "/bucket/key"] {
-        let target = Target::parse(None, path, &[]).unwrap();
+        let resource = S3Resource::parse(None, path, &[]).unwrap();
         let query = Query::parse("versionId=1&prefix=a&prefix=b").unwrap();
         let headers = headers(&list);
-        let demand = open[0].demand(&target, &query, Fields::new(&headers, &[]));
+        let demand = open[0].demand(&resource, &query, Fields::new(&headers, &[]));
         assert_eq!(demand, Ok(Demand::Nothing));
     }
 }
@@ -294,7 +294,7 @@ fn s3_s9_a_condition_on_a_tag_demands_to_read() {
 
 #[test]
 fn s3_s9_tags_are_carried_by_two_permissions() {
-    let Target::Object(bucket, key) = target(Scope::Object) else { panic!("an object") };
+    let S3Resource::Object(bucket, key) = resource(Scope::Object) else { panic!("an object") };
     for (source, reads) in [
         ("src/from", "s3:GetObjectTagging"),
         ("src/from?versionId=null", "s3:GetObjectVersionTagging"),

@@ -1,7 +1,7 @@
 //! Buckets: what `CreateBucket` and the ACL operations carry.
 
 use super::{Arguments, unserved};
-use crate::xml::{Element, Limits, malformed};
+use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
 /// `CreateBucket`, with a location that is ours.
@@ -33,7 +33,7 @@ impl CreateBucket {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Ok(CreateBucket);
         }
-        let root = Element::parse(body, "CreateBucketConfiguration", Limits::SMALL)?;
+        let root = Element::parse(body, "CreateBucketConfiguration", XmlLimits::SMALL)?;
         if let Some(other) =
             root.children().iter().find(|child| child.name() != "LocationConstraint")
         {
@@ -63,7 +63,7 @@ pub fn parse_acl(arguments: &Arguments<'_>, body: &[u8]) -> Result<(), Fault> {
             Err(malformed("an access control list is missing"))
         };
     }
-    let root = Element::parse(body, "AccessControlPolicy", Limits::SMALL)?;
+    let root = Element::parse(body, "AccessControlPolicy", XmlLimits::SMALL)?;
     let Some(list) = root.child("AccessControlList")? else { return Ok(()) };
     for grant in list.children() {
         let grantee = grant.child("Grantee")?.ok_or_else(|| malformed("Grantee is missing"))?;

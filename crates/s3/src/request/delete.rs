@@ -1,9 +1,9 @@
 //! Deletions, of one object and of many.
 
 use super::{Arguments, unserved};
-use crate::conditions::{ETagList, WriteCondition};
+use crate::conditions::{ETagList, WritePrecondition};
 use crate::name::{ObjectKey, VersionId};
-use crate::xml::{Element, Limits, malformed};
+use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
 /// `DeleteObject`.
@@ -12,7 +12,7 @@ pub struct DeleteObject {
     /// The version, if not the current one.
     pub version: Option<VersionId>,
     /// `If-Match`, or none.
-    pub condition: WriteCondition,
+    pub condition: WritePrecondition,
 }
 
 impl DeleteObject {
@@ -27,7 +27,7 @@ impl DeleteObject {
         }
         Ok(DeleteObject {
             version: arguments.version()?,
-            condition: WriteCondition::parse(fields)?,
+            condition: WritePrecondition::parse(fields)?,
         })
     }
 }
@@ -49,7 +49,7 @@ pub struct Deletion {
     /// The version, if not the current one.
     pub version: Option<VersionId>,
     /// The ETag that the object must have, or none.
-    pub condition: WriteCondition,
+    pub condition: WritePrecondition,
 }
 
 impl DeleteObjects {
@@ -61,7 +61,7 @@ impl DeleteObjects {
     /// Faults: `MalformedXML`, also for none and for more than 1000 objects; what a key answers;
     /// `NotImplemented` for conditions that S3 defines only for directory buckets.
     pub fn parse(body: &[u8]) -> Result<DeleteObjects, Fault> {
-        let root = Element::parse(body, "Delete", Limits::LARGE)?;
+        let root = Element::parse(body, "Delete", XmlLimits::LARGE)?;
         let mut deletions = Vec::new();
         for object in root.children().iter().filter(|child| child.name() == "Object") {
             if deletions.len() == DeleteObjects::DELETIONS_MAX {
@@ -94,8 +94,8 @@ fn deletion(object: &Element) -> Result<Deletion, Fault> {
         Some(text) => Some(VersionId::parse(text)?),
     };
     let condition = match object.value("ETag")? {
-        None | Some("") => WriteCondition::None,
-        Some(text) => WriteCondition::IfMatch(ETagList::parse(text)),
+        None | Some("") => WritePrecondition::None,
+        Some(text) => WritePrecondition::IfMatch(ETagList::parse(text)),
     };
     Ok(Deletion { key: ObjectKey::parse(key.text())?, version, condition })
 }

@@ -1,7 +1,7 @@
 //! Listings: of buckets, objects, versions and uploads.
 
 use super::page::{page, url_encoded};
-use super::{Arguments, ContinuationToken, UploadId};
+use super::{Arguments, ContinuationToken, UploadIdText};
 use crate::Fault;
 use crate::name::{KeyPrefix, VersionId};
 
@@ -84,7 +84,7 @@ pub struct ListMultipartUploads {
     /// Only after this key.
     pub key_marker: KeyPrefix,
     /// Also uploads of that key after this one; ignored without a key, as S3 does.
-    pub upload_marker: Option<UploadId>,
+    pub upload_marker: Option<UploadIdText>,
     /// Uploads and common prefixes on the page, 0 to 1000.
     pub max_uploads: u32,
     /// Whether keys are percent-encoded in the answer.
@@ -190,7 +190,7 @@ impl ListMultipartUploads {
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListMultipartUploads, Fault> {
         let upload_marker = match arguments.query.get("upload-id-marker")? {
             None | Some("") => None,
-            Some(text) => Some(UploadId::parse(text).map_err(|_| {
+            Some(text) => Some(UploadIdText::parse(text).map_err(|_| {
                 super::invalid("upload-id-marker", "The upload id marker is not valid.")
             })?),
         };

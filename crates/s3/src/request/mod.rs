@@ -21,7 +21,7 @@ pub use delete::{DeleteObject, DeleteObjects, Deletion};
 pub use list::{ListBuckets, ListMultipartUploads, ListObjectVersions, ListObjects, ListObjectsV2};
 pub use multipart::{
     AbortMultipartUpload, CompleteMultipartUpload, CompletedPart, CreateMultipartUpload, ListParts,
-    PartNumber, UploadId, UploadPart, UploadPartCopy,
+    PartNumber, UploadIdText, UploadPart, UploadPartCopy,
 };
 pub use read::{GetObject, GetObjectAttributes, ObjectAttribute};
 pub use token::ContinuationToken;
@@ -33,7 +33,7 @@ use crate::name::VersionId;
 pub use crate::query::Query;
 use crate::{Code, Fault};
 
-/// What a request says besides its method and target.
+/// What a request says besides its method and resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The query string.

@@ -3,12 +3,12 @@
 use super::checksum::{ChecksumAlgorithm, ChecksumType};
 use super::page::{page, url_encoded};
 use super::{Arguments, unserved, write};
-use crate::conditions::{ReadConditions, WriteCondition};
+use crate::conditions::{ReadPreconditions, WritePrecondition};
 use crate::metadata::Metadata;
 use crate::name::CopySource;
 use crate::range::Range;
 use crate::tagging::TagSet;
-use crate::xml::{Element, Limits, malformed};
+use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
 /// A part's number: 1 to 10,000.
@@ -39,16 +39,17 @@ impl PartNumber {
     }
 }
 
-/// An upload's id as sent: 1 to 256 visible ASCII characters, not yet known to exist.
+/// An upload's id as a request states it: 1 to 256 visible ASCII characters. Whether there is such
+/// an upload is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UploadId(String);
+pub struct UploadIdText(String);
 
-impl UploadId {
+impl UploadIdText {
     /// Takes an id. Fault: `NoSuchUpload`, since no such id was ever given out.
-    pub fn parse(text: &str) -> Result<UploadId, Fault> {
+    pub fn parse(text: &str) -> Result<UploadIdText, Fault> {
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
         if visible && (1..=256).contains(&text.len()) {
-            Ok(UploadId(text.to_owned()))
+            Ok(UploadIdText(text.to_owned()))
         } else {
             Err(Code::NoSuchUpload.into())
         }
@@ -59,8 +60,8 @@ impl UploadId {
         &self.0
     }
 
-    fn of(arguments: &Arguments<'_>) -> Result<UploadId, Fault> {
-        UploadId::parse(arguments.query.get("uploadId")?.unwrap_or_default())
+    fn of(arguments: &Arguments<'_>) -> Result<UploadIdText, Fault> {
+        UploadIdText::parse(arguments.query.get("uploadId")?.unwrap_or_default())
     }
 }
 
@@ -104,7 +105,7 @@ impl CreateMultipartUpload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadPart {
     /// The upload.
-    pub upload: UploadId,
+    pub upload: UploadIdText,
     /// The part's number.
     pub part: PartNumber,
 }
@@ -115,7 +116,7 @@ impl UploadPart {
         unserved::refuse_encryption(arguments.fields)?;
         Ok(UploadPart {
             part: PartNumber::parse(arguments.query.get("partNumber")?.unwrap_or_default())?,
-            upload: UploadId::of(arguments)?,
+            upload: UploadIdText::of(arguments)?,
         })
     }
 }
@@ -124,7 +125,7 @@ impl UploadPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadPartCopy {
     /// The upload.
-    pub upload: UploadId,
+    pub upload: UploadIdText,
     /// The part's number.
     pub part: PartNumber,
     /// Where to copy from.
@@ -132,7 +133,7 @@ pub struct UploadPartCopy {
     /// The bytes to copy; `None` for all of them.
     pub range: Option<Range>,
     /// What must hold for the source.
-    pub source_conditions: ReadConditions,
+    pub source_conditions: ReadPreconditions,
 }
 
 impl UploadPartCopy {
@@ -145,7 +146,7 @@ impl UploadPartCopy {
             part,
             source: CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?,
             range: fields.get("x-amz-copy-source-range")?.map(Range::parse_strict).transpose()?,
-            source_conditions: ReadConditions::parse_for_source(fields)?,
+            source_conditions: ReadPreconditions::parse_for_source(fields)?,
         })
     }
 }
@@ -154,7 +155,7 @@ impl UploadPartCopy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteMultipartUpload {
     /// The upload.
-    pub upload: UploadId,
+    pub upload: UploadIdText,
     /// The parts that form the object, ascending: 1 to 10,000.
     pub parts: Vec<CompletedPart>,
     /// The size in bytes that the client expects.
@@ -164,7 +165,7 @@ pub struct CompleteMultipartUpload {
     /// How the client believes that checksum to come about.
     pub checksum_type: Option<ChecksumType>,
     /// What must hold when the object is bound to its key.
-    pub condition: WriteCondition,
+    pub condition: WritePrecondition,
 }
 
 /// A part as `CompleteMultipartUpload` names it.
@@ -193,18 +194,18 @@ impl CompleteMultipartUpload {
             })?),
         };
         Ok(CompleteMultipartUpload {
-            upload: UploadId::of(arguments)?,
+            upload: UploadIdText::of(arguments)?,
             parts: parts(body)?,
             object_size,
             checksum: ChecksumAlgorithm::sent(fields)?,
             checksum_type: ChecksumType::wanted(fields)?,
-            condition: WriteCondition::parse(fields)?,
+            condition: WritePrecondition::parse(fields)?,
         })
     }
 }
 
 fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
-    let root = Element::parse(body, "CompleteMultipartUpload", Limits::LARGE)?;
+    let root = Element::parse(body, "CompleteMultipartUpload", XmlLimits::LARGE)?;
     let mut parts: Vec<CompletedPart> = Vec::new();
     for element in root.children().iter().filter(|child| child.name() == "Part") {
         let number = PartNumber::parse(element.required("PartNumber")?)?;
@@ -232,7 +233,7 @@ fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbortMultipartUpload {
     /// The upload.
-    pub upload: UploadId,
+    pub upload: UploadIdText,
 }
 
 impl AbortMultipartUpload {
@@ -243,7 +244,7 @@ impl AbortMultipartUpload {
         if arguments.fields.has(name) {
             return Err(unserved::not_implemented(name));
         }
-        Ok(AbortMultipartUpload { upload: UploadId::of(arguments)? })
+        Ok(AbortMultipartUpload { upload: UploadIdText::of(arguments)? })
     }
 }
 
@@ -251,7 +252,7 @@ impl AbortMultipartUpload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListParts {
     /// The upload.
-    pub upload: UploadId,
+    pub upload: UploadIdText,
     /// Parts on the page, 0 to 1000.
     pub max_parts: u32,
     /// Only parts after this number.
@@ -264,7 +265,7 @@ impl ListParts {
     /// Reads the request. Faults: `NoSuchUpload`, `InvalidArgument`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListParts, Fault> {
         Ok(ListParts {
-            upload: UploadId::of(arguments)?,
+            upload: UploadIdText::of(arguments)?,
             max_parts: page(arguments, "max-parts")?,
             part_marker: arguments.count("part-number-marker")?.unwrap_or(0),
             url_encoded: url_encoded(arguments)?,

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::{Arguments, PartNumber, unserved};
-use crate::conditions::{ReadConditions, parse_http_date};
+use crate::conditions::{ReadPreconditions, parse_http_date};
 use crate::name::VersionId;
 use crate::range::Range;
 use crate::{Code, Fault};
@@ -18,7 +18,7 @@ pub struct GetObject {
     /// The part wanted.
     pub part: Option<PartNumber>,
     /// What must hold for an answer with content.
-    pub conditions: ReadConditions,
+    pub conditions: ReadPreconditions,
     /// Whether the object's checksum is wanted, where the answer is the whole object or a part.
     pub checksum: bool,
     /// Headers that replace the stored ones: names in lower case.
@@ -61,7 +61,7 @@ impl GetObject {
             version: arguments.version()?,
             range: range.as_deref().and_then(Range::parse),
             part,
-            conditions: ReadConditions::parse(fields)?,
+            conditions: ReadPreconditions::parse(fields)?,
             checksum: fields
                 .get("x-amz-checksum-mode")?
                 .is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")),

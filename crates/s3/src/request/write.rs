@@ -2,7 +2,7 @@
 
 use super::checksum::ChecksumAlgorithm;
 use super::{Arguments, unserved};
-use crate::conditions::{ReadConditions, WriteCondition};
+use crate::conditions::{ReadPreconditions, WritePrecondition};
 use crate::metadata::Metadata;
 use crate::name::{BucketName, CopySource, ObjectKey};
 use crate::tagging::TagSet;
@@ -16,7 +16,7 @@ pub struct PutObject {
     /// The object's tags.
     pub tags: TagSet,
     /// What must hold when the object is bound to its key.
-    pub condition: WriteCondition,
+    pub condition: WritePrecondition,
 }
 
 impl PutObject {
@@ -27,7 +27,7 @@ impl PutObject {
         Ok(PutObject {
             metadata: Metadata::parse(arguments.fields)?,
             tags: tags(arguments)?,
-            condition: WriteCondition::parse(arguments.fields)?,
+            condition: WritePrecondition::parse(arguments.fields)?,
         })
     }
 }
@@ -47,7 +47,7 @@ pub struct CopyObject {
     /// Where to copy from.
     pub source: CopySource,
     /// What must hold for the source.
-    pub source_conditions: ReadConditions,
+    pub source_conditions: ReadPreconditions,
     /// The metadata of the copy.
     pub metadata: Directive<Metadata>,
     /// The tags of the copy.
@@ -55,7 +55,7 @@ pub struct CopyObject {
     /// The checksum that the copy is to have.
     pub checksum: Option<ChecksumAlgorithm>,
     /// What must hold when the copy is bound to its key.
-    pub condition: WriteCondition,
+    pub condition: WritePrecondition,
 }
 
 impl CopyObject {
@@ -76,11 +76,11 @@ impl CopyObject {
         };
         Ok(CopyObject {
             source,
-            source_conditions: ReadConditions::parse_for_source(fields)?,
+            source_conditions: ReadPreconditions::parse_for_source(fields)?,
             metadata,
             tags,
             checksum: ChecksumAlgorithm::wanted(fields)?,
-            condition: WriteCondition::parse(fields)?,
+            condition: WritePrecondition::parse(fields)?,
         })
     }
 

@@ -12,5 +12,5 @@ mod write;
 mod tests;
 
 pub(crate) use read::malformed;
-pub use read::{Element, Limits};
+pub use read::{Element, XmlLimits};
 pub use write::{DECLARATION, Writer, format_time, url_encode};

@@ -12,18 +12,18 @@ const ATTRIBUTES_MAX: usize = 100;
 
 /// How large a document may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct XmlLimits {
     /// Bytes of the body.
     pub bytes: usize,
     /// Elements in the document.
     pub elements: usize,
 }
 
-impl Limits {
+impl XmlLimits {
     /// `DeleteObjects` and `CompleteMultipartUpload`: 4 MiB.
-    pub const LARGE: Limits = Limits { bytes: 4 << 20, elements: 100_000 };
+    pub const LARGE: XmlLimits = XmlLimits { bytes: 4 << 20, elements: 100_000 };
     /// All others: 1 MiB.
-    pub const SMALL: Limits = Limits { bytes: 1 << 20, elements: 10_000 };
+    pub const SMALL: XmlLimits = XmlLimits { bytes: 1 << 20, elements: 10_000 };
 }
 
 /// An element: its local name, the text directly in it, and its children in order.
@@ -40,7 +40,7 @@ impl Element {
     /// Reads a document whose outermost element is called `root`.
     ///
     /// Faults: `MaxMessageLengthExceeded` beyond the limit in bytes, `MalformedXML` otherwise.
-    pub fn parse(body: &[u8], root: &str, limits: Limits) -> Result<Element, Fault> {
+    pub fn parse(body: &[u8], root: &str, limits: XmlLimits) -> Result<Element, Fault> {
         if body.len() > limits.bytes {
             return Err(Code::MaxMessageLengthExceeded.into());
         }
@@ -96,7 +96,7 @@ pub(crate) fn malformed(why: &str) -> Fault {
     )
 }
 
-fn tree(text: &str, limits: Limits) -> Result<Element, Fault> {
+fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = true;
     let mut open: Vec<Element> = Vec::new();
@@ -142,7 +142,7 @@ fn admit(
     start: &BytesStart<'_>,
     depth: usize,
     elements: &mut usize,
-    limits: Limits,
+    limits: XmlLimits,
 ) -> Result<(), Fault> {
     *elements += 1;
     if depth >= DEPTH_MAX {

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 use time::macros::datetime;
 
-use super::{Element, Limits, Writer, format_time, url_encode};
+use super::{Element, Writer, XmlLimits, format_time, url_encode};
 use crate::Code;
 
 fn parse(text: &str) -> Result<Element, crate::Fault> {
-    Element::parse(text.as_bytes(), "R", Limits::SMALL)
+    Element::parse(text.as_bytes(), "R", XmlLimits::SMALL)
 }
 
 #[track_caller]
@@ -44,7 +44,7 @@ fn s3_s12_blow_ups_are_refused() {
     refused(&format!("<R>{}</R>", "<a/>".repeat(10_001)));
     let large = format!("<R>{}</R>", "x".repeat(1 << 20));
     assert_eq!(parse(&large).expect_err("too large").code, Code::MaxMessageLengthExceeded);
-    assert!(Element::parse(large.as_bytes(), "R", Limits::LARGE).is_ok());
+    assert!(Element::parse(large.as_bytes(), "R", XmlLimits::LARGE).is_ok());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_is_not_well_formed_is_refused() {
     ] {
         refused(text);
     }
-    assert!(Element::parse(b"<R>\xff</R>", "R", Limits::SMALL).is_err());
+    assert!(Element::parse(b"<R>\xff</R>", "R", XmlLimits::SMALL).is_err());
     assert!(parse("<R><a/><a/></R>").unwrap().child("a").is_err());
 }
 
@@ -104,7 +104,7 @@ proptest! {
 
     #[test]
     fn s3_s16_reading_never_panics(bytes in any::<Vec<u8>>(), markup in "[<>/&;!?'\"=Ra# \\[\\]-]{0,60}") {
-        let _ = Element::parse(&bytes, "R", Limits::SMALL);
+        let _ = Element::parse(&bytes, "R", XmlLimits::SMALL);
         let _ = parse(&markup);
         let _ = parse(&format!("<R>{markup}</R>"));
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use s3::Code;
-use s3::conditions::{ETagList, ReadConditions, ReadVerdict, format_http_date, parse_http_date};
+use s3::conditions::{ETagList, ReadPreconditions, ReadVerdict, format_http_date, parse_http_date};
 use s3::range::{Range, Span};
 use s3::request::{GetObject, GetObjectAttributes};
 use time::macros::datetime;
@@ -93,7 +93,9 @@ fn s3_r5_conditions_in_the_order_of_the_rfc() {
     use ReadVerdict::{Failed, NotModified, Proceed};
     let decide = |headers: &[(&str, &str)]| {
         let said = Said::new("", headers);
-        ReadConditions::parse(said.arguments().fields).expect("conditions").decide("tag", MODIFIED)
+        ReadPreconditions::parse(said.arguments().fields)
+            .expect("conditions")
+            .decide("tag", MODIFIED)
     };
     let table: &[(&[(&str, &str)], ReadVerdict)] = &[
         (&[], Proceed),
@@ -133,7 +135,7 @@ fn s3_r5_conditions_in_the_order_of_the_rfc() {
 fn s3_c6_copy_source_conditions_only_fail() {
     let check = |name: &str, value: &str| {
         let said = Said::new("", &[(name, value)]);
-        ReadConditions::parse_for_source(said.arguments().fields)
+        ReadPreconditions::parse_for_source(said.arguments().fields)
             .expect("conditions")
             .check_source("tag", MODIFIED)
     };

@@ -1,7 +1,7 @@
 //! Listings, multipart uploads, deletions and bucket requests.
 
 use proptest::prelude::*;
-use s3::conditions::WriteCondition;
+use s3::conditions::WritePrecondition;
 use s3::request::{
     ChecksumAlgorithm, ChecksumType, CompleteMultipartUpload, ContinuationToken, CreateBucket,
     CreateMultipartUpload, DeleteObject, DeleteObjects, ListBuckets, ListMultipartUploads,
@@ -83,7 +83,7 @@ fn s3_l10_l11_markers() {
     refused(versions("version-id-marker=null"), Code::InvalidArgument);
     let uploads = Said::new("key-marker=a&upload-id-marker=u&max-uploads=2", &[]);
     let uploads = ListMultipartUploads::parse(&uploads.arguments()).unwrap();
-    assert_eq!(uploads.upload_marker.as_ref().map(s3::request::UploadId::as_str), Some("u"));
+    assert_eq!(uploads.upload_marker.as_ref().map(s3::request::UploadIdText::as_str), Some("u"));
     let parts = Said::new("uploadId=u&part-number-marker=3&max-parts=2000", &[]);
     let parts = ListParts::parse(&parts.arguments()).unwrap();
     assert_eq!((parts.part_marker, parts.max_parts), (3, 1000));
@@ -126,7 +126,7 @@ fn s3_m2_complete_reads_its_parts() {
     let sums = [(ChecksumAlgorithm::Crc32c, "AAAAAA==".to_owned())];
     assert_eq!(request.parts[1].checksums, sums);
     assert_eq!(request.object_size, Some(12));
-    assert_eq!(request.condition, WriteCondition::IfNoneMatchStar);
+    assert_eq!(request.condition, WritePrecondition::IfNoneMatchStar);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn s3_e2_delete_objects_reads_its_list() {
     let keys: Vec<_> = request.deletions.iter().map(|one| one.key.as_str()).collect();
     assert_eq!(keys, [" a ", "a//b", "a//b"]);
     assert!(
-        matches!(&request.deletions[0].condition, WriteCondition::IfMatch(list) if list.matches("e"))
+        matches!(&request.deletions[0].condition, WritePrecondition::IfMatch(list) if list.matches("e"))
     );
     let many = |count: usize| {
         let objects = "<Object><Key>k</Key></Object>".repeat(count);
@@ -211,7 +211,10 @@ fn s3_e2_delete_objects_reads_its_list() {
 #[test]
 fn s3_c6_delete_takes_if_match_only() {
     let parse = |headers: &[(&str, &str)]| DeleteObject::parse(&Said::new("", headers).arguments());
-    assert!(matches!(parse(&[("if-match", "*")]).unwrap().condition, WriteCondition::IfMatch(_)));
+    assert!(matches!(
+        parse(&[("if-match", "*")]).unwrap().condition,
+        WritePrecondition::IfMatch(_)
+    ));
     refused(parse(&[("if-none-match", "*")]), Code::NotImplemented);
     refused(parse(&[("x-amz-if-match-size", "1")]), Code::NotImplemented);
 }

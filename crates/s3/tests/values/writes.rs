@@ -1,6 +1,6 @@
 //! Metadata, tags, write conditions, and the requests that carry them.
 
-use s3::conditions::WriteCondition;
+use s3::conditions::WritePrecondition;
 use s3::request::{CopyObject, Directive, PutObject};
 use s3::tagging::{TagSet, Tagged};
 use s3::{BucketName, Code, Fault, ObjectKey};
@@ -90,7 +90,7 @@ fn s3_s11_what_is_not_served_is_refused() {
 fn s3_c1_c2_write_conditions() {
     let condition = |headers: &[(&str, &str)]| put(headers).expect("a request").condition;
     let absent = condition(&[("if-none-match", "*")]);
-    assert_eq!(absent, WriteCondition::IfNoneMatchStar);
+    assert_eq!(absent, WritePrecondition::IfNoneMatchStar);
     assert_eq!(absent.check(None), Ok(()));
     refused(absent.check(Some("tag")), Code::PreconditionFailed);
     let matching = condition(&[("if-match", "\"tag\"")]);

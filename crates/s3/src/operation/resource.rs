@@ -1,11 +1,11 @@
-//! What a request's host and path name.
+//! The resource that a request's host and path name.
 
 use crate::name::{BucketName, ObjectKey};
 use crate::{Code, Fault};
 
-/// The thing a request speaks of.
+/// What a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum S3Resource {
     /// The service as a whole.
     Service,
     /// A bucket.
@@ -14,7 +14,7 @@ pub enum Target {
     Object(BucketName, ObjectKey),
 }
 
-impl Target {
+impl S3Resource {
     /// Reads a host and a raw path, without its query, as sent.
     ///
     /// With a host below one of the `domains` the bucket is the host's first part and the whole
@@ -22,7 +22,11 @@ impl Target {
     /// part. Domains are lower-case names without ports.
     ///
     /// Faults: `InvalidURI`, `InvalidBucketName`, and what `ObjectKey::from_path` answers.
-    pub fn parse(host: Option<&str>, raw_path: &str, domains: &[String]) -> Result<Target, Fault> {
+    pub fn parse(
+        host: Option<&str>,
+        raw_path: &str,
+        domains: &[String],
+    ) -> Result<S3Resource, Fault> {
         let path = match raw_path {
             "" => "",
             _ => raw_path.strip_prefix('/').ok_or(Code::InvalidURI)?,
@@ -30,37 +34,37 @@ impl Target {
         if let Some(label) = host.and_then(|host| bucket_label(host, domains)) {
             let bucket = BucketName::parse(&label)?;
             return if path.is_empty() {
-                Ok(Target::Bucket(bucket))
+                Ok(S3Resource::Bucket(bucket))
             } else {
-                Ok(Target::Object(bucket, ObjectKey::from_path(path)?))
+                Ok(S3Resource::Object(bucket, ObjectKey::from_path(path)?))
             };
         }
         // `//` is what a client makes of an empty bucket name.
         if path.is_empty() || path == "/" {
-            return Ok(Target::Service);
+            return Ok(S3Resource::Service);
         }
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
         let bucket = BucketName::from_path(bucket)?;
         if key.is_empty() {
-            Ok(Target::Bucket(bucket))
+            Ok(S3Resource::Bucket(bucket))
         } else {
-            Ok(Target::Object(bucket, ObjectKey::from_path(key)?))
+            Ok(S3Resource::Object(bucket, ObjectKey::from_path(key)?))
         }
     }
 
     /// The bucket, if there is one.
     pub fn bucket(&self) -> Option<&BucketName> {
         match self {
-            Target::Service => None,
-            Target::Bucket(bucket) | Target::Object(bucket, _) => Some(bucket),
+            S3Resource::Service => None,
+            S3Resource::Bucket(bucket) | S3Resource::Object(bucket, _) => Some(bucket),
         }
     }
 
     /// The key, if there is one.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
-            Target::Service | Target::Bucket(_) => None,
-            Target::Object(_, key) => Some(key),
+            S3Resource::Service | S3Resource::Bucket(_) => None,
+            S3Resource::Object(_, key) => Some(key),
         }
     }
 }
