@@ -1,4 +1,4 @@
 mod refusals;
 mod round_trip;
-pub(crate) mod sent;
+pub(crate) mod sent_request;
 mod vectors;

@@ -9,11 +9,11 @@ use framed::{Framed, TRAILER_EXAMPLE, example, signed_put};
 use http::{HeaderMap, Version};
 
 use super::{BodyDecoder, BodyHead, Trailers, UPLOAD_BYTES_MAX};
-use crate::auth::tests::sent::Sent;
+use crate::auth::tests::sent_request::SentRequest;
 use crate::{Code, Fault};
 
 /// Decodes `wire`, arriving in pieces of `step` bytes.
-fn decode(sent: &Sent, wire: &[u8], step: usize) -> Result<(Vec<u8>, Trailers), Fault> {
+fn decode(sent: &SentRequest, wire: &[u8], step: usize) -> Result<(Vec<u8>, Trailers), Fault> {
     let verified = sent.verify()?;
     let head = BodyHead::parse(Version::HTTP_11, &sent.headers)?;
     let mut decoder = BodyDecoder::new(&verified, &head, UPLOAD_BYTES_MAX)?;
@@ -122,7 +122,7 @@ fn s3_d6_plain_bodies_ignore_the_decoded_length() {
 #[test]
 fn s3_u16_an_upload_says_its_length_or_comes_in_chunks() {
     let head = |version, headers: &[(&str, &str)]| {
-        let sent = Sent::new("PUT", "/b/k", headers);
+        let sent = SentRequest::new("PUT", "/b/k", headers);
         BodyHead::parse(version, &sent.headers).unwrap()
     };
     let bare = head(Version::HTTP_11, &[]).require_length().unwrap_err();
@@ -131,7 +131,7 @@ fn s3_u16_an_upload_says_its_length_or_comes_in_chunks() {
     head(Version::HTTP_11, &[("content-length", "0")]).require_length().unwrap();
     head(Version::HTTP_11, &[("transfer-encoding", "chunked")]).require_length().unwrap();
 
-    let verified = Sent::new("PUT", "/b/k", &[("host", "h")]).verify().unwrap();
+    let verified = SentRequest::new("PUT", "/b/k", &[("host", "h")]).verify().unwrap();
     let large = head(Version::HTTP_11, &[("content-length", "5368709121")]);
     let fault = BodyDecoder::new(&verified, &large, UPLOAD_BYTES_MAX).unwrap_err();
     assert_eq!(fault.code, Code::EntityTooLarge);

@@ -23,12 +23,12 @@ const UNSERVED: [&str; 5] = ["sha512", "md5", "xxhash64", "xxhash3", "xxhash128"
 pub struct Expectation {
     content_md5: Option<[u8; 16]>,
     content_sha256: Option<[u8; 32]>,
-    pub(super) checksum: Sent,
+    pub(super) checksum: StatedChecksum,
 }
 
-/// The one checksum that a request may send.
+/// The one checksum that a request may state of its body, and where it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum StatedChecksum {
     Nothing,
     /// Its algorithm alone, in a presigned URL: nothing to compare with.
     Algorithm(ChecksumAlgorithm),
@@ -59,9 +59,9 @@ impl Expectation {
             _ => None,
         };
         let checksum = if operation == Operation::CompleteMultipartUpload {
-            Sent::Nothing
+            StatedChecksum::Nothing
         } else {
-            sent(headers, verified.hoisted())?
+            stated(headers, verified.hoisted())?
         };
         let content_md5 = content_md5(headers, verified.hoisted())?;
         Ok(Expectation { content_md5, content_sha256, checksum })
@@ -70,11 +70,11 @@ impl Expectation {
     /// The algorithm of the checksum that the request sends, or wants.
     pub fn algorithm(&self) -> Option<ChecksumAlgorithm> {
         match &self.checksum {
-            Sent::Nothing => None,
-            Sent::Algorithm(algorithm)
-            | Sent::Header(algorithm, _)
-            | Sent::Hoisted(algorithm, _)
-            | Sent::Trailer(algorithm) => Some(*algorithm),
+            StatedChecksum::Nothing => None,
+            StatedChecksum::Algorithm(algorithm)
+            | StatedChecksum::Header(algorithm, _)
+            | StatedChecksum::Hoisted(algorithm, _)
+            | StatedChecksum::Trailer(algorithm) => Some(*algorithm),
         }
     }
 
@@ -109,18 +109,19 @@ fn content_md5(
     }
 }
 
-fn sent(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<Sent, Fault> {
+/// What the headers state, or the parameters of a presigned URL that stand for headers.
+fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChecksum, Fault> {
     let mut found = Vec::new();
     for name in headers.keys().map(http::HeaderName::as_str) {
         if let Some(algorithm) = algorithm_of(name)? {
             for text in texts(headers, name)? {
-                found.push(Sent::Header(algorithm, parse(algorithm, text)?));
+                found.push(StatedChecksum::Header(algorithm, parse(algorithm, text)?));
             }
         }
     }
     for (name, text) in hoisted {
         if let Some(algorithm) = algorithm_of(name)? {
-            found.push(Sent::Hoisted(algorithm, parse(algorithm, text)?));
+            found.push(StatedChecksum::Hoisted(algorithm, parse(algorithm, text)?));
         }
     }
     for name in texts(headers, "x-amz-trailer")?.iter().flat_map(|text| text.split(',')) {
@@ -129,7 +130,7 @@ fn sent(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<Sent, Fault
             let algorithm = algorithm_of(&name)?.ok_or_else(|| {
                 refuse("The value specified in the x-amz-trailer header is not supported")
             })?;
-            found.push(Sent::Trailer(algorithm));
+            found.push(StatedChecksum::Trailer(algorithm));
         }
     }
     if found.len() > 1 {
@@ -137,29 +138,34 @@ fn sent(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<Sent, Fault
             "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
         ));
     }
-    let sent = found.pop().unwrap_or(Sent::Nothing);
-    settle(sent, named(headers, hoisted)?)
+    let stated = found.pop().unwrap_or(StatedChecksum::Nothing);
+    settle(stated, named(headers, hoisted)?)
 }
 
 /// Holds what was sent against the algorithm that the SDK says it used.
-fn settle(sent: Sent, named: Option<(ChecksumAlgorithm, bool)>) -> Result<Sent, Fault> {
-    match (sent, named) {
-        (sent, None) => Ok(sent),
-        (Sent::Nothing, Some((algorithm, true))) => Ok(Sent::Algorithm(algorithm)),
-        (Sent::Nothing, Some((_, false))) => Err(refuse(
+fn settle(
+    stated: StatedChecksum,
+    named: Option<(ChecksumAlgorithm, bool)>,
+) -> Result<StatedChecksum, Fault> {
+    match (stated, named) {
+        (stated, None) => Ok(stated),
+        (StatedChecksum::Nothing, Some((algorithm, true))) => {
+            Ok(StatedChecksum::Algorithm(algorithm))
+        }
+        (StatedChecksum::Nothing, Some((_, false))) => Err(refuse(
             "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or \
              x-amz-trailer headers were found.",
         )),
-        (sent, Some((named, _))) => match &sent {
-            Sent::Header(algorithm, _)
-            | Sent::Hoisted(algorithm, _)
-            | Sent::Trailer(algorithm)
-            | Sent::Algorithm(algorithm)
+        (stated, Some((named, _))) => match &stated {
+            StatedChecksum::Header(algorithm, _)
+            | StatedChecksum::Hoisted(algorithm, _)
+            | StatedChecksum::Trailer(algorithm)
+            | StatedChecksum::Algorithm(algorithm)
                 if *algorithm != named =>
             {
                 Err(refuse("Value for x-amz-sdk-checksum-algorithm header is invalid."))
             }
-            _ => Ok(sent),
+            _ => Ok(stated),
         },
     }
 }

@@ -5,7 +5,7 @@ use http::Version;
 use proptest::prelude::*;
 
 use super::{BodyHasher, Combined, Digests, Expectation, Md5, combine, composite, decode_sum};
-use crate::auth::tests::sent::Sent;
+use crate::auth::tests::sent_request::SentRequest;
 use crate::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use crate::request::ChecksumAlgorithm;
 use crate::{Code, Fault, Operation};
@@ -33,22 +33,22 @@ fn encoded(content: &[u8], algorithm: ChecksumAlgorithm) -> String {
 }
 
 /// An anonymous PUT; who signs makes no difference here.
-fn put(headers: &[(&str, &str)]) -> Sent {
-    Sent::new("PUT", "/b/k", &[&[("host", "localhost")], headers].concat())
+fn put(headers: &[(&str, &str)]) -> SentRequest {
+    SentRequest::new("PUT", "/b/k", &[&[("host", "localhost")], headers].concat())
 }
 
-fn expect(operation: Operation, sent: &Sent) -> Result<Expectation, Fault> {
+fn expect(operation: Operation, sent: &SentRequest) -> Result<Expectation, Fault> {
     Expectation::parse(operation, &sent.verify()?, &sent.headers)
 }
 
 /// Receives a plain body, as a gateway does.
-fn receive(sent: &Sent, content: &[u8]) -> Result<Digests, Fault> {
+fn receive(sent: &SentRequest, content: &[u8]) -> Result<Digests, Fault> {
     let length = content.len().to_string();
     let sent = sent.clone().with("content-length", &length);
     receive_wire(&sent, content)
 }
 
-fn receive_wire(sent: &Sent, wire: &[u8]) -> Result<Digests, Fault> {
+fn receive_wire(sent: &SentRequest, wire: &[u8]) -> Result<Digests, Fault> {
     let verified = sent.verify()?;
     let expectation = Expectation::parse(Operation::PutObject, &verified, &sent.headers)?;
     let head = BodyHead::parse(Version::HTTP_11, &sent.headers)?;
@@ -242,7 +242,7 @@ fn s3_u9_unsigned_payload_with_content_md5() {
 #[test]
 fn s3_u25_a_presigned_checksum_of_nothing_is_ignored() {
     let presigned = |query: &str| {
-        Sent::new("PUT", &format!("/b/k?{query}"), &[("host", "localhost")]).presigned(60)
+        SentRequest::new("PUT", &format!("/b/k?{query}"), &[("host", "localhost")]).presigned(60)
     };
     let nothing = "x-amz-checksum-crc32=AAAAAA%3D%3D&x-amz-sdk-checksum-algorithm=CRC32";
     let sent = presigned(nothing);

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::decode_sum;
-use super::expect::{Expectation, Sent, refuse};
+use super::expect::{Expectation, StatedChecksum, refuse};
 use super::hasher::{BodyHasher, Digests};
 use crate::body::Trailers;
 use crate::request::ChecksumAlgorithm;
@@ -31,16 +31,16 @@ impl Expectation {
             }
         }
         match &self.checksum {
-            Sent::Nothing | Sent::Algorithm(_) => Ok(()),
-            Sent::Header(algorithm, expected) => check_sum(*algorithm, expected, digests),
-            Sent::Hoisted(algorithm, expected) => {
+            StatedChecksum::Nothing | StatedChecksum::Algorithm(_) => Ok(()),
+            StatedChecksum::Header(algorithm, expected) => check_sum(*algorithm, expected, digests),
+            StatedChecksum::Hoisted(algorithm, expected) => {
                 let of_nothing = BodyHasher::new(self, None).finish();
                 if of_nothing.sum(*algorithm) == Some(expected) {
                     return Ok(());
                 }
                 check_sum(*algorithm, expected, digests)
             }
-            Sent::Trailer(algorithm) => {
+            StatedChecksum::Trailer(algorithm) => {
                 let name = algorithm.header();
                 let text = trailers.get(name).ok_or(Code::MalformedTrailerError)?;
                 let expected = decode_sum(*algorithm, text).ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! What must not pass, and with which code it does not.
 
-use super::sent::{DAY, KEY, SECRET, Sent, terms, terms_at};
+use super::sent_request::{DAY, KEY, SECRET, SentRequest, terms, terms_at};
 use crate::auth::unknown_key::DUMMY_SECRET;
 use crate::auth::v2::hmac_sha1;
 use crate::auth::{AuthKind, Credentials, PayloadMode, Terms};
@@ -8,11 +8,11 @@ use crate::{Code, Fault};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-fn plain(method: &str, target: &str) -> Sent {
-    Sent::new(method, target, &[("host", "localhost:9700")])
+fn plain(method: &str, target: &str) -> SentRequest {
+    SentRequest::new(method, target, &[("host", "localhost:9700")])
 }
 
-fn put() -> Sent {
+fn put() -> SentRequest {
     plain("PUT", "/b/key").with("x-amz-content-sha256", EMPTY)
 }
 
@@ -146,7 +146,7 @@ fn s3_a5_signed_headers_must_name_host() {
     }
 }
 
-fn check_malformed(sent: &Sent) -> Code {
+fn check_malformed(sent: &SentRequest) -> Code {
     let code = sent.verify().unwrap_err().code;
     assert!(
         matches!(
@@ -217,7 +217,7 @@ fn s3_a6_a_presigned_url_lacks_no_parameter() {
 #[test]
 fn s3_a7_a_path_is_signed_in_one_spelling_and_never_normalised() {
     let sent = plain("GET", "/b/a%2Fb%20c//./../d%7E").with("x-amz-content-sha256", EMPTY);
-    let mut sent = Sent { path: "/b/a/b%20c//./../d~".to_owned(), ..sent }.signed();
+    let mut sent = SentRequest { path: "/b/a/b%20c//./../d~".to_owned(), ..sent }.signed();
     for path in ["/b/a%2fb%20c//./../d%7e", "/%62/a/b%20c//.%2F../d~"] {
         path.clone_into(&mut sent.path);
         sent.verify().unwrap();
@@ -381,11 +381,11 @@ fn s3_a10_session_tokens_of_nobody_are_refused() {
     check(query.verify(), Code::InvalidToken);
 }
 
-fn v2(target: &str, string_to_sign: &str) -> Sent {
+fn v2(target: &str, string_to_sign: &str) -> SentRequest {
     v2_by(SECRET, target, string_to_sign)
 }
 
-fn v2_by(secret: &str, target: &str, string_to_sign: &str) -> Sent {
+fn v2_by(secret: &str, target: &str, string_to_sign: &str) -> SentRequest {
     use base64::Engine as _;
     let mac = hmac_sha1(secret.as_bytes(), string_to_sign.as_bytes());
     let mac = base64::engine::general_purpose::STANDARD.encode(mac);

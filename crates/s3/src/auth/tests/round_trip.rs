@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use proptest::prelude::*;
 
-use super::sent::{Sent, terms};
+use super::sent_request::{SentRequest, terms};
 use crate::auth::{Credentials, RequestHead};
 
 /// What the SDKs do not escape.
@@ -23,7 +23,7 @@ fn query_text() -> impl Strategy<Value = String> {
     proptest::collection::vec(pair, 0..5).prop_map(|pairs| pairs.join("&"))
 }
 
-fn request() -> impl Strategy<Value = Sent> {
+fn request() -> impl Strategy<Value = SentRequest> {
     let piece = prop_oneof![Just("/".to_owned()), Just("/../".to_owned()), "[ -~äß]{1,5}"];
     let path = proptest::collection::vec(piece, 0..6).prop_map(|pieces| {
         let keep_slashes = escape(&pieces.concat()).replace("%2F", "/");
@@ -41,7 +41,7 @@ fn request() -> impl Strategy<Value = Sent> {
         ],
     )
         .prop_map(|(method, path, query, headers, payload)| {
-            let mut sent = Sent::new(method, &path, &[]);
+            let mut sent = SentRequest::new(method, &path, &[]);
             sent.query = query;
             for (name, value) in &headers {
                 if !sent.headers.contains_key(name) {
@@ -62,7 +62,7 @@ fn request() -> impl Strategy<Value = Sent> {
 }
 
 /// Changes one bit of one byte, anywhere in what was signed.
-fn flip(sent: &Sent, place: usize) -> Sent {
+fn flip(sent: &SentRequest, place: usize) -> SentRequest {
     let mut changed = sent.clone();
     let flip_in = |text: &str, at: usize| {
         let mut bytes = text.as_bytes().to_vec();
@@ -97,7 +97,7 @@ fn flip(sent: &Sent, place: usize) -> Sent {
     changed
 }
 
-fn places(sent: &Sent) -> usize {
+fn places(sent: &SentRequest) -> usize {
     let headers: usize = sent.headers.values().map(http::HeaderValue::len).sum();
     sent.path.len() + sent.query.len() + headers
 }
@@ -147,7 +147,7 @@ proptest! {
         ],
         date in prop_oneof!["[0-9]{8}T[0-9]{6}Z", "\\PC{0,20}"],
     ) {
-        let mut sent = Sent::new("PUT", "/", &[]);
+        let mut sent = SentRequest::new("PUT", "/", &[]);
         if let Ok(value) = http::HeaderValue::from_bytes(&authorization) {
             sent.headers.insert("authorization", value);
         }

@@ -1,6 +1,6 @@
 //! The signatures that AWS publishes with its documentation.
 
-use super::sent::{DAY, KEY, Sent, terms_at};
+use super::sent_request::{DAY, KEY, SentRequest, terms_at};
 use crate::Code;
 use crate::auth::{AuthKind, PayloadMode, Terms};
 
@@ -14,7 +14,7 @@ fn authorization(signed_headers: &str, signature: &str) -> String {
 }
 
 #[track_caller]
-fn check(sent: &Sent, signed_headers: &str, signature: &str) {
+fn check(sent: &SentRequest, signed_headers: &str, signature: &str) {
     let good = sent.clone().with("authorization", &authorization(signed_headers, signature));
     let verified = good.verify().unwrap();
     assert_eq!(verified.access_key(), Some(KEY));
@@ -25,8 +25,8 @@ fn check(sent: &Sent, signed_headers: &str, signature: &str) {
     assert_eq!(bad.verify().unwrap_err().code, Code::SignatureDoesNotMatch);
 }
 
-fn get(target: &str) -> Sent {
-    Sent::new(
+fn get(target: &str) -> SentRequest {
+    SentRequest::new(
         "GET",
         target,
         &[
@@ -48,7 +48,7 @@ fn s3_a1_get_object_of_the_documentation() {
 
 #[test]
 fn s3_a1_put_object_of_the_documentation() {
-    let sent = Sent::new(
+    let sent = SentRequest::new(
         "PUT",
         "/test$file.text",
         &[
@@ -87,7 +87,7 @@ fn s3_a6_subresource_and_listing_of_the_documentation() {
 
 #[test]
 fn s3_a8_presigned_get_of_the_documentation() {
-    let sent = Sent::new(
+    let sent = SentRequest::new(
         "GET",
         "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F\
          20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&\
@@ -112,7 +112,7 @@ fn s3_a8_presigned_get_of_the_documentation() {
 
 #[test]
 fn s3_a12_sigv2_query_of_the_documentation() {
-    let mut sent = Sent::new(
+    let mut sent = SentRequest::new(
         "GET",
         "/photos/puppy.jpg?AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Expires=1175139620&\
          Signature=NpgCjnDzrM%2BWFzoENXmpNDUsSn8%3D",
@@ -139,7 +139,11 @@ fn s3_a12_urls_that_boto3_presigned_for_us_east_1() {
     let sent = |method, target: &str| {
         let rest = "AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE";
         let target = target.replace("KEY", rest);
-        Sent::new(method, &format!("{target}&Expires=1369357200"), &[("host", "localhost:9700")])
+        SentRequest::new(
+            method,
+            &format!("{target}&Expires=1369357200"),
+            &[("host", "localhost:9700")],
+        )
     };
     let get = sent(
         "GET",
@@ -171,7 +175,7 @@ fn s3_a12_urls_that_boto3_presigned_for_us_east_1() {
 
 #[test]
 fn s3_a8_a_url_that_boto3_presigned_for_eu_central_1() {
-    let sent = Sent::new(
+    let sent = SentRequest::new(
         "GET",
         "/b/k%20%C3%A9%2B/x%20y?versionId=null&response-content-type=text%2Fplain%3B%20charset\
          %3Dutf-8&response-content-disposition=attachment%3B%20filename%3D%22a%20b.txt%22\

@@ -3,22 +3,22 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::auth::tests::sent::{KEY, SECRET, Sent};
+use crate::auth::tests::sent_request::{KEY, SECRET, SentRequest};
 
 pub(super) const TRAILER_EXAMPLE: &str = "sOO8/Q==";
 
 /// A request and the bytes of its body on the wire.
 #[derive(Debug)]
 pub(super) struct Framed {
-    pub(super) sent: Sent,
+    pub(super) sent: SentRequest,
     pub(super) wire: Vec<u8>,
     pub(super) content: Vec<u8>,
 }
 
 /// A PUT signed in its headers.
-pub(super) fn signed_put(payload: &str, headers: &[(&str, &str)]) -> Sent {
+pub(super) fn signed_put(payload: &str, headers: &[(&str, &str)]) -> SentRequest {
     let base = [("host", "localhost:9700"), ("x-amz-content-sha256", payload)];
-    Sent::new("PUT", "/b/k", &[&base, headers].concat()).signed()
+    SentRequest::new("PUT", "/b/k", &[&base, headers].concat()).signed()
 }
 
 fn content(sizes: &[usize]) -> Vec<u8> {
@@ -54,7 +54,7 @@ impl Framed {
         ];
         let sent = if anonymous {
             let base = [("host", "localhost:9700"), ("x-amz-content-sha256", payload)];
-            Sent::new("PUT", "/b/k", &[&base[..], &headers].concat())
+            SentRequest::new("PUT", "/b/k", &[&base[..], &headers].concat())
         } else {
             signed_put(payload, &headers)
         };
@@ -133,7 +133,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The two examples of chunked uploads in AWS's documentation, with the signatures given there.
 pub(super) fn example(trailer: bool) -> Framed {
-    let mut sent = Sent::new(
+    let mut sent = SentRequest::new(
         "PUT",
         "/examplebucket/chunkObject.txt",
         &[

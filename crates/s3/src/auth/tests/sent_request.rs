@@ -22,7 +22,7 @@ pub(crate) const DAY: i64 = 1_369_353_600;
 
 /// A request on the wire.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: String,
@@ -31,10 +31,10 @@ pub(crate) struct Sent {
     pub(crate) host_bucket: Option<String>,
 }
 
-impl Sent {
-    pub(crate) fn new(method: &str, target: &str, headers: &[(&str, &str)]) -> Sent {
+impl SentRequest {
+    pub(crate) fn new(method: &str, target: &str, headers: &[(&str, &str)]) -> SentRequest {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let mut sent = Sent {
+        let mut sent = SentRequest {
             method: method.parse().unwrap(),
             path: path.to_owned(),
             query: query.to_owned(),
@@ -49,21 +49,21 @@ impl Sent {
     }
 
     #[must_use]
-    pub(crate) fn with(mut self, name: &str, value: &str) -> Sent {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> SentRequest {
         let name: HeaderName = name.parse().unwrap();
         self.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         self
     }
 
     #[must_use]
-    pub(crate) fn without(mut self, name: &str) -> Sent {
+    pub(crate) fn without(mut self, name: &str) -> SentRequest {
         self.headers.remove(name);
         self
     }
 
     /// Replaces text in the query or in one header.
     #[must_use]
-    pub(crate) fn tampered(mut self, from: &str, to: &str) -> Sent {
+    pub(crate) fn tampered(mut self, from: &str, to: &str) -> SentRequest {
         let mut found = self.query.contains(from);
         self.query = self.query.replace(from, to);
         for value in self.headers.values_mut() {
@@ -90,17 +90,17 @@ impl Sent {
 
     /// Signs the headers, `x-amz-content-sha256` being among them.
     #[must_use]
-    pub(crate) fn signed(self) -> Sent {
+    pub(crate) fn signed(self) -> SentRequest {
         self.sign_with(None)
     }
 
     /// Signs as a presigned URL.
     #[must_use]
-    pub(crate) fn presigned(self, seconds: u64) -> Sent {
+    pub(crate) fn presigned(self, seconds: u64) -> SentRequest {
         self.sign_with(Some(seconds))
     }
 
-    fn sign_with(mut self, expires: Option<u64>) -> Sent {
+    fn sign_with(mut self, expires: Option<u64>) -> SentRequest {
         let mut settings = SigningSettings::default();
         settings.percent_encoding_mode = PercentEncodingMode::Single;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
