@@ -39,7 +39,7 @@ pub(crate) struct Payload {
 
 /// Keys to be deleted by one request.
 #[derive(Clone, Debug)]
-pub(crate) struct Doomed {
+pub(crate) struct DeleteBatch {
     payload: Payload,
     md5: HeaderValue,
     pub(crate) keys: u64,
@@ -53,8 +53,8 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
 }
 
-/// What is asked.
-struct Ask<'a> {
+/// A request, before it is signed.
+struct ClientRequest<'a> {
     method: Method,
     /// Below the bucket; empty for the bucket itself.
     key: &'a str,
@@ -83,7 +83,7 @@ impl Payload {
     }
 }
 
-impl Doomed {
+impl DeleteBatch {
     pub(crate) fn new(keys: &[String], unsigned: bool) -> Self {
         let mut text = String::from("<Delete><Quiet>true</Quiet>");
         for key in keys {
@@ -118,8 +118,8 @@ impl Client {
     /// Makes the bucket unless it is there; returns whether it was made.
     pub(crate) async fn make_bucket(&mut self) -> Result<bool, Trouble> {
         let nothing = self.nothing.clone();
-        let look = Ask::new(Method::HEAD, "", &nothing);
-        match self.ask(&look, &[StatusCode::OK]).await {
+        let look = ClientRequest::new(Method::HEAD, "", &nothing);
+        match self.send(&look, &[StatusCode::OK]).await {
             Ok(_) => return Ok(false),
             Err(Trouble::Answer { status: StatusCode::NOT_FOUND, .. }) => {}
             Err(other) => return Err(other),
@@ -134,7 +134,8 @@ impl Client {
             .into(),
         };
         let payload = Payload::new(place, self.unsigned);
-        let answer = self.ask(&Ask::new(Method::PUT, "", &payload), &[StatusCode::OK]).await?;
+        let answer =
+            self.send(&ClientRequest::new(Method::PUT, "", &payload), &[StatusCode::OK]).await?;
         self.drain(answer).await?;
         Ok(true)
     }
@@ -150,11 +151,12 @@ impl Client {
         query: &str,
         payload: &Payload,
     ) -> Result<String, Trouble> {
-        let ask = Ask { query, ..Ask::new(Method::PUT, key, payload) };
-        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let request = ClientRequest { query, ..ClientRequest::new(Method::PUT, key, payload) };
+        let answer = self.send(&request, &[StatusCode::OK]).await?;
         let etag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
         self.drain(answer).await?;
-        etag.filter(|tag| !tag.is_empty()).ok_or_else(|| ask.content("was answered without ETag"))
+        etag.filter(|tag| !tag.is_empty())
+            .ok_or_else(|| request.content("was answered without ETag"))
     }
 
     /// Reads an object, or a range of it, and counts its bytes; compares them if told what with.
@@ -166,22 +168,22 @@ impl Client {
         content: Option<&Bytes>,
     ) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
-        let mut ask = Ask::new(Method::GET, key, &nothing);
+        let mut request = ClientRequest::new(Method::GET, key, &nothing);
         let mut status = StatusCode::OK;
         if let Some((first, last)) = range {
             let value = HeaderValue::from_str(&format!("bytes={first}-{last}"))
                 .expect("numbers fit a header");
-            ask.header = Some((RANGE, value));
+            request.header = Some((RANGE, value));
             status = StatusCode::PARTIAL_CONTENT;
         }
-        let answer = self.ask(&ask, &[status]).await?;
+        let answer = self.send(&request, &[status]).await?;
         if !answer.headers().contains_key(ETAG) {
             self.connection = None;
-            return Err(ask.content("was answered without ETag"));
+            return Err(request.content("was answered without ETag"));
         }
         let mut rest = content.map(|all| &all[..]);
         let mut same = true;
-        let read = self.frames(&ask, answer, |frame| {
+        let read = self.frames(&request, answer, |frame| {
             if let Some(expected) = &mut rest {
                 same &= expected.starts_with(frame);
                 *expected = expected.get(frame.len()..).unwrap_or_default();
@@ -189,24 +191,24 @@ impl Client {
         });
         let read = read.await?;
         match (read == bytes, same) {
-            (false, _) => Err(ask.content(&format!("gave {read} bytes instead of {bytes}"))),
-            (true, false) => Err(ask.content("gave back other bytes than were written")),
+            (false, _) => Err(request.content(&format!("gave {read} bytes instead of {bytes}"))),
+            (true, false) => Err(request.content("gave back other bytes than were written")),
             (true, true) => Ok(()),
         }
     }
 
     pub(crate) async fn head(&mut self, key: &str, bytes: u64) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
-        let ask = Ask::new(Method::HEAD, key, &nothing);
-        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
+        let request = ClientRequest::new(Method::HEAD, key, &nothing);
+        let answer = self.send(&request, &[StatusCode::OK]).await?;
         let length = answer.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
         let told = length.and_then(|text| text.parse().ok());
         if !answer.headers().contains_key(ETAG) {
-            return Err(ask.content("was answered without ETag"));
+            return Err(request.content("was answered without ETag"));
         }
         match told {
             Some(told) if bytes == told => Ok(()),
-            other => Err(ask.content(&format!("tells of {other:?} bytes instead of {bytes}"))),
+            other => Err(request.content(&format!("tells of {other:?} bytes instead of {bytes}"))),
         }
     }
 
@@ -216,19 +218,23 @@ impl Client {
 
     async fn delete_at(&mut self, key: &str, query: &str) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
-        let ask = Ask { query, ..Ask::new(Method::DELETE, key, &nothing) };
-        let answer = self.ask(&ask, &[StatusCode::NO_CONTENT, StatusCode::OK]).await?;
+        let request = ClientRequest { query, ..ClientRequest::new(Method::DELETE, key, &nothing) };
+        let answer = self.send(&request, &[StatusCode::NO_CONTENT, StatusCode::OK]).await?;
         self.drain(answer).await
     }
 
-    pub(crate) async fn delete_batch(&mut self, doomed: &Doomed) -> Result<(), Trouble> {
-        let header = Some((CONTENT_MD5, doomed.md5.clone()));
-        let ask = Ask { query: "delete=", header, ..Ask::new(Method::POST, "", &doomed.payload) };
-        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
-        let text = self.text(&ask, answer).await?;
+    pub(crate) async fn delete_batch(&mut self, batch: &DeleteBatch) -> Result<(), Trouble> {
+        let header = Some((CONTENT_MD5, batch.md5.clone()));
+        let request = ClientRequest {
+            query: "delete=",
+            header,
+            ..ClientRequest::new(Method::POST, "", &batch.payload)
+        };
+        let answer = self.send(&request, &[StatusCode::OK]).await?;
+        let text = self.text(&request, answer).await?;
         match xml::texts(&text, "Error").next() {
             None => Ok(()),
-            Some(error) => Err(ask.content(&format!("did not delete all keys: {error}"))),
+            Some(error) => Err(request.content(&format!("did not delete all keys: {error}"))),
         }
     }
 
@@ -245,14 +251,15 @@ impl Client {
         let prefix = escape_query(prefix);
         let query = format!("{token}{delimiter}list-type=2&max-keys={PAGE_KEYS}&prefix={prefix}");
         let nothing = self.nothing.clone();
-        let ask = Ask { query: &query, ..Ask::new(Method::GET, "", &nothing) };
-        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
-        let text = self.text(&ask, answer).await?;
+        let request =
+            ClientRequest { query: &query, ..ClientRequest::new(Method::GET, "", &nothing) };
+        let answer = self.send(&request, &[StatusCode::OK]).await?;
+        let text = self.text(&request, answer).await?;
         let keys = xml::texts(&text, "Key").map(str::to_owned).collect();
         let more = xml::text(&text, "IsTruncated").is_some_and(|it| it == "true");
         let next = xml::text(&text, "NextContinuationToken").filter(|_| more);
         if more && next.is_none() {
-            return Err(ask.content("was answered with a page that has no next one"));
+            return Err(request.content("was answered with a page that has no next one"));
         }
         Ok(Page { keys, next })
     }
@@ -260,11 +267,12 @@ impl Client {
     /// Writes an object in parts; one that fails is given up on the other side too.
     pub(crate) async fn multipart(&mut self, key: &str, parts: &[Payload]) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
-        let ask = Ask { query: "uploads=", ..Ask::new(Method::POST, key, &nothing) };
-        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
-        let text = self.text(&ask, answer).await?;
+        let request =
+            ClientRequest { query: "uploads=", ..ClientRequest::new(Method::POST, key, &nothing) };
+        let answer = self.send(&request, &[StatusCode::OK]).await?;
+        let text = self.text(&request, answer).await?;
         let upload = xml::text(&text, "UploadId");
-        let upload = upload.ok_or_else(|| ask.content("was answered without an UploadId"))?;
+        let upload = upload.ok_or_else(|| request.content("was answered without an UploadId"))?;
         let upload = format!("uploadId={}", escape_query(&upload));
         let done = self.upload(key, &upload, parts).await;
         if done.is_err() {
@@ -284,33 +292,35 @@ impl Client {
         }
         list.push_str("</CompleteMultipartUpload>");
         let payload = Payload::new(list.into(), self.unsigned);
-        let ask = Ask { query: upload, ..Ask::new(Method::POST, key, &payload) };
-        let answer = self.ask(&ask, &[StatusCode::OK]).await?;
-        let text = self.text(&ask, answer).await?;
+        let request =
+            ClientRequest { query: upload, ..ClientRequest::new(Method::POST, key, &payload) };
+        let answer = self.send(&request, &[StatusCode::OK]).await?;
+        let text = self.text(&request, answer).await?;
         match xml::text(&text, "ETag") {
             Some(_) => Ok(()),
             // A status of 200 may be sent before the outcome is known.
-            None => Err(ask.content(&format!("was answered {}", said(&text)))),
+            None => Err(request.content(&format!("was answered {}", said(&text)))),
         }
     }
 
     /// Sends a request, and checks the status of its answer.
-    async fn ask(
+    async fn send(
         &mut self,
-        ask: &Ask<'_>,
+        request: &ClientRequest<'_>,
         good: &[StatusCode],
     ) -> Result<Response<Incoming>, Trouble> {
-        let request = self.request(ask)?;
+        let signed = self.signed(request)?;
         let mut connection = self.open().await?;
-        let answer = connection.send(request).await;
-        let answer = answer.map_err(|source| Trouble::Broken { request: ask.name(), source })?;
+        let answer = connection.send(signed).await;
+        let answer =
+            answer.map_err(|source| Trouble::Broken { request: request.name(), source })?;
         self.connection = Some(connection);
         let status = answer.status();
         if good.contains(&status) {
             return Ok(answer);
         }
-        let text = self.text(ask, answer).await.unwrap_or_default();
-        Err(Trouble::Answer { request: ask.name(), status, said: said(&text) })
+        let text = self.text(request, answer).await.unwrap_or_default();
+        Err(Trouble::Answer { request: request.name(), status, said: said(&text) })
     }
 
     /// The connection that is open and idle, or another one.
@@ -324,51 +334,57 @@ impl Client {
         Connection::open(&self.address).await
     }
 
-    fn request(&mut self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, Trouble> {
+    /// The request as it is sent, with its signature.
+    fn signed(&mut self, request: &ClientRequest<'_>) -> Result<Request<Full<Bytes>>, Trouble> {
         let bad = || Trouble::Endpoint(format!("{}/{}", self.address.host, self.bucket));
-        let path = match ask.key {
+        let path = match request.key {
             "" => escape_path(&format!("/{}", self.bucket)),
             key => escape_path(&format!("/{}/{key}", self.bucket)),
         };
-        let Ask { method, query, payload, .. } = ask;
+        let ClientRequest { method, query, payload, .. } = request;
         let signable =
             Signable { method: method.as_str(), path: &path, query, content: &payload.hash };
         let mut headers = self.signer.headers(signable, OffsetDateTime::now_utc())?;
-        if let Some((name, value)) = &ask.header {
+        if let Some((name, value)) = &request.header {
             headers.insert(name, value.clone());
         }
         if matches!(*method, Method::PUT | Method::POST) {
             headers.insert(CONTENT_LENGTH, payload.bytes.len().into());
         }
         let place = if query.is_empty() { path } else { format!("{path}?{query}") };
-        let mut request = Request::new(Full::new(payload.bytes.clone()));
-        *request.method_mut() = method.clone();
-        *request.uri_mut() = place.parse().map_err(|_| bad())?;
-        *request.headers_mut() = headers;
-        Ok(request)
+        let mut signed = Request::new(Full::new(payload.bytes.clone()));
+        *signed.method_mut() = method.clone();
+        *signed.uri_mut() = place.parse().map_err(|_| bad())?;
+        *signed.headers_mut() = headers;
+        Ok(signed)
     }
 
     /// Reads the rest of an answer of which nothing is wanted.
     async fn drain(&mut self, answer: Response<Incoming>) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
-        let ask = Ask::new(Method::GET, "", &nothing);
-        self.frames(&ask, answer, |_| ()).await.map(drop)
+        let request = ClientRequest::new(Method::GET, "", &nothing);
+        self.frames(&request, answer, |_| ()).await.map(drop)
     }
 
-    async fn text(&mut self, ask: &Ask<'_>, answer: Response<Incoming>) -> Result<String, Trouble> {
+    async fn text(
+        &mut self,
+        request: &ClientRequest<'_>,
+        answer: Response<Incoming>,
+    ) -> Result<String, Trouble> {
         let mut all = Vec::new();
         let take = |frame: &[u8]| {
             let room = TEXT_BYTES_MAX.saturating_sub(all.len());
             all.extend_from_slice(frame.get(..room).unwrap_or(frame));
         };
-        self.frames(ask, answer, take).await?;
-        String::from_utf8(all).map_err(|_| ask.content("was answered in something else than UTF-8"))
+        self.frames(request, answer, take).await?;
+        String::from_utf8(all)
+            .map_err(|_| request.content("was answered in something else than UTF-8"))
     }
 
     /// Passes on a body frame by frame, and returns its length.
     async fn frames(
         &mut self,
-        ask: &Ask<'_>,
+        request: &ClientRequest<'_>,
         answer: Response<Incoming>,
         mut each: impl FnMut(&[u8]),
     ) -> Result<u64, Trouble> {
@@ -377,7 +393,7 @@ impl Client {
         let Some(mut connection) = self.connection.take() else { return Ok(read) };
         loop {
             let frame = connection.next(&mut body).await;
-            match frame.map_err(|source| Trouble::Broken { request: ask.name(), source })? {
+            match frame.map_err(|source| Trouble::Broken { request: request.name(), source })? {
                 None => break,
                 Some(frame) => {
                     read += u64::try_from(frame.len()).unwrap_or(u64::MAX);
@@ -390,7 +406,7 @@ impl Client {
     }
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ClientRequest<'a> {
     fn new(method: Method, key: &'a str, payload: &'a Payload) -> Self {
         Self { method, key, query: "", payload, header: None }
     }

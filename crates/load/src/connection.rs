@@ -97,15 +97,15 @@ impl Connection {
 async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
     let mut wanted = pin!(wanted);
     std::future::poll_fn(|context| {
-        // First what is wanted, so that the connection sees the wish; then once more, because what
-        // the connection has just read would otherwise be seen a turn later.
+        // `wanted` is polled first, so that the connection sees what it asks for, and once more at
+        // the end, so that it sees what the connection has just read.
         if let Poll::Ready(done) = wanted.as_mut().poll(context) {
             return Poll::Ready(done);
         }
         if let Some(running) = driver
             && running.as_mut().poll(context).is_ready()
         {
-            // How it ended, the request that it broke is told.
+            // The connection has ended. The request that is under way will fail by itself.
             *driver = None;
         }
         wanted.as_mut().poll(context)

@@ -11,9 +11,9 @@ use rand::{Rng as _, SeedableRng as _};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Doomed, PAGE_KEYS, Payload};
+use crate::client::{Client, DeleteBatch, PAGE_KEYS, Payload};
 use crate::keys::{Keys, Written};
-use crate::steps::{Job, Pool, Turn, Work};
+use crate::steps::{ClientObjects, Job, Stepper, Work};
 use crate::target::Address;
 use crate::workload::PART_BYTES_MIN;
 use crate::{Gauge, Round, TargetBucket, Trouble, Verb, Workload};
@@ -48,7 +48,7 @@ pub struct Runner {
     read: BTreeMap<u64, usize>,
     /// What was filled in.
     filled: BTreeSet<(Verb, u64)>,
-    pools: BTreeMap<u64, Vec<Pool>>,
+    objects: BTreeMap<u64, Vec<ClientObjects>>,
     payloads: BTreeMap<u64, Payload>,
 }
 
@@ -59,10 +59,10 @@ impl std::fmt::Debug for Runner {
 }
 
 /// What the clients of a thread leave.
-struct Left {
+struct RoundEnd {
     round: Round,
     /// Of each client: its number, the steps that it tried, its objects.
-    clients: Vec<(usize, u64, Pool)>,
+    clients: Vec<(usize, u64, ClientObjects)>,
 }
 
 impl Runner {
@@ -92,7 +92,7 @@ impl Runner {
             written: Vec::new(),
             read: BTreeMap::new(),
             filled: BTreeSet::new(),
-            pools: BTreeMap::new(),
+            objects: BTreeMap::new(),
             payloads: BTreeMap::new(),
         })
     }
@@ -153,13 +153,13 @@ impl Runner {
                 let put = Workload::new(Verb::Put, bytes, clients, workload.time);
                 fine(self.round(&put, gauge)?)?;
             }
-            Verb::Mixed if !self.pools.contains_key(&bytes) => {
+            Verb::Mixed if !self.objects.contains_key(&bytes) => {
                 let numbers = 0..u64::try_from(count).unwrap_or(u64::MAX);
                 let of = |id: usize| numbers.clone().map(move |number| (id, number));
                 let all = (0..clients).flat_map(of);
                 let keys = all.map(|(id, number)| self.keys.mixed(bytes, id, number)).collect();
                 self.fill(bytes, keys, gauge)?;
-                self.pools.insert(bytes, vec![Pool::of(numbers); clients]);
+                self.objects.insert(bytes, vec![ClientObjects::of(numbers); clients]);
             }
             _ => {}
         }
@@ -185,9 +185,9 @@ impl Runner {
                 self.written.push(Written { object_bytes: bytes, round, counts });
             }
             Verb::Mixed => {
-                let mut pools = vec![Pool::default(); clients];
-                left.clients.into_iter().for_each(|(id, _, pool)| pools[id] = pool);
-                self.pools.insert(bytes, pools);
+                let mut objects = vec![ClientObjects::default(); clients];
+                left.clients.into_iter().for_each(|(id, _, of_client)| objects[id] = of_client);
+                self.objects.insert(bytes, objects);
             }
             _ => {}
         }
@@ -207,9 +207,9 @@ impl Runner {
             loop {
                 let page = client.list(&prefix, next.as_deref(), false).await?;
                 if !page.keys.is_empty() {
-                    let doomed = Doomed::new(&page.keys, unsigned);
-                    client.delete_batch(&doomed).await?;
-                    deleted += doomed.keys;
+                    let batch = DeleteBatch::new(&page.keys, unsigned);
+                    client.delete_batch(&batch).await?;
+                    deleted += batch.keys;
                 }
                 next = page.next;
                 if next.is_none() {
@@ -240,12 +240,12 @@ impl Runner {
             Verb::DeleteBatch => {
                 let keys = self.take_written(bytes)?;
                 let batches = keys.chunks(PAGE_KEYS);
-                let batches = batches.map(|keys| Doomed::new(keys, self.target.unsigned));
-                Work::DeleteBatch { batches: batches.collect(), next }
+                let batches = batches.map(|keys| DeleteBatch::new(keys, self.target.unsigned));
+                Work::DeleteBatches { batches: batches.collect(), next }
             }
             Verb::Mixed => {
-                let pools = self.pools.remove(&bytes).unwrap_or_default();
-                Work::Mixed { bytes, payload: self.payload(bytes), pools: Mutex::new(pools) }
+                let objects = self.objects.remove(&bytes).unwrap_or_default();
+                Work::Mixed { bytes, payload: self.payload(bytes), objects: Mutex::new(objects) }
             }
             Verb::Multipart => {
                 let all = self.payload(bytes).bytes;
@@ -318,14 +318,14 @@ impl Runner {
         clients: usize,
         time: Duration,
         gauge: &Arc<Gauge>,
-    ) -> Result<Left, Trouble> {
+    ) -> Result<RoundEnd, Trouble> {
         // Each round draws other numbers, the same in each run.
         let seed = self.seed.wrapping_add(u64::from(self.rounds));
         let job = Arc::new(Job { keys: self.keys.clone(), seed, work });
         let threads = self.threads.min(clients.max(1));
         let ready = Arc::new(Barrier::new(threads));
         let share = |thread: usize| clients * thread / threads..clients * (thread + 1) / threads;
-        let results: Vec<Result<Left, Trouble>> = std::thread::scope(|scope| {
+        let results: Vec<Result<RoundEnd, Trouble>> = std::thread::scope(|scope| {
             let started: Vec<_> = (0..threads)
                 .map(|thread| {
                     let (job, ready) = (Arc::clone(&job), Arc::clone(&ready));
@@ -336,7 +336,7 @@ impl Runner {
             let ended = started.into_iter().map(|it| it.join().expect("a client does not panic"));
             ended.collect()
         });
-        let mut all = Left { round: Round::empty(), clients: Vec::new() };
+        let mut all = RoundEnd { round: Round::empty(), clients: Vec::new() };
         for left in results {
             let left = left?;
             all.round.merge(left.round);
@@ -355,13 +355,13 @@ impl Runner {
         time: Duration,
         gauge: &Arc<Gauge>,
         ready: &Barrier,
-    ) -> Result<Left, Trouble> {
+    ) -> Result<RoundEnd, Trouble> {
         let connected = runtime().and_then(|runtime| {
             let mut clients = Vec::new();
             for id in ids {
                 let mut client = self.client()?;
                 runtime.block_on(client.connect())?;
-                clients.push((client, Turn::new(Arc::clone(job), id), id));
+                clients.push((client, Stepper::new(Arc::clone(job), id), id));
             }
             Ok((runtime, clients))
         });
@@ -371,13 +371,13 @@ impl Runner {
         let begin = Instant::now();
         runtime.block_on(async {
             let mut running = JoinSet::new();
-            for (client, turn, id) in clients {
+            for (client, stepper, id) in clients {
                 let gauge = Arc::clone(gauge);
-                running.spawn(work(client, turn, id, begin, time, gauge));
+                running.spawn(work(client, stepper, id, begin, time, gauge));
             }
             let all = tokio::time::timeout(time + PATIENCE, running.join_all()).await;
             let all = all.map_err(|_| Trouble::Stalled((time + PATIENCE).as_secs()))?;
-            let mut left = Left { round: Round::empty(), clients: Vec::new() };
+            let mut left = RoundEnd { round: Round::empty(), clients: Vec::new() };
             for (round, client) in all {
                 left.round.merge(round);
                 left.clients.push(client);
@@ -391,17 +391,17 @@ impl Runner {
 /// One client's round.
 async fn work(
     mut client: Client,
-    mut turn: Turn,
+    mut stepper: Stepper,
     id: usize,
     begin: Instant,
     time: Duration,
     gauge: Arc<Gauge>,
-) -> (Round, (usize, u64, Pool)) {
+) -> (Round, (usize, u64, ClientObjects)) {
     let mut round = Round::empty();
     let mut errors_in_a_row = 0;
     let mut since = begin;
     while since.duration_since(begin) < time && !gauge.is_stopped() {
-        let Some(done) = turn.step(&mut client).await else { break };
+        let Some(done) = stepper.step(&mut client).await else { break };
         let now = Instant::now();
         match done {
             Ok(done) => {
@@ -421,7 +421,7 @@ async fn work(
         }
         since = Instant::now();
     }
-    (round, (id, turn.tried, turn.pool))
+    (round, (id, stepper.tried, stepper.objects))
 }
 
 /// A runtime of one thread.

@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::Trouble;
-use crate::client::{Client, Doomed, PAGE_KEYS, Payload};
+use crate::client::{Client, DeleteBatch, PAGE_KEYS, Payload};
 use crate::keys::Keys;
 
 /// Shares of the mixed load in percent: up to the first number it reads, and so on.
@@ -60,14 +60,14 @@ pub(crate) enum Work {
         keys: Vec<String>,
         next: AtomicUsize,
     },
-    DeleteBatch {
-        batches: Vec<Doomed>,
+    DeleteBatches {
+        batches: Vec<DeleteBatch>,
         next: AtomicUsize,
     },
     Mixed {
         bytes: u64,
         payload: Payload,
-        pools: Mutex<Vec<Pool>>,
+        objects: Mutex<Vec<ClientObjects>>,
     },
     Multipart {
         bytes: u64,
@@ -83,12 +83,12 @@ pub(crate) enum Work {
 
 /// The objects of one client of the mixed load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pool {
+pub(crate) struct ClientObjects {
     pub(crate) live: Vec<u64>,
     pub(crate) next: u64,
 }
 
-impl Pool {
+impl ClientObjects {
     pub(crate) fn of(numbers: Range<u64>) -> Self {
         Self { next: numbers.end, live: numbers.collect() }
     }
@@ -101,8 +101,8 @@ pub(crate) struct Done {
     pub(crate) bytes: u64,
 }
 
-/// Where one client stands.
-pub(crate) struct Turn {
+/// Takes the steps of one client, one after the other.
+pub(crate) struct Stepper {
     job: Arc<Job>,
     id: usize,
     random: SmallRng,
@@ -111,22 +111,22 @@ pub(crate) struct Turn {
     /// Where a listing goes on, and how many keys it has had.
     page: Option<String>,
     listed: usize,
-    pub(crate) pool: Pool,
+    pub(crate) objects: ClientObjects,
 }
 
-impl Turn {
+impl Stepper {
     pub(crate) fn new(job: Arc<Job>, id: usize) -> Self {
         // Clients must differ, and each must do the same in every run.
         let seed = job.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(id as u64);
         let random = SmallRng::seed_from_u64(seed);
-        let pool = match &job.work {
-            Work::Mixed { pools, .. } => {
-                let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
-                pools.get_mut(id).map(std::mem::take).unwrap_or_default()
+        let objects = match &job.work {
+            Work::Mixed { objects, .. } => {
+                let mut objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
+                objects.get_mut(id).map(std::mem::take).unwrap_or_default()
             }
-            _ => Pool::default(),
+            _ => ClientObjects::default(),
         };
-        Self { job, id, random, tried: 0, page: None, listed: 0, pool }
+        Self { job, id, random, tried: 0, page: None, listed: 0, objects }
     }
 
     /// The next step; `None` when nothing is left to do.
@@ -161,7 +161,7 @@ impl Turn {
                 let key = take(keys, next)?;
                 client.delete(key).await.map(one(0))
             }
-            Work::DeleteBatch { batches, next } => {
+            Work::DeleteBatches { batches, next } => {
                 let batch = take(batches, next)?;
                 let done = Done { units: batch.keys, bytes: 0 };
                 client.delete_batch(batch).await.map(|()| done)
@@ -217,16 +217,16 @@ impl Turn {
         bytes: u64,
         payload: &Payload,
     ) -> Result<Done, Trouble> {
-        let count = self.pool.live.len();
+        let count = self.objects.live.len();
         let dice = self.random.random_range(0..100);
         // A client without objects writes one first.
         let place = if count == 0 { 0 } else { self.random.random_range(0..count) };
-        let live = self.pool.live.get(place).copied();
+        let live = self.objects.live.get(place).copied();
         let (Some(number), true) = (live, !(MIXED_HEAD..MIXED_PUT).contains(&dice)) else {
-            let number = self.pool.next;
-            self.pool.next += 1;
+            let number = self.objects.next;
+            self.objects.next += 1;
             client.put(&keys.mixed(bytes, self.id, number), payload).await?;
-            self.pool.live.push(number);
+            self.objects.live.push(number);
             return Ok(Done { units: 1, bytes });
         };
         let key = keys.mixed(bytes, self.id, number);
@@ -237,7 +237,7 @@ impl Turn {
         if dice < MIXED_HEAD {
             client.head(&key, bytes).await?;
         } else {
-            self.pool.live.swap_remove(place);
+            self.objects.live.swap_remove(place);
             client.delete(&key).await?;
         }
         Ok(Done { units: 1, bytes: 0 })
