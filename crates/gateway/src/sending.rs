@@ -33,7 +33,7 @@ const UNTAKEN: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingBodies {
     ids: AtomicU64,
-    sources: Mutex<HashMap<u64, Weak<Mutex<Source>>>>,
+    sources: Mutex<HashMap<u64, Weak<Mutex<BodySource>>>>,
 }
 
 impl OutgoingBodies {
@@ -61,7 +61,7 @@ impl OutgoingBodies {
             Some(first) => first.map_err(translate::fault)?,
             None => return Err(Code::InternalError.into()),
         };
-        let source = Source {
+        let source = BodySource {
             volume: Arc::clone(volume),
             object,
             left: range,
@@ -75,7 +75,7 @@ impl OutgoingBodies {
         Ok(OutgoingBody { id, source, sending: Arc::clone(self) }.boxed_unsync())
     }
 
-    fn sources(&self) -> MutexGuard<'_, HashMap<u64, Weak<Mutex<Source>>>> {
+    fn sources(&self) -> MutexGuard<'_, HashMap<u64, Weak<Mutex<BodySource>>>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,7 +94,7 @@ impl LetGo for OutgoingBodies {
 }
 
 /// Where a body's bytes come from.
-struct Source {
+struct BodySource {
     volume: Arc<Volume>,
     object: Object,
     /// What has not been handed on.
@@ -107,13 +107,13 @@ struct Source {
     untaken: Option<Instant>,
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for BodySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("BodySource").field("left", &self.left).finish_non_exhaustive()
     }
 }
 
-impl Source {
+impl BodySource {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
         self.untaken = None;
         let next = match self.first.take() {
@@ -148,12 +148,12 @@ impl Source {
 /// A body on its way out.
 struct OutgoingBody {
     id: u64,
-    source: Arc<Mutex<Source>>,
+    source: Arc<Mutex<BodySource>>,
     sending: Arc<OutgoingBodies>,
 }
 
 impl OutgoingBody {
-    fn source(&self) -> MutexGuard<'_, Source> {
+    fn source(&self) -> MutexGuard<'_, BodySource> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,8 +13,8 @@ use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, checksum_algorithm, checksum_type, etag, owner, time};
 
-/// What a page is asked by, whichever the operation.
-struct Asked<'a> {
+/// What all listings have in common.
+struct PageQuery<'a> {
     prefix: &'a KeyPrefix,
     delimiter: Option<&'a str>,
     after: Option<&'a str>,
@@ -26,21 +26,22 @@ struct Asked<'a> {
 struct Page {
     contents: Vec<ObjectEntry>,
     common_prefixes: Vec<String>,
-    last: Option<Last>,
+    last: Option<LastEntry>,
 }
 
 /// The last entry of a page.
-struct Last {
+struct LastEntry {
     text: String,
     is_prefix: bool,
 }
 
-async fn page(call: &Call<'_>, asked: Asked<'_>) -> Result<Page, Fault> {
+async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
+    let with_owner = query.with_owner;
     let query = ListQuery {
-        prefix: asked.prefix.as_str().as_bytes().to_vec(),
-        delimiter: asked.delimiter.map(|delimiter| delimiter.as_bytes().to_vec()),
-        after: asked.after.filter(|after| !after.is_empty()).map(|after| after.as_bytes().to_vec()),
-        limit: asked.limit as usize,
+        prefix: query.prefix.as_str().as_bytes().to_vec(),
+        delimiter: query.delimiter.map(|delimiter| delimiter.as_bytes().to_vec()),
+        after: query.after.filter(|after| !after.is_empty()).map(|after| after.as_bytes().to_vec()),
+        limit: query.limit as usize,
     };
     let bucket = call.bucket()?;
     let Listing { entries, truncated } =
@@ -54,13 +55,13 @@ async fn page(call: &Call<'_>, asked: Asked<'_>) -> Result<Page, Fault> {
         };
         match entry {
             ListEntry::Object { key, inode } => {
-                let entry = object_entry(text(key), &inode, asked.with_owner);
-                page.last = Some(Last { text: entry.key.clone(), is_prefix: false });
+                let entry = object_entry(text(key), &inode, with_owner);
+                page.last = Some(LastEntry { text: entry.key.clone(), is_prefix: false });
                 page.contents.push(entry);
             }
             ListEntry::Prefix(prefix) => {
                 let prefix = text(prefix);
-                page.last = Some(Last { text: prefix.clone(), is_prefix: true });
+                page.last = Some(LastEntry { text: prefix.clone(), is_prefix: true });
                 page.common_prefixes.push(prefix);
             }
         }
@@ -90,14 +91,14 @@ fn shown_kind(sums: &[(SumAlgorithm, SumKind)]) -> Option<(SumAlgorithm, SumKind
 
 pub(super) async fn objects(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListObjects::parse(&call.arguments())?;
-    let asked = Asked {
+    let query = PageQuery {
         prefix: &request.prefix,
         delimiter: request.delimiter.as_deref(),
         after: Some(request.marker.as_str()),
         limit: request.max_keys,
         with_owner: true,
     };
-    let page = page(call, asked).await?;
+    let page = page(call, query).await?;
     let truncated = page.last.is_some();
     let next_marker = page.last.filter(|_| request.delimiter.is_some()).map(|last| last.text);
     let output = ListObjectsOutput {
@@ -125,19 +126,19 @@ pub(super) async fn objects_v2(call: &Call<'_>) -> Result<S3Response, Fault> {
             request.start_after.as_ref().map(KeyPrefix::as_str)
         }
     };
-    let asked = Asked {
+    let query = PageQuery {
         prefix: &request.prefix,
         delimiter: request.delimiter.as_deref(),
         after,
         limit: request.max_keys,
         with_owner: request.fetch_owner,
     };
-    let page = page(call, asked).await?;
+    let page = page(call, query).await?;
     let next_token = match page.last {
-        Some(Last { text, is_prefix: true }) => {
+        Some(LastEntry { text, is_prefix: true }) => {
             Some(ContinuationToken::AfterPrefix(KeyPrefix::parse(&text)?).encode())
         }
-        Some(Last { text, is_prefix: false }) => {
+        Some(LastEntry { text, is_prefix: false }) => {
             Some(ContinuationToken::AfterKey(KeyPrefix::parse(&text)?).encode())
         }
         None => None,
@@ -162,14 +163,14 @@ const NULL_VERSION: &str = "null";
 
 pub(super) async fn versions(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListObjectVersions::parse(&call.arguments())?;
-    let asked = Asked {
+    let query = PageQuery {
         prefix: &request.prefix,
         delimiter: request.delimiter.as_deref(),
         after: Some(request.key_marker.as_str()),
         limit: request.max_keys,
         with_owner: true,
     };
-    let page = page(call, asked).await?;
+    let page = page(call, query).await?;
     let version = |object: ObjectEntry| VersionEntry {
         key: object.key,
         version: NULL_VERSION.to_owned(),

@@ -10,16 +10,19 @@ use crate::engines::{self, Use};
 use crate::problem::Problem;
 use crate::{credentials, operator};
 
-/// An administration, and the store that it was opened for.
+/// The administration of a volume, and the store that was opened for it.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct Administration {
     pub(super) admin: Admin,
     store: Arc<dyn MetaStore>,
 }
 
-impl Beside {
+impl Administration {
     /// Opens the metadata store that the settings name.
-    pub(super) async fn open(settings: &VolumeSettings, doing: &str) -> Result<Beside, Problem> {
+    pub(super) async fn open(
+        settings: &VolumeSettings,
+        doing: &str,
+    ) -> Result<Administration, Problem> {
         if settings.meta == MetaPlace::Memory {
             let wrong = "a store in memory is another one in every process";
             return Err(
@@ -32,7 +35,7 @@ impl Beside {
             credentials::make_data_dir(folder)?;
         }
         let store = engines::meta(settings, Use::Administer).await?;
-        Ok(Beside { admin: operator::over(Arc::clone(&store)), store })
+        Ok(Administration { admin: operator::over(Arc::clone(&store)), store })
     }
 
     /// Lets go of the store.

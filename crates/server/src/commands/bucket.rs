@@ -3,7 +3,7 @@
 use admin::{Admin, AdminError, BucketChange};
 use clap::{ArgAction, Subcommand};
 
-use super::beside::Beside;
+use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
 use crate::output::say;
@@ -33,14 +33,14 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
         BucketCommand::Show { name } => format!("show the bucket {name:?}"),
         BucketCommand::Set { name, .. } => format!("change the bucket {name:?}"),
     };
-    let beside = Beside::open(&settings, &doing).await?;
+    let administration = Administration::open(&settings, &doing).await?;
     let done = match &command {
-        BucketCommand::Show { name } => show(&beside.admin, name).await,
+        BucketCommand::Show { name } => show(&administration.admin, name).await,
         BucketCommand::Set { name, opaque_etags } => {
-            beside.admin.set_bucket(name, BucketChange::OpaqueTags(*opaque_etags)).await
+            administration.admin.set_bucket(name, BucketChange::OpaqueTags(*opaque_etags)).await
         }
     };
-    beside.close().await;
+    administration.close().await;
     done.map_err(|error| refusal::problem(doing, error))
 }
 

@@ -89,13 +89,13 @@ fn reachable(listen: &str) -> String {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct HttpResponse {
     status: u16,
     body: String,
 }
 
 /// One GET over a connection of its own.
-async fn get<T>(mut stream: T, path: &str) -> std::io::Result<Answer>
+async fn get<T>(mut stream: T, path: &str) -> std::io::Result<HttpResponse>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -112,7 +112,7 @@ where
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let not_http = || std::io::Error::other("what answers there does not speak HTTP");
-    Ok(Answer { status: status.ok_or_else(not_http)?, body: body.to_owned() })
+    Ok(HttpResponse { status: status.ok_or_else(not_http)?, body: body.to_owned() })
 }
 
 /// TLS with a server that has this very certificate, whatever name it is for.

@@ -54,7 +54,7 @@ pub(crate) struct Load {
 pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outcome, Problem> {
     let doing = "dump the volume";
     let problem = |error: DumpError| Problem::new(doing, error);
-    let out = Out::open(&command)?;
+    let out = DumpOutput::open(&command)?;
     let (meta, volume) = existing(&settings, doing).await?;
     let bar = Bar::new(None);
     let dumping = async {
@@ -232,7 +232,7 @@ async fn interrupted() {
 }
 
 /// Where a dump goes.
-enum Out {
+enum DumpOutput {
     Standard,
     /// To a temporary file beside the one that it will be; gone if it does not become that.
     File {
@@ -242,8 +242,8 @@ enum Out {
     },
 }
 
-impl Out {
-    fn open(command: &Dump) -> Result<Out, Problem> {
+impl DumpOutput {
+    fn open(command: &Dump) -> Result<DumpOutput, Problem> {
         let file = &command.file;
         if is_standard(file) {
             if io::stdout().is_terminal() {
@@ -251,7 +251,7 @@ impl Out {
                 return Err(Problem::new("dump the volume", wrong)
                     .remedy("name a file, or lead it into another program"));
             }
-            return Ok(Out::Standard);
+            return Ok(DumpOutput::Standard);
         }
         let doing = || format!("write {}", file.display());
         if !command.force && file.symlink_metadata().is_ok() {
@@ -270,17 +270,17 @@ impl Out {
             .map_err(|error| {
                 Problem::new(doing(), error).remedy("the folder must exist and be writable")
             })?;
-        Ok(Out::File { part, file: file.clone(), force: command.force })
+        Ok(DumpOutput::File { part, file: file.clone(), force: command.force })
     }
 
     /// Writes the dump, and gives it its name once it is on disk.
     async fn dump(self, meta: &dyn MetaStore, label: &[u8], bar: &Bar) -> Result<Summary, Problem> {
         let problem = |error: DumpError| Problem::new("dump the volume", error);
         match self {
-            Out::Standard => {
+            DumpOutput::Standard => {
                 ::dump::dump(meta, label, &mut io::stdout(), bar).await.map_err(problem)
             }
-            Out::File { mut part, file, force } => {
+            DumpOutput::File { mut part, file, force } => {
                 let dumped = ::dump::dump(meta, label, part.as_file_mut(), bar).await;
                 let summary = dumped.map_err(problem)?;
                 keep(part, &file, force)?;

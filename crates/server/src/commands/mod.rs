@@ -1,7 +1,7 @@
 //! Commands other than `serve`.
 
+mod administration;
 pub(crate) mod bench;
-mod beside;
 pub(crate) mod bucket;
 pub(crate) mod check;
 pub(crate) mod dump;

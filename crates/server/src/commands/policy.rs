@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use admin::{Admin, AdminError};
 use clap::Subcommand;
 
-use super::beside::Beside;
+use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
 use crate::output::say;
@@ -36,8 +36,8 @@ pub(crate) enum PolicyCommand {
 
 /// Runs a command.
 pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Result<(), Problem> {
-    let beside = Beside::open(&settings, "manage access keys").await?;
-    let admin = &beside.admin;
+    let administration = Administration::open(&settings, "manage access keys").await?;
+    let admin = &administration.admin;
     let done = match command {
         PolicyCommand::Add { name, file } => add(admin, &name, &file).await,
         PolicyCommand::List => list(admin).await,
@@ -47,7 +47,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Res
             removed.map_err(|error| problem(format!("remove the policy {name:?}"), error))
         }
     };
-    beside.close().await;
+    administration.close().await;
     done
 }
 

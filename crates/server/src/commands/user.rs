@@ -6,7 +6,7 @@ use admin::{Admin, AdminError, NewUser, check_secret};
 use clap::Subcommand;
 use gateway::access::Secret;
 
-use super::beside::Beside;
+use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
 use crate::credentials;
@@ -56,8 +56,8 @@ pub(crate) enum UserCommand {
 
 /// Runs a command.
 pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Result<(), Problem> {
-    let beside = Beside::open(&settings, "manage access keys").await?;
-    let admin = &beside.admin;
+    let administration = Administration::open(&settings, "manage access keys").await?;
+    let admin = &administration.admin;
     let done = match command {
         UserCommand::Add { name, policy, uid, gid, secret_file } => {
             let new = NewUser { access_key: &name, secret: None, uid, gid, policies: &policy };
@@ -74,7 +74,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Resul
             set.map_err(|error| refusal::problem(doing(), error))
         }
     };
-    beside.close().await;
+    administration.close().await;
     done
 }
 

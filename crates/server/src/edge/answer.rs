@@ -15,7 +15,7 @@ use volume::Trips;
 
 use super::flow::{FRAME_BYTES_MAX, Flow, NotTaken};
 use super::permit::RequestPermit;
-use super::upload::Watch;
+use super::upload::BodyWatch;
 use crate::metrics::{Metrics, RequestCost};
 
 /// What is known of a request when its answer begins. Noted once: when the answer's body has left,
@@ -31,15 +31,15 @@ pub(crate) struct Account {
     pub(crate) served: Served,
     /// Round trips to the metadata store before the answer began.
     pub(crate) trips: Trips,
-    pub(crate) upload: Arc<Watch>,
+    pub(crate) upload: Arc<BodyWatch>,
     /// Whether the body is one frame that is here already.
     pub(crate) in_memory: bool,
-    pub(crate) held: Held,
+    pub(crate) held: HeldPermits,
 }
 
 /// What an answer holds until it has left.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldPermits {
     /// The request's permit, while the body is still being read: the request is in flight.
     pub(super) _permit: Option<RequestPermit>,
     /// Instead of it, the permit for the memory of a body that is whole in memory.
@@ -49,7 +49,7 @@ pub(crate) struct Held {
 /// A frame that holds what its answer held.
 struct HeldFrame {
     bytes: Bytes,
-    _held: Held,
+    _held: HeldPermits,
 }
 
 impl AsRef<[u8]> for HeldFrame {
@@ -58,7 +58,7 @@ impl AsRef<[u8]> for HeldFrame {
     }
 }
 
-impl Held {
+impl HeldPermits {
     /// A frame that takes it over.
     fn go_with(&mut self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(HeldFrame { bytes, _held: std::mem::take(self) })
@@ -67,7 +67,7 @@ impl Held {
 
 /// An answer's body that closes its [`Account`] when it goes.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct ResponseBody {
     body: HttpBody,
     account: Account,
     /// How its frames are taken, where the connection has other streams.
@@ -79,14 +79,14 @@ pub(crate) struct Outgoing {
     failed: bool,
 }
 
-impl Outgoing {
-    pub(crate) fn new(body: HttpBody, account: Account, flow: Option<Arc<Flow>>) -> Outgoing {
+impl ResponseBody {
+    pub(crate) fn new(body: HttpBody, account: Account, flow: Option<Arc<Flow>>) -> ResponseBody {
         let rest = Bytes::new();
-        Outgoing { body, account, flow, rest, first_byte: None, bytes: 0, failed: false }
+        ResponseBody { body, account, flow, rest, first_byte: None, bytes: 0, failed: false }
     }
 }
 
-impl http_body::Body for Outgoing {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -136,7 +136,7 @@ impl http_body::Body for Outgoing {
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         let account = &self.account;
         let now = Instant::now();

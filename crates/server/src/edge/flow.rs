@@ -105,11 +105,11 @@ pub(crate) struct Streams {
     metrics: Arc<Metrics>,
     /// How long a peer may take nothing of an answer.
     patience: Duration,
-    busy: Arc<Mutex<Busy>>,
+    counts: Arc<Mutex<StreamCounts>>,
 }
 
 #[derive(Debug)]
-struct Busy {
+struct StreamCounts {
     streams: usize,
     ended: usize,
     /// When the last stream ended, or the connection began.
@@ -120,8 +120,8 @@ struct Busy {
 
 impl Streams {
     pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> Streams {
-        let busy = Busy { streams: 0, ended: 0, since: Instant::now(), waiting: None };
-        Streams { metrics, patience, busy: Arc::new(Mutex::new(busy)) }
+        let counts = StreamCounts { streams: 0, ended: 0, since: Instant::now(), waiting: None };
+        Streams { metrics, patience, counts: Arc::new(Mutex::new(counts)) }
     }
 
     /// Waits until, from now on, there has been no stream for so long.
@@ -129,8 +129,8 @@ impl Streams {
         let began = Instant::now();
         loop {
             let since = {
-                let busy = self.busy();
-                if busy.streams == 0 { busy.since.max(began) } else { Instant::now() }
+                let counts = self.counts();
+                if counts.streams == 0 { counts.since.max(began) } else { Instant::now() }
             };
             if since.elapsed() >= wait {
                 return;
@@ -142,18 +142,18 @@ impl Streams {
     /// Waits until some request was answered.
     pub(crate) async fn some_answer(&self) {
         std::future::poll_fn(|cx| {
-            let mut busy = self.busy();
-            if busy.ended > 0 {
+            let mut counts = self.counts();
+            if counts.ended > 0 {
                 return Poll::Ready(());
             }
-            busy.waiting = Some(cx.waker().clone());
+            counts.waiting = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;
     }
 
-    fn busy(&self) -> MutexGuard<'_, Busy> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, StreamCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,20 +163,20 @@ where
 {
     #[expect(clippy::disallowed_methods, reason = "the connection ends when its streams have")]
     fn execute(&self, stream: F) {
-        self.busy().streams += 1;
-        let attended = Attended {
+        self.counts().streams += 1;
+        let watched = WatchedStream {
             stream: Box::pin(stream),
             flow: Arc::default(),
             patience: self.patience,
             late: None,
             streams: self.clone(),
         };
-        tokio::spawn(attended);
+        tokio::spawn(watched);
     }
 }
 
 /// A stream that is given up if its peer takes nothing.
-struct Attended<F> {
+struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     flow: Arc<Flow>,
     patience: Duration,
@@ -184,14 +184,14 @@ struct Attended<F> {
     streams: Streams,
 }
 
-impl<F: Future<Output = ()>> Attended<F> {
+impl<F: Future<Output = ()>> WatchedStream<F> {
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (flow, stream) = (Arc::clone(&self.flow), self.stream.as_mut());
         FLOW.sync_scope(flow, || stream.poll(cx))
     }
 }
 
-impl<F: Future<Output = ()>> Future for Attended<F> {
+impl<F: Future<Output = ()>> Future for WatchedStream<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -220,13 +220,13 @@ impl<F: Future<Output = ()>> Future for Attended<F> {
     }
 }
 
-impl<F> Drop for Attended<F> {
+impl<F> Drop for WatchedStream<F> {
     fn drop(&mut self) {
-        let mut busy = self.streams.busy();
-        busy.streams -= 1;
-        busy.ended += 1;
-        busy.since = Instant::now();
-        if let Some(waiting) = busy.waiting.take() {
+        let mut counts = self.streams.counts();
+        counts.streams -= 1;
+        counts.ended += 1;
+        counts.since = Instant::now();
+        if let Some(waiting) = counts.waiting.take() {
             waiting.wake();
         }
     }

@@ -32,19 +32,19 @@ pub(crate) struct HostLimits {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     limits: HostLimits,
-    known: Mutex<HashMap<IpAddr, Known>>,
+    known: Mutex<HashMap<IpAddr, KnownHost>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownHost {
     /// How many [`Host`]s stand for it.
     holders: usize,
-    share: Arc<Share>,
+    usage: Arc<HostUsage>,
 }
 
 /// What one host has.
 #[derive(Debug)]
-struct Share {
+struct HostUsage {
     connections: AtomicUsize,
     requests: Arc<Semaphore>,
 }
@@ -53,7 +53,7 @@ struct Share {
 #[derive(Debug)]
 pub(crate) struct Host {
     at: IpAddr,
-    share: Arc<Share>,
+    usage: Arc<HostUsage>,
     hosts: Arc<Hosts>,
 }
 
@@ -68,18 +68,18 @@ pub(crate) enum Peer {
 
 /// One connection of its host, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct HostConnection(Arc<Share>);
+pub(crate) struct HostConnection(Arc<HostUsage>);
 
 /// One request of its host, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HostRequest {
     _permit: Option<OwnedSemaphorePermit>,
     /// Keeps the host known. Nobody, if a proxy did not say for whom it asks.
-    _of: Option<Asker>,
+    _of: Option<RequestHost>,
 }
 
 #[derive(Debug)]
-enum Asker {
+enum RequestHost {
     Peer(#[expect(dead_code, reason = "held")] Arc<Peer>),
     Behind(#[expect(dead_code, reason = "held")] Host),
 }
@@ -113,14 +113,14 @@ impl Hosts {
         };
         let fresh = || {
             let requests = Arc::new(Semaphore::new(self.limits.requests_max));
-            Arc::new(Share { connections: AtomicUsize::new(0), requests })
+            Arc::new(HostUsage { connections: AtomicUsize::new(0), requests })
         };
         let mut known = self.known();
-        let entry = known.entry(at).or_insert_with(|| Known { holders: 0, share: fresh() });
+        let entry = known.entry(at).or_insert_with(|| KnownHost { holders: 0, usage: fresh() });
         entry.holders += 1;
-        let share = Arc::clone(&entry.share);
+        let usage = Arc::clone(&entry.usage);
         drop(known);
-        Host { at, share, hosts: Arc::clone(self) }
+        Host { at, usage, hosts: Arc::clone(self) }
     }
 
     /// For whom a proxy asks: the last address that is no proxy's. `None` if it names nobody.
@@ -139,7 +139,7 @@ impl Hosts {
         None
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<IpAddr, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<IpAddr, KnownHost>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,20 +154,22 @@ impl Peer {
     /// One more connection, if its host may have it.
     pub(crate) fn connection(&self) -> Option<Option<HostConnection>> {
         let Peer::Host(host) = self else { return Some(None) };
-        let (connections, max) = (&host.share.connections, host.hosts.limits.connections_max);
+        let (connections, max) = (&host.usage.connections, host.hosts.limits.connections_max);
         let more = |now| (now < max).then_some(now + 1);
         connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Some(HostConnection(Arc::clone(&host.share))))
+        Some(Some(HostConnection(Arc::clone(&host.usage))))
     }
 
     /// Waits until the host that sent a request may have one more.
     pub(crate) async fn request(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequest {
         let (host, permits) = match &**self {
-            Peer::Host(host) => (Asker::Peer(Arc::clone(self)), Arc::clone(&host.share.requests)),
+            Peer::Host(host) => {
+                (RequestHost::Peer(Arc::clone(self)), Arc::clone(&host.usage.requests))
+            }
             Peer::Proxy(hosts) => match hosts.behind_proxy(headers) {
                 Some(host) => {
-                    let permits = Arc::clone(&host.share.requests);
-                    (Asker::Behind(host), permits)
+                    let permits = Arc::clone(&host.usage.requests);
+                    (RequestHost::Behind(host), permits)
                 }
                 None => return HostRequest { _permit: None, _of: None },
             },

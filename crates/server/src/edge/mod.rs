@@ -41,12 +41,12 @@ pub(crate) use stall::Stall;
 use volume::Trips;
 
 use crate::metrics::Metrics;
-use answer::{Account, Held, Outgoing};
+use answer::{Account, HeldPermits, ResponseBody};
 use flow::Flow;
 use hosts::Peer;
 use ids::RequestIds;
 use permit::{Admission, RequestPermit};
-use upload::Watched;
+use upload::WatchedBody;
 
 /// How long a request waits for a permit before it is refused with `SlowDown`.
 const REQUEST_PERMIT_WAIT: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ impl<S: Service> Edge<S> {
     ) -> Response<HttpBody> {
         let began = Instant::now();
         let (mut head, body) = request.into_parts();
-        let (body, upload) = Watched::new(body);
+        let (body, upload) = WatchedBody::new(body);
         head.extensions.insert(RequestId(id));
         let (context, version) = (RequestContext::of(&head), head.version);
         let expects_continue = head.headers.contains_key(header::EXPECT);
@@ -178,10 +178,10 @@ impl<S: Service> Edge<S> {
             trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
             upload,
             in_memory,
-            held: Held { _permit: permit, _memory: memory },
+            held: HeldPermits { _permit: permit, _memory: memory },
         };
         let (head, body) = response.into_parts();
-        Response::from_parts(head, Outgoing::new(body, account, Flow::here()).boxed_unsync())
+        Response::from_parts(head, ResponseBody::new(body, account, Flow::here()).boxed_unsync())
     }
 
     /// Waits for a request's permit: first among the requests of its host, so that a busy host waits

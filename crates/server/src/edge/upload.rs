@@ -21,7 +21,7 @@ const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
 /// What is known of a body from outside while the gateway reads it.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct BodyWatch {
     read: AtomicU64,
     touched: AtomicBool,
     ended: AtomicBool,
@@ -29,26 +29,26 @@ pub(crate) struct Watch {
     rest: Mutex<Option<Incoming>>,
 }
 
-/// A body that reports to its [`Watch`], and hands over what is left of it when it is dropped.
+/// A body that reports to its [`BodyWatch`], and hands over what is left of it when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedBody {
     body: Option<Incoming>,
-    watch: Arc<Watch>,
+    watch: Arc<BodyWatch>,
 }
 
-impl Watched {
-    pub(crate) fn new(body: Incoming) -> (Watched, Arc<Watch>) {
-        let watch = Arc::new(Watch {
+impl WatchedBody {
+    pub(crate) fn new(body: Incoming) -> (WatchedBody, Arc<BodyWatch>) {
+        let watch = Arc::new(BodyWatch {
             read: AtomicU64::new(0),
             touched: AtomicBool::new(false),
             ended: AtomicBool::new(body.is_end_stream()),
             rest: Mutex::new(None),
         });
-        (Watched { body: Some(body), watch: Arc::clone(&watch) }, watch)
+        (WatchedBody { body: Some(body), watch: Arc::clone(&watch) }, watch)
     }
 }
 
-impl Body for Watched {
+impl Body for WatchedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -79,13 +79,13 @@ impl Body for Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedBody {
     fn drop(&mut self) {
         *self.watch.rest.lock().unwrap_or_else(PoisonError::into_inner) = self.body.take();
     }
 }
 
-impl Watch {
+impl BodyWatch {
     /// Bytes read so far.
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)

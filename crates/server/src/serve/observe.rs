@@ -27,18 +27,18 @@ use crate::operator;
 /// Adds what the volume and its block store count.
 pub(super) fn register(metrics: &Metrics, backend: &Backend) {
     let counters = Arc::clone(&backend.blocks.counters);
-    metrics.collect_from(Behind { volume: Arc::clone(&backend.volume), blocks: counters });
-    metrics.collect_from(Kept(Arc::clone(&backend.meta)));
+    metrics.collect_from(VolumeCollector { volume: Arc::clone(&backend.volume), blocks: counters });
+    metrics.collect_from(DurabilityCollector(Arc::clone(&backend.meta)));
     if let Some(cache) = &backend.cache {
-        metrics.collect_from(Remembered(Arc::clone(cache)));
+        metrics.collect_from(CacheCollector(Arc::clone(cache)));
     }
 }
 
 /// What the cache of blocks does.
 #[derive(Debug)]
-struct Remembered(Arc<Cache<Arc<dyn BlockStore>>>);
+struct CacheCollector(Arc<Cache<Arc<dyn BlockStore>>>);
 
-impl Collector for Remembered {
+impl Collector for CacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let seen: CacheCounters = self.0.counters();
         let pages = [
@@ -70,9 +70,9 @@ impl Collector for Remembered {
 
 /// What the metadata store keeps of what it acknowledges.
 #[derive(Debug)]
-struct Kept(Arc<dyn MetaStore>);
+struct DurabilityCollector(Arc<dyn MetaStore>);
 
-impl Collector for Kept {
+impl Collector for DurabilityCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let strict = self.0.durability() == Durability::Strict;
         let what = "Whether a crash of the metadata store loses nothing that was acknowledged";
@@ -80,18 +80,18 @@ impl Collector for Kept {
     }
 }
 
-struct Behind {
+struct VolumeCollector {
     volume: Arc<Volume>,
     blocks: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
 }
 
-impl fmt::Debug for Behind {
+impl fmt::Debug for VolumeCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Behind")
+        f.write_str("VolumeCollector")
     }
 }
 
-impl Collector for Behind {
+impl Collector for VolumeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let seen = self.volume.counters();
         let trips = [("read", seen.meta_reads), ("commit", seen.meta_commits)];

@@ -307,7 +307,7 @@ impl Signed {
     }
 
     /// Sends all of it and reads the answer.
-    pub(crate) fn send_all(self) -> Answer {
+    pub(crate) fn send_all(self) -> RawResponse {
         let body = self.body.clone();
         let mut sending = self.send_head();
         sending.send(&body);
@@ -324,19 +324,19 @@ impl Sending {
         self.0.write_all(bytes).expect("sent");
     }
 
-    pub(crate) fn read(mut self) -> Answer {
+    pub(crate) fn read(mut self) -> RawResponse {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes).expect("an answer");
-        Answer { text: String::from_utf8_lossy(&bytes).into_owned() }
+        RawResponse { text: String::from_utf8_lossy(&bytes).into_owned() }
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawResponse {
     pub(crate) text: String,
 }
 
-impl Answer {
+impl RawResponse {
     #[track_caller]
     pub(crate) fn expect_status(&self, status: u16) {
         let expected = format!("HTTP/1.1 {status} ");

@@ -107,7 +107,8 @@ async fn a_dump_is_private_whole_and_replaces_nothing_unasked() {
 async fn a_file_that_comes_up_meanwhile_is_not_replaced() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("volume.dump");
-    let Out::File { part, .. } = Out::open(&dump_to(&file, false)).expect("a place") else {
+    let DumpOutput::File { part, .. } = DumpOutput::open(&dump_to(&file, false)).expect("a place")
+    else {
         panic!("a file was named")
     };
     std::fs::write(&file, "somebody else's").expect("written");
