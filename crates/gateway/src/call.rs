@@ -1,4 +1,4 @@
-//! One request, once it is known who sent it and that they may.
+//! One request that has been authenticated and authorised.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +14,14 @@ use crate::access::{Access, Identity};
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
 
-/// What an operation knows of its request.
+/// What an operation knows of its request, and what it may use to carry it out.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) volume: &'a Arc<Volume>,
     pub(crate) access: &'a Access,
     pub(crate) settings: &'a Settings,
     pub(crate) sending: &'a Arc<OutgoingBodies>,
-    /// Memory for documents that arrive, and for what is made of them.
+    /// Memory for XML documents that arrive, and for what is parsed from them.
     pub(crate) documents: &'a ByteBudget,
     pub(crate) operation: Operation,
     pub(crate) resource: &'a S3Resource,
@@ -41,14 +41,15 @@ impl<'a> Call<'a> {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Refuses whoever lacks one of these permissions, in operations that learn only underway what
-    /// they take.
+    /// Refuses a client that lacks one of these permissions. This is for operations that learn only
+    /// while they run which permissions they need.
     pub(crate) fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
         let may = |permission| self.access.authorise(self.identity.as_deref(), permission);
         if permissions.iter().all(may) { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
-    /// The bucket. Operations are routed by their resource, so that it is there where it must be.
+    /// The bucket. An operation on a bucket always has one, because requests are routed by their
+    /// resource.
     pub(crate) fn bucket(&self) -> Result<&'a BucketName, Fault> {
         self.resource.bucket().ok_or(Code::InvalidRequest.into())
     }
@@ -70,7 +71,7 @@ impl<'a> Call<'a> {
         Arguments { query: self.query, fields: self.fields(), anonymous }
     }
 
-    /// Whom what this request makes belongs to.
+    /// The owner of what this request creates.
     pub(crate) fn owner(&self) -> FileOwner {
         match &self.identity {
             Some(identity) => FileOwner {
@@ -83,7 +84,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Refuses a version that cannot exist: no bucket keeps more than the current one.
+/// Refuses a version that cannot exist: no bucket keeps any but the current one.
 pub(crate) fn only_current(version: Option<&s3::VersionId>) -> Result<(), Fault> {
     match version {
         None | Some(s3::VersionId::Null) => Ok(()),
@@ -91,5 +92,5 @@ pub(crate) fn only_current(version: Option<&s3::VersionId>) -> Result<(), Fault>
     }
 }
 
-/// The user and group of what nobody in particular makes.
+/// The user and group that own what anonymous clients create.
 const NOBODY: u32 = 65_534;

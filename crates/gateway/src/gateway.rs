@@ -29,22 +29,23 @@ pub struct Gateway {
     access: Arc<Access>,
     settings: Settings,
     sending: Arc<OutgoingBodies>,
-    /// Memory of documents that arrive, and of what is made of them.
+    /// Memory for XML documents that arrive, and for what is parsed from them.
     documents: ByteBudget,
 }
 
 impl Gateway {
-    /// Shows a volume to whoever `access` lets.
+    /// A gateway to a volume, for the clients that `access` permits.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let sending = OutgoingBodies::over(&volume);
         let documents = ByteBudget::new(DOCUMENT_BYTES_MAX);
         Arc::new(Gateway { volume, access, settings, sending, documents })
     }
 
-    /// Answers a request. Whatever went wrong is an answer too, with its code and a document.
+    /// Responds to a request. A failure is a response too, with an error code and a document.
     ///
-    /// A body that is not read to its end is dropped; closing the connection then is the caller's
-    /// business. So is [`finish()`], which every answer passes, of whoever it is.
+    /// A body that is not read to its end is dropped; the caller must close the connection then.
+    /// The caller also passes every response through [`finish()`](crate::finish()), its own
+    /// responses included.
     pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         let (head, body) = request.into_parts();
         let mut served = Served::default();
@@ -83,14 +84,15 @@ impl Gateway {
         let host = request.host()?.map(|host| String::from_utf8_lossy(host).into_owned());
         let resource = S3Resource::parse(host.as_deref(), path, &self.settings.domains)?;
         served.bucket = resource.bucket().map(ToString::to_string);
-        // The host names the bucket exactly if the path alone would say something else.
+        // The host names the bucket if and only if the path alone would mean something else.
         let named_by_host = S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
         request.host_bucket =
             resource.bucket().filter(|_| named_by_host).map(s3::BucketName::as_str);
         let query = Query::parse(raw_query)?;
-        // Whether a body may come in chunks, or a proof is asked for, depends on the operation, and the
-        // operation on headers that only count once they are known to be signed. Until then the plain
-        // ones tell.
+        // Whether the body may come in chunks, and whether a signature is needed at all, depends on
+        // the operation. The operation depends on headers, and those in a presigned URL count only
+        // once the signature is verified. Until then the operation is the one that the plain
+        // headers claim.
         let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[])).ok();
         let (verified, identity) = self.authenticate(&request, claimed)?;
 
@@ -122,27 +124,29 @@ impl Gateway {
         answer
     }
 
-    /// Whether an identity, or nobody in particular, may do what demands this.
+    /// Whether an identity, or an anonymous client, may do what demands this.
     fn allows(&self, identity: Option<&Identity>, demand: &Demand) -> bool {
         match demand {
             Demand::Nothing => true,
             Demand::All(permissions) => {
                 permissions.iter().all(|permission| self.access.authorise(identity, permission))
             }
-            // Which keys they are the body tells; nobody in particular may delete none of them.
+            // The keys are in the body, and each is checked on its own. An anonymous client may
+            // delete none, so it is refused before its body is read.
             Demand::EachKey => identity.is_some(),
         }
     }
 
-    /// Checks the proof that a request carries of who sent it, by what it claims to be: the
-    /// operation that its plain headers tell.
+    /// Verifies the signature of a request. `claimed` is the operation according to the plain
+    /// headers.
     fn authenticate(
         &self,
         request: &RequestHead<'_>,
         claimed: Option<s3::Operation>,
     ) -> Result<(Verified, Option<Arc<Identity>>), Fault> {
-        // A proof where none is asked for may be of another request: a browser asks beforehand with
-        // the URL that was signed for what it is going to send. Whoever sends it is nobody then.
+        // Where no signature is needed, one that is there may belong to another request: a browser's
+        // preflight has the presigned URL of the request that it is going to send. The signature is
+        // not looked at then, and the client is anonymous.
         let credentials = match claimed {
             Some(operation) if operation.is_open() => Credentials::Anonymous,
             _ => Credentials::parse(request)?,

@@ -1,4 +1,4 @@
-//! The types in which requests come from the edge and answers go back to it.
+//! The types in which requests come from the edge and responses go back to it.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -21,36 +21,35 @@ pub(crate) fn empty_body() -> HttpBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Whether an answer is whole in memory and waits for nothing but its client: an extension of such
-/// answers.
+/// An extension of responses that are whole in memory, and so wait for nothing but their client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InMemory;
 
-/// What an operator finds a request by: an extension of every request, set by the edge.
+/// The id by which operators find a request: an extension of every request, set by the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
 
-/// What every answer to a request may depend on, however early it is given: for
-/// [`crate::refuse`] and [`crate::finish()`].
+/// What [`crate::refuse`] and [`crate::finish()`] need to know of a request. It is known before
+/// anything can fail.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// Its id.
     pub id: RequestId,
     /// Its method.
     pub method: Method,
-    /// Its target, as it arrived.
+    /// Its URI, as it arrived.
     pub uri: Uri,
 }
 
 impl RequestContext {
-    /// That of a request which has this head. Nothing of it is copied.
+    /// The context of a request with this head.
     pub fn of(head: &Parts) -> RequestContext {
         let id = head.extensions.get().cloned().unwrap_or(RequestId("-".into()));
         RequestContext { id, method: head.method.clone(), uri: head.uri.clone() }
     }
 }
 
-/// What a request turned out to be: an extension of every answer, for the access log and metrics.
+/// What a request turned out to be: an extension of every response, for the access log and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// The operation's name, such as `PutObject`.
@@ -59,6 +58,6 @@ pub struct Served {
     pub bucket: Option<String>,
     /// Content bytes that arrived, without chunk headers and trailers.
     pub bytes_in: u64,
-    /// The error code, if the answer is an error.
+    /// The error code, if the response is an error.
     pub code: Option<&'static str>,
 }

@@ -1,11 +1,11 @@
 //! What each S3 request means on a volume: buckets, keys, multipart uploads, conditions, access.
 //!
-//! The protocol itself is the business of `s3`, files and blocks that of `volume`; this crate says
-//! what one means to the other. It knows no socket, no TLS and no configuration file.
+//! `s3` knows the protocol, `volume` knows files and blocks; this crate translates between the two.
+//! It knows no socket, no TLS and no configuration file.
 //!
-//! Every request passes one function, [`Gateway::handle`]: it is parsed once, its signature is
-//! checked, and what it demands is compared with what its sender may do. Nothing is looked up for
-//! it before that.
+//! Every request passes one function, [`Gateway::handle`]. It parses the request once, verifies its
+//! signature, and compares the permissions that the request needs with those of its sender. Only
+//! then is anything looked up for the request.
 
 pub mod access;
 mod call;

@@ -1,4 +1,4 @@
-//! What each operation of S3 does on a volume, a file for each kind.
+//! What each operation of S3 does on a volume, with a file for each kind of operation.
 
 mod bucket;
 mod copy;
@@ -20,7 +20,7 @@ use crate::receive::document;
 use crate::response::S3Response;
 use crate::translate;
 
-/// Carries an operation out. Whoever calls has been authenticated and authorised, as far as the
+/// Carries an operation out. The client has been authenticated and authorised, as far as the
 /// operation demands it.
 pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     match call.operation {
@@ -56,14 +56,14 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::PutBucketAcl => put_bucket_acl(call, body).await,
         Operation::GetObjectAcl => object_acl(call).await,
         Operation::PutObjectAcl => put_object_acl(call, body).await,
-        // So S3 answers where the bucket has no CORS configuration, and none has. Whoever asks need
-        // not have been authenticated.
+        // S3 responds like this where a bucket has no CORS configuration, and here none has one. The
+        // client need not be authenticated.
         Operation::OptionsObject => Err(Code::AccessForbidden.into()),
         other => stub(call, other).await,
     }
 }
 
-/// Answers for a feature that the bucket has never used.
+/// Responds as S3 does for a feature that the bucket has never used.
 async fn stub(call: &Call<'_>, operation: Operation) -> Result<S3Response, Fault> {
     let stub = operation.stub().ok_or(Code::NotImplemented)?;
     let bucket = call.bucket()?;

@@ -1,9 +1,8 @@
-//! Bodies on their way in: decoded, hashed, checked, and laid down.
+//! Bodies of requests: decoded, hashed, verified and stored.
 //!
 //! A body is decoded as it arrives, in one pass, and cut into blocks meanwhile. Its checksums are
-//! computed here, its MD5 by whoever cuts the blocks. Nothing
-//! of it is handed on before its length, its signature, its trailer and every checksum sent with
-//! it have been verified.
+//! computed here, its MD5 by the writer that cuts the blocks. No caller sees a body before its
+//! length, its signature, its trailer and every checksum sent with it have been verified.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -24,24 +23,24 @@ use crate::http::HttpBody;
 use crate::settings::BODY_BYTES_PER_SECOND_MIN;
 use crate::translate::{self, checksum_algorithm, sum_algorithm};
 
-/// Bytes that are hashed between two chances for other tasks.
+/// Bytes that are hashed before other tasks get a chance to run.
 const HASH_STEP_BYTES: usize = 256 * 1024;
 
-/// Where the bytes of a body go.
+/// Where the bytes of a body are stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Placement {
-    /// Into a record when they are few.
+    /// In a record if they are few, in blocks otherwise.
     Any,
-    /// Into blocks, always: a part, and the checksum that its upload wants of it.
+    /// Always in blocks: for a part, with the checksum that its upload wants of each part.
     Blocks(Option<SumAlgorithm>),
 }
 
-/// Which entity tag the bytes get.
+/// Which kind of entity tag the object gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EtagKind {
-    /// Their MD5.
+    /// The MD5 of its bytes.
     Md5,
-    /// One that says nothing of them: their MD5 is computed only to verify the one that was sent.
+    /// One that says nothing of its bytes. Their MD5 is computed only to verify one that was sent.
     Opaque,
 }
 
@@ -49,7 +48,7 @@ pub(crate) enum EtagKind {
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) staged: StagedContent,
-    /// There always is one unless tags are opaque.
+    /// Always there unless entity tags are opaque.
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) sums: Vec<Sum>,
 }
@@ -100,7 +99,7 @@ pub(crate) async fn content(
     Ok(Received { md5: staged.md5(), staged, sums: kept(&digests, &wanted) })
 }
 
-/// The sums that are kept with the bytes.
+/// The checksums that are stored with the bytes.
 fn kept(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
     let sums = digests.sums().filter(|(algorithm, _)| wanted.contains(&Some(*algorithm)));
     let sums = sums.map(|(algorithm, bytes)| Sum {
@@ -111,7 +110,8 @@ fn kept(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
     sums.collect()
 }
 
-/// A document that was received, and the memory for it and for what is made of it.
+/// An XML document that was received, and a permit for the memory of it and of what is parsed
+/// from it.
 #[derive(Debug)]
 pub(crate) struct Document {
     bytes: Vec<u8>,
@@ -126,18 +126,18 @@ impl Deref for Document {
     }
 }
 
-/// Bytes of memory for each byte of a document: for itself, and for what it is parsed into.
+/// Bytes of memory for each byte of a document: one for itself, one for what is parsed from it.
 const DOCUMENT_MEMORY: u64 = 2;
 
-/// Bytes of a document that come before memory is taken for all of it: whoever only says that a long
-/// one will come holds none for it.
+/// Bytes of a document that must arrive before memory is taken for all of it. A client that only
+/// announces a long document holds no memory for it.
 const DOCUMENT_BEGINNING_BYTES: u64 = 64 << 10;
 
 /// How long a document waits for memory.
 const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(5);
 
-/// Receives a document of at most `bytes_max` bytes. It is short, so that all of it must come
-/// within the time in which other bodies must show some progress.
+/// Receives a document of at most `bytes_max` bytes. Documents are short, so all of it must arrive
+/// within the time in which other bodies need only make some progress.
 ///
 /// Faults: `RequestTimeout` if it does not; `SlowDown` if there is no memory for it.
 pub(crate) async fn document(
@@ -178,8 +178,8 @@ pub(crate) async fn document(
     Ok(Document { bytes: document, _memory: memory })
 }
 
-/// Takes memory for the `here` bytes of a document that have come: at first for its beginning, and
-/// then for `all` that may come, so that those who wait for the rest hold little.
+/// Takes memory for the `here` bytes of a document that have arrived: first for its beginning, then
+/// for `all` bytes that may arrive. So a request that waits for a document holds little.
 async fn grow(
     memory: &mut Option<Permit>,
     here: u64,
@@ -201,25 +201,26 @@ async fn grow(
     Ok(())
 }
 
-/// A body's frames, as long as they do not come too slowly.
+/// The frames of a body, as long as they arrive fast enough.
 #[derive(Debug)]
 struct Frames {
     body: HttpBody,
     patience: Duration,
-    /// How long was waited for the client since the pace was last measured, and what came.
+    /// The time spent waiting for the client since the rate was last checked, and the bytes that
+    /// arrived in it.
     waited: Duration,
-    came: u64,
+    arrived: u64,
 }
 
 impl Frames {
     fn new(body: HttpBody, patience: Duration) -> Frames {
-        Frames { body, patience, waited: Duration::ZERO, came: 0 }
+        Frames { body, patience, waited: Duration::ZERO, arrived: 0 }
     }
 
-    /// The next bytes, as they arrived.
+    /// The next frame's bytes; `None` at the end.
     ///
     /// Faults: `RequestTimeout` for a body that is too slow; `IncompleteBody` for one that breaks
-    /// off. HTTP's own trailers are not S3's, and are ignored.
+    /// off. HTTP's own trailers are ignored: those of S3 are part of the body.
     async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         loop {
             let began = Instant::now();
@@ -232,12 +233,12 @@ impl Frames {
                 Some(Err(_)) => return Err(Code::IncompleteBody.into()),
             };
             let Ok(bytes) = frame.into_data() else { continue };
-            self.came += bytes.len() as u64;
+            self.arrived += bytes.len() as u64;
             if self.waited >= self.patience {
-                if self.came < self.patience.as_secs() * BODY_BYTES_PER_SECOND_MIN {
+                if self.arrived < self.patience.as_secs() * BODY_BYTES_PER_SECOND_MIN {
                     return Err(Code::RequestTimeout.into());
                 }
-                (self.waited, self.came) = (Duration::ZERO, 0);
+                (self.waited, self.arrived) = (Duration::ZERO, 0);
             }
             return Ok(Some(bytes));
         }

@@ -1,4 +1,4 @@
-//! Responses while they are put together.
+//! Responses under construction.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -7,49 +7,50 @@ use time::OffsetDateTime;
 use crate::http::{HttpBody, InMemory, empty_body, full_body};
 use crate::translate;
 
-/// An answer under construction.
+/// A response under construction.
 #[derive(Debug)]
 pub(crate) struct S3Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: HttpBody,
-    /// Whether the body is there already.
+    /// Whether the whole body is in memory.
     in_memory: bool,
 }
 
 impl S3Response {
-    /// An answer without a body. It says so where a body could stand, because HTTP/1.1 closes the
-    /// connection after an answer to HEAD that says nothing of its length.
+    /// A response without a body. Where its status allows a body it has a length of 0, because
+    /// HTTP/1.1 closes the connection after a response to HEAD that has no length.
     pub(crate) fn empty(status: StatusCode) -> S3Response {
         let headers = HeaderMap::new();
-        let mut answer = S3Response { status, headers, body: empty_body(), in_memory: true };
+        let mut response = S3Response { status, headers, body: empty_body(), in_memory: true };
         if !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            answer.length(0);
+            response.length(0);
         }
-        answer
+        response
     }
 
-    /// A document.
+    /// A response with an XML document.
     pub(crate) fn xml(status: StatusCode, document: String) -> S3Response {
         let length = document.len() as u64;
-        let mut answer = S3Response::empty(status);
-        answer.send(document.into());
-        answer.set(http::header::CONTENT_TYPE, "application/xml");
-        answer.length(length);
-        answer
+        let mut response = S3Response::empty(status);
+        response.send(document.into());
+        response.set(http::header::CONTENT_TYPE, "application/xml");
+        response.length(length);
+        response
     }
 
-    /// Answers with a body that is in memory.
+    /// Sets a body that is in memory.
     pub(crate) fn send(&mut self, bytes: Bytes) {
         (self.body, self.in_memory) = (full_body(bytes), true);
     }
 
-    /// Answers with a body that is read while it leaves.
+    /// Sets a body that is read while it is being sent.
     pub(crate) fn stream(&mut self, body: HttpBody) {
         (self.body, self.in_memory) = (body, false);
     }
 
-    /// Sets a header. What cannot stand in one is left out: it came from a file, not from S3.
+    /// Sets a header. A value that no header can carry is left out: it was stored by something other
+    /// than S3.
     pub(crate) fn set(&mut self, name: HeaderName, value: &str) {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
@@ -58,24 +59,25 @@ impl S3Response {
         }
     }
 
-    /// Sets a header whose name is only known now.
+    /// Sets a header whose name is known only at run time.
     pub(crate) fn set_named(&mut self, name: &str, value: &str) {
         if let Ok(name) = HeaderName::try_from(name) {
             self.set(name, value);
         }
     }
 
-    /// Says how long the body is.
+    /// Sets the length of the body.
     pub(crate) fn length(&mut self, bytes: u64) {
         self.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(bytes));
     }
 
-    /// The entity tag, with its quotes.
+    /// Sets the entity tag, with its quotes.
     pub(crate) fn etag(&mut self, tag: &record::Tag) {
         self.set(http::header::ETAG, &format!("\"{}\"", translate::etag(tag)));
     }
 
-    /// The checksum of an object, and how it was made.
+    /// Sets the checksum of an object, and whether it is that of the whole or of its parts'
+    /// checksums.
     pub(crate) fn checksum(&mut self, sum: &record::Sum, parts: u32) {
         let checksum = translate::checksum(sum, parts);
         self.set_named(checksum.algorithm.header(), &checksum.value);
@@ -84,7 +86,7 @@ impl S3Response {
         }
     }
 
-    /// When the object last changed.
+    /// Sets the time when the object last changed.
     pub(crate) fn last_modified(&mut self, at: OffsetDateTime) {
         self.set(http::header::LAST_MODIFIED, &s3::conditions::format_http_date(at));
     }

@@ -1,10 +1,10 @@
-//! Bodies on their way out, which give back what they hold while nobody takes it.
+//! Bodies of responses while they are sent, which give memory back while their client takes nothing.
 //!
-//! What a stream has read ahead of its client takes memory from a budget that all share. When
-//! somebody waits for that memory, those streams let go of theirs of which no client has taken
-//! anything for a while; blocks never change, so that they read it again when the client comes
-//! back. While much of the budget is taken, frames leave as copies of their own: then what a
-//! client's connection holds keeps nothing of it.
+//! What a stream has read ahead of its client takes memory from a budget that all streams share.
+//! When a reader waits for that memory, streams whose client has taken nothing for a while release
+//! theirs. Blocks never change, so such a stream reads its bytes again when the client goes on.
+//! While most of the budget is in use, frames are sent as copies, so that what a client's
+//! connection still holds does not keep memory of the budget.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,8 +26,8 @@ use volume::{ContentStream, LetGo, Object, Volume};
 use crate::http::{BoxError, HttpBody, empty_body};
 use crate::translate;
 
-/// How long a client must have taken nothing for its stream to let go of what it holds.
-const UNTAKEN: Duration = Duration::from_secs(1);
+/// A stream may release its memory when its client has taken nothing for this long.
+const IDLE_MIN: Duration = Duration::from_secs(1);
 
 /// All bodies that are being sent.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct OutgoingBodies {
 }
 
 impl OutgoingBodies {
-    /// The bodies of a volume, which is told to ask them when its readers wait for memory.
+    /// The bodies read from a volume, which asks them for memory when its readers wait for some.
     pub(crate) fn over(volume: &Volume) -> Arc<OutgoingBodies> {
         let sending = Arc::<OutgoingBodies>::default();
         let holder: Weak<OutgoingBodies> = Arc::downgrade(&sending);
@@ -45,8 +45,8 @@ impl OutgoingBodies {
         sending
     }
 
-    /// A range of an object, once the first bytes have passed their checksum: before that, an
-    /// error can still be told; after it, the connection breaks.
+    /// The body with a range of an object, as soon as the checksum of its first bytes is verified.
+    /// Until then an error can still be a response; afterwards it can only break the connection.
     pub(crate) async fn send(
         self: &Arc<OutgoingBodies>,
         volume: &Arc<Volume>,
@@ -67,7 +67,7 @@ impl OutgoingBodies {
             left: range,
             first: Some(first),
             stream: Some(stream),
-            untaken: Some(Instant::now()),
+            idle_since: Some(Instant::now()),
         };
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let source = Arc::new(Mutex::new(source));
@@ -84,9 +84,9 @@ impl LetGo for OutgoingBodies {
     fn let_go(&self) {
         let sources: Vec<_> = self.sources().values().filter_map(Weak::upgrade).collect();
         for source in sources {
-            // Whoever is at it takes something.
+            // If it is locked, its client is taking something right now.
             let Ok(mut source) = source.try_lock() else { continue };
-            if source.untaken.is_some_and(|since| since.elapsed() >= UNTAKEN) {
+            if source.idle_since.is_some_and(|since| since.elapsed() >= IDLE_MIN) {
                 (source.first, source.stream) = (None, None);
             }
         }
@@ -97,14 +97,14 @@ impl LetGo for OutgoingBodies {
 struct BodySource {
     volume: Arc<Volume>,
     object: Object,
-    /// What has not been handed on.
+    /// What has not been passed on yet.
     left: Range<u64>,
-    /// What was read before the answer began.
+    /// What was read before the response began.
     first: Option<Bytes>,
-    /// None while nobody takes anything and others need the memory.
+    /// `None` after it was released, until the client takes something again.
     stream: Option<ContentStream>,
-    /// Since when it is the client that is waited for.
-    untaken: Option<Instant>,
+    /// Since when the client has taken nothing; `None` while the stream is being read.
+    idle_since: Option<Instant>,
 }
 
 impl fmt::Debug for BodySource {
@@ -115,10 +115,11 @@ impl fmt::Debug for BodySource {
 
 impl BodySource {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
-        self.untaken = None;
+        self.idle_since = None;
         let next = match self.first.take() {
             Some(first) => Some(Ok(first)),
-            // The stream says itself that it has come to a good end, unless it was let go of there.
+            // A stream that is there checks by itself that its end is good. One that was released
+            // at its end need not be opened again.
             None if self.left.is_empty() && self.stream.is_none() => None,
             None => {
                 let (volume, object, left) = (&self.volume, &self.object, &self.left);
@@ -129,7 +130,7 @@ impl BodySource {
         match next {
             Some(Ok(bytes)) => {
                 self.left.start += bytes.len() as u64;
-                self.untaken = Some(Instant::now());
+                self.idle_since = Some(Instant::now());
                 let tight = self.volume.readers_may_wait();
                 Poll::Ready(Some(Ok(if tight { Bytes::copy_from_slice(&bytes) } else { bytes })))
             }
@@ -145,7 +146,7 @@ impl BodySource {
     }
 }
 
-/// A body on its way out.
+/// The body of a response.
 struct OutgoingBody {
     id: u64,
     source: Arc<Mutex<BodySource>>,

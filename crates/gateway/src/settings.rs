@@ -1,4 +1,4 @@
-//! What an operator decides about a gateway, and limits that nobody decides.
+//! What an operator decides about a gateway, and limits that are fixed.
 
 use std::time::Duration;
 
@@ -11,15 +11,16 @@ pub struct Settings {
     pub domains: Vec<String>,
     /// Whether SigV2 presigned URLs of objects are accepted.
     pub sigv2_presign: bool,
-    /// How long a body may bring less than [`BODY_BYTES_PER_SECOND_MIN`] before it is given up.
+    /// How long a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
+    /// fails.
     pub body_patience: Duration,
 }
 
-/// A body that is slower than this for [`Settings::body_patience`] is given up.
+/// A request fails if its body arrives more slowly than this for [`Settings::body_patience`].
 pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
 
-/// Bytes of memory that XML documents of requests may hold at a time, all together. What is sent as
-/// files has a budget of its own, which they cannot take from it.
+/// Bytes of memory that the XML documents of all requests may hold at a time. The contents of
+/// objects have a budget of their own, so documents cannot use it up.
 pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
 impl Default for Settings {

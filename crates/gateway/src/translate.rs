@@ -1,4 +1,5 @@
-//! Between the words of the volume and those of S3: tags, checksums, headers, times, errors.
+//! Translations between the volume's types and those of S3: entity tags, checksums, headers, times,
+//! errors.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +21,7 @@ pub(crate) fn etag(tag: &Tag) -> String {
     }
 }
 
-/// The tags that a client may mean by this text: with a dash there are two kinds.
+/// The tags that this text may stand for. One with a dash may be of two kinds.
 pub(crate) fn tags_of(etag: &str) -> Vec<Tag> {
     let (digits, count) = match etag.split_once('-') {
         Some((digits, count)) => (digits, Some(count)),
@@ -36,7 +37,7 @@ pub(crate) fn tags_of(etag: &str) -> Vec<Tag> {
     multipart.into_iter().chain(opaque).collect()
 }
 
-/// A list of entity tags as a condition of the namespace. Weak ones match nothing on a write.
+/// A list of entity tags as a condition of the namespace. On a write, weak tags match nothing.
 pub(crate) fn tag_match(list: &ETagList) -> TagMatch {
     match list {
         ETagList::Any => TagMatch::Any,
@@ -47,7 +48,7 @@ pub(crate) fn tag_match(list: &ETagList) -> TagMatch {
     }
 }
 
-/// The condition of a write.
+/// The precondition of a write, as a condition of the namespace.
 pub(crate) fn write_condition(condition: &WritePrecondition) -> volume::WriteCondition {
     match condition {
         WritePrecondition::None => volume::WriteCondition::None,
@@ -56,7 +57,7 @@ pub(crate) fn write_condition(condition: &WritePrecondition) -> volume::WriteCon
     }
 }
 
-/// The name of a write's condition, for the fault that says that it does not hold.
+/// The header of a write's precondition, for the fault that says that it does not hold.
 pub(crate) fn condition_name(condition: &WritePrecondition) -> &'static str {
     match condition {
         WritePrecondition::IfNoneMatchStar => "If-None-Match",
@@ -64,7 +65,7 @@ pub(crate) fn condition_name(condition: &WritePrecondition) -> &'static str {
     }
 }
 
-/// A checksum's algorithm in the volume's words.
+/// A checksum algorithm, from S3 to the volume.
 pub(crate) fn sum_algorithm(algorithm: ChecksumAlgorithm) -> SumAlgorithm {
     match algorithm {
         ChecksumAlgorithm::Crc32 => SumAlgorithm::Crc32,
@@ -75,7 +76,7 @@ pub(crate) fn sum_algorithm(algorithm: ChecksumAlgorithm) -> SumAlgorithm {
     }
 }
 
-/// A checksum's algorithm in S3's words.
+/// A checksum algorithm, from the volume to S3.
 pub(crate) fn checksum_algorithm(algorithm: SumAlgorithm) -> ChecksumAlgorithm {
     match algorithm {
         SumAlgorithm::Crc32 => ChecksumAlgorithm::Crc32,
@@ -86,7 +87,7 @@ pub(crate) fn checksum_algorithm(algorithm: SumAlgorithm) -> ChecksumAlgorithm {
     }
 }
 
-/// How a checksum was made, in S3's words.
+/// The kind of a checksum, from the volume to S3.
 pub(crate) fn checksum_type(kind: SumKind) -> ChecksumType {
     match kind {
         SumKind::FullObject => ChecksumType::FullObject,
@@ -94,7 +95,7 @@ pub(crate) fn checksum_type(kind: SumKind) -> ChecksumType {
     }
 }
 
-/// How a checksum is to be made, in the volume's words.
+/// The kind of a checksum, from S3 to the volume.
 pub(crate) fn sum_kind(kind: ChecksumType) -> SumKind {
     match kind {
         ChecksumType::FullObject => SumKind::FullObject,
@@ -102,12 +103,13 @@ pub(crate) fn sum_kind(kind: ChecksumType) -> SumKind {
     }
 }
 
-/// The checksum of an object that answers show: the client's own before the one we always keep.
+/// The checksum that responses show: the one that the client sent, or else the one that is always
+/// computed.
 pub(crate) fn shown_sum(sums: &[Sum]) -> Option<&Sum> {
     sums.iter().find(|sum| sum.algorithm != SumAlgorithm::Crc64Nvme).or(sums.first())
 }
 
-/// A checksum as answers show it. A composite one says of how many parts.
+/// A checksum as responses show it. A composite one ends in the number of parts.
 pub(crate) fn checksum(sum: &Sum, parts: u32) -> Checksum {
     let mut value = STANDARD.encode(&sum.bytes);
     if sum.kind == SumKind::Composite {
@@ -125,7 +127,7 @@ pub(crate) fn part_count(tag: &Tag) -> u32 {
     }
 }
 
-/// What S3 keeps with an object, in the volume's words.
+/// What is stored with an object, from S3 to the volume.
 pub(crate) fn object_headers(metadata: Metadata, tags: &[(String, String)]) -> ObjectHeaders {
     let Metadata {
         content_type,
@@ -148,7 +150,7 @@ pub(crate) fn object_headers(metadata: Metadata, tags: &[(String, String)]) -> O
     ObjectHeaders { headers: headers.collect(), user, tags: tags.to_vec() }
 }
 
-/// What S3 keeps with an object, in S3's words.
+/// What is stored with an object, from the volume to S3.
 pub(crate) fn metadata(object: &ObjectHeaders) -> Metadata {
     let header = |header| object.header(header).map(str::to_owned);
     Metadata {
@@ -162,23 +164,24 @@ pub(crate) fn metadata(object: &ObjectHeaders) -> Metadata {
     }
 }
 
-/// An instant as S3 knows it. Out of range, which no clock of ours produces, becomes 1970.
+/// An instant, from the volume to S3. One out of range, which no clock of ours produces, becomes
+/// 1970.
 pub(crate) fn time(at: Timestamp) -> OffsetDateTime {
     let nanoseconds = i128::from(at.0) * 1_000;
     OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Who owns a file.
+/// The owner with a user id.
 pub(crate) fn owner(uid: u32) -> Owner {
     Owner { id: format!("{uid:064x}"), display_name: format!("uid-{uid}") }
 }
 
-/// Who owns an inode.
+/// The owner of an inode.
 pub(crate) fn owner_of(inode: &Inode) -> Owner {
     owner(inode.attributes.uid)
 }
 
-/// What went wrong behind us, as a fault. What a person must look at is logged here, once.
+/// An error of the volume, as a fault. What an operator must look at is logged here, once.
 pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     match error.into() {
         VolumeError::Fs(error) => fs_fault(error),
@@ -208,7 +211,7 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     }
 }
 
-/// The table that gives each answer of the namespace its code.
+/// The table that gives each refusal of the namespace its code.
 fn fs_fault(error: FsError) -> Fault {
     match error {
         FsError::NoSuchBucket => Code::NoSuchBucket.into(),

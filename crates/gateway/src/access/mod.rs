@@ -1,7 +1,7 @@
 //! Who may do what: access keys, their secrets, and the policies that bind them.
 //!
-//! Nothing here reads a store or a file. Records and keys come in as arguments, and what they
-//! grant is decided by the policies of `s3`.
+//! Nothing here reads a store or a file. Records and keys come in as arguments, and the policies
+//! of `s3` decide what they permit.
 
 mod secret;
 mod snapshot;

@@ -1,8 +1,8 @@
-//! Secrets, and how they rest in the metadata store.
+//! Secrets, and how they are encrypted in the metadata store.
 //!
-//! A secret key is sealed with AES-256-GCM under the master key, which only gateways hold, and
-//! bound to its access key: a record moved under another name does not open. No type here shows a
-//! secret through `Debug` or `Display`.
+//! A secret key is sealed with AES-256-GCM under the master key, which only gateways hold. It is
+//! bound to its access key: a record that was copied to another access key does not open. No type
+//! here shows a secret through `Debug` or `Display`.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use aes_gcm::{Aes256Gcm, Key, Nonce};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A secret key: readable by those who ask for it, never printed.
+/// A secret key. It is never printed; code that needs it must ask for it by name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text into custody.
+    /// Makes a secret of a text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// The text itself. Whoever calls this must not log it.
+    /// The text itself. It must not be logged.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -51,7 +51,7 @@ pub enum SealError {
 /// The first byte of a sealed secret; 12 bytes of nonce and the ciphertext with its tag follow.
 const FORMAT: u8 = 1;
 
-/// The key under which secrets rest.
+/// The key under which secrets are sealed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey([u8; MasterKey::BYTES]);
 

@@ -1,8 +1,8 @@
-//! Access keys as they are now, in memory.
+//! Access keys in memory.
 //!
-//! A request looks its key up without a round trip. The records are read again every second or so
-//! by whoever owns an [`Access`], and replace the snapshot as a whole: a request sees one state.
-//! What cannot be understood grants nothing.
+//! A request looks its key up without a round trip. When the records have changed, the owner of an
+//! [`Access`] reads them again and replaces the snapshot as a whole, so that a request sees one
+//! state. A record that cannot be understood grants nothing.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,16 +14,16 @@ use s3::policy::{self, Policy};
 
 use super::{MasterKey, Secret};
 
-/// Whoever holds an access key and its secret.
+/// A user: the holder of an access key and its secret.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The access key.
     pub access_key: String,
     /// Its secret.
     pub secret: Secret,
-    /// Whom the files it makes belong to.
+    /// The user id of files that it creates.
     pub uid: u32,
-    /// See `uid`.
+    /// The group id of files that it creates.
     pub gid: u32,
     /// Whether it is the operator's own key, which may do everything.
     pub root: bool,
@@ -38,7 +38,7 @@ impl Identity {
     }
 }
 
-/// A record that grants nothing because it cannot be understood, in a sentence for the operator.
+/// Why a record grants nothing, in a sentence for the operator: it cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable(String);
 
@@ -56,19 +56,19 @@ pub struct Access {
     root: Arc<Identity>,
     master: MasterKey,
     users: RwLock<Arc<HashMap<String, Arc<Identity>>>>,
-    /// What `users` was made from, so that records that stayed as they were cost no decryption.
+    /// The records that `users` was made from. Nothing is decrypted again while they stay the same.
     seen: Mutex<Records>,
 }
 
 impl Access {
-    /// Knows the operator's key alone, until [`Access::replace`] brings more.
+    /// Access for the operator's key alone, until [`Access::replace`] brings users.
     pub fn new(root: Identity, master: MasterKey) -> Access {
         let users = RwLock::default();
         Access { root: Arc::new(root), master, users, seen: Mutex::default() }
     }
 
-    /// Takes these users and policies in place of those before. Answers what cannot be used, and
-    /// only if something has changed, so that it is reported once.
+    /// Replaces all users and policies. Returns what cannot be used, but only if something has
+    /// changed, so that it is reported once.
     pub fn replace(
         &self,
         users: Vec<(String, User)>,
@@ -102,8 +102,8 @@ impl Access {
         unusable
     }
 
-    /// A user's policies may deny, so a user one of whose policies is not understood is not one
-    /// with the others alone: the key is not usable at all.
+    /// The identity of a user. If one of its policies cannot be understood, the access key is not
+    /// usable at all: that policy may deny what others allow.
     fn identity(
         &self,
         access_key: &str,
@@ -123,7 +123,7 @@ impl Access {
         Ok(Identity { access_key, secret, uid: user.uid, gid: user.gid, root: false, policies })
     }
 
-    /// Whose access key this is. A key that was disabled is nobody's.
+    /// The identity with an access key. A disabled key has none.
     pub fn lookup(&self, access_key: &str) -> Option<Arc<Identity>> {
         if access_key == self.root.access_key {
             return Some(Arc::clone(&self.root));
@@ -131,8 +131,8 @@ impl Access {
         self.users.read().unwrap_or_else(PoisonError::into_inner).get(access_key).cloned()
     }
 
-    /// Whether an identity may do this; `None` is whoever did not sign. What nothing allows is
-    /// denied, and a statement that denies wins. The operator may do everything.
+    /// Whether an identity has a permission; `None` is an anonymous client. What no statement allows
+    /// is denied, and a statement that denies wins. The operator's key has every permission.
     pub fn authorise(&self, identity: Option<&Identity>, permission: &Permission) -> bool {
         identity.is_some_and(|identity| {
             let policies = identity.policies.iter().map(Arc::as_ref);
@@ -140,7 +140,7 @@ impl Access {
         })
     }
 
-    /// Seals a secret so that it can stand in a user's record. The nonce is random.
+    /// Seals a secret for a user's record. The nonce must be random.
     pub fn seal(
         &self,
         access_key: &str,

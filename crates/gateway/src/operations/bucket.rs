@@ -13,10 +13,10 @@ use crate::receive::document;
 use crate::response::S3Response;
 use crate::translate::{self, owner, time};
 
-/// The most buckets of an answer that the client did not ask to be paged.
+/// The most buckets in a response that the client did not ask to be paged.
 const BUCKETS_MAX: u32 = 10_000;
 
-/// The region in which making one's own bucket again is no error, as S3 has it.
+/// The region in which it is no error to create one's own bucket again, as in S3.
 const FORGIVING_REGION: &str = "us-east-1";
 
 pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -65,17 +65,17 @@ pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response
         }
         Err(error) => return Err(translate::fault(error)),
     }
-    let mut answer = S3Response::empty(StatusCode::OK);
-    answer.set(LOCATION, &format!("/{name}"));
-    Ok(answer)
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.set(LOCATION, &format!("/{name}"));
+    Ok(response)
 }
 
 pub(super) async fn head(call: &Call<'_>) -> Result<S3Response, Fault> {
     call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
-    let mut answer = S3Response::empty(StatusCode::OK);
-    answer.set_named("x-amz-bucket-region", &call.settings.region);
-    answer.set_named("x-amz-access-point-alias", "false");
-    Ok(answer)
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.set_named("x-amz-bucket-region", &call.settings.region);
+    response.set_named("x-amz-access-point-alias", "false");
+    Ok(response)
 }
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {

@@ -12,15 +12,15 @@ use crate::call::{Call, only_current};
 use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time, write_condition};
 
-/// How often a copy is begun again because its source changed under it. Each time somebody else's
-/// change was made, so only a key that is written without a pause comes near.
+/// How often a copy starts again because its source has changed. Each time somebody else's write
+/// went through, so only a key that is written without a pause comes close to this.
 const SOURCE_TRIES: u32 = 64;
 
 /// The most bytes of one `CopyObject`, and of a part (S3's limits: 5 GiB).
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
-/// Whether the caller may give the copy the tags of its source, if there are any: whether there are
-/// is known no sooner.
+/// Whether the client may give the copy the tags of its source. It is checked this late because
+/// only the source says whether there are any.
 fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
     if object.file().object.tags.is_empty() {

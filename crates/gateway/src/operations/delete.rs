@@ -14,7 +14,7 @@ use crate::receive::document;
 use crate::response::S3Response;
 use crate::translate;
 
-// Whatever can be stored can be removed.
+// Every key that can be stored can be deleted.
 const _: () = assert!(s3::ObjectKey::SLASHES_MAX <= volume::DIRECTORIES_MAX);
 
 pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -64,7 +64,7 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
     Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
-/// What it takes to delete this.
+/// The permissions that this deletion needs.
 fn permissions(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
     let Deletion { key, version, condition } = deletion;
     let mut all = vec![Permission::delete(bucket, key, version.is_some())];

@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, checksum_algorithm, checksum_type, etag, owner, time};
 
-/// What all listings have in common.
+/// What the requests of all listings have in common.
 struct PageQuery<'a> {
     prefix: &'a KeyPrefix,
     delimiter: Option<&'a str>,
@@ -22,7 +22,7 @@ struct PageQuery<'a> {
     with_owner: bool,
 }
 
-/// A page: its objects, its common prefixes, and the last of both if more follows.
+/// A page: its objects, its common prefixes, and the last entry of both if more entries follow.
 struct Page {
     contents: Vec<ObjectEntry>,
     common_prefixes: Vec<String>,
@@ -50,7 +50,7 @@ async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
     for entry in entries {
         let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
             Ok(text) => text,
-            // A name that a file program made; S3 has no way to say it.
+            // A name that was not made through S3, which cannot express it.
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         };
         match entry {
@@ -83,7 +83,7 @@ fn object_entry(key: String, inode: &InodeHead, with_owner: bool) -> ObjectEntry
     }
 }
 
-/// How the checksum was made that answers show of an object.
+/// The kind of the checksum that responses show for an object.
 fn shown_kind(sums: &[(SumAlgorithm, SumKind)]) -> Option<(SumAlgorithm, SumKind)> {
     let theirs = sums.iter().find(|(algorithm, _)| *algorithm != SumAlgorithm::Crc64Nvme);
     theirs.or(sums.first()).copied()

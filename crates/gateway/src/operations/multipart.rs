@@ -49,12 +49,12 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
         key: key.to_string(),
         upload_id: id.to_string(),
     };
-    let mut answer = S3Response::xml(StatusCode::OK, output.to_xml());
+    let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     if let Some((algorithm, kind)) = request.checksum {
-        answer.set_named("x-amz-checksum-algorithm", algorithm.as_str());
-        answer.set_named("x-amz-checksum-type", kind.as_str());
+        response.set_named("x-amz-checksum-algorithm", algorithm.as_str());
+        response.set_named("x-amz-checksum-type", kind.as_str());
     }
-    Ok(answer)
+    Ok(response)
 }
 
 pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
@@ -62,13 +62,13 @@ pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     let id = upload_id(&request.upload)?;
-    // What can be refused before the body is sent is; the commit decides again.
+    // What can be refused before the body arrives is refused here. The commit decides again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let wanted = upload.checksum.map(|(algorithm, _)| algorithm);
     let etag_kind = etag_kind(call, bucket).await?;
     let received = receive::content(call, body, Placement::Blocks(wanted), etag_kind).await?;
-    // An MD5 that was computed anyway is told: there are clients that sent one with each part and
-    // compare the tag of the whole with what they make of them.
+    // If the MD5 was computed anyway, it is the part's tag: some clients send an MD5 with each part
+    // and compare the object's tag with what they compute from them.
     let tag = match received.md5 {
         Some(md5) => PartTag::Md5(md5),
         None => PartTag::Opaque(opaque_tag().map_err(translate::fault)?),
@@ -76,16 +76,16 @@ pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let (number, sums) = (request.part.get(), received.sums);
     let part = call.volume.put_part(bucket, key, id, number, received.staged, tag, sums);
     let part = part.await.map_err(translate::fault)?.part;
-    let mut answer = S3Response::empty(StatusCode::OK);
-    answer.etag(&part.tag.tag());
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.etag(&part.tag.tag());
     if let Some(sum) = shown_sum(&part.sums) {
         let sum = checksum(sum, 1);
-        answer.set_named(sum.algorithm.header(), &sum.value);
+        response.set_named(sum.algorithm.header(), &sum.value);
     }
-    Ok(answer)
+    Ok(response)
 }
 
-/// A fault on its way through the volume, which knows none.
+/// Why an upload is not completed. The volume passes a fault on without knowing the type.
 #[derive(Debug)]
 enum Refusal {
     Volume(VolumeError),
@@ -149,7 +149,7 @@ fn listed(part: &CompletedPart) -> Result<CompletePart, Fault> {
     Ok(CompletePart { number: part.number.get(), tag, sums })
 }
 
-/// Computes what is kept with the object from its parts: nothing is read.
+/// Computes what is stored with the object from what is stored with its parts. No content is read.
 fn finish(
     upload: &Upload,
     parts: &[FoundPart],
@@ -168,7 +168,7 @@ fn finish(
     if let Some((wanted, text)) = &request.checksum {
         let matches = sum.as_ref().is_some_and(|sum| {
             let shown = checksum(sum, u32::from(count));
-            // Some clients leave out the number of parts behind a composite checksum.
+            // Some clients leave out the number of parts that follows a composite checksum.
             let value = shown.value.split('-').next();
             shown.algorithm == *wanted && (shown.value == *text || value == Some(text))
         });
@@ -188,7 +188,7 @@ fn finish(
             "The checksum type is not the one that the upload was begun with.",
         ));
     }
-    // The parts' own sums are told to whoever promised a checksum.
+    // The parts' checksums are kept only if the upload was created with a checksum.
     let part_sums = part_sums.filter(|_| upload.checksum.is_some()).unwrap_or_default();
     Ok(Finished { tag, sums: sum.into_iter().collect(), part_sums })
 }

@@ -18,7 +18,7 @@ use crate::call::{Call, only_current};
 use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
 
-/// What an object without a Content-Type is, as S3 has it.
+/// The type of an object that was stored without a Content-Type, as in S3.
 const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 
 /// Finds the object that the request names.
@@ -34,7 +34,7 @@ pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result
     }
 }
 
-/// Answers `GetObject`, or `HeadObject`, which is the same without the bytes.
+/// Carries out `GetObject`, or `HeadObject`, which is the same without the bytes.
 pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response, Fault> {
     let request = GetObject::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
@@ -43,45 +43,45 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
         ReadVerdict::Proceed => {}
         ReadVerdict::Failed(condition) => return Err(failed(condition)),
         ReadVerdict::NotModified => {
-            let mut answer = S3Response::empty(StatusCode::NOT_MODIFIED);
-            answer.etag(object.tag());
-            answer.last_modified(changed);
+            let mut response = S3Response::empty(StatusCode::NOT_MODIFIED);
+            response.etag(object.tag());
+            response.last_modified(changed);
             for (name, value) in translate::metadata(&object.file().object).headers() {
                 if matches!(name.as_str(), "cache-control" | "expires") {
-                    answer.set_named(&name, value);
+                    response.set_named(&name, value);
                 }
             }
-            return Ok(answer);
+            return Ok(response);
         }
     }
 
     let wanted = Wanted::of(&request, &object, &tag)?;
-    let mut answer = S3Response::empty(wanted.status());
-    describe(&mut answer, &object);
-    describe_tags(call, &mut answer, &object, request.version.is_some())?;
+    let mut response = S3Response::empty(wanted.status());
+    describe(&mut response, &object);
+    describe_tags(call, &mut response, &object, request.version.is_some())?;
     if request.checksum {
-        wanted.describe_checksum(call, &mut answer, &object).await?;
+        wanted.describe_checksum(call, &mut response, &object).await?;
     }
     if let Wanted::Part { parts: Some(parts), .. } = &wanted {
-        answer.set_named("x-amz-mp-parts-count", &parts.to_string());
+        response.set_named("x-amz-mp-parts-count", &parts.to_string());
     }
     for (name, value) in &request.overrides {
-        answer.set_named(name, value);
+        response.set_named(name, value);
     }
     if let Some(span) = wanted.span() {
-        answer.set(CONTENT_RANGE, &span.content_range());
+        response.set(CONTENT_RANGE, &span.content_range());
     }
     let range = wanted.range(object.size());
-    answer.length(range.end - range.start);
+    response.length(range.end - range.start);
     if !head {
         match &object.file().content {
-            Content::Inline(bytes) => answer.send(part(bytes, &range)?),
+            Content::Inline(bytes) => response.send(part(bytes, &range)?),
             Content::Slices(_) | Content::Pages(_) => {
-                answer.stream(call.sending.send(call.volume, object, range).await?);
+                response.stream(call.sending.send(call.volume, object, range).await?);
             }
         }
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Which bytes a request wants.
@@ -90,7 +90,7 @@ enum Wanted {
     Whole,
     Range(Span),
     Part {
-        /// Its place among the parts, from 0.
+        /// Its position among the parts, from 0.
         index: u32,
         /// How many there are, if the object was made of parts.
         parts: Option<u32>,
@@ -140,11 +140,11 @@ impl Wanted {
         }
     }
 
-    /// Sends the checksum of what is sent: the object's, the part's, and none of a mere range.
+    /// Adds the checksum of what is sent: that of the object or of the part. A range has none.
     async fn describe_checksum(
         &self,
         call: &Call<'_>,
-        answer: &mut S3Response,
+        response: &mut S3Response,
         object: &Object,
     ) -> Result<(), Fault> {
         let whole = shown_sum(&object.file().sums);
@@ -153,15 +153,15 @@ impl Wanted {
             Wanted::Part { index, parts: Some(_), .. } => {
                 let sums = call.volume.part_sums(object).await.map_err(translate::fault)?;
                 if let Some(sum) = sums.get(*index as usize) {
-                    answer.checksum(sum, 1);
+                    response.checksum(sum, 1);
                     let kind = whole.map_or(sum.kind, |sum| sum.kind);
                     let kind = translate::checksum_type(kind);
-                    answer.set_named("x-amz-checksum-type", kind.as_str());
+                    response.set_named("x-amz-checksum-type", kind.as_str());
                 }
             }
             Wanted::Whole | Wanted::Part { .. } => {
                 if let Some(sum) = whole {
-                    answer.checksum(sum, part_count(object.tag()));
+                    response.checksum(sum, part_count(object.tag()));
                 }
             }
         }
@@ -173,7 +173,7 @@ fn count(runs: &[PartRun]) -> u32 {
     runs.iter().map(|run| run.count).sum()
 }
 
-/// The bytes of a part; an object that was not made of parts is its own one part.
+/// The range of a part. An object that was not made of parts counts as one part.
 fn part_range(runs: &[PartRun], index: u32, size: u64) -> Option<Range<u64>> {
     if runs.is_empty() {
         return (index == 0).then_some(0..size);
@@ -190,23 +190,23 @@ fn part_range(runs: &[PartRun], index: u32, size: u64) -> Option<Range<u64>> {
     None
 }
 
-/// The headers that every answer about an object carries.
-fn describe(answer: &mut S3Response, object: &Object) {
-    answer.etag(object.tag());
-    answer.last_modified(time(object.changed()));
-    answer.set(ACCEPT_RANGES, "bytes");
-    answer.set(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
+/// Adds the headers that every response about an object carries.
+fn describe(response: &mut S3Response, object: &Object) {
+    response.etag(object.tag());
+    response.last_modified(time(object.changed()));
+    response.set(ACCEPT_RANGES, "bytes");
+    response.set(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
     let kept = &object.file().object;
     for (name, value) in translate::metadata(kept).headers() {
-        answer.set_named(&name, value);
+        response.set_named(&name, value);
     }
 }
 
-/// How many tags an object has, "when you have the relevant permission to read object tags" (API
+/// Adds the number of tags, "when you have the relevant permission to read object tags" (API
 /// Reference, `GetObject`).
 fn describe_tags(
     call: &Call<'_>,
-    answer: &mut S3Response,
+    response: &mut S3Response,
     object: &Object,
     versioned: bool,
 ) -> Result<(), Fault> {
@@ -214,13 +214,13 @@ fn describe_tags(
     if tags > 0 {
         let (bucket, key) = call.object()?;
         if call.demand(&[Permission::read_tags(bucket, key, versioned)]).is_ok() {
-            answer.set_named("x-amz-tagging-count", &tags.to_string());
+            response.set_named("x-amz-tagging-count", &tags.to_string());
         }
     }
     Ok(())
 }
 
-/// A range of the content that came with its record.
+/// A range of content that is stored in the record.
 fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
     let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
     match (start, end) {
@@ -232,7 +232,7 @@ fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
     }
 }
 
-/// Answers `GetObjectAttributes`.
+/// Carries out `GetObjectAttributes`.
 pub(super) async fn attributes(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = GetObjectAttributes::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
@@ -253,9 +253,9 @@ pub(super) async fn attributes(call: &Call<'_>) -> Result<S3Response, Fault> {
         storage_class: asked(ObjectAttribute::StorageClass),
         size: asked(ObjectAttribute::ObjectSize).then_some(object.size()),
     };
-    let mut answer = S3Response::xml(StatusCode::OK, output.to_xml());
-    answer.last_modified(time(object.changed()));
-    Ok(answer)
+    let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
+    response.last_modified(time(object.changed()));
+    Ok(response)
 }
 
 async fn object_parts(
@@ -268,10 +268,10 @@ async fn object_parts(
     let sums = call.volume.part_sums(object).await.map_err(translate::fault)?;
     let first = request.part_marker.min(total);
     let last = first.saturating_add(request.max_parts).min(total);
-    // Without checksums of the parts S3 tells how many there are and nothing of each.
-    let composite = sums.iter().any(|sum| sum.kind == SumKind::FullObject) && !sums.is_empty();
+    // Without checksums of the parts, S3 reports their number and no entries.
+    let has_sums = sums.iter().any(|sum| sum.kind == SumKind::FullObject) && !sums.is_empty();
     let mut parts = Vec::new();
-    for index in (first..last).filter(|_| composite) {
+    for index in (first..last).filter(|_| has_sums) {
         let Some(range) = part_range(runs, index, object.size()) else { break };
         let sum = sums.get(index as usize);
         parts.push(PartEntry {

@@ -17,7 +17,7 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     let request = PutObject::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
-    // What can be refused before the body is sent is; the commit decides again.
+    // What can be refused before the body arrives is refused here. The commit decides again.
     let etag_kind = etag_kind(call, bucket).await?;
     refuse_early(call, bucket, key, &request.condition).await?;
 
@@ -35,22 +35,22 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     let condition = write_condition(&request.condition);
     let published = call.volume.put(bucket, key, received.staged, new, condition).await;
     let published = published.map_err(|error| refusal(error, &request.condition))?;
-    let mut answer = S3Response::empty(StatusCode::OK);
-    answer.etag(&published.tag);
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.etag(&published.tag);
     if let Some(sum) = shown_sum(&published.sums) {
-        answer.checksum(sum, 1);
+        response.checksum(sum, 1);
     }
-    Ok(answer)
+    Ok(response)
 }
 
-/// How what is uploaded into a bucket is tagged, as this process last saw the bucket: it need not
-/// ask for that, and hears of a change soon. A bucket that it knows to be gone is a fault.
+/// The kind of entity tag that uploads into a bucket get, as this process last saw the bucket. That
+/// needs no round trip, and a change is noticed soon. Faults if the bucket is known to be gone.
 pub(super) async fn etag_kind(call: &Call<'_>, bucket: &str) -> Result<EtagKind, Fault> {
     let found = call.volume.remembered_bucket(bucket).await.map_err(translate::fault)?;
     Ok(if found.bucket.opaque_tags { EtagKind::Opaque } else { EtagKind::Md5 })
 }
 
-/// Refuses a write whose condition does not hold as things stand.
+/// Refuses a write whose precondition does not hold now.
 pub(super) async fn refuse_early(
     call: &Call<'_>,
     bucket: &str,
@@ -67,11 +67,11 @@ pub(super) async fn refuse_early(
     }
 }
 
-/// What a write that did not happen answers.
+/// The fault of a write that did not happen.
 pub(super) fn refusal(error: VolumeError, condition: &WritePrecondition) -> Fault {
     match error {
         VolumeError::Fs(FsError::PreconditionFailed) => failed(condition_name(condition)),
-        // Without a condition there is nothing that a client could decide anew.
+        // Without a precondition the client has nothing to decide again: it only has to retry.
         VolumeError::Fs(FsError::Contended) if *condition == WritePrecondition::None => {
             Code::SlowDown.into()
         }
