@@ -9,8 +9,8 @@ use block::{BlockRef, Sealer};
 use bytes::Bytes;
 use namespace::{Env, Hints, NoHints, Overlap, Path, Publish, Run, WriteCondition};
 use record::{
-    Attributes, BlockId, Body, Content, Dentry, File, Ino, Inode, Nonce, ObjectHeaders, Origin,
-    Skey, Slice, Tag, Timestamp, key,
+    Attributes, BlockId, Content, Dentry, File, Ino, Inode, InodeBody, Nonce, ObjectHeaders,
+    Origin, Slice, SortKey, Tag, Timestamp, key,
 };
 use s3::response::{ListObjectsV2Output, ObjectEntry};
 use store::{Key, Value};
@@ -51,7 +51,7 @@ fn inode() -> Inode {
     let now = Timestamp(1_790_000_000_000_000);
     Inode {
         attributes: Attributes { mode: 0o644, uid: 1, gid: 1, changed: now, modified: now },
-        body: Body::File(Box::new(File {
+        body: InodeBody::File(Box::new(File {
             size: 4 * u64::from(BLOCK_BYTES),
             data_version: 1,
             links: 1,
@@ -97,7 +97,7 @@ fn plan_publish() -> Case {
         [(b"bucket", Origin::Made), (b"a", Origin::Implied), (b"b", Origin::Implied)];
     let mut parent = Ino::ROOT;
     for (ino, (name, origin)) in (2_000..).zip(names) {
-        let slot = key::dentry(parent, Skey::directory(name).as_bytes());
+        let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
         hints.0.insert(slot.clone(), Dentry::directory(Ino(ino), origin).encode(&slot));
         parent = Ino(ino);
     }

@@ -1,7 +1,7 @@
 //! What a metadata store tells of its volume, whoever has it open.
 
 use record::key::{self, space};
-use record::{Nonce, Session as SessionRecord, Timestamp, VolumeRecord};
+use record::{Nonce, SessionRecord, Timestamp, VolumeRecord};
 use session::{entries, named_session, value};
 use store::{Durability, Read};
 

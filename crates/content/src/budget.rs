@@ -1,7 +1,7 @@
 //! A bound on the bytes that bodies hold in memory.
 //!
-//! Permits are granted in the order in which they were asked for, so nobody starves behind
-//! smaller requests. The budget counts what its holders say; it allocates nothing.
+//! Permits are granted in the order of the requests, so a large request does not starve behind
+//! smaller ones. The budget counts what its holders say; it allocates nothing.
 
 use std::fmt;
 use std::pin::pin;
@@ -28,9 +28,9 @@ impl From<Overloaded> for ContentError {
     }
 }
 
-/// Whoever holds memory of a budget that it could do without.
+/// Something that holds memory of a budget and could do without it.
 pub trait LetGo: fmt::Debug + Send + Sync {
-    /// Gives back what can be had again, because somebody waits for it.
+    /// Gives back what can be had again later, because somebody waits for memory.
     fn let_go(&self);
 }
 
@@ -93,7 +93,7 @@ impl ByteBudget {
         let _first = self.holder.set(holder);
     }
 
-    /// Whether so much is granted that others may come to wait.
+    /// Whether so much is granted that others may have to wait.
     pub fn is_tight(&self) -> bool {
         self.in_use() > self.total() / 4 * 3
     }

@@ -1,13 +1,13 @@
 //! Blocks that no record names yet, and who deletes them.
 //!
-//! Every block that a writer puts is claimed first. While a claim is armed, dropping its last
-//! owner deletes the blocks in a task of the volume: the writer, the staged content and each put
-//! under way are owners, so nothing is deleted while it may still be written. A claim is disarmed
-//! before a plan that names its blocks is sent, and armed again only when it is known that no
-//! such plan can commit.
+//! Every block that a writer puts is claimed first. While a claim is armed, dropping its last owner
+//! deletes the blocks in a task of the volume. The writer, the staged content and each put under
+//! way are owners, so nothing is deleted while it may still be written. A claim is disarmed before
+//! a plan that names its blocks is sent. It is armed again only when it is known that no such plan
+//! can commit.
 //!
-//! A block that several contents share has a claim of its own, which each of theirs holds. It
-//! deletes the block if every one of them was dropped armed.
+//! A block that several contents share has a claim of its own, which the claim of each content
+//! holds. It deletes the block if all of these were dropped armed.
 //!
 //! A put that was given up at its deadline may still land after the deletion. Such a block, and
 //! one that could not be deleted, is deleted again later: see [`LateBlocks`](crate::LateBlocks).
@@ -101,12 +101,12 @@ impl Claim {
         self.ids().insert(id);
     }
 
-    /// When a put was given up, or its answer was lost: it may happen yet.
+    /// When a put was given up, or its answer was lost: it may still happen.
     pub(crate) fn doubt(&self, id: BlockId) {
         self.unsure.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 
-    /// When the bytes under an id are not ours.
+    /// When the bytes under an id belong to somebody else.
     pub(crate) fn forget(&self, id: BlockId) {
         self.ids().remove(&id);
     }
@@ -123,7 +123,7 @@ impl Drop for Claim {
         if let Some(shared) = self.shared.get()
             && !armed
         {
-            // A plan that was sent may have named it: not the writers' to delete any more.
+            // A plan that was sent may have named it, so the writers must not delete it any more.
             shared.armed.store(false, Ordering::SeqCst);
         }
         let ids = mem::take(&mut *self.ids());

@@ -1,9 +1,9 @@
 //! Blocks that may land after they were deleted.
 //!
-//! A put that was given up, or whose answer was lost, may be carried out by the block store later
-//! than the deletion that followed. Nothing names such a block and nothing will, so it is deleted
-//! again after a while, and once more. What does not fit into the list, and what lands later than
-//! that, is the sweeper's, once the session has ended.
+//! A put that was given up, or whose answer was lost, may still be carried out by the block store
+//! after the deletion that followed it. Nothing names such a block, and nothing will. So it is
+//! deleted again after a while, and then once more. What does not fit into the list, and what lands
+//! even later, is left to the sweeper, once the session has ended.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,8 @@ impl LateBlocks {
         self.added.notified().await;
     }
 
-    /// A block that is due to be deleted again. It will be once more, if this was not the last time.
+    /// A block that is due to be deleted again. It will be once more, if this was not the last
+    /// time.
     pub fn take_due(&self, now: Instant) -> Option<BlockId> {
         let due = {
             let mut waiting = self.waiting();

@@ -1,17 +1,20 @@
 //! The MD5 of a body on its way in.
 //!
 //! A short body is hashed where it arrives. All others go to the pool's threads, which hash each
-//! together with those that are under way at the same time. One that will be kept in memory as a
-//! whole anyway, because it is going to share a block, is one job, when all of it has arrived; or, if
-//! no other body is under way, it is hashed as it arrives: its client would wait for the job. Of a
-//! longer one a job is out at a time while more arrives, and what arrives meanwhile is the next
-//! one. So the busier the pool is, the fewer and longer are the jobs; and a long body holds no more
-//! than [`HELD_BYTES_MAX`] bytes here and as many with the pool. All bodies together hold no more
-//! than [`ALL_HELD_BYTES_MAX`]: beyond that what arrives is hashed at once, and nothing is held for
-//! it.
+//! together with those that are under way at the same time.
 //!
-//! Sixteen bodies at a time cost little more than one. So while there are others a job waits for
-//! theirs, if only for as long as hardly shows beside the rest of the request.
+//! - A body that is kept whole in memory anyway, because it is going to share a block, is one job
+//!   when all of it has arrived. If no other body is under way it is hashed as it arrives, because
+//!   its client would wait for the job.
+//! - A longer body has one job out at a time, and what arrives meanwhile is the next job. So the
+//!   busier the pool is, the fewer and longer the jobs are. Such a body holds no more than
+//!   [`HELD_BYTES_MAX`] bytes here, and as many with the pool.
+//!
+//! All bodies together hold no more than [`ALL_HELD_BYTES_MAX`]. Beyond that, what arrives is
+//! hashed at once, and nothing is held for it.
+//!
+//! Hashing sixteen bodies at a time costs little more than hashing one. So while there are others,
+//! a job waits for theirs, but no longer than hardly shows in the time of the request.
 
 use std::mem;
 use std::sync::Arc;
@@ -84,7 +87,7 @@ impl Hashing {
         }
     }
 
-    /// Whether the one body that asks is under way alone.
+    /// Whether the body that asks is the only one under way.
     fn has_one(&self) -> bool {
         self.bodies.load(Ordering::Relaxed) <= 1
     }
@@ -178,7 +181,7 @@ impl BodyMd5 {
     ///
     /// # Errors
     /// As [`take`](BodyMd5::take).
-    pub(crate) async fn settle(&mut self) -> Result<[u8; 16], ContentError> {
+    pub(crate) async fn digest(&mut self) -> Result<[u8; 16], ContentError> {
         loop {
             match &mut self.running {
                 Running::Away(pending) => {

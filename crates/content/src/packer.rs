@@ -1,26 +1,34 @@
 //! Small bodies that share a block.
 //!
-//! A backend charges for every object, so bodies that are verified at about the same time leave
-//! together, one behind the other in one block: a *pack*. A body that is alone leaves alone, at
-//! once, in an ordinary block. Each body is answered when its block is durable.
+//! A backend charges for every object. So bodies that are verified at about the same time are put
+//! together, one behind the other in one block: a *pack*. A body that has nobody to share with is
+//! put at once, in an ordinary block. Each body is answered when its block is durable.
 //!
-//! **How long a body waits.** While [`Packing::packs_in_flight`] packs are under way, what arrives
-//! gathers; when one has landed, what has gathered leaves, at once or together with those whose pack
-//! that was (see [`reunion`]). Otherwise a body waits only for company that was there a moment ago,
-//! and for it no longer than [`Packing::window`] and about as long as its own put would take: with one
-//! client there is none. Where as many have gathered as are under way, and those are not likely to be
-//! back soon, one more pack leaves beside theirs: it costs each of its bodies no more. A pack that is
-//! full, or a backend that takes [`SLOW_PUT_WINDOWS`] times as long, is not waited for: up to
-//! `MORE_PACKS_FACTOR` times as many packs are under way then.
+//! **When a pack is sent.** Verified bodies wait in a queue. Three things may make them due: one
+//! more body arrives, a timer fires, or a pack lands. Each time [`Queue::is_due`] decides:
+//!
+//! 1. *The usual way.* While [`Packing::packs_in_flight`] packs are under way, bodies wait.
+//!    Otherwise they are sent when their window has passed, or sooner, when as many have gathered
+//!    as there were lately. The window is [`Packing::window`] and about as long as the body's own
+//!    put would take. With one client there were no others lately, so its bodies do not wait.
+//! 2. *After a landing.* Bodies that gathered while a pack was under way are sent when it lands. Or
+//!    they wait a little longer for the next bodies of the clients whose pack that was: see
+//!    [`reunion`].
+//! 3. *Beside another pack.* When as many bodies have gathered as are under way, and the others are
+//!    not likely to be back soon, one pack more is sent. It costs each of its bodies no more.
+//! 4. *Full, or overdue.* A full pack gains nothing by waiting. And when the backend takes
+//!    [`SLOW_PUT_WINDOWS`] times as long as the window, waiting for it costs more than it saves.
+//!    Then up to `MORE_PACKS_FACTOR` times as many packs may be under way.
 //!
 //! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
 //! shared by all of them: it deletes the block only if no plan that any of them sent may have been
-//! committed. And it pins the epoch that it began in until the last member has settled, so that
-//! the reaper, which waits for all epochs, cannot let go of a member that was overwritten already
-//! while another is about to be published; else it might find the pack without owners.
+//! committed. And it pins the epoch that it began in until the outcome of the last plan is known.
+//! The reaper waits for all epochs. Without the pin it could let go of a member that was
+//! overwritten already, and find the pack without owners while another member is about to be
+//! published.
 //!
-//! **Memory.** Bodies bring their permits, which are given back when the pack has been put, and a
-//! cache has taken its copy. Sealing copies none of them.
+//! **Memory.** Bodies bring their permits. They are given back when the pack has been put and a
+//! cache has taken its copy. Sealing copies none of the bytes.
 
 mod queue;
 mod reunion;
@@ -42,12 +50,13 @@ use crate::put::put;
 use crate::staging::Staging;
 use crate::{ContentError, Permit};
 
-/// Bodies of at most so many bytes are in the reader's memory as soon as they are durable. Where
-/// that memory is new to the process, a copy costs a seventh of what the gateway does for a PUT of
-/// 1 MiB, and the longer a body is, the less its first read from the backend costs beside its bytes.
+/// Bodies of at most so many bytes are put into the reader's memory as soon as they are durable.
+/// For longer ones that is not worth it: where memory is new to the process, the copy of 1 MiB
+/// costs a seventh of what the gateway does for its PUT. And the longer a body is, the less the
+/// first read from the backend adds to sending its bytes.
 pub const REMEMBERED_BYTES_MAX: u32 = 256 << 10;
 
-/// After how many windows those who wait for a pack to land wait no longer.
+/// After how many windows bodies wait no longer for a pack to land.
 const SLOW_PUT_WINDOWS: u32 = 10;
 
 /// The bodies of a session that wait for a block.
@@ -59,7 +68,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Packs what is put by way of `staging`. Nobody waits yet.
+    /// Packs what is put by way of `staging`. No body waits yet.
     pub fn new(staging: &Arc<Staging>, packing: Packing) -> Packer {
         let packing = Packing {
             pack_bytes: packing.pack_bytes.clamp(1, BLOCK_BYTES_MAX),
@@ -86,7 +95,8 @@ impl Packer {
     }
 }
 
-/// Puts a verified body into a block, with others if there are any.
+/// Puts a verified body into a block, with others if there are any. Returns when the block is
+/// durable.
 ///
 /// # Errors
 /// `Unavailable` if the block could not be put.
@@ -103,11 +113,12 @@ pub(crate) async fn pack(
         queue.waiting_bytes += u64::from(length);
         let first = queue.waiting.len() == 1;
         if first {
-            // A window opens with the first who waits, unless there is nobody to wait for.
-            queue.patient = queue.company <= 1;
+            // The first body that waits opens a window, unless there were no others lately.
+            queue.window_passed = queue.recent_bodies <= 1;
         }
         let window = queue.window;
         send_due(packer, &mut queue);
+        // Not if the body was sent: then there is nothing to wait for.
         if first && queue.window == window {
             let Packing { window: wait, window_per_mib, .. } = packer.packing;
             open_window(packer, window, wait + window_per_mib.saturating_mul(length) / (1 << 20));
@@ -118,7 +129,7 @@ pub(crate) async fn pack(
     })
 }
 
-/// Sends what should leave now.
+/// Sends every pack that is due.
 fn send_due(packer: &Arc<Packer>, queue: &mut Queue) {
     while queue.is_due(&packer.packing) {
         let members = queue.take(&packer.packing);
@@ -127,8 +138,9 @@ fn send_due(packer: &Arc<Packer>, queue: &mut Queue) {
     }
 }
 
-/// When the window has passed, those who wait have waited long enough for company, and when several
-/// have, long enough for the backend.
+/// Starts the timers of a window. After `wait` the bodies have waited long enough for others, and
+/// after [`SLOW_PUT_WINDOWS`] times as long they have waited long enough for the backend. Both
+/// timers do nothing once another window has been opened.
 fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
     let packer = Arc::clone(packer);
     let tasks = packer.staging.tasks.clone();
@@ -139,33 +151,35 @@ fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
             if queue.window != window {
                 return;
             }
-            queue.patient = true;
+            queue.window_passed = true;
             queue.overdue = overdue;
             send_due(&packer, &mut queue);
         }
     }));
 }
 
-/// After a pack has landed: lets those who have gathered wait for its members, if that pays.
-fn await_reunion(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
-    let alone = queue.packs > 0 || queue.waiting.is_empty();
-    if alone || !queue.reunions.is_due() {
-        // They have waited for as long as a put takes.
-        queue.patient = true;
+/// After a pack of `landed` bodies has ended: sends the bodies that have gathered meanwhile, or
+/// lets them wait for the next bodies of the same clients, if that pays.
+fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
+    let nothing_to_join = queue.packs > 0 || queue.waiting.is_empty();
+    if nothing_to_join || !queue.reunions.is_due() {
+        // They have waited while the pack was under way, which is long enough.
+        queue.window_passed = true;
         return send_due(packer, queue);
     }
-    queue.company = queue.waiting.len() + landed;
-    queue.patient = false;
+    queue.recent_bodies = queue.waiting.len() + landed;
+    queue.window_passed = false;
     queue.overdue = false;
     queue.window += 1;
     let window = queue.window;
+    // A full pack does not wait.
     send_due(packer, queue);
     if queue.window == window {
         open_window(packer, window, REUNION_WINDOW);
     }
 }
 
-/// A pack under way. However it ends, the next one may leave then.
+/// A pack under way. However it ends, it makes room for the next one when it is dropped.
 struct UnderWay {
     packer: Arc<Packer>,
     members: usize,
@@ -176,11 +190,11 @@ impl Drop for UnderWay {
         let mut queue = self.packer.queue();
         queue.packs -= 1;
         queue.members -= self.members;
-        await_reunion(&self.packer, &mut queue, self.members);
+        send_after_landing(&self.packer, &mut queue, self.members);
     }
 }
 
-/// Seals the bodies into one block, puts it, and tells each where it lies.
+/// Seals the bodies into one block, puts it, and answers each with where it lies.
 async fn send(under_way: UnderWay, members: Vec<Member>) {
     let staging = Arc::clone(&under_way.packer.staging);
     let several = members.len() > 1;
@@ -204,6 +218,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }
+    // The next pack may be sent before these bodies are answered.
     drop(under_way);
     for (offset, length, landed) in waiting {
         let answer = match put.as_ref().map(|(block, _)| block.reference()) {
@@ -214,7 +229,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
             }
             Err(error) => Err(ContentError::Unavailable(error.to_string())),
         };
-        // Who has gone away meanwhile leaves dead bytes in the pack.
+        // A client that has gone away meanwhile leaves dead bytes in the pack.
         drop(landed.send(answer));
     }
     drop(claim);

@@ -2,8 +2,8 @@
 //!
 //! A body that was kept whole has three ways to become durable, one for each [`Placement`]. A
 //! [`PlacementPolicy`] chooses among them by what [`Conditions`] say: by the size of the body, by
-//! whether there are others to share a block with, and by how much is staged inline already. It sees
-//! nothing else, and nobody else decides.
+//! whether there are others to share a block with, and by how much is staged inline already. It
+//! sees nothing else, and nobody else decides.
 
 use std::fmt::Debug;
 use std::time::Duration;

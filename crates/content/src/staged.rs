@@ -37,7 +37,8 @@ impl StagedContent {
         self.md5
     }
 
-    /// Takes the room that the body has if it is to be staged inline, for whoever makes it a file's.
+    /// Takes the room that the body has if it is to be staged inline, for whoever makes it a
+    /// file's.
     pub fn take_reservation(&mut self) -> Option<Reservation> {
         self.reservation.take()
     }

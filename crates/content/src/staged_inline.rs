@@ -1,7 +1,7 @@
 //! Bodies that are staged inline: they are in their inodes' records until they are destaged.
 //!
-//! A small body that comes alone goes into the metadata store with its file's record. A little later
-//! it is *destaged*: moved into a block, together with others that are staged inline (see
+//! A small body that comes alone goes into the metadata store with its file's record. A little
+//! later it is *destaged*: moved into a block, together with others that are staged inline (see
 //! `upkeep`'s `destage`). What was overwritten or deleted by then never reaches the backend. Which
 //! bodies these are is the business of a [`PlacementPolicy`].
 //!
@@ -40,7 +40,7 @@ pub struct StagedBody {
 pub struct StagedInline {
     policy: Box<dyn PlacementPolicy>,
     ledger: Mutex<Ledger>,
-    /// Told when a body was added.
+    /// Notified when a body was added.
     added: Notify,
 }
 

@@ -1,4 +1,4 @@
-//! What it takes to put a session's blocks.
+//! What is needed to put a session's blocks.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, StagedInline, Traffic};
 /// Something that is held until it is dropped.
 pub type Pin = Box<dyn Debug + Send + Sync>;
 
-/// Keeps blocks that plans may come to name from those who delete what nobody names.
+/// Protects blocks that plans are going to name from whoever deletes what nobody names.
 pub trait Pins: Debug + Send + Sync {
-    /// From now on, until what is answered is dropped.
+    /// Protects them until the answer is dropped.
     fn pin(self: Arc<Self>) -> Pin;
 }
 
@@ -38,7 +38,7 @@ pub struct Staging {
     pub staged_inline: Arc<StagedInline>,
     /// Blocks that may land after they were deleted.
     pub late: Arc<LateBlocks>,
-    /// What a pack pins while plans may come to name it.
+    /// What a pack pins while plans may still be going to name it.
     pub pins: Arc<dyn Pins>,
     /// How long to wait.
     pub deadlines: Deadlines,

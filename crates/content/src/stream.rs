@@ -1,8 +1,9 @@
 //! A body on its way out.
 //!
-//! A block is read in *runs*. Where much of a block is wanted and nothing of it is known, all of
-//! that is one run, which *arrives*: the reader moves it on, and each sub-block leaves as soon as
-//! it has passed its checksum. What comes behind it is asked for shortly before its end.
+//! A block is read in *runs*. Where much of a block is wanted and nothing of it is in memory, all
+//! of that is one run, which *arrives*: it moves on as the reader polls it, and each sub-block is
+//! passed on as soon as it has passed its checksum. What comes behind it is requested shortly
+//! before its end.
 //!
 //! Other runs are read at once. The first is short, so that the first bytes leave soon; each one
 //! that the reader takes doubles the next, up to [`RUN_BYTES_MAX`], and doubles what is read ahead
@@ -18,8 +19,8 @@
 //!
 //! **Memory.** A run that is read takes its permit before it asks, and the frames made of it hold
 //! the permit until the last of them is dropped. One that arrives holds a small permit of its own,
-//! [`ARRIVAL_MEMORY_BYTES`], which the next one takes over, however slow its reader is. Only the run that the
-//! reader waits for waits for memory; what is ahead of the reader takes what is free.
+//! [`ARRIVAL_MEMORY_BYTES`], which the next one takes over, however slow its reader is. Only the
+//! run that the reader waits for waits for memory; what is ahead of the reader takes what is free.
 
 mod arriving;
 mod reading;
@@ -46,7 +47,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::arriving::Arriving;
 pub use self::arriving::{ARRIVAL_MEMORY_BYTES, OPEN_AHEAD_BYTES};
 pub use self::reading::Reading;
-use self::runs::{Found, Planned, Run, Seam};
+use self::runs::{FetchedRun, Planned, Run, Seam};
 use crate::{ContentError, Deadlines, Permit};
 
 /// Content bytes of a stream's first run, and of what it reads ahead at first.
@@ -186,21 +187,21 @@ struct Feeder {
     seam: Seam,
 }
 
-/// A run that was begun.
+/// A run that was begun, and how far it has come.
 struct InFlight {
     run: Run,
-    answer: Answer,
+    state: RunState,
 }
 
-enum Answer {
+enum RunState {
     /// It was in memory.
-    Known(Vec<Bytes>),
-    /// It is being read.
-    Awaited(AbortOnDropHandle<Result<Found, ContentError>>),
-    /// It will be asked for when the reader comes to it, and passed on as it arrives.
-    Arrives(Box<Arriving>),
-    /// The same, and it is being asked for.
-    Asked(AbortOnDropHandle<Result<Arriving, ContentError>>),
+    InMemory(Vec<Bytes>),
+    /// It is being read, as one.
+    Fetching(AbortOnDropHandle<Result<FetchedRun, ContentError>>),
+    /// It will be requested when the reader comes to it, and passed on as it arrives.
+    Unrequested(Box<Arriving>),
+    /// It is being requested ahead of the reader, and will be passed on as it arrives.
+    Requested(AbortOnDropHandle<Result<Arriving, ContentError>>),
 }
 
 impl Feeder {
@@ -227,9 +228,9 @@ impl Feeder {
                     self.begin_in_turn(run).await?;
                 }
             }
-            if let Some(InFlight { run, answer }) = self.in_flight.pop_front() {
+            if let Some(InFlight { run, state }) = self.in_flight.pop_front() {
                 self.ahead -= run.length;
-                self.ready = self.take(run, answer).await?.into_iter();
+                self.ready = self.take(run, state).await?.into_iter();
                 self.window = self.window.saturating_mul(2).min(READ_AHEAD_BYTES_MAX);
                 self.begun = true;
             }
@@ -237,18 +238,18 @@ impl Feeder {
     }
 
     /// The frames of a run that the reader has come to; none yet if it arrives.
-    async fn take(&mut self, run: Run, answer: Answer) -> Result<Vec<Bytes>, ContentError> {
+    async fn take(&mut self, run: Run, state: RunState) -> Result<Vec<Bytes>, ContentError> {
         let lost = |error| ContentError::Unavailable(format!("a block was not read: {error}"));
-        let found = match answer {
-            Answer::Known(frames) => Found { frames, checksum: None },
-            Answer::Awaited(task) => task.await.map_err(lost)??,
-            Answer::Arrives(arriving) => {
+        let fetched = match state {
+            RunState::InMemory(frames) => FetchedRun { frames, checksum: None },
+            RunState::Fetching(task) => task.await.map_err(lost)??,
+            RunState::Unrequested(arriving) => {
                 return Ok(self.pass_on(arriving.opened(&self.reading).await?));
             }
-            Answer::Asked(task) => return Ok(self.pass_on(task.await.map_err(lost)??)),
+            RunState::Requested(task) => return Ok(self.pass_on(task.await.map_err(lost)??)),
         };
-        self.seam.follow(&run, &found)?;
-        Ok(found.frames)
+        self.seam.follow(&run, &fetched)?;
+        Ok(fetched.frames)
     }
 
     fn pass_on(&mut self, mut arriving: Arriving) -> Vec<Bytes> {
@@ -294,7 +295,7 @@ impl Feeder {
                 Some(permit) => permit,
                 None => reading.budget.acquire(ARRIVAL_MEMORY_BYTES, patience).await?,
             };
-            self.push(run, Answer::Arrives(Box::new(Arriving::new(run, arrival, permit))));
+            self.push(run, RunState::Unrequested(Box::new(Arriving::new(run, arrival, permit))));
         } else {
             drop(spare);
             let permit = reading.budget.acquire(run.sealed_bytes(), patience).await?;
@@ -334,7 +335,7 @@ impl Feeder {
     /// Whether something that arrives leaves nothing to be done ahead of it: connections hold what
     /// comes next, and no more than one of them waits for the reader.
     fn waits_for_an_arrival(&self) -> bool {
-        let asked = |flight: &InFlight| matches!(flight.answer, Answer::Asked(_));
+        let asked = |flight: &InFlight| matches!(flight.state, RunState::Requested(_));
         self.arriving.as_ref().is_some_and(|arriving| !arriving.is_near_its_end())
             || self.in_flight.iter().any(asked)
     }
@@ -351,7 +352,7 @@ impl Feeder {
         let Some(frames) = self.reading.reader.in_memory(run.block, run.range()) else {
             return false;
         };
-        self.push(run, Answer::Known(frames));
+        self.push(run, RunState::InMemory(frames));
         true
     }
 
@@ -359,28 +360,28 @@ impl Feeder {
         let reading = Arc::clone(&self.reading);
         let task = async move { arriving.opened(&reading).await };
         let task = self.reading.tasks.spawn("ask for a block", task);
-        self.push(run, Answer::Asked(AbortOnDropHandle::new(task)));
+        self.push(run, RunState::Requested(AbortOnDropHandle::new(task)));
     }
 
     fn begin(&mut self, run: Run, permit: Permit) {
         let reading = Arc::clone(&self.reading);
         let task = async move { fetch(&reading, run, permit).await };
         let task = self.reading.tasks.spawn("read block", task);
-        self.push(run, Answer::Awaited(AbortOnDropHandle::new(task)));
+        self.push(run, RunState::Fetching(AbortOnDropHandle::new(task)));
     }
 
-    fn push(&mut self, run: Run, answer: Answer) {
+    fn push(&mut self, run: Run, state: RunState) {
         let planned = self.planned.pop_front();
         if let Some(rest) = planned.and_then(|planned| planned.behind(&run)) {
             self.planned.push_front(rest);
         }
         self.ahead += run.length;
-        self.in_flight.push_back(InFlight { run, answer });
+        self.in_flight.push_back(InFlight { run, state });
     }
 }
 
 /// A run's bytes, verified.
-async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<Found, ContentError> {
+async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun, ContentError> {
     reading.traffic.gets.add(1);
     let reads = reading.reader.read(run.block, run.range());
     match tokio::time::timeout(reading.deadlines.block, reads).await {
@@ -390,7 +391,7 @@ async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<Found, Con
             let permit = Arc::new(permit);
             let account =
                 |bytes| Bytes::from_owner(Accounted { bytes, _permit: Arc::clone(&permit) });
-            Ok(Found { frames: pieces.into_iter().map(account).collect(), checksum })
+            Ok(FetchedRun { frames: pieces.into_iter().map(account).collect(), checksum })
         }
         Ok(Err(error)) => Err(error.into()),
         Err(late) => {

@@ -5,16 +5,17 @@
 //! leaves in a task of its own while the body goes on arriving.
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
-//! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds
-//! little. A step beyond the first waits for [`GROWTH_PATIENCE`] only: then the block is cut
-//! where it stands, and leaves. So nobody waits long for memory while holding an unfinished
-//! block, and writers cannot lock each other out; short memory makes short blocks. The permit is
-//! given back when the put has returned. Nothing more is taken from the client meanwhile.
+//! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds little.
+//! A step beyond the first waits for [`GROWTH_PATIENCE`] only. After that the block is put as short
+//! as it is. So nobody waits long for memory while holding an unfinished block, and writers cannot
+//! lock each other out; short memory makes short blocks. The permit is given back when the put has
+//! returned. While a writer waits for memory, nothing is read from its client.
 //!
-//! **MD5.** A bucket computes the MD5 of what it is given. That of a body which fits into one block
-//! need not be computed here, too: the block is *bare*, its object is the body's bytes and nothing
-//! else (see [`BlockId::is_bare`](record::BlockId::is_bare)). Where memory is short and such a body is
-//! cut into more blocks after all, its MD5 is computed here: of what had arrived, and of what follows.
+//! **MD5.** A bucket computes the MD5 of what it is given. So the MD5 of a body that fits into one
+//! block need not be computed here: the block is *bare*, and its object is the body's bytes and
+//! nothing else (see [`BlockId::is_bare`](record::BlockId::is_bare)). Where memory is short and
+//! such a body is cut into more blocks after all, its MD5 is computed here, from what had arrived
+//! and from what follows.
 //!
 //! **Failure.** The first failed put fails the upload. What it has put is deleted when the last
 //! put under way has ended.
@@ -47,10 +48,11 @@ pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
 /// How long an unfinished block waits to grow before it is cut as it is.
 pub const GROWTH_PATIENCE: Duration = Duration::from_millis(100);
 
-/// The shortest body whose MD5 the block store is asked for: of less it is computed in no time.
+/// The shortest body whose MD5 is left to the block store: that of a shorter one is computed in no
+/// time.
 const BARE_BYTES_MIN: u64 = 1 << 20;
 
-/// Frames that are shorter are copied together, so that none pins a buffer that is much larger.
+/// Shorter frames are copied together, so that none of them pins a much larger buffer.
 const FRAME_BYTES_MIN: usize = 16 << 10;
 
 /// What the writers of a session share.
@@ -69,7 +71,7 @@ pub struct Writers {
 pub enum Md5Wanted {
     /// Before the body is finished: it is compared with one that was sent.
     BeforeFinish,
-    /// With what is staged. Where the block store tells it, nobody computes it here.
+    /// With what is staged. Where the block store reports it, it is not computed here.
     AtFinish,
 }
 
@@ -90,10 +92,10 @@ pub struct ContentWriter {
     slices: Vec<Slice>,
     /// The MD5 of what has arrived, if it is computed here.
     md5: Option<BodyMd5>,
-    /// Whether the body is to be one bare block, so that its MD5 is told.
+    /// Whether the body is to be one bare block, whose MD5 the block store reports.
     bare: bool,
     /// The MD5 of the last bare block that landed.
-    told: Option<[u8; 16]>,
+    stored_md5: Option<[u8; 16]>,
     /// What had arrived when it turned out that there will be more than one block.
     cut_short: Option<Vec<Bytes>>,
     failed: bool,
@@ -177,7 +179,7 @@ impl ContentWriter {
             slices: Vec::new(),
             md5: None,
             bare: false,
-            told: None,
+            stored_md5: None,
             cut_short: None,
             failed: false,
         }
@@ -191,24 +193,25 @@ impl ContentWriter {
     /// Says, before any of the body is written, that its MD5 is wanted. A size that was announced
     /// must be right then.
     pub fn want_md5(&mut self, wanted: Md5Wanted) {
-        self.bare = wanted == Md5Wanted::AtFinish && self.may_be_told_md5();
+        self.bare = wanted == Md5Wanted::AtFinish && self.may_report_md5();
         self.md5 = (!self.bare).then(|| BodyMd5::new(&self.hashing, self.size_hint));
     }
 
-    /// Whether the body fits into one block, of which the block store tells the MD5.
-    fn may_be_told_md5(&self) -> bool {
+    /// Whether the body fits into one block, whose MD5 the block store reports.
+    fn may_report_md5(&self) -> bool {
         let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
         let fits = self.size_hint.is_some_and(|size| one.contains(&size));
         fits && self.whole.is_none() && self.staging.blocks.tells_md5()
     }
 
-    /// The MD5 of all that was written, [wanted](ContentWriter::want_md5) before the body is finished.
+    /// The MD5 of all that was written, [wanted](ContentWriter::want_md5) before the body is
+    /// finished.
     ///
     /// # Errors
     /// `Unavailable` if it cannot be computed, or was not wanted by now.
     pub async fn md5(&mut self) -> Result<[u8; 16], ContentError> {
         let unwanted = || ContentError::Unavailable("no MD5 was computed".to_owned());
-        self.md5.as_mut().ok_or_else(unwanted)?.settle().await
+        self.md5.as_mut().ok_or_else(unwanted)?.digest().await
     }
 
     /// Bytes that have arrived.
@@ -238,8 +241,8 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Computes the MD5 of a body that was going to be one block and is not: of what had `arrived` by
-    /// then, and of what has since. That is the end of `last`.
+    /// Computes the MD5 of a body that was going to be one block and is not: of what had `arrived`
+    /// by then, and of what has since. That is the end of `last`.
     async fn begin_md5_late(
         &mut self,
         arrived: Vec<Bytes>,
@@ -268,7 +271,7 @@ impl ContentWriter {
         let wanted = self.bare || md5.is_some();
         let computed = async {
             match &mut md5 {
-                Some(md5) => md5.settle().await.map(Some),
+                Some(md5) => md5.digest().await.map(Some),
                 None => Ok(None),
             }
         };
@@ -288,7 +291,7 @@ impl ContentWriter {
         while let Some(put) = self.puts.next().await {
             self.land(put)?;
         }
-        let told = self.told.filter(|_| self.bare && self.slices.len() == 1);
+        let md5 = self.stored_md5.filter(|_| self.bare && self.slices.len() == 1);
         let mut reservation = None;
         let content = match self.whole.take() {
             Some(whole) => {
@@ -308,7 +311,7 @@ impl ContentWriter {
             }
         };
         let blocks = StagedBlocks(Arc::clone(&self.claim));
-        Ok(StagedContent::new(content, self.size, blocks, reservation).with_md5(told))
+        Ok(StagedContent::new(content, self.size, blocks, reservation).with_md5(md5))
     }
 
     /// Puts a whole body into a block that it may share.
@@ -338,7 +341,7 @@ impl ContentWriter {
         self.cut(bytes).await
     }
 
-    /// Memory for a whole body of so many bytes; false if there is none to grow in.
+    /// Takes memory for a whole body of so many bytes; false if there is not enough to grow.
     async fn grow(&self, whole: &mut Whole, size: u64) -> Result<bool, ContentError> {
         if size <= u64::from(self.staging.inline_bytes_max) {
             return Ok(true);
@@ -348,7 +351,8 @@ impl ContentWriter {
             let target = self.size_hint.filter(|hint| (size..=most).contains(hint)).unwrap_or(most);
             let target = u32::try_from(target).unwrap_or(u32::MAX);
             match &mut whole.permit {
-                // What was admitted should end, so only the first step is refused early.
+                // Only the first step is refused early: a body that was admitted should come to its
+                // end.
                 None => {
                     whole.granted = target.min(PERMIT_STEP_BYTES);
                     let patience = self.staging.deadlines.budget;
@@ -367,8 +371,8 @@ impl ContentWriter {
         Ok(true)
     }
 
-    /// Goes on in blocks with what was kept whole: it is too large, or memory is short. If a size
-    /// was announced that would have fitted, it was wrong.
+    /// Goes on in blocks with what was kept whole, because it is too large or memory is short. If
+    /// the announced size would have fitted, it was wrong.
     async fn spill(&mut self, mut whole: Whole) -> Result<(), ContentError> {
         whole.seal_tail();
         let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging, &self.packer));
@@ -439,7 +443,7 @@ impl ContentWriter {
         let rest = announced.filter(|rest| *rest > 0);
         let target = rest.map_or(full, |rest| u32::try_from(rest).unwrap_or(full).min(full));
         let granted = target.min(PERMIT_STEP_BYTES);
-        // What was admitted should end, so only the first block is refused early.
+        // Only the first block is refused early: a body that was admitted should come to its end.
         let Deadlines { budget, block } = self.staging.deadlines;
         let patience = if self.size == 0 { budget } else { block };
         let permit = self.staging.budget.acquire(u64::from(granted), patience).await?;
@@ -484,7 +488,7 @@ impl ContentWriter {
         let lost = |error| ContentError::Unavailable(format!("a block was not put: {error}"));
         let Laid { slice, md5 } = put.map_err(lost)??;
         self.slices.push(slice);
-        self.told = md5;
+        self.stored_md5 = md5;
         Ok(())
     }
 }
@@ -495,7 +499,7 @@ fn whole_bytes_max(staging: &Staging, packer: &Packer) -> u32 {
     shared.max(staging.inline_bytes_max)
 }
 
-/// The MD5 of a bare block's content: as it was told, or computed here if for once it was not.
+/// The MD5 of a bare block's content: as the store reported it, or computed here if it did not.
 async fn md5(block: &SealedBlock, stored: Stored) -> Option<[u8; 16]> {
     if !block.id().is_bare() || stored.content_md5.is_some() {
         return stored.content_md5;

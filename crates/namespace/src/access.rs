@@ -1,11 +1,11 @@
 //! Access keys and policies: records by name.
 //!
-//! An access key names policies, and each that it names is there: whoever gives it a policy guards
-//! that policy's record, and whoever removes a policy guards that no access key has it. Policies that
-//! are built in stand in no record; which those are, the caller says.
+//! An access key names policies, and every policy that it names exists. Whoever gives it a policy
+//! guards that policy's record, and whoever removes a policy guards that no access key has it.
+//! Built-in policies have no record; the caller says which those are.
 //!
-//! What is wrong with a change is part of its answer, with the names that it is about, so that it
-//! rests on one snapshot like any other answer.
+//! What is wrong with a change is part of its answer, with the names that it is about. So it comes
+//! from one snapshot like any other answer.
 
 use std::collections::BTreeSet;
 
@@ -238,8 +238,9 @@ impl Planner for RemovePolicy<'_> {
         let own = vec![Guard::Equals(at.clone(), value)];
         let mut plan = Plan { guards: own.clone(), writes: vec![Write::Delete(at)] };
         plan.guards.extend(as_seen(&users));
-        // A store takes plans up to some size, which so many users are beyond. Then whoever is given
-        // the policy at this very moment has one that is missing, and may do nothing.
+        // A store takes plans up to some size, and a guard for each of so many users is beyond it.
+        // Then a user who is given the policy at this very moment has one that is missing, and may
+        // do nothing.
         let limits = Limits::LEAST;
         if plan.items() > limits.plan_items / 2 || plan.bytes() > limits.plan_bytes / 2 {
             plan.guards = own;
@@ -280,9 +281,9 @@ fn with_policies(
     Ok(Given { user, policies })
 }
 
-/// That access keys are as they were seen, and that there are no others. Engines do not protect a
-/// range that is empty; here they need not, because whoever gives a policy to an access key guards
-/// the policy's record, which the plan of these guards deletes.
+/// Guards that access keys are as they were seen, and that there are no others. Engines do not
+/// protect an empty range. They need not do so here: whoever gives a policy to an access key guards
+/// the policy's record, and the plan that has these guards deletes that record.
 fn as_seen(users: &[Entry]) -> Vec<Guard> {
     let (mut start, end) = key::partition(key::space::USER, 0);
     let mut guards = Vec::with_capacity(2 * users.len() + 1);

@@ -1,8 +1,8 @@
 //! Buckets: the directories below the root.
 
 use record::{
-    Attributes, Body, Bucket, BucketConfig, BucketConfigKind, Dentry, Ino, Inode, Origin, Orphan,
-    Skey, Timestamp, key,
+    Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Ino, Inode, InodeBody, Origin,
+    Orphan, SortKey, Timestamp, key,
 };
 use store::{Guard, Key, Plan, Read, Write};
 
@@ -43,7 +43,7 @@ impl Planner for MakeBucket<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
-        let slot = key::dentry(Ino::ROOT, Skey::directory(self.name).as_bytes());
+        let slot = key::dentry(Ino::ROOT, SortKey::directory(self.name).as_bytes());
         if view.guess(&slot, None).is_some() {
             return Err(FsError::BucketExists.into());
         }
@@ -56,7 +56,7 @@ impl Planner for MakeBucket<'_> {
                 changed: env.now,
                 modified: env.now,
             },
-            body: Body::Directory { parent: Ino::ROOT },
+            body: InodeBody::Directory { parent: Ino::ROOT },
         };
         let dentry = Dentry::directory(self.ino, Origin::Made);
         let mut plan = Plan {
@@ -94,7 +94,8 @@ impl Planner for DeleteBucket<'_> {
         if !found[0].is_empty() {
             return Err(FsError::BucketNotEmpty.into());
         }
-        // Whoever creates in the bucket guards the dentry that this plan deletes: one of us loses.
+        // Whoever creates something in the bucket guards the dentry that this plan deletes. So of
+        // the two plans one is refused.
         let orphan = key::orphan(ino);
         let mut writes = vec![
             Write::Delete(bucket.key.clone()),
@@ -108,7 +109,7 @@ impl Planner for DeleteBucket<'_> {
             [key::CounterKind::Entries, key::CounterKind::Modified, key::CounterKind::Objects];
         writes.extend(counts.map(|count| Write::Clear(key::counter(ino, count))));
         let mut guards = vec![bucket.guard(), Guard::Empty(names.0, names.1)];
-        // Also those of kinds that this release does not know, and none but those that were seen.
+        // All that were seen, including those of kinds that this release does not know.
         let (mut start, end) = configs;
         for config in &found[1] {
             guards.push(Guard::Empty(start, config.key.clone()));
@@ -120,8 +121,8 @@ impl Planner for DeleteBucket<'_> {
     }
 }
 
-/// The most configurations of a bucket: one of each kind, and a kind is a byte. So many records, and
-/// a guard for each, are the most that the removal of a bucket adds to its plan.
+/// The most configurations of a bucket: one of each kind, and a kind is a byte. So the removal of a
+/// bucket adds no more than so many records, and a guard for each, to its plan.
 const CONFIGS_MAX: u32 = 256;
 
 /// Finds a bucket and its settings: one round trip when it is remembered.

@@ -52,7 +52,7 @@ pub enum FsError {
     /// A number that was leased is in use already: the store has forgotten who leased it.
     #[error("a leased number is in use already")]
     NumberTaken,
-    /// What the plan rests on changed under it more often than a try is worth.
+    /// What the plan relies on changed so often that it is not tried again.
     #[error("too much contention")]
     Contended,
 }

@@ -38,7 +38,7 @@ pub fn part_runs(lengths: impl IntoIterator<Item = u64>) -> Vec<PartRun> {
     runs
 }
 
-/// Strings the slices of parts together, each part's positions counting from its own beginning.
+/// Joins the slices of parts. The positions of each part count from its own beginning.
 pub fn concatenate<'a>(parts: impl IntoIterator<Item = (u64, &'a [Slice])>) -> (u64, Vec<Slice>) {
     let (mut position, mut all) = (0, Vec::new());
     for (size, slices) in parts {

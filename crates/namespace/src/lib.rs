@@ -1,6 +1,6 @@
 //! Every file-system operation as a pure planner.
 //!
-//! An [`Planner`] turns what is known into guards and writes. It never reads: it asks, and a
+//! A [`Planner`] turns what is known into guards and writes. It never reads: it asks, and a
 //! [`Run`] tells its driver what to read and what to commit. It does not know which database
 //! answers, nor which view of the volume is asking. A planner's round trips are its asks.
 

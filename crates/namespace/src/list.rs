@@ -5,16 +5,16 @@
 //! reads the first names there, all in one snapshot; [`Walk`] goes on from there, asking for the
 //! children of many directories at once, until the page is full.
 //!
-//! Keys may lie very deep, each below directories of its own. So a page's work is bounded: with one
-//! entry on it, it ends when it has cost enough, and says that there is more. That entry is never far,
-//! since below any directory that a key implied there is a key. And a directory's only child is read
-//! ahead where the numbers of directories tell which one that is: those that one PUT made follow each
-//! other.
+//! Keys may be very deep, each below directories of its own. So the work for a page is bounded. As
+//! soon as it has an entry, it ends when it has cost enough, and says that there is more. The first
+//! entry is never far, because below any directory that a key implied there is a key. And a
+//! directory's only child is read ahead: directories that one PUT made have numbers that follow
+//! each other, so the number of the child can be guessed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
-use record::{Dentry, Ino, InodeHead, Kind, Origin, Skey, key};
+use record::{Dentry, Ino, InodeHead, Kind, Origin, SortKey, key};
 use store::{Entry, Found, Key, Read, Target, Value};
 
 use crate::object::after;
@@ -78,8 +78,8 @@ pub const PAGE_RANGES_MAX: usize = 4_096;
 /// Round trips that a page may cost once there is an entry on it.
 pub const PAGE_WAVES_MAX: usize = 64;
 
-/// After so many round trips in a row that brought nothing onto the page, the front of the walk
-/// alone is followed: what is read of others meanwhile may be in vain when the page ends early.
+/// After so many round trips in a row that brought nothing onto the page, only the front of the
+/// walk is followed: what else is read may be of no use, since the page may end early.
 const VAIN_WAVES_MAX: usize = 4;
 
 /// The fewest directories that are read ahead of one whose number follows that of the one above it.
@@ -99,8 +99,8 @@ struct Unread {
     prefix: Bytes,
     start: Key,
     end: Key,
-    /// The directory's inode, if somebody made the directory and nothing of it was read yet: if
-    /// nothing is in it, it is an object itself.
+    /// The directory's inode, if somebody made the directory and nothing of it was read yet. Such a
+    /// directory is an object itself if it is empty.
     made: Target,
 }
 
@@ -119,12 +119,13 @@ pub struct Walk {
     page: Listing,
     /// Where in `pieces` the answers to the last reads belong, with the limit each was asked with.
     asked: Vec<(usize, usize)>,
-    /// Directories that the last reads asked for ahead of the front, and then their names.
+    /// Directories that the last reads asked for ahead of the front.
     ahead: Vec<Ino>,
+    /// The names that were found in such directories.
     found_ahead: HashMap<Ino, Vec<Entry>>,
-    /// The directory at the front that was read last and had one child alone, and how many in a row
-    /// above it had numbers that follow each other.
+    /// The directory that is all there is in the one that was last read at the front.
     only_child: Option<Ino>,
+    /// How many such directories in a row had numbers that follow each other.
     followed: usize,
     spent: Spent,
     done: bool,
@@ -135,9 +136,9 @@ pub struct Walk {
 struct Spent {
     ranges: usize,
     waves: usize,
-    /// Waves in a row that went down without bringing anything onto the page, and how much was on
-    /// it then.
+    /// Waves in a row that went down without bringing anything onto the page.
     vain: usize,
+    /// Entries on the page at the last wave.
     entries: usize,
     /// Waves in a row that found nothing where the front was, and so go up.
     empty: usize,
@@ -196,8 +197,8 @@ impl Planner for ListStart<'_> {
 }
 
 impl ListQuery {
-    /// The first key that may be listed by `after`, if that is given: all that sorts behind it, and
-    /// none of the keys that are rolled up to a common prefix which does not.
+    /// The first key that may be listed, if `after` is given. It sorts behind `after`, and behind
+    /// every key that is rolled up to the common prefix that `after` is rolled up to.
     fn lower_bound(&self) -> Option<Vec<u8>> {
         let after = self.after.as_deref()?;
         match self.rolled_up(after) {
@@ -247,15 +248,16 @@ impl Walk {
         }
     }
 
-    /// Lays out what is left of `unread` from `rest` on: a path below its directory.
+    /// Begins the walk at `rest`, a path below the directory of `unread`: what comes before it is
+    /// left out.
     fn seek(&mut self, view: &mut View<'_>, unread: Unread, rest: &[u8]) -> Result<(), Halt> {
         let (mut within, mut rest) = (unread, rest);
         let mut numbers = vec![within.directory];
         while let Some(slash) = rest.iter().position(|b| *b == b'/') {
             // The rest of this directory comes after all of the subdirectory that is entered.
-            let skey = Skey::directory(&rest[..slash]);
-            let slot = key::dentry(within.directory, skey.as_bytes());
-            let prefix = Bytes::from([&within.prefix[..], skey.as_bytes()].concat());
+            let sort_key = SortKey::directory(&rest[..slash]);
+            let slot = key::dentry(within.directory, sort_key.as_bytes());
+            let prefix = Bytes::from([&within.prefix[..], sort_key.as_bytes()].concat());
             let behind = Unread { start: after(&slot), made: Target::Absent, ..within.clone() };
             self.pieces.push_front(Piece::Unread(behind));
             let below = &rest[slash + 1..];
@@ -295,7 +297,8 @@ impl Walk {
         self.spent.vain = match self.spent.vain {
             vain if !grown && self.spent.empty == 0 => vain + 1,
             vain if !grown => vain,
-            // Where one key lies deep the next one may, too.
+            // Where one key is deep, the next one may be, too. So the walk stays narrow for a
+            // while.
             vain if vain > VAIN_WAVES_MAX => vain / 2,
             _ => 0,
         };
@@ -314,12 +317,12 @@ impl Walk {
         Ok(WalkStep::Read(self.reads()))
     }
 
-    /// Whether the front of the walk alone is followed.
+    /// Whether only the front of the walk is followed.
     fn is_narrow(&self) -> bool {
         self.spent.vain >= VAIN_WAVES_MAX && self.spent.empty == 0
     }
 
-    /// Takes what was read ahead of the directory at the front, if it was.
+    /// Uses what was read ahead of the directory at the front, if anything was.
     fn step_ahead(&mut self) -> bool {
         let Some(Piece::Unread(unread)) = self.pieces.front() else { return false };
         if !unread.is_whole() {
@@ -363,8 +366,8 @@ impl Walk {
         }
     }
 
-    /// A key that is rolled up: new, or one more of the last common prefix, whose other names are
-    /// skipped without being read.
+    /// Takes a key that is rolled up: a new common prefix, or one more key of the last one. The
+    /// other names below it are skipped without being read.
     fn push_common(&mut self, common: &[u8]) -> Result<(), Halt> {
         if self.page.entries.last().map(ListEntry::key) != Some(common) {
             self.push(ListEntry::Prefix(common.to_vec()));
@@ -372,7 +375,7 @@ impl Walk {
         let next = successor(common).ok_or(FsError::WrongSize)?;
         for piece in &mut self.pieces {
             let Piece::Unread(unread) = piece else { continue };
-            // Only what lies in the directory in which the common prefix ends can be skipped.
+            // Names can be skipped only in the directory in which the common prefix ends.
             if let Some(rest) = next.strip_prefix(&unread.prefix[..]) {
                 let start = key::dentry(unread.directory, rest);
                 let within = rest.split_last().is_none_or(|(_, name)| !name.contains(&b'/'));
@@ -404,7 +407,8 @@ impl Walk {
         let wanted = self.query.limit + 1 - self.page.entries.len().min(self.query.limit);
         let (ahead, mut reads) = (self.ahead_of_front(), Vec::new());
         let most = if self.is_narrow() { 1 } else { WAVE_RANGES - ahead.len() };
-        // Where nothing is left of a directory, little may be left of those above it.
+        // Where nothing was left of a directory, there may be little left of those above it, so
+        // more of them are asked for.
         let likely = wanted.saturating_mul(1 << (2 * self.spent.empty).min(10));
         let (mut asked, mut expected) = (Vec::new(), 0);
         for (index, piece) in self.pieces.iter().enumerate() {
@@ -415,7 +419,7 @@ impl Walk {
                 expected += 1;
                 continue;
             };
-            // The first must bring the walk on; of the others nobody knows how much they hold.
+            // The first directory brings the walk on. How much the others hold, nobody knows.
             let limit = if reads.is_empty() { wanted } else { RANGE_NAMES_MIN };
             let limit = limit.clamp(1, RANGE_NAMES_MAX);
             asked.push((index, limit));
@@ -433,8 +437,8 @@ impl Walk {
         reads
     }
 
-    /// The directories that come below the one at the front, if each has the next one alone in it and
-    /// one PUT made all of them. The further that was right, the more of them are read.
+    /// The directories below the one at the front, assuming that one PUT made all of them and each
+    /// holds only the next one. The longer that has been right, the more of them are read ahead.
     fn ahead_of_front(&self) -> Vec<Ino> {
         let Some(Piece::Unread(front)) = self.pieces.front() else { return Vec::new() };
         if self.followed == 0 || self.only_child != Some(front.directory) || !front.is_whole() {
@@ -490,8 +494,8 @@ impl Walk {
         }
     }
 
-    /// Takes note whether the directory at the front holds one directory alone, and whether the
-    /// number of that follows its own.
+    /// Takes note whether the directory at the front holds only one directory, and whether that
+    /// one's number follows its own.
     fn note_only_child(&mut self, front: &Unread, entries: &[Entry]) {
         let child = match entries {
             [entry] if front.is_whole() => Dentry::decode(&entry.key, &entry.value).ok(),
@@ -504,7 +508,7 @@ impl Walk {
     }
 }
 
-/// Asks for so many names, and for the heads of the inodes that they bind.
+/// A read of so many names, with the heads of the inodes that they bind.
 fn names(start: Key, end: Key, limit: usize) -> Read {
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     Read::Range { start, end, limit, follow: Some(key::dentry_to_head()) }
@@ -531,8 +535,8 @@ fn whole(record: Option<Value>) -> Target {
     record.map_or(Target::Absent, Target::Whole)
 }
 
-/// The object that an empty directory is, when somebody made it: a name without bytes in it, as if
-/// bound to the directory's own inode.
+/// The object that an empty directory is when somebody made it: an empty name in it, as if that
+/// were bound to the directory's own inode.
 fn itself(unread: &Unread) -> Piece {
     let slot = key::dentry(unread.directory, b"");
     let value = Dentry::file(unread.directory).encode(&slot);

@@ -1,9 +1,9 @@
-//! Objects: looking one up, publishing one, changing what is kept with one.
+//! Objects: looking one up, publishing one, changing its tags.
 
 use bytes::Bytes;
 use record::{
-    Attributes, Body, Content, Dentry, Ino, Inode, Kind, Mark, ObjectHeaders, Origin, Orphan, Skey,
-    Tag, key,
+    Attributes, Content, Dentry, Ino, Inode, InodeBody, Kind, Mark, ObjectHeaders, Origin, Orphan,
+    SortKey, Tag, key,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
@@ -64,8 +64,8 @@ pub struct FoundObject {
     pub inode: Inode,
     /// The inode's record, for guards.
     pub record: Value,
-    /// The dentries that led to it, from the bucket's down, for guards: where each of them stands as
-    /// it is, the key leads to this inode.
+    /// The dentries that led to it, from the bucket's down, for guards: where each of them stands
+    /// as it is, the key leads to this inode.
     pub way: Vec<(Key, Value)>,
 }
 
@@ -85,7 +85,7 @@ impl Planner for Lookup<'_> {
             return Err(FsError::NoSuchKey.into());
         }
         let bucket = chain.bucket.dentry.ino;
-        let slot = key::dentry(chain.deepest(), self.path.skey().as_bytes());
+        let slot = key::dentry(chain.deepest(), self.path.sort_key().as_bytes());
         let mut way: Vec<(Key, Value)> =
             chain.names().map(|bound| (bound.key.clone(), bound.value.clone())).collect();
         let (ino, inode, record) = match find(view, &slot)? {
@@ -118,8 +118,8 @@ fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt> {
     if dentry.kind != Kind::File {
         return Ok(None);
     }
-    // A name is bound and unbound together with its inode, so one snapshot has both; what
-    // was pieced together from hints may not, and then it must be read anew.
+    // A name is bound and unbound together with its inode, so one snapshot has both or neither.
+    // What was pieced together from hints may have one alone. Then it must be read anew.
     let Some(record) = target else { return Ok(None) };
     let inode = decode(&key::inode(dentry.ino), &record, Inode::decode)?;
     Ok(Some(File { name, ino: dentry.ino, inode, record }))
@@ -193,7 +193,7 @@ impl Planner for Publish<'_> {
         }
 
         let parent = self.make_directories(view, &chain, env, &mut plan)?;
-        let slot = key::dentry(parent, self.path.skey().as_bytes());
+        let slot = key::dentry(parent, self.path.sort_key().as_bytes());
         let replaced = self.replaced(view, &chain, &slot, &mut plan)?;
 
         let mut inode = self.inode.clone();
@@ -252,7 +252,7 @@ impl Publish<'_> {
         let mut existed = true;
         let depth = chain.directories.len();
         for (name, ino) in self.path.directories.iter().zip(self.fresh).skip(depth) {
-            let slot = key::dentry(parent, Skey::directory(name).as_bytes());
+            let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
             let dentry = Dentry::directory(*ino, Origin::Implied);
             let inode = Inode {
                 attributes: Attributes {
@@ -261,7 +261,7 @@ impl Publish<'_> {
                     modified: env.now,
                     ..self.inode.attributes
                 },
-                body: Body::Directory { parent },
+                body: InodeBody::Directory { parent },
             };
             let inode_key = key::inode(*ino);
             guard_absent(&inode_key, view, plan)?;
@@ -321,14 +321,14 @@ impl Publish<'_> {
     ) -> Result<(), Halt> {
         let parents = std::iter::once(&chain.bucket).chain(&chain.directories);
         for (parent, name) in parents.zip(&self.path.directories) {
-            let file = key::dentry(parent.dentry.ino, Skey::file(name).as_bytes());
+            let file = key::dentry(parent.dentry.ino, SortKey::file(name).as_bytes());
             if view.guess(&file, None).is_some() {
                 return Err(FsError::OverlapsFile.into());
             }
             plan.guards.push(Guard::Absent(file));
         }
         if chain.missing.is_none() && !self.path.name.is_empty() {
-            let twin = key::dentry(chain.deepest(), Skey::directory(&self.path.name).as_bytes());
+            let twin = key::dentry(chain.deepest(), SortKey::directory(&self.path.name).as_bytes());
             if view.guess(&twin, None).is_some() {
                 return Err(FsError::OverlapsDirectory.into());
             }
@@ -347,13 +347,13 @@ pub const FILE_MODE: u32 = 0o644;
 /// Ends a file that loses its only name, under the guard of that name. Answers how many of the
 /// bytes that its bucket counts go with it.
 ///
-/// A file whose name says that it is self-contained goes at once: nobody who found it comes back to
-/// the inode, which held all of it. Any other is left to the reaper.
+/// A file whose name says that it is self-contained goes at once: whoever found it got all of it
+/// with the inode, and does not come back for more. Any other file is left to the reaper.
 pub(crate) fn unbind(name: &Dentry, bucket: Ino, plan: &mut Plan) -> i64 {
-    let alone = name.self_contained.and_then(|bytes| i64::try_from(bytes).ok());
+    let self_contained = name.self_contained.and_then(|bytes| i64::try_from(bytes).ok());
     let inode = || Write::Delete(key::inode(name.ino));
-    plan.writes.push(if alone.is_some() { inode() } else { orphan(name.ino, bucket) });
-    alone.unwrap_or(0)
+    plan.writes.push(if self_contained.is_some() { inode() } else { orphan(name.ino, bucket) });
+    self_contained.unwrap_or(0)
 }
 
 /// The mark that a plan writes beside a file whose content is staged inline; nothing for another.
@@ -362,18 +362,18 @@ pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {
     content.is_staged_inline().then(|| Write::Put(mark.clone(), Mark.encode(&mark)))
 }
 
-/// The bytes of a file that is nothing but its inode: its content is inline and stays so, it has one
-/// name, and no other record tells of it.
+/// The size of a file that is self-contained, nothing but its inode: its content is inline for
+/// good, it has one name, and no other record belongs to it.
 ///
-/// A file that is so remains so, and its name may say it. Of a file's content nothing ever changes
-/// but where its bytes lie, and these stay.
+/// Such a file stays self-contained, so its name may say so. Nothing about a file's content ever
+/// changes but where its bytes are, and these stay where they are.
 pub fn self_contained(inode: &Inode) -> Option<u64> {
     let file = inode.file()?;
-    let alone = matches!(file.content, Content::Inline(_))
+    let self_contained = matches!(file.content, Content::Inline(_))
         && !file.content.is_staged_inline()
         && file.parts.is_empty()
         && file.links == 1;
-    alone.then_some(file.size)
+    self_contained.then_some(file.size)
 }
 
 /// Leaves a file to the reaper, which reads its inode later; the foreground need not.
@@ -405,9 +405,9 @@ impl Planner for SetTags<'_> {
         if chain.missing.is_some() {
             return Err(FsError::NoSuchKey.into());
         }
-        let slot = key::dentry(chain.deepest(), self.path.skey().as_bytes());
+        let slot = key::dentry(chain.deepest(), self.path.sort_key().as_bytes());
         let File { name, ino, mut inode, record } = find(view, &slot)?.ok_or(FsError::NoSuchKey)?;
-        if let Body::File(file) = &mut inode.body {
+        if let InodeBody::File(file) = &mut inode.body {
             file.object = ObjectHeaders { tags: self.tags.to_vec(), ..file.object.clone() };
         }
         let inode_key = key::inode(ino);

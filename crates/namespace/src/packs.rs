@@ -1,8 +1,8 @@
 //! What records say of packs: blocks that several files lie in.
 //!
-//! A block that one file owns needs no record of that. A pack has several owners from the start, and
-//! they come and go one by one. So each of them has a *share* from its first plan on: a record under
-//! the pack and the owner. A pack without shares has no owner.
+//! A block that one file owns needs no record of that. A pack has several owners from the start,
+//! and they come and go one by one. So each of them has a *share* from its first plan on: a record
+//! under the pack and the owner. A pack without shares has no owner.
 
 use std::collections::BTreeMap;
 

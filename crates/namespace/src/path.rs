@@ -1,6 +1,6 @@
 //! Paths: how an object's key names directories and a file.
 
-use record::{Dentry, Ino, Kind, Origin, Skey, key};
+use record::{Dentry, Ino, Kind, Origin, SortKey, key};
 use store::{Guard, Key, Value};
 
 use crate::view::{View, decode};
@@ -32,8 +32,8 @@ impl Path {
     }
 
     /// The file's name as it sorts.
-    pub fn skey(&self) -> Skey {
-        Skey::file(&self.name)
+    pub fn sort_key(&self) -> SortKey {
+        SortKey::file(&self.name)
     }
 }
 
@@ -83,7 +83,7 @@ impl Chain {
     }
 }
 
-/// What to believe of a directory that nothing is known of.
+/// What to assume of a directory about which nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
     /// Ask the store.
@@ -106,7 +106,7 @@ pub(crate) fn bound(key: &Key, value: Value) -> Result<Bound, Halt> {
 
 /// Finds a bucket.
 pub(crate) fn bucket(view: &mut View<'_>, name: &[u8]) -> Result<Bound, Halt> {
-    let key = key::dentry(Ino::ROOT, Skey::directory(name).as_bytes());
+    let key = key::dentry(Ino::ROOT, SortKey::directory(name).as_bytes());
     let value = view.record(&key)?.ok_or(FsError::NoSuchBucket)?;
     bound(&key, value)
 }
@@ -120,7 +120,7 @@ pub(crate) fn chain(
 ) -> Result<Chain, Halt> {
     let bucket = bucket(view, bucket_name)?;
     let mut chain = Chain { bucket, directories: Vec::new(), missing: None };
-    // Of a long path each wrong guess would teach one directory alone.
+    // In a long path each wrong guess would find only one directory more.
     let asks = view.was_refused() && directories.len() >= AHEAD_FROM;
     let unknown = if asks { Unknown::Ask } else { unknown };
     descend(view, &mut chain, directories, unknown)?;
@@ -135,7 +135,7 @@ pub(crate) fn descend(
     unknown: Unknown,
 ) -> Result<(), Halt> {
     for level in chain.directories.len()..directories.len() {
-        let key = key::dentry(chain.deepest(), Skey::directory(&directories[level]).as_bytes());
+        let key = key::dentry(chain.deepest(), SortKey::directory(&directories[level]).as_bytes());
         let found = match unknown {
             Unknown::Ask => match view.record(&key) {
                 Err(Halt::Need) => {
@@ -161,10 +161,10 @@ pub(crate) fn descend(
     Ok(())
 }
 
-/// Asks for directories below one that is not known, as if one PUT had made all of them: then
+/// Asks for directories below one that is not known, assuming that one PUT made all of them: then
 /// their numbers follow each other. `numbers` are those of the directories above, from the top;
-/// `below` are the names below the unknown one. A wrong guess costs a question, a right one spares a
-/// round trip; so the more of the numbers above follow each other, the more are guessed.
+/// `below` are the names below the unknown one. A wrong guess costs a question, and a right one
+/// saves a round trip. So the more of the numbers above follow each other, the more are guessed.
 pub(crate) fn look_ahead<'a>(
     view: &mut View<'_>,
     numbers: &[Ino],
@@ -179,7 +179,7 @@ pub(crate) fn look_ahead<'a>(
     let followed = pairs.take_while(|pair| pair[0].0.checked_add(1) == Some(pair[1].0)).count();
     let levels = (2 * followed).clamp(AHEAD_MIN, AHEAD_MAX);
     for (name, above) in below.iter().take(levels).zip(last.0.saturating_add(1)..u64::MAX) {
-        view.suggest(key::dentry(Ino(above), Skey::directory(name).as_bytes()));
+        view.suggest(key::dentry(Ino(above), SortKey::directory(name).as_bytes()));
     }
 }
 

@@ -1,11 +1,11 @@
 //! Removing names, and the directories that nothing but keys implied.
 //!
-//! One plan takes names out of many directories. What is found of a directory is found once, for
-//! all branches that pass it, and each directory is guarded once.
+//! One plan takes names out of many directories. Each directory is found once, for all branches
+//! that pass it, and guarded once.
 
 use std::cmp::Reverse;
 
-use record::{Ino, Inode, Skey, key};
+use record::{Ino, Inode, SortKey, key};
 use store::{Guard, Key, Plan, Read, Write};
 
 use crate::object::{TagMatch, after, unbind};
@@ -14,19 +14,21 @@ use crate::run::{Env, Planner, Step};
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
-/// Names that are asked for of a directory which a single name leaves: one of them is to stay.
+/// Names that are asked for of a directory from which a single name is removed: one is enough that
+/// stays.
 const SIBLINGS_ASKED: usize = 64;
 
-/// Directories above one that may be left empty whose names are asked for together with its own.
-/// Most stay, so few are asked for at first, and the more the more have gone already.
+/// If a directory may be left empty, the names in so many directories above it are asked for
+/// together with its own. Most of them stay, so few are asked for at first. The more have gone
+/// already, the more are asked for.
 const PRUNED_AHEAD: usize = 8;
 
-/// Guards and writes that a directory takes which goes with its last name: a guard of its own name,
-/// two that nothing else is in it, and the ends of name, inode and two counters.
+/// Guards and writes for a directory that goes with its last name: a guard of its own name, two
+/// guards that nothing else is in it, and the removal of name, inode and two counters.
 pub const DIRECTORY_ITEMS: usize = 7;
 
-/// Guards and writes that a name takes at most: two guards and two writes of its own, and a guard
-/// that nothing stands between it and the next.
+/// The most guards and writes for a name: two guards and two writes of its own, and a guard that
+/// there is nothing between it and the next.
 pub const REMOVAL_ITEMS: usize = 5;
 
 /// A name to remove.
@@ -102,13 +104,13 @@ impl Remove<'_> {
         let mut known = true;
         for (branch, place) in self.branches.iter().zip(&tree.places) {
             match place {
-                Place::Node(node) => {
+                BranchEnd::Node(node) => {
                     let directory = tree.nodes[*node].bound.dentry.ino;
                     let going = branch.decide(view, directory, &mut verdicts, plan);
                     let going = going.or_else(|halt| unless_needed(halt, &mut known))?;
                     gone.extend(going.into_iter().map(|bound| (*node, bound)));
                 }
-                Place::Missing => verdicts.extend(branch.removals.iter().map(Removal::absent)),
+                BranchEnd::Missing => verdicts.extend(branch.removals.iter().map(Removal::absent)),
             }
         }
         if known { Ok((verdicts, gone)) } else { Err(Halt::Need) }
@@ -131,7 +133,8 @@ impl Branch {
         verdicts: &mut Vec<Removed>,
         plan: &mut Plan,
     ) -> Result<Vec<Bound>, Halt> {
-        let slot = |removal: &Removal| key::dentry(directory, Skey::file(&removal.name).as_bytes());
+        let slot =
+            |removal: &Removal| key::dentry(directory, SortKey::file(&removal.name).as_bytes());
         let slots: Vec<Key> = self.removals.iter().map(slot).collect();
         let conditional = self.removals.iter().any(|removal| removal.condition.is_some());
         let found: Vec<Option<Followed>> = if conditional {
@@ -141,7 +144,8 @@ impl Branch {
         };
         let mut gone = Vec::with_capacity(slots.len());
         for ((removal, slot), found) in self.removals.iter().zip(&slots).zip(found) {
-            // The answers of a plan that is committed rest on its guards, those of what stays too.
+            // A plan that is committed is the proof of all its answers. So what stays is guarded,
+            // too.
             let Some((value, target)) = found else {
                 plan.guards.push(Guard::Absent(slot.clone()));
                 verdicts.push(removal.absent());
@@ -166,7 +170,7 @@ impl Branch {
     }
 }
 
-/// Goes on although something is not known, so that all that is not known is asked for at once.
+/// Goes on although something is not known, so that everything unknown is asked for at once.
 fn unless_needed<T: Default>(halt: Halt, known: &mut bool) -> Result<T, Halt> {
     if halt == Halt::Need {
         *known = false;
@@ -185,12 +189,12 @@ const BUCKET: usize = 0;
 #[derive(Debug)]
 struct Node {
     bound: Bound,
-    /// The node above; a bucket's own.
+    /// The node above; the bucket's is itself.
     above: usize,
     depth: usize,
     /// The names that leave it.
     leaving: Vec<Bound>,
-    /// How many may leave it at most: files that do, and directories that this may leave empty.
+    /// The most names that may leave it: files that do, and directories that may be left empty.
     may_leave: usize,
     /// Whether all below is decided.
     decided: bool,
@@ -198,7 +202,7 @@ struct Node {
 
 /// Where a branch ends.
 #[derive(Debug)]
-enum Place {
+enum BranchEnd {
     Node(usize),
     /// Its directory does not exist.
     Missing,
@@ -209,7 +213,7 @@ enum Place {
 struct Tree {
     nodes: Vec<Node>,
     /// Where each branch ends.
-    places: Vec<Place>,
+    places: Vec<BranchEnd>,
     /// The names that directories would have which do not exist.
     missing: Vec<Key>,
 }
@@ -244,8 +248,8 @@ impl Tree {
                 tree.nodes.push(Node::new(directory.clone(), above, trail.len()));
             }
             tree.places.push(match chain.missing {
-                Some(_) => Place::Missing,
-                None => Place::Node(trail.last().copied().unwrap_or(BUCKET)),
+                Some(_) => BranchEnd::Missing,
+                None => BranchEnd::Node(trail.last().copied().unwrap_or(BUCKET)),
             });
         }
         if known { Ok(tree) } else { Err(Halt::Need) }
@@ -257,8 +261,8 @@ impl Tree {
         bound.chain(self.missing.iter().cloned().map(Guard::Absent)).collect()
     }
 
-    /// Removes the implied directories that are empty once those are gone that leave, from the
-    /// deepest up, and counts what is gone in those that stay.
+    /// Removes the implied directories that the removals leave empty, from the deepest up. In those
+    /// that stay, counts what is gone.
     fn prune(&mut self, view: &mut View<'_>, env: &Env, plan: &mut Plan) -> Result<(), Halt> {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         order.sort_by_key(|node| Reverse(self.nodes[*node].depth));
@@ -326,7 +330,7 @@ impl Tree {
         Ok(stays.is_some())
     }
 
-    /// Asks for the names in directories above a node, as far as they may go with it.
+    /// Asks for the names in those directories above a node that may go with it.
     fn ask_above(&self, view: &mut View<'_>, node: usize, levels: usize) {
         let mut node = self.nodes[node].above;
         for _ in 0..levels {
@@ -344,11 +348,11 @@ impl Node {
         Node { bound, above, depth, leaving: Vec::new(), may_leave: 0, decided: true }
     }
 
-    /// So many names of the directory that one of them is to stay, unless all leave.
+    /// Asks for so many names of the directory that one of them stays, unless all leave.
     fn range(&self) -> Read {
         let (start, end) = key::dentries(self.bound.dentry.ino);
         let others = match &self.leaving[..] {
-            // Those who empty a directory name by name find the later ones remembered.
+            // A client that empties a directory name by name finds the next names remembered.
             [one] if self.may_leave == 1 && !one.is_directory() => SIBLINGS_ASKED,
             _ => self.may_leave,
         };

@@ -1,8 +1,8 @@
 //! Ask, plan, commit: the loop that drives an operation, without the I/O.
 //!
 //! A [`Run`] lives as long as its operation, and keeps what the operation has learnt. Hints are
-//! lent to it for a pass at a time. In debug builds every pass is planned twice, from the same
-//! knowledge, and must come to the same.
+//! lent to it for a pass at a time. Debug builds plan every pass twice from the same knowledge, and
+//! compare the results.
 
 use std::fmt::Debug;
 
@@ -116,8 +116,8 @@ impl<'a, O: Planner> Run<'a, O> {
         match self.operation.plan(&mut View::new(hints, &mut self.known), &self.env) {
             Err(Halt::Need) => Next::Read(self.known.needed()),
             Ok(Step::Commit(plan, output)) => Next::Commit(plan, output),
-            // An answer rests on facts of one snapshot.
-            _ if self.known.rests_on_hearsay() => Next::Read(self.known.asked()),
+            // An answer must come from one snapshot.
+            _ if self.known.used_unverified() => Next::Read(self.known.asked()),
             Ok(Step::Done(output)) => Next::Done(Ok(output)),
             Err(Halt::Fail(error)) => Next::Done(Err(error)),
             Err(Halt::Corrupt(key, error)) => Next::Corrupt(key, error),
@@ -141,8 +141,8 @@ impl<'a, O: Planner> Run<'a, O> {
     }
 }
 
-/// What an operation that only answers would answer from hints alone, if they suffice: enough to
-/// refuse early, never to answer with.
+/// What an operation would answer from hints alone, if they suffice. That is enough to refuse a
+/// request early, and never enough to answer one.
 pub fn recall<O: Planner>(operation: &O, env: &Env, hints: &dyn Hints) -> Option<O::Output> {
     match operation.plan(&mut View::new(hints, &mut Known::default()), env) {
         Ok(Step::Done(output)) => Some(output),

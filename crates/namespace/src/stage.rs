@@ -1,4 +1,4 @@
-//! What a plan takes for granted, and what is laid down ahead of a plan that could not carry it.
+//! What a plan assumes, and what is written ahead of a plan that would be too large with it.
 
 use record::{Ino, Mark, key};
 use store::{Guard, Key, Plan, Value, Write};
@@ -7,7 +7,7 @@ use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// A record that a plan takes for granted, and what it means when it is not so.
+/// A record that a plan assumes to be as it was read, and what to answer when it is not.
 #[derive(Clone, Debug)]
 pub struct Assumption {
     /// The record's key.
@@ -19,7 +19,7 @@ pub struct Assumption {
 }
 
 impl Assumption {
-    /// Guards what `assumed` says. Fails at once if something else is known.
+    /// Guards what is assumed. Fails at once if something else is known.
     pub(crate) fn guard_all(
         assumed: &[Assumption],
         view: &mut View<'_>,
@@ -35,8 +35,8 @@ impl Assumption {
     }
 }
 
-/// Whether a record belongs to the file of this number alone: pages of its content map, checksums of
-/// its parts, its shares of blocks.
+/// Whether a record belongs to the file of this number alone: pages of its content map, checksums
+/// of its parts, its shares of blocks.
 fn is_own(key: &Key, ino: Ino) -> bool {
     match key.space() {
         key::space::SHARE => key.suffix().ends_with(&ino.0.to_be_bytes()),
@@ -45,14 +45,14 @@ fn is_own(key: &Key, ino: Ino) -> bool {
     }
 }
 
-/// Guards that one plan has for what must not be there of a number.
+/// The most guards of one plan that records of a number are absent.
 const UNUSED_GUARDS_MAX: usize = 512;
 
-/// Guards that nothing of what `writes` lay down for this number is there already; of very many the
-/// first ones do, since whoever has used the number before began with them.
+/// Guards that none of the records that `writes` put under this number is there already. Of very
+/// many only the first are guarded: whoever has used the number before began with them.
 ///
-/// Numbers are leased, and a metadata store that was put back to an earlier state leases some of
-/// them again. What was made under such a number must not be overwritten.
+/// Numbers are leased. A metadata store that was put back to an earlier state leases some of them
+/// again, and what was made under such a number must not be overwritten.
 pub(crate) fn guard_unused(
     ino: Ino,
     writes: &[Write],
@@ -68,7 +68,8 @@ pub(crate) fn guard_unused(
 
 /// Guards that a record of a leased number is not there.
 pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> Result<(), Halt> {
-    // Nobody has asked for it: something is known only if the store refused this very plan.
+    // Nobody has asked for this record. Something is known only if the store has refused the plan
+    // because of it.
     if view.contradicted(key) {
         return Err(FsError::NumberTaken.into());
     }
@@ -76,7 +77,8 @@ pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> R
     Ok(())
 }
 
-/// Writes ahead of a [`crate::Publish`] what does not fit its plan, under a number that nothing names yet.
+/// Writes what does not fit into the plan of a [`crate::Publish`] ahead of it, under a number that
+/// nothing names yet.
 #[derive(Clone, Debug)]
 pub struct Stage<'a> {
     /// The number.
@@ -101,10 +103,10 @@ impl Planner for Stage<'_> {
     }
 }
 
-/// Takes back what was staged; the mark that it is there goes last.
+/// Takes back what was staged. The mark that says that it is there goes last.
 ///
-/// Only what belongs to the number goes, and is counted back. That the source of a copy owns its
-/// blocks too was written as well, and stays: it is true, and may have been before.
+/// Only records that belong to the number are removed, and counters are counted back. The share of
+/// a copy's source, which was written too, stays: it is true, and may have been there before.
 ///
 /// Every one of `writes` must have happened, and none may be taken back twice.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
-//! Multipart uploads: beginning one, laying down parts, ending it.
+//! Multipart uploads: beginning one, adding parts, ending it.
 //!
 //! Parts are records below the upload, appended and never replaced: a part sent twice is two
 //! records. Transmissions of one part are numbered by the order of their commits, so no clock says
-//! which came last. Completing is a [`crate::Publish`] that takes the upload's
-//! record for granted and ends it in the same plan.
+//! which came last. Completing is a [`crate::Publish`] that assumes the upload's record and ends it
+//! in the same plan.
 
 use record::{Ino, Orphan, Part, Upload, UploadState, key};
 use store::{Guard, Key, Plan, Value, Write};
@@ -15,8 +15,8 @@ use crate::stage::guard_unused;
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
 
-/// How often one part of an upload may be sent: more than any client does. Without a limit, one that
-/// never stops would make each of its transmissions dearer than the one before.
+/// How often one part of an upload may be sent: more often than any client does. Without a limit,
+/// each transmission of a client that never stops would cost more than the one before.
 pub const TRANSMISSIONS_MAX: u32 = 1_024;
 
 /// An upload as found.
@@ -91,8 +91,8 @@ fn find(view: &mut View<'_>, name: &UploadName<'_>) -> Result<(Bound, FoundUploa
     Ok((bound, FoundUpload { bucket, key, record, upload }))
 }
 
-/// An open upload, and the guards that it and its bucket still stand: a bucket that goes takes its
-/// uploads along, later.
+/// An open upload, and the guards that it and its bucket are still there. A removed bucket takes
+/// its uploads along, but later.
 fn find_open(
     view: &mut View<'_>,
     name: &UploadName<'_>,
@@ -107,7 +107,7 @@ fn find_open(
     }
 }
 
-/// Lays down a part whose blocks are durable. One round trip when the upload is remembered and the
+/// Adds a part whose blocks are durable. One round trip when the upload is remembered and the
 /// part is sent for the first time.
 #[derive(Clone, Debug)]
 pub struct PutPart<'a> {

@@ -1,9 +1,9 @@
 //! What a planner knows: the facts of one snapshot, and hints.
 //!
 //! A *fact* was read by this operation; all facts of a view come from one snapshot. A *hint* is
-//! remembered from before or guessed. A commit may rest on hints, because its guards check them. An
-//! answer may not: [`crate::Run`] turns every hint that an answer used into a fact first, by
-//! reading all that the pass asked for once more, in one round trip.
+//! remembered from before or guessed. A commit may rely on hints, because its guards check them. An
+//! answer may not: before it answers, [`crate::Run`] reads all that the pass asked for once more,
+//! in one round trip, and so turns every hint into a fact.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use store::{CounterKey, Entry, Follow, Found, Key, Read, Target, Value};
 
 use crate::Halt;
 
-/// What earlier operations remember. A hint may be wrong; it costs a round trip then.
+/// What is remembered from earlier operations. A hint may be wrong; then it costs a round trip.
 pub trait Hints: Debug {
     /// The record as last seen: `Some(None)` when it was last seen to be absent.
     fn record(&self, key: &Key) -> Option<Option<Value>>;
@@ -39,10 +39,10 @@ impl Hints for NoHints {
     }
 }
 
-/// Of an operation that asks for more questions than this, a read asks only for what is not known
-/// yet. What is known is asked for once more before it answers, so that it answers from one
-/// snapshot: a round trip more, where asking for everything each time would be work that grows with
-/// the square of a path's depth.
+/// If an operation asks more questions than this, each read asks only for what is not known yet.
+/// The rest is asked for once more before it answers, so that it answers from one snapshot. That is
+/// one round trip more. Asking for everything each time would be work that grows with the square of
+/// a path's depth.
 const QUESTIONS_WHOLE_MAX: usize = 128;
 
 /// What an operation has learnt so far, pass by pass.
@@ -52,10 +52,11 @@ pub(crate) struct Known {
     records: HashMap<Key, Option<Value>>,
     ranges: HashMap<Read, Vec<Entry>>,
     counters: HashMap<CounterKey, i64>,
-    /// What this operation learnt before the last snapshot: newer than the hints, but hearsay.
+    /// What this operation learnt before the last snapshot: newer than the hints, but not verified
+    /// any more.
     stale: HashMap<Key, Option<Value>>,
-    /// What hints said in this pass. They change under it, and a plan that took a record from them
-    /// must guard what it took, not what they say a moment later.
+    /// What hints said in this pass. Hints change meanwhile, and a plan that used one must guard
+    /// what it used, not what the hint says a moment later.
     recalled: HashMap<Key, Option<Option<Value>>>,
     /// The same of names besides others.
     siblings: HashMap<(Ino, Vec<u8>), Option<Key>>,
@@ -67,8 +68,9 @@ pub(crate) struct Known {
     asked: Vec<Read>,
     /// The same, to tell what was asked for already.
     asked_once: HashSet<Read>,
-    /// Whether this pass used anything that is not a fact.
-    hearsay: bool,
+    /// Whether this pass used anything unverified: a hint, a guess, or what an earlier snapshot
+    /// said.
+    unverified: bool,
 }
 
 /// What one planning pass may see, and what it asked for.
@@ -90,7 +92,7 @@ impl<'p> View<'p> {
         }
     }
 
-    /// The record if anything is known of it, and a note if that is hearsay.
+    /// The record if anything is known of it, and a note if that is unverified.
     fn known(&mut self, key: &Key) -> Option<Option<Value>> {
         let known = &mut *self.known;
         if let Some(fact) = known.records.get(key) {
@@ -105,7 +107,7 @@ impl<'p> View<'p> {
                 hint
             }
         }?;
-        known.hearsay = true;
+        known.unverified = true;
         Some(hint)
     }
 
@@ -167,7 +169,7 @@ impl<'p> View<'p> {
         if let Some(known) = self.known(key) {
             return known;
         }
-        self.known.hearsay = true;
+        self.known.unverified = true;
         if let Some(guess) = guess {
             self.known.recalled.insert(key.clone(), Some(Some(guess.clone())));
         }
@@ -203,7 +205,7 @@ impl<'p> View<'p> {
         self.known.counters.get(key).copied().ok_or(Halt::Need)
     }
 
-    /// Asks for a record that may be wanted next, if there is a read anyway. Nothing rests on it.
+    /// Asks for a record that may be wanted next, if there is a read anyway. Nothing depends on it.
     pub(crate) fn suggest(&mut self, key: Key) {
         self.ask(Read::Record { key, follow: None });
     }
@@ -224,7 +226,7 @@ impl<'p> View<'p> {
         if matches!(gone, Some(None)) {
             return None;
         }
-        known.hearsay = true;
+        known.unverified = true;
         Some(sibling)
     }
 }
@@ -241,7 +243,7 @@ impl Known {
     pub(crate) fn begin_again(&mut self) {
         self.asked.clear();
         self.asked_once.clear();
-        self.hearsay = false;
+        self.unverified = false;
     }
 
     /// What the pass asked for and needs: all of it, so that it is of one snapshot, unless that is
@@ -280,11 +282,11 @@ impl Known {
     }
 
     /// Whether the pass used anything that is not a fact.
-    pub(crate) fn rests_on_hearsay(&self) -> bool {
-        self.hearsay
+    pub(crate) fn used_unverified(&self) -> bool {
+        self.unverified
     }
 
-    /// Takes a snapshot's answers. What was known before is hearsay from now on.
+    /// Takes a snapshot's answers. What was known before is unverified from now on.
     pub(crate) fn learn(&mut self, reads: Vec<Read>, found: Vec<Found>) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();

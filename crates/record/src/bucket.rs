@@ -1,7 +1,7 @@
 //! Buckets: what every request needs to know of one, and what one is set to do, kind by kind.
 //!
-//! A configuration is bytes as the view gave them. A new kind is a row here and needs no format of its
-//! own, and neither does a bucket that was made before there was such a kind.
+//! A configuration is bytes as the view gave them. A new kind is a row here and needs no format of
+//! its own, and neither does a bucket that was made before there was such a kind.
 
 use bytes::Bytes;
 use store::Key;
@@ -59,8 +59,8 @@ impl BucketConfigKind {
     }
 }
 
-/// What a bucket is set to do, of the kind that its key says. A bucket without such a record was
-/// never set to do anything of the kind, or no longer.
+/// What a bucket is set to do, of the kind that its key says. If a bucket has no such record,
+/// nothing of this kind is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketConfig {
     /// As the view gave them.

@@ -37,16 +37,16 @@ fn crc(key: &Key, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), bytes)
 }
 
-/// The checksum of a record's head. It is another than that of a record, so that a record which is
-/// cut behind its head is not taken for a whole one.
+/// The checksum of a record's head. It differs from that of a record, so that a record which is cut
+/// behind its head is not taken for a whole one.
 fn head_crc(key: &Key, bytes: &[u8]) -> u32 {
     !crc(key, bytes)
 }
 
 /// Gives a record its bytes: its newest format, and what two closures write and read.
 ///
-/// What is written has the newest format; what is read has any from 1 to that one. A field that came
-/// with format 2 is read as `if from.since(2) { … } else { its default }`.
+/// What is written has the newest format; what is read has any from 1 to that one. A field that
+/// came with format 2 is read as `if from.since(2) { … } else { its default }`.
 macro_rules! record {
     ($name:ident, $newest:literal, |$this:ident, $to:ident| $write:block, |$from:ident| $read:block) => {
         impl $name {
@@ -109,7 +109,7 @@ impl Writer {
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
-        // A long one comes last, and should not be moved for what is still to follow it.
+        // A long one comes last. Room for what follows it now spares a copy later.
         self.0.reserve(VARINT_BYTES_MAX + bytes.len() + CRC_BYTES);
         self.varint(bytes.len() as u64).fixed(bytes)
     }
@@ -144,7 +144,7 @@ impl Writer {
     pub(crate) fn finish(mut self, key: &Key) -> Value {
         let crc = crc(key, &self.0);
         self.0.extend_from_slice(&crc.to_be_bytes());
-        // Records are remembered, and room that they do not need would be, too.
+        // Records are kept in memory, so unused room would be kept with them.
         self.0.shrink_to_fit();
         self.0.into()
     }
@@ -170,8 +170,8 @@ impl<'a> Reader<'a> {
         Reader { bytes, format: *format }.up_to(newest)
     }
 
-    /// Stands at the first field of what was written by [`Writer::loose`]. It has no format, so that
-    /// nothing in it may change.
+    /// Stands at the first field of what was written by [`Writer::loose`]. It has no format, so
+    /// that nothing in it may change.
     pub(crate) fn loose(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes, format: 1 }
     }
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Reader<'a>, DecodeError> {
         let (format, bytes) = first_bytes.split_first().ok_or(DecodeError::Checksum)?;
         let mut reader = Reader { bytes, format: *format };
-        // Nothing is believed of bytes that may be damaged, so all that is wrong is the checksum.
+        // Bytes that may be damaged say nothing. So whatever is wrong, the error is the checksum.
         let mut part = || {
             let head = reader.part("head")?;
             let sealed = first_bytes.len() - reader.bytes.len();

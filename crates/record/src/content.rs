@@ -51,8 +51,8 @@ const INLINE: u8 = 0;
 const SLICES: u8 = 1;
 const PAGES: u8 = 2;
 
-/// Inline contents of at most so many bytes stay where they are. Longer ones are only staged inline,
-/// and may be destaged into blocks at any time.
+/// Inline contents of at most so many bytes stay where they are. Longer ones are only staged
+/// inline, and may be destaged into blocks at any time.
 pub const INLINE_STAYS_MAX: usize = 16 << 10;
 
 /// The longest content that stands in its record, in bytes.

@@ -33,8 +33,9 @@ impl Nonce {
 /// Ids are not secrets; no permission rests on knowing one.
 ///
 /// The counter's highest bit says whether the block is a *pack*: one whose bytes belong to several
-/// files from the start. So whoever meets an id knows what rules its owners follow. The next one says
-/// whether the block is *bare*: a bucket keeps its content as an object without anything else in it.
+/// files from the start. So whoever meets an id knows what rules its owners follow. The next one
+/// says whether the block is *bare*: a bucket keeps its content as an object without anything else
+/// in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub [u8; BlockId::BYTES]);
 

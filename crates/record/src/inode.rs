@@ -193,7 +193,7 @@ pub struct File {
 
 /// What an inode is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum InodeBody {
     /// A directory, and the directory that holds it.
     Directory {
         /// Where `..` leads.
@@ -214,7 +214,7 @@ pub struct Inode {
     /// What both views show.
     pub attributes: Attributes,
     /// What it is.
-    pub body: Body,
+    pub body: InodeBody,
 }
 
 /// What a listing shows of a file or directory: the first part of its record, which has a checksum
@@ -269,8 +269,8 @@ const LONGEST_HEAD: usize =
     (1 + 1 + 4) + (1 + 3 * 5 + 2 * 10) + (2 * 10 + 5 + (1 + 16 + 5) + HEAD_SUMS_MAX);
 const _: () = assert!(LONGEST_HEAD <= InodeHead::BYTES_MAX as usize, "a head is cut");
 
-/// Sections of a file's record. A section that this release does not know is refused. All that stands
-/// before them, in the head or behind it, grows by formats.
+/// Sections of a file's record. A section that this release does not know is refused. Everything
+/// before the sections, in the head or behind it, grows by formats.
 mod section {
     pub(super) const SUMS: u8 = 1;
     pub(super) const HEADERS: u8 = 2;
@@ -285,8 +285,8 @@ impl Inode {
     /// The file, if it is one.
     pub fn file(&self) -> Option<&File> {
         match &self.body {
-            Body::File(file) => Some(file),
-            Body::Directory { .. } | Body::Symlink { .. } => None,
+            InodeBody::File(file) => Some(file),
+            InodeBody::Directory { .. } | InodeBody::Symlink { .. } => None,
         }
     }
 
@@ -295,20 +295,20 @@ impl Inode {
         let mut to = Writer::new(Inode::FORMAT);
         to.part(|to| self.write_head(to)).end_head(key);
         match &self.body {
-            Body::Directory { .. } => {}
-            Body::Symlink { target } => {
+            InodeBody::Directory { .. } => {}
+            InodeBody::Symlink { target } => {
                 to.bytes(target);
             }
-            Body::File(file) => file.write(&mut to),
+            InodeBody::File(file) => file.write(&mut to),
         }
         to.finish(key)
     }
 
     fn write_head(&self, to: &mut Writer) {
         let kind = match &self.body {
-            Body::Directory { .. } => Kind::Directory,
-            Body::File(_) => Kind::File,
-            Body::Symlink { .. } => Kind::Symlink,
+            InodeBody::Directory { .. } => Kind::Directory,
+            InodeBody::File(_) => Kind::File,
+            InodeBody::Symlink { .. } => Kind::Symlink,
         };
         let at = &self.attributes;
         to.u8(kind as u8)
@@ -318,11 +318,11 @@ impl Inode {
             .signed(at.changed.0)
             .signed(at.modified.0.wrapping_sub(at.changed.0));
         match &self.body {
-            Body::Directory { parent } => {
+            InodeBody::Directory { parent } => {
                 to.varint(parent.0);
             }
-            Body::Symlink { .. } => {}
-            Body::File(file) => {
+            InodeBody::Symlink { .. } => {}
+            InodeBody::File(file) => {
                 to.varint(file.size).varint(file.data_version).varint(u64::from(file.links));
                 write_tag(to, &file.tag);
                 for sum in file.sums.iter().take(HEAD_SUMS_MAX) {
@@ -339,9 +339,9 @@ impl Inode {
         from.bytes("head")?;
         from.fixed::<4>("head")?;
         let body = match body {
-            HeadBody::Directory { parent } => Body::Directory { parent },
-            HeadBody::Symlink => Body::Symlink { target: from.bytes("target")?.into() },
-            HeadBody::File(head) => Body::File(Box::new(File::read(head, &mut from, value)?)),
+            HeadBody::Directory { parent } => InodeBody::Directory { parent },
+            HeadBody::Symlink => InodeBody::Symlink { target: from.bytes("target")?.into() },
+            HeadBody::File(head) => InodeBody::File(Box::new(File::read(head, &mut from, value)?)),
         };
         from.finish("inode")?;
         Ok(Inode { attributes, body })

@@ -17,8 +17,8 @@ pub mod space {
     pub const LEASE: Space = Space(b'L');
     /// The readers' epoch: one record.
     pub const EPOCH: Space = Space(b'E');
-    /// Inodes, by number. Behind all others, so that new ones stand at the end of an engine's index:
-    /// there B-trees fill their pages, elsewhere they leave them half empty.
+    /// Inodes, by number. They sort behind all other records, so that new ones go to the end of an
+    /// engine's index. There B-trees fill their pages; elsewhere they leave them half empty.
     pub const INODE: Space = Space(b'~');
     /// Pages of large content maps, by inode and page.
     pub const MAP: Space = Space(b'M');
@@ -38,26 +38,26 @@ pub mod space {
     pub const SHARE: Space = Space(b'x');
     /// Multipart uploads, by bucket and key.
     pub const UPLOAD: Space = Space(b'u');
-    /// Completed uploads that still answer, by when they cease to.
+    /// Completed uploads that still answer, by when they stop doing so.
     pub const EXPIRY: Space = Space(b'e');
     /// Parts, by upload.
     pub const PART: Space = Space(b'p');
-    /// What a session has laid down ahead of the plan that publishes it.
+    /// What a session has written ahead of the plan that publishes it.
     pub const STAGED: Space = Space(b'z');
     /// Files whose bytes are staged inline: in their records until they are destaged into a block.
     pub const STAGED_INLINE: Space = Space(b'w');
-    /// Who keeps which file's content from being deleted.
+    /// Which session keeps which file's content from being deleted.
     pub const HOLD: Space = Space(b'k');
     /// Live sessions.
     pub const SESSION: Space = Space(b's');
     /// Their heartbeats.
-    pub const BEAT: Space = Space(b'h');
+    pub const HEARTBEAT: Space = Space(b'h');
     /// Sessions that were ended from outside.
     pub const FENCED: Space = Space(b'f');
     /// Ended sessions whose blocks were looked at.
     pub const SWEPT: Space = Space(b'c');
-    /// Tokens: what proves that a plan of a session was committed.
-    pub const TOKEN: Space = Space(b'K');
+    /// Idempotency slots: what proves that a plan of a session was committed.
+    pub const IDEMPOTENCY_SLOT: Space = Space(b'K');
     /// Access keys.
     pub const USER: Space = Space(b'a');
     /// Named policies.
@@ -87,10 +87,10 @@ pub mod space {
         STAGED,
         SHARE,
         SESSION,
-        BEAT,
+        HEARTBEAT,
         FENCED,
         SWEPT,
-        TOKEN,
+        IDEMPOTENCY_SLOT,
         USER,
         POLICY,
         STAGED_INLINE,
@@ -146,9 +146,9 @@ pub fn bucket_configs(ino: Ino) -> (Key, Key) {
     partition(space::BUCKET_CONFIG, ino.0)
 }
 
-/// A name in a directory. See [`crate::Skey`].
-pub fn dentry(parent: Ino, skey: &[u8]) -> Key {
-    Key::new(space::DENTRY, parent.0, skey)
+/// A name in a directory. See [`crate::SortKey`].
+pub fn dentry(parent: Ino, sort_key: &[u8]) -> Key {
+    Key::new(space::DENTRY, parent.0, sort_key)
 }
 
 /// All names in a directory: the first key, and the first behind the last.
@@ -194,16 +194,16 @@ pub fn shares(block: BlockId) -> (Key, Key) {
     (first, last)
 }
 
-/// The last eight bytes of a block's id, so that the owners of one block stand together and those
-/// of two blocks of one session do not.
+/// The last eight bytes of a block's id. So the shares of one block are together, and those of two
+/// blocks of one session are not.
 fn share_partition(block: BlockId) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&block.0[BlockId::BYTES - 8..]);
     u64::from_be_bytes(bytes)
 }
 
-/// How many bytes of a pack its owners name, all of them together. It says which packs are worth
-/// rewriting; whether one may be deleted only its [`shares`] say.
+/// How many bytes of a pack all its owners together name. It says which packs are worth rewriting.
+/// Only its [`shares`] say whether a pack may be deleted.
 pub fn live(pack: BlockId) -> CounterKey {
     CounterKey(Key::new(space::LIVE, share_partition(pack), &pack.0))
 }
@@ -236,7 +236,7 @@ pub fn parts(upload: Ino) -> (Key, Key) {
     partition(space::PART, upload.0)
 }
 
-/// What a session has laid down for an inode that nothing publishes yet.
+/// What a session has written for an inode that is not published yet.
 pub fn staged(session: Nonce, ino: Ino) -> Key {
     Key::new(space::STAGED, 0, &[&session.0[..], &ino.0.to_be_bytes()].concat())
 }
@@ -257,8 +257,8 @@ pub fn session(nonce: Nonce) -> Key {
 }
 
 /// A session's heartbeat.
-pub fn beat(nonce: Nonce) -> Key {
-    Key::new(space::BEAT, 0, &nonce.0)
+pub fn heartbeat(nonce: Nonce) -> Key {
+    Key::new(space::HEARTBEAT, 0, &nonce.0)
 }
 
 /// A session that was ended from outside.
@@ -271,12 +271,16 @@ pub fn swept(nonce: Nonce) -> Key {
     Key::new(space::SWEPT, 0, &nonce.0)
 }
 
-/// One of a session's lanes; see [`crate::Token`].
-pub fn token(nonce: Nonce, lane: u16) -> Key {
-    Key::new(space::TOKEN, token_partition(nonce), &[&nonce.0[..], &lane.to_be_bytes()].concat())
+/// One of the idempotency slots of a session; see [`crate::SlotRecord`].
+pub fn idempotency_slot(nonce: Nonce, slot: u16) -> Key {
+    Key::new(
+        space::IDEMPOTENCY_SLOT,
+        slot_partition(nonce),
+        &[&nonce.0[..], &slot.to_be_bytes()].concat(),
+    )
 }
 
-fn token_partition(nonce: Nonce) -> u64 {
+fn slot_partition(nonce: Nonce) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&nonce.0[..8]);
     u64::from_be_bytes(bytes)

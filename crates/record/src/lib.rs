@@ -20,13 +20,13 @@ pub use content::{
 };
 pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
-    Attributes, Body, File, FileHead, HeadBody, Header, Inode, InodeHead, ObjectHeaders, PartRun,
-    Sum, SumAlgorithm, SumKind, Tag,
+    Attributes, File, FileHead, HeadBody, Header, Inode, InodeBody, InodeHead, ObjectHeaders,
+    PartRun, Sum, SumAlgorithm, SumKind, Tag,
 };
-pub use name::{Dentry, Kind, Origin, Skey};
+pub use name::{Dentry, Kind, Origin, SortKey};
 pub use small::{
-    Beat, Expiry, Hold, Mark, Orphan, PolicyRecord, Sequence, Session, Swept, Token, User,
-    VolumeRecord,
+    Expiry, HeartbeatRecord, Hold, Mark, Orphan, PolicyRecord, Sequence, SessionRecord, SlotRecord,
+    SweptRecord, User, VolumeRecord,
 };
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};
 

@@ -95,28 +95,29 @@ record!(
 /// A dentry's name as the store sorts it: a file's name as it is, a directory's with `/` behind
 /// it, and nothing for the object whose key ends where its directory's does.
 ///
-/// Byte order of skeys, depth first, is the order of object keys; a file and a directory of one
+/// Byte order of sort keys, depth first, is the order of object keys; a file and a directory of one
 /// name are two dentries.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Skey(Vec<u8>);
+pub struct SortKey(Vec<u8>);
 
-impl Skey {
-    /// The skey of anything that is not a directory; empty for the object `a/` in directory `a`.
+impl SortKey {
+    /// The sort key of anything that is not a directory; empty for the object `a/` in directory
+    /// `a`.
     ///
     /// # Panics
     /// If the name holds a `/`: it is one component.
-    pub fn file(name: &[u8]) -> Skey {
+    pub fn file(name: &[u8]) -> SortKey {
         assert!(!name.contains(&b'/'), "a name is one component");
-        Skey(name.to_vec())
+        SortKey(name.to_vec())
     }
 
-    /// The skey of a directory.
+    /// The sort key of a directory.
     ///
     /// # Panics
     /// If the name holds a `/`: it is one component.
-    pub fn directory(name: &[u8]) -> Skey {
+    pub fn directory(name: &[u8]) -> SortKey {
         assert!(!name.contains(&b'/'), "a name is one component");
-        Skey([name, b"/"].concat())
+        SortKey([name, b"/"].concat())
     }
 
     /// The bytes behind the parent in a dentry's key.
@@ -125,7 +126,7 @@ impl Skey {
     }
 }
 
-impl std::fmt::Debug for Skey {
+impl std::fmt::Debug for SortKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.0.escape_ascii())
     }

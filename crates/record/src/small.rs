@@ -1,4 +1,4 @@
-//! The small records: the volume, sessions, tokens, orphans, access keys.
+//! The small records: the volume, sessions, idempotency slots, orphans, access keys.
 
 use store::{Key, Value};
 
@@ -61,7 +61,7 @@ record!(
 
 /// A live session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct SessionRecord {
     /// When it began.
     pub began: Timestamp,
     /// Where it runs, for people: host and process.
@@ -69,30 +69,32 @@ pub struct Session {
 }
 
 record!(
-    Session,
+    SessionRecord,
     1,
     |this, to| {
         to.signed(this.began.0).bytes(this.place.as_bytes());
     },
-    |from| { Session { began: Timestamp(from.signed("began")?), place: from.string("place")? } }
+    |from| {
+        SessionRecord { began: Timestamp(from.signed("began")?), place: from.string("place")? }
+    }
 );
 
 /// A session's heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beat {
-    /// Counts beats.
+pub struct HeartbeatRecord {
+    /// Counts heartbeats.
     pub count: u64,
     /// Every operation of the session that began before this epoch has ended.
     pub passed: u64,
 }
 
 record!(
-    Beat,
+    HeartbeatRecord,
     1,
     |this, to| {
         to.varint(this.count).varint(this.passed);
     },
-    |from| { Beat { count: from.varint("count")?, passed: from.varint("passed")? } }
+    |from| { HeartbeatRecord { count: from.varint("count")?, passed: from.varint("passed")? } }
 );
 
 /// A session keeps a file's content from being deleted although it may have lost its name: somebody
@@ -115,25 +117,26 @@ record!(
 
 /// The proof that a plan was committed, or never will be.
 ///
-/// A session keeps one record a *lane*. A plan in a lane guards the record's value and writes the
-/// next one, so the value says which plan was the last to happen. Whoever cannot tell whether a
-/// plan happened commits the same step with `aborted` set: then either the plan can never happen,
-/// or the record says that it did. A lane is used again only when its plan has settled.
+/// A session has a number of *idempotency slots*, with one such record each. A plan that is sent in
+/// a slot guards the record's value and writes the next one, so the value says which plan was the
+/// last to happen. Whoever cannot tell whether a plan happened commits the same step with `aborted`
+/// set: then either the plan can never happen, or the record says that it did. A slot is used again
+/// only when the outcome of its plan is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
-    /// Counts the lane's plans.
+pub struct SlotRecord {
+    /// Counts the slot's plans.
     pub count: u64,
     /// Whether this step was taken to keep a plan from happening.
     pub aborted: bool,
 }
 
 record!(
-    Token,
+    SlotRecord,
     1,
     |this, to| {
         to.varint(this.count).u8(u8::from(this.aborted));
     },
-    |from| { Token { count: from.varint("count")?, aborted: from.u8("aborted")? != 0 } }
+    |from| { SlotRecord { count: from.varint("count")?, aborted: from.u8("aborted")? != 0 } }
 );
 
 /// What lost its name.
@@ -145,7 +148,7 @@ pub enum Orphan {
         bucket: Ino,
     },
     /// A file that nobody can reach any more: its inode's record, moved here.
-    Doomed {
+    Detached {
         /// The bucket whose bytes it counts among.
         bucket: Ino,
         /// The bytes of its inode's record.
@@ -178,7 +181,7 @@ record!(
             Orphan::File { bucket } => {
                 to.u8(1).varint(bucket.0);
             }
-            Orphan::Doomed { bucket, inode } => {
+            Orphan::Detached { bucket, inode } => {
                 to.u8(2).varint(bucket.0).bytes(inode);
             }
             Orphan::Bucket => {
@@ -195,7 +198,7 @@ record!(
     |from| {
         match from.u8("kind")? {
             1 => Orphan::File { bucket: Ino(from.varint("bucket")?) },
-            2 => Orphan::Doomed {
+            2 => Orphan::Detached {
                 bucket: Ino(from.varint("bucket")?),
                 inode: Value::copy_from_slice(from.bytes("inode")?),
             },
@@ -229,7 +232,7 @@ record!(
 
 /// An ended session whose blocks a sweep has looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweptRecord {
     /// When it was looked at first.
     pub since: Timestamp,
     /// Whether there is no need to look again: a later sweep found what had come after the first.
@@ -237,12 +240,12 @@ pub struct Swept {
 }
 
 record!(
-    Swept,
+    SweptRecord,
     1,
     |this, to| {
         to.signed(this.since.0).u8(u8::from(this.done));
     },
-    |from| { Swept { since: Timestamp(from.signed("since")?), done: from.u8("done")? != 0 } }
+    |from| { SweptRecord { since: Timestamp(from.signed("since")?), done: from.u8("done")? != 0 } }
 );
 
 /// A record whose existence says everything.

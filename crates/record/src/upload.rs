@@ -32,8 +32,8 @@ pub enum UploadState {
 /// A multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Names its parts' partition. It is drawn at random beyond all numbers that are leased, so that
-    /// no two uploads have the same, whatever a store has forgotten; see [`Upload::number`].
+    /// Names its parts' partition. It is drawn at random beyond all numbers that are leased, so
+    /// that no two uploads have the same, whatever a store has forgotten; see [`Upload::number`].
     pub ino: Ino,
     /// When it began.
     pub begun: Timestamp,

@@ -43,9 +43,9 @@ const PROBE_WAIT: Duration = Duration::from_secs(15);
 #[cfg(feature = "redis")]
 const SPARED: [Space; 11] = [
     space::SESSION,
-    space::BEAT,
+    space::HEARTBEAT,
     space::FENCED,
-    space::TOKEN,
+    space::IDEMPOTENCY_SLOT,
     space::EPOCH,
     space::LEASE,
     space::ORPHAN,

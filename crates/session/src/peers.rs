@@ -149,7 +149,7 @@ impl ShortSession {
 
     /// Ends the session. If that fails now, a gateway ends it later.
     pub async fn leave(self, store: &dyn MetaStore) {
-        let (session, beat) = (key::session(self.nonce), key::beat(self.nonce));
+        let (session, beat) = (key::session(self.nonce), key::heartbeat(self.nonce));
         let plan =
             Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
         if let Err(error) = store.commit(&[plan]).await {

@@ -1,13 +1,13 @@
 //! Idempotency slots: the records that prove whether a plan happened.
 //!
-//! See [`record::Token`]. A plan is sent in a slot: it guards the slot's record and writes the next
+//! See [`record::SlotRecord`]. A plan is sent in a slot: it guards the slot's record and writes the next
 //! step into it. A slot carries one plan at a time and is free again only when that plan has settled,
 //! so what its record says is always about the plan that it carries. A slot whose plan never settles
 //! is lost until the session ends. Their number is bounded, and when none is left nothing more is sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use record::{Nonce, Token, key};
+use record::{Nonce, SlotRecord, key};
 use store::{Guard, Key, Value, Write};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -80,7 +80,7 @@ impl IdempotencySlots {
     fn taken(&self, permit: OwnedSemaphorePermit) -> TakenSlot {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = pool.free.pop().unwrap_or_else(|| {
-            let key = key::token(self.session, pool.made);
+            let key = key::idempotency_slot(self.session, pool.made);
             // There are as many permits as slots, so no number is made twice.
             pool.made = pool.made.saturating_add(1);
             Slot { key, count: 0, record: None }
@@ -109,13 +109,13 @@ impl IdempotencySlots {
     /// The keys of all slots that may have a record.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let made = self.pool.lock().unwrap_or_else(PoisonError::into_inner).made;
-        (0..made).map(|slot| key::token(self.session, slot)).collect()
+        (0..made).map(|slot| key::idempotency_slot(self.session, slot)).collect()
     }
 }
 
 impl Slot {
     fn next(&self, aborted: bool) -> Value {
-        Token { count: self.count + 1, aborted }.encode(&self.key)
+        SlotRecord { count: self.count + 1, aborted }.encode(&self.key)
     }
 }
 

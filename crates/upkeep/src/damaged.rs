@@ -1,6 +1,6 @@
-//! What is dead and cannot be taken away, because a record of it cannot be read.
+//! What is dead and cannot be deleted, because a record of it cannot be read.
 //!
-//! It is kept, with all that it may name, and somebody is warned of it once: a person must look.
+//! It is kept, with all that it may name, and logged once as an error: a person must look.
 //! Everything else goes on.
 
 use std::collections::HashSet;
@@ -9,15 +9,15 @@ use std::sync::{Mutex, PoisonError};
 use store::Key;
 use tracing::error;
 
-/// How many of them are remembered; beyond that a warning may come twice.
+/// How many of them are remembered; with more, an error may be logged twice.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// Those that were warned of.
+/// Those that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct Damaged(Mutex<HashSet<Key>>);
 
 impl Damaged {
-    /// Takes note of one under the key of what says that it is dead. True for the first time.
+    /// Takes note of one by the key of the record that says that it is dead. True the first time.
     pub(crate) fn note(&self, at: &Key, why: &dyn std::fmt::Display) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(at) {

@@ -1,14 +1,15 @@
 //! Destages bodies that are staged inline: moves them from their inodes' records into blocks.
 //!
-//! All bodies that are due go into one block, and each file's inode is swapped in a plan of its own,
-//! under the guard of its exact record. The block is durable before any of these plans is sent. The
-//! plan of a file that was removed or replaced meanwhile is refused. Mostly that is seen before
-//! anything is read, and then the body goes into no block.
+//! All bodies that are due go into one block, and each file's inode is swapped in a plan of its
+//! own, under the guard of its exact record. The block is durable before any of these plans is
+//! sent. The plan of a file that was removed or replaced meanwhile is refused. Mostly that is seen
+//! before anything is read, and then the body goes into no block.
 //!
 //! Each file that is staged inline has a mark in the metadata store, written by the plan that
-//! publishes it and removed by the plan that destages it. So what a gateway leaves behind when it ends
-//! is found: every gateway looks for marks a while after its start, and now and then. Two that destage
-//! the same file do no harm: of two swaps one is refused, and leaves dead bytes in its block at most.
+//! publishes it and removed by the plan that destages it. So what a gateway leaves behind when it
+//! ends is found: every gateway looks for marks a while after its start, and now and then. Two that
+//! destage the same file do no harm: of two swaps one is refused, and leaves dead bytes in its
+//! block at most.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use content::{DESTAGE_DELAY, STAGED_INLINE_BODY_BYTES_MAX, StagedBody};
 use futures::StreamExt;
 use futures::stream;
 use namespace::join_packs;
-use record::{Body, Content, Ino, Inode, Slice, key, key::space};
+use record::{Content, Ino, Inode, InodeBody, Slice, key, key::space};
 use session::scan::ino_of;
 use session::{Outcome, Priority, ReaderGuard, VolumeError, closing, value};
 use store::{Guard, Plan, Read, Value, Write};
@@ -87,7 +88,7 @@ impl Mover {
     fn plan(&self, slice: Slice) -> Plan {
         let at = key::inode(self.ino);
         let mut inode = self.inode.clone();
-        if let Body::File(file) = &mut inode.body {
+        if let InodeBody::File(file) = &mut inode.body {
             file.content = Content::Slices(vec![slice]);
         }
         let mut writes = vec![Write::Put(at.clone(), inode.encode(&at))];
@@ -105,8 +106,8 @@ struct Gone {
 }
 
 impl Gone {
-    /// The plan that removes the mark. A file that is staged inline after all keeps its mark, and is
-    /// found again.
+    /// The plan that removes the mark. A file that is staged inline after all keeps its mark, and
+    /// is found again.
     fn plan(self) -> Plan {
         Plan { guards: vec![self.guard], writes: vec![Write::Delete(key::staged_inline(self.ino))] }
     }
@@ -169,7 +170,8 @@ impl Upkeep {
         inos: &[Ino],
         refused: &mut Vec<Ino>,
     ) -> Result<Destaged, VolumeError> {
-        // From before the block is put until the last swap has destaged: see the reaper's `release`.
+        // From before the block is put until the outcome of the last swap is known: see the
+        // reaper's `release`.
         let reading = self.session.reading();
         let (movers, gone) = self.movers(inos).await?;
         let mut destaged = Destaged { gone: gone.len() as u64, ..Destaged::default() };

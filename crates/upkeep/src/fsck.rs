@@ -1,15 +1,15 @@
 //! Checks a volume: its records against each other, and against its blocks.
 //!
-//! A check reads everything and changes nothing, and it needs no session: it works beside gateways
-//! that go on writing. Then a pass may see one half of a change and not the other, so a finding
-//! counts only if every one of several passes finds it, the same in each detail. What keeps
-//! changing is thereby left out: a counter of a busy directory is judged when it rests.
+//! A check reads everything and changes nothing. It needs no session, and works beside gateways
+//! that go on writing. So a pass may see one half of a change and not the other. A finding counts
+//! only if every one of several passes finds it, the same in each detail. That leaves out whatever
+//! keeps changing: a counter of a busy directory is checked once nothing changes in it.
 //!
 //! It holds a summary of each inode and block in memory, some hundred bytes each.
 
+mod check;
+mod collect;
 mod finding;
-mod gather;
-mod judge;
 mod progress;
 
 use std::collections::BTreeSet;
@@ -19,15 +19,15 @@ use std::time::Duration;
 use block::BlockStore;
 use store::MetaStore;
 
+pub use check::Counts;
+pub(crate) use collect::Inventory;
 pub use finding::Finding;
-pub(crate) use gather::Gathered;
-pub use judge::Counts;
 pub use progress::{Progress, Unwatched};
 
 use session::VolumeError;
 use session::check_known;
 
-/// How often what was found is looked for again.
+/// How many passes have to find something for it to count.
 const PASSES: u32 = 3;
 
 /// The pause before looking again.
@@ -78,6 +78,6 @@ async fn one_pass(
     blocks: &dyn BlockStore,
     progress: &dyn Progress,
 ) -> Result<(BTreeSet<Finding>, Counts), VolumeError> {
-    let gathered = Gathered::read(store, blocks, progress).await?;
-    Ok(judge::judge(gathered))
+    let inventory = Inventory::read(store, blocks, progress).await?;
+    Ok(check::check(inventory))
 }

@@ -6,7 +6,8 @@
 //! - The *destager* moves bodies that are staged inline into blocks.
 //! - Blocks that may land after their deletion are deleted again.
 //!
-//! All of them are throttled while requests are served. *fsck* checks everything and changes nothing.
+//! All of them are throttled while requests are served. *fsck* checks everything and changes
+//! nothing.
 //!
 //! It takes a session and a block store. Nothing here knows names, or what asks for an object.
 

@@ -11,8 +11,8 @@ use store::{Found, Key, MetaStore, Read, Value};
 /// Blocks that one round trip asks after.
 const BLOCKS_AT_ONCE: usize = 256;
 
-/// Which of `candidates`, blocks of sessions that have ended, some record names, but for those whose
-/// new names [`shared_or_pending`] finds. What moves meanwhile: see [`crate::sweeper`].
+/// Which of `candidates`, blocks of sessions that have ended, some record names. References that
+/// move meanwhile may be missed; [`shared_or_pending`] finds those. See [`crate::sweeper`].
 pub(crate) async fn named(
     store: &dyn MetaStore,
     beside: Throttling<'_>,
@@ -76,7 +76,7 @@ fn names(key: &Key, value: &Value, mut visit: impl FnMut(BlockId)) -> Result<(),
         space::MAP => slices(&MapPage::decode(key, value).map_err(failed)?.0),
         space::PART => slices(&Part::decode(key, value).map_err(failed)?.slices),
         space::ORPHAN => match Orphan::decode(key, value).map_err(failed)? {
-            Orphan::Doomed { inode, .. } => {
+            Orphan::Detached { inode, .. } => {
                 let at = key::inode(ino_of(key)?);
                 slices(slices_of(&Inode::decode(&at, &inode).map_err(failed)?));
             }

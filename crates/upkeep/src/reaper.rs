@@ -1,13 +1,14 @@
 //! Deletes what records say is dead, once nobody can be reading it.
 //!
-//! Foreground plans never drop a reference to a block: they leave an orphan. A pass collects orphans, moves
-//! the volume's epoch on, and waits until every session has let go of what it read before. Then it
-//! takes each orphan's references away and names its blocks as *pending* in the same plans, so that
-//! a crash at any point leaves a record of what is still to be deleted. Every step may be repeated,
-//! and two reapers at once do no harm: each step guards the orphan it is about.
+//! Foreground plans never drop a reference to a block: they leave an orphan. A pass collects
+//! orphans, moves the volume's epoch on, and waits until every session has let go of what it read
+//! before. Then it takes each orphan's references away and names its blocks as *pending* in the
+//! same plans, so that a crash at any point leaves a record of what is still to be deleted. Every
+//! step may be repeated, and two reapers at once do no harm: each step guards the orphan it is
+//! about.
 //!
-//! What cannot be read is kept, and stops nothing else: see [`crate::damaged`]. Completed uploads that
-//! still answer are no orphans once their parts have gone, so they are in nobody's way: see
+//! What cannot be read is kept, and stops nothing else: see [`crate::damaged`]. Completed uploads
+//! that still answer are no orphans once their parts have gone, so they are in nobody's way: see
 //! [`uploads`].
 //!
 //! How an owner lets go of a block, and why that is right for blocks of several owners, stands in
@@ -35,13 +36,13 @@ use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::grace::{self, Waiting};
+use crate::grace::{self, PendingAges};
 use crate::upkeep::{ReaperMemory, Upkeep};
 
-/// How often the reaper looks for what it was not told of.
+/// How often the reaper looks for orphans without a notification.
 pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
 
-/// How long it waits after it was told, so that one pass takes what is deleted together.
+/// How long it waits after a notification, so that one pass takes what is deleted together.
 pub const REAP_DELAY: Duration = Duration::from_millis(500);
 
 /// For how long a completed upload answers again.
@@ -93,8 +94,8 @@ impl Dead {
         match &self.orphan {
             Orphan::File { .. } => held.contains(&self.ino),
             Orphan::Moved { owner, .. } => held.contains(owner),
-            // Nobody was left who could read it when it was doomed.
-            Orphan::Doomed { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
+            // Nobody was left who could read it when it was detached.
+            Orphan::Detached { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
         }
     }
 
@@ -149,8 +150,8 @@ impl Upkeep {
         let buckets: HashSet<Ino> =
             dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
         let mut held = if idle { HashSet::new() } else { self.session.held_files().await? };
-        let doomed = |dead: &Dead| matches!(dead.orphan, Orphan::Doomed { .. });
-        if dead.iter().any(|dead| !doomed(dead) && !dead.is_held(&held)) {
+        let detached = |dead: &Dead| matches!(dead.orphan, Orphan::Detached { .. });
+        if dead.iter().any(|dead| !detached(dead) && !dead.is_held(&held)) {
             let passed = self.advance_epoch(epoch).await?;
             self.wait_for_readers(passed).await?;
             // Whoever reads on since then holds the one file.
@@ -198,7 +199,7 @@ impl Upkeep {
         Ok((dead, true))
     }
 
-    /// Leaves something dead alone that cannot be read.
+    /// Keeps something dead whose record cannot be read.
     fn keep_damaged(&self, at: &Key, why: &VolumeError) {
         if self.damaged.note(at, why) {
             self.meters.damaged_kept.add(1);
@@ -225,8 +226,8 @@ impl Upkeep {
         Ok((epoch, record))
     }
 
-    /// Moves the epoch on. What was collected before this is what the new epoch's readers cannot
-    /// have seen, so an advance by somebody else does not do: it may have come earlier.
+    /// Moves the epoch on. Readers of the new epoch cannot have seen what was collected before it
+    /// began. So an epoch that somebody else began is not enough: it may have begun earlier.
     async fn advance_epoch(&self, seen: (Sequence, Value)) -> Result<u64, VolumeError> {
         let at = key::epoch();
         let (mut epoch, mut record) = seen;
@@ -287,8 +288,8 @@ impl Upkeep {
         if more || empty.is_empty() {
             return Ok(reaped);
         }
-        // None comes any more, since nothing can be removed from a bucket that is gone; but some may
-        // have come after the pass had read past the place where they stand.
+        // Nothing can be removed from a bucket that is gone, so no new orphans come. But some may
+        // have come after the pass had read past their place.
         let waiting = self.buckets_of_orphans().await?;
         for bucket in empty {
             if waiting.as_ref().is_none_or(|waiting| waiting.contains(&bucket.ino)) {
@@ -306,8 +307,8 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// The buckets whose bytes orphans count among, all of them. `None` if one cannot be read: it may
-    /// be of any bucket.
+    /// The buckets whose bytes orphans count among, all of them. `None` if one cannot be read: it
+    /// may be of any bucket.
     async fn buckets_of_orphans(&self) -> Result<Option<HashSet<Ino>>, VolumeError> {
         let (mut start, end) = key::partition(space::ORPHAN, 0);
         let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
@@ -316,7 +317,7 @@ impl Upkeep {
             let page = self.read_range(start, end.clone(), limit).await?;
             for entry in &page {
                 match Orphan::decode(&entry.key, &entry.value) {
-                    Ok(Orphan::File { bucket } | Orphan::Doomed { bucket, .. }) => {
+                    Ok(Orphan::File { bucket } | Orphan::Detached { bucket, .. }) => {
                         buckets.insert(bucket);
                     }
                     Ok(Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. }) => {}
@@ -348,7 +349,7 @@ impl Upkeep {
 
     async fn delete_those_due(
         &self,
-        waiting: &mut Waiting,
+        waiting: &mut PendingAges,
         grace: Duration,
         priority: Priority,
     ) -> Result<u64, VolumeError> {
@@ -435,7 +436,8 @@ pub(crate) async fn reap_always(volume: std::sync::Weak<Upkeep>) {
             Ok(Some(reaped)) if reaped == Reaped::default() => {}
             Ok(Some(reaped)) => {
                 debug!(orphans = reaped.orphans, blocks = reaped.blocks, "reaped");
-                // What died meanwhile was announced, but maybe not what a pass left behind.
+                // There was a notification of what died meanwhile, but maybe none of what this pass
+                // left.
                 alive.session.orphaned().notify_one();
             }
             Err(error) if alive.session.closing().is_cancelled() => debug!(%error, "reaping ended"),

@@ -1,23 +1,23 @@
 //! Rewrites packs of which little is alive, so that what is dead in them can be deleted.
 //!
-//! A pack lives as long as any of its owners, and most of it may be dead by then. One below half
-//! is *sparse*: what is alive in it is copied into a new pack, together with what is left of other
+//! A pack lives as long as any of its owners, and most of it may be dead by then. One below half is
+//! *sparse*: what is alive in it is copied into a new pack, together with what is left of other
 //! such packs. The new pack is durable before any plan names it. Then each owner's inode is swapped
 //! in a plan of its own, under the guard of its exact record: the new slices, a share in the new
 //! pack, and an orphan that stands for the share in the old one. An owner that changed meanwhile is
 //! refused and stays where it was, which leaves dead bytes in the new pack and does no other harm.
-//! Readers may still hold the old place, so the old share goes with the orphan, by the reaper, after
-//! their epochs; and the old pack with its last share.
+//! Readers may still hold the old place, so the old share goes with the orphan, by the reaper,
+//! after their epochs; and the old pack with its last share.
 //!
 //! So a file is at each instant in the one place or in the other, and both hold the same bytes:
 //! they are verified against the old block's checksums as they are read, and compared by checksum
 //! with what the new block holds under the slices that are about to be published.
 //!
-//! The counter of a pack says whether it is worth a look, never more. The reaper tells of packs that
-//! became sparse under its hands; others are found by a walk over the counters now and then. A pack
-//! with an owner that cannot be moved (a part of an upload, or a file whose content map lies in
-//! pages) is left alone. There is one rewriter in each gateway. Two that meet do no harm: of two
-//! swaps one is refused.
+//! The counter of a pack only says whether it is worth a look. The reaper notes packs that became
+//! sparse through it; others are found by a walk over the counters now and then. A pack with an
+//! owner that cannot be moved (a part of an upload, or a file whose content map is in pages) is
+//! left as it is. There is one rewriter in each gateway. Two that work on the same pack do no harm:
+//! of two swaps one is refused.
 //!
 //! It knows nothing of names, and of a file nothing but where its bytes lie.
 
@@ -39,14 +39,14 @@ use session::VolumeError;
 use crate::upkeep::Upkeep;
 pub use rewrite::{RepackRound, Repacked};
 
-/// How long the rewriter waits after it was told, so that what is left of several packs goes into
-/// one.
+/// How long the rewriter waits after a notification, so that what is left of several packs goes
+/// into one.
 pub const REPACK_DELAY: Duration = Duration::from_secs(10);
 
-/// How long after the start it looks for sparse packs that nobody told it of, and how often then.
+/// How long after the start it looks for sparse packs that nobody noted.
 pub const SURVEY_DELAY: Duration = Duration::from_mins(1);
 
-/// See [`SURVEY_DELAY`].
+/// How often it does so then.
 pub const SURVEY_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Bytes that the rewriter reads and writes in a second, at most, in the long run.

@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 /// is then at most so much larger than what is alive: twice as large at 50.
 pub const LIVE_SHARE_PERCENT: u64 = 50;
 
-/// Packs that are noted as sparse at most; the others are found by the next survey.
+/// The most packs that are noted as sparse; the others are found by the next survey.
 const NOTES_MAX: usize = 65_536;
 
-/// Packs that are noted as sparse while the rewriter gives way to requests.
-const NOTES_GIVING_WAY: usize = 256;
+/// With more packs than this noted as sparse, the rewriter is not throttled.
+const NOTES_THROTTLED_MAX: usize = 256;
 
 /// Whether so little of a pack is alive that it is worth rewriting.
 pub(crate) const fn is_sparse(live: u64, length: u32) -> bool {
@@ -29,7 +29,7 @@ pub(crate) struct Repacking {
     /// Content bytes of a full pack.
     pub(crate) pack_bytes: u32,
     sparse: Mutex<BTreeSet<BlockId>>,
-    /// Told when something was noted.
+    /// Notified when something was noted.
     pub(crate) noted: Arc<Notify>,
     /// Held by a round.
     pub(crate) round: tokio::sync::Mutex<()>,
@@ -56,9 +56,13 @@ impl Repacking {
         }
     }
 
-    /// Dead bytes are not to pile up because the volume is busy.
+    /// Dead bytes must not pile up because the volume is busy.
     pub(crate) fn priority(&self) -> Priority {
-        if self.sparse().len() > NOTES_GIVING_WAY { Priority::Urgent } else { Priority::Background }
+        if self.sparse().len() > NOTES_THROTTLED_MAX {
+            Priority::Urgent
+        } else {
+            Priority::Background
+        }
     }
 
     pub(crate) fn next(&self) -> Option<BlockId> {

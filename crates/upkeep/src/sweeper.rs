@@ -2,35 +2,36 @@
 //!
 //! Only blocks of sessions that have ended are candidates: no plan of theirs can commit any more,
 //! so nothing will name them that does not name them now. Their blocks are listed first and all
-//! references read after; what is listed and not referenced is asked after once more, block by
-//! block, and then goes. An enumeration that is not complete deletes nothing, and neither does one
-//! that would delete more than its share.
+//! references are read after that. Each block that is listed and not referenced is looked up once
+//! more by itself, and then deleted. An enumeration that is not complete deletes nothing, and
+//! neither does one that would delete more than its share.
 //!
 //! *Why it pins no epoch.* Reading all references may take hours, and files die meanwhile. What
-//! matters is that no block is missed that some record names in the end, R say. If R was there when
-//! the reading began, the walk of its space visits it. Else one of these made R, and each needs a
+//! matters is that no block is missed that some record R names in the end. If R was there when the
+//! reading began, the walk of its space comes to it. If not, one of these made R, and each needs a
 //! record that names the block at that instant:
 //!
 //! - *A copy*, of a file or into a part. It writes a record of the new owner's share, which stays
-//!   as long as R names the block. So shares are read after everything else, of the blocks in
-//!   question alone.
+//!   as long as R names the block. So shares are read after everything else, and only those of the
+//!   blocks in question.
 //! - *Completing an upload*, of a part that was sent (a copied part has a share, and hands on one).
 //!   Parts are read before files. So either the part was there until all parts had been read, or R
 //!   was there before any file was.
 //! - *The reaper*, which moves what files and parts name to orphans and on to pending blocks, and
 //!   those are read in this order; the rewriter of packs, which leaves an orphan for the old pack.
-//!   Again either was the source there until its space had been read, or R before its own was. A
-//!   pending block is asked after once more, because it is the reaper's to delete.
+//!   Again, either the source was there until its space had been read, or R was there before its
+//!   own space was. A pending block is looked up once more, because it is the reaper's to delete.
 //!
 //! If the source of R was not there when the reading began, the same holds of what made that. What
 //! a plan puts into a new block is never a candidate, since that plan's session is alive. And once
 //! no record names a block, no plan can make one that does. As for readers: a block loses its last
 //! record by becoming pending, and does so when nobody can read it any more.
 //!
-//! *Why a session is looked at twice, and then left alone.* Whatever loses its last name after a
-//! session's blocks were looked at goes by the reaper. Only a block that a killed process had sent
-//! and that lands late does not, so the look that counts is one that comes an hour after the first.
-//! A clock that is wrong about that hour may leave such a block behind; it never deletes one.
+//! *Why a session is looked at twice, and then no more.* Whatever loses its last name after a
+//! session's blocks were looked at is deleted by the reaper. The exception is a block that a killed
+//! process had sent and that lands late. So the second look comes an hour after the first. A clock
+//! that is wrong about that hour may leave such a block behind; it never deletes one that is
+//! needed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -53,7 +54,7 @@ use crate::upkeep::Upkeep;
 /// How long after the start the sweeper looks for what an earlier session left.
 pub const SWEEP_DELAY: Duration = Duration::from_secs(5);
 
-/// How often it looks without having been told that a session ended.
+/// How often it looks without a notification that a session ended.
 pub const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// How long after a session's blocks were looked at first the last look comes: what was on its way
@@ -63,14 +64,14 @@ pub const SWEEP_AGAIN: Duration = Duration::from_hours(1);
 /// The pause after the first failure; it doubles from there, up to [`SWEEP_INTERVAL`].
 pub const SWEEP_RETRY: Duration = Duration::from_mins(1);
 
-/// Gateways that are told at the same time begin so far apart at most, so that who comes later finds
-/// it done.
+/// Gateways that are notified at the same time begin at different times within this span. So mostly
+/// one of them does the work, and the others find it done.
 const SPREAD: Duration = Duration::from_secs(10);
 
 /// Of the blocks that a sweep looks at, the share that it may delete, in percent.
 pub const SWEEP_SHARE_PERCENT: u64 = 5;
 
-/// So many blocks may be deleted whatever their share: what a killed session leaves behind.
+/// So many blocks may be deleted whatever their share: as many as a killed session leaves behind.
 pub const SWEEP_BLOCKS_ALWAYS: u64 = 1_000;
 
 /// Blocks deleted at the same time.
@@ -79,8 +80,8 @@ const DELETES_AT_ONCE: usize = 8;
 /// Records that one plan removes.
 const REMOVALS_PER_PLAN: usize = 256;
 
-/// Lanes of a session that one round trip asks for.
-const LANES_AT_ONCE: usize = 256;
+/// Idempotency slots of a session that one round trip asks for.
+const SLOTS_AT_ONCE: usize = 256;
 
 /// Sessions that one range reads.
 const SESSIONS_AT_ONCE: u32 = 4_096;
@@ -198,9 +199,9 @@ impl Upkeep {
         // here and has no record later has ended.
         let mut with_blocks = self.blocks.sessions().await?;
         let there: BTreeSet<Nonce> = with_blocks.iter().copied().collect();
-        let mut looks: BTreeMap<Nonce, (Value, record::Swept)> = BTreeMap::new();
+        let mut looks: BTreeMap<Nonce, (Value, record::SweptRecord)> = BTreeMap::new();
         scan::walk(&**self.session.store(), space::SWEPT, |key, value| {
-            let swept = record::Swept::decode(&key, &value).map_err(|e| corrupt(&key, &e))?;
+            let swept = record::SweptRecord::decode(&key, &value).map_err(|e| corrupt(&key, &e))?;
             looks.insert(nonce_of(&key)?, (value, swept));
             Ok(())
         })
@@ -215,7 +216,7 @@ impl Upkeep {
             Ok(())
         })
         .await?;
-        for space in [space::STAGED, space::TOKEN] {
+        for space in [space::STAGED, space::IDEMPOTENCY_SLOT] {
             scan::walk(&**self.session.store(), space, |key, _| {
                 all.insert(nonce_of(&key)?);
                 Ok(())
@@ -236,8 +237,8 @@ impl Upkeep {
         Ok(Ended { all, with_blocks, looks, empty })
     }
 
-    /// Takes note that all blocks of these sessions were looked at, and forgets it of those that have
-    /// none any more.
+    /// Takes note that all blocks of these sessions were looked at, and forgets it of those that
+    /// have none any more.
     async fn note_swept(
         &self,
         looked: &[Nonce],
@@ -379,11 +380,12 @@ impl Upkeep {
         Ok(())
     }
 
-    /// The lanes of a session that have a record.
-    async fn tokens_of(&self, session: Nonce) -> Result<Vec<Key>, VolumeError> {
-        let all: Vec<Key> = (0..SLOTS_MAX).map(|lane| key::token(session, lane)).collect();
+    /// The idempotency slots of a session that have a record.
+    async fn slots_of(&self, session: Nonce) -> Result<Vec<Key>, VolumeError> {
+        let all: Vec<Key> =
+            (0..SLOTS_MAX).map(|slot| key::idempotency_slot(session, slot)).collect();
         let mut there = Vec::new();
-        for keys in all.chunks(LANES_AT_ONCE.min(self.session.limits().reads).max(1)) {
+        for keys in all.chunks(SLOTS_AT_ONCE.min(self.session.limits().reads).max(1)) {
             let record = |key: &Key| Read::Record { key: key.clone(), follow: None };
             let reads: Vec<Read> = keys.iter().map(record).collect();
             let found = self.session.store().read(&reads).await?;
@@ -394,10 +396,10 @@ impl Upkeep {
         Ok(there)
     }
 
-    /// Removes the last records of ended sessions: their lanes, and that they were ended.
+    /// Removes the last records of ended sessions: their slots, and that they were ended.
     async fn forget_sessions(&self, ended: &BTreeSet<Nonce>) -> Result<(), VolumeError> {
         for session in ended {
-            let mut keys = self.tokens_of(*session).await?;
+            let mut keys = self.slots_of(*session).await?;
             keys.push(key::fenced(*session));
             for keys in keys.chunks(REMOVALS_PER_PLAN) {
                 let writes = keys.iter().cloned().map(Write::Delete).collect();
@@ -417,7 +419,7 @@ struct Ended {
     /// Those of them with blocks.
     with_blocks: Vec<Nonce>,
     /// What earlier sweeps noted, of whatever session.
-    looks: BTreeMap<Nonce, (Value, record::Swept)>,
+    looks: BTreeMap<Nonce, (Value, record::SweptRecord)>,
     /// Sessions of which that was noted and that have no blocks any more.
     empty: Vec<Nonce>,
 }
@@ -428,7 +430,11 @@ fn is_due(since: Timestamp, now: Timestamp) -> bool {
     now.0 >= since.0.saturating_add(hour)
 }
 
-fn is_to_be_looked_at(swept: Option<&record::Swept>, looking: Looking, now: Timestamp) -> bool {
+fn is_to_be_looked_at(
+    swept: Option<&record::SweptRecord>,
+    looking: Looking,
+    now: Timestamp,
+) -> bool {
     match (swept, looking) {
         (None, _) | (_, Looking::All) => true,
         (Some(swept), Looking::Unswept) => !swept.done,
@@ -439,13 +445,18 @@ fn is_to_be_looked_at(swept: Option<&record::Swept>, looking: Looking, now: Time
 }
 
 /// What to note of a session that was looked at, if it is something new.
-fn look_again(before: Option<record::Swept>, began: Timestamp) -> Option<record::Swept> {
+fn look_again(
+    before: Option<record::SweptRecord>,
+    began: Timestamp,
+) -> Option<record::SweptRecord> {
     match before {
         Some(before) if before.done => None,
-        Some(before) if is_due(before.since, began) => Some(record::Swept { done: true, ..before }),
+        Some(before) if is_due(before.since, began) => {
+            Some(record::SweptRecord { done: true, ..before })
+        }
         Some(before) if before.since <= began => None,
         // Nobody looked before, or by a clock that was wrong.
-        _ => Some(record::Swept { since: began, done: false }),
+        _ => Some(record::SweptRecord { since: began, done: false }),
     }
 }
 

@@ -9,7 +9,7 @@ use session::Session;
 use tokio::time::Instant;
 
 use crate::damaged::Damaged;
-use crate::grace::Waiting;
+use crate::grace::PendingAges;
 use crate::meters::UpkeepMeters;
 use crate::sparse::Repacking;
 
@@ -17,7 +17,7 @@ use crate::sparse::Repacking;
 #[derive(Debug, Default)]
 pub(crate) struct ReaperMemory {
     /// Blocks that await deletion.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: PendingAges,
     /// When one of them has waited long enough.
     pub(crate) due: Option<Instant>,
 }
@@ -43,8 +43,8 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Upkeep that does nothing by itself. `pack_bytes` are those of a full pack; a block is kept for
-    /// `deletion_grace` after a commit has freed it, or, without one, for
+    /// Upkeep that does nothing by itself. `pack_bytes` are those of a full pack; a block is kept
+    /// for `deletion_grace` after a commit has freed it, or, without one, for
     /// [`crate::DELETION_GRACE_RELAXED`] while the store is relaxed.
     pub fn new(
         session: &Arc<Session>,

@@ -31,7 +31,7 @@ use namespace::{
     FoundObject, Lookup, MakeBucket, Overlap, Path, Publish, Published, WriteCondition,
 };
 use record::{
-    Attributes, Body, Bucket, Content, File, Ino, Inode, Nonce, ObjectHeaders, Tag, Timestamp,
+    Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Nonce, ObjectHeaders, Tag, Timestamp,
 };
 use store::MetaStore;
 
@@ -60,7 +60,7 @@ fn file(size: u64, content: Content) -> Inode {
     let now = Timestamp::default();
     Inode {
         attributes: Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now },
-        body: Body::File(Box::new(File {
+        body: InodeBody::File(Box::new(File {
             size,
             data_version: 1,
             links: 1,
@@ -76,7 +76,7 @@ fn file(size: u64, content: Content) -> Inode {
 /// How long a file is.
 fn size(inode: &Inode) -> u64 {
     match &inode.body {
-        Body::File(file) => file.size,
+        InodeBody::File(file) => file.size,
         body => panic!("no file: {body:?}"),
     }
 }

@@ -6,7 +6,7 @@ use admin::{AdminError, BucketChange, Collection, Finding, OpenSession, SweepOpt
 use block::{BlockStore, MemoryBlocks, Sealer};
 use faulty::Faulty;
 use record::key;
-use record::{BlockId, Nonce, Session, Timestamp};
+use record::{BlockId, Nonce, SessionRecord, Timestamp};
 use store::{Durability, MemoryStore, MetaStore, Plan, Write};
 
 use crate::{PLACE, make_volume, open, over};
@@ -79,7 +79,7 @@ async fn the_status_tells_who_has_the_volume_open() {
     let gateway = open(&store, &blocks).await;
     let (nonce, place) = (Nonce([7; Nonce::BYTES]), "elsewhere:9".to_owned());
     let at = key::session(nonce);
-    let session = Session { began: Timestamp(5), place: place.clone() };
+    let session = SessionRecord { began: Timestamp(5), place: place.clone() };
     let writes = vec![Write::Put(at.clone(), session.encode(&at))];
     store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
     let status = admin.status().await.unwrap();

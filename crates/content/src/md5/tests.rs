@@ -37,7 +37,7 @@ async fn hash(
         assert!(md5.held_bytes < most + piece.len(), "too much is held");
         assert!(md5.held.len() <= HELD_PIECES_MAX, "too many pieces are held");
     }
-    md5.settle().await.unwrap()
+    md5.digest().await.unwrap()
 }
 
 #[test]
@@ -83,7 +83,7 @@ async fn a_short_body_is_not_handed_over() {
     md5.take(&content(SHORT_BYTES)).await.unwrap();
     assert!(matches!(md5.running, Running::Here(_)));
     assert_eq!(md5.held_bytes, 0);
-    assert_eq!(md5.settle().await.unwrap(), expected(&content(SHORT_BYTES)));
+    assert_eq!(md5.digest().await.unwrap(), expected(&content(SHORT_BYTES)));
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_long_body_is_handed_over() {
     let mut md5 = BodyMd5::new(&hashing, None);
     md5.take(&content(JOB_BYTES_MIN)).await.unwrap();
     assert!(matches!(md5.running, Running::Away(_)));
-    assert_eq!(md5.settle().await.unwrap(), expected(&content(JOB_BYTES_MIN)));
+    assert_eq!(md5.digest().await.unwrap(), expected(&content(JOB_BYTES_MIN)));
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn what_all_bodies_may_hold_is_bounded() {
     whole.extend_from_slice(&[&piece[..], &piece[..]].concat());
     for mut md5 in bodies.drain(..).rev().step_by(7) {
         md5.take(&piece).await.unwrap();
-        assert_eq!(md5.settle().await.unwrap(), expected(&whole));
+        assert_eq!(md5.digest().await.unwrap(), expected(&whole));
     }
     assert_eq!(hashing.held.load(Ordering::Relaxed), 0, "what was given up was let go, too");
 }
@@ -122,7 +122,7 @@ async fn what_is_more_than_may_be_held_is_hashed_here() {
     let mut md5 = BodyMd5::new(&hashing, None);
     md5.take(&too_much).await.unwrap();
     assert!(matches!(md5.running, Running::Here(_)), "nothing was handed over");
-    assert_eq!(md5.settle().await.unwrap(), expected(&too_much));
+    assert_eq!(md5.digest().await.unwrap(), expected(&too_much));
 }
 
 #[tokio::test]
@@ -135,8 +135,8 @@ async fn a_body_that_is_kept_whole_is_handed_over_when_all_of_it_is_there() {
         assert!(matches!(md5.running, Running::Here(_)));
     }
     assert_eq!(md5.held_bytes, WHOLE_BYTES_MAX);
-    assert_eq!(md5.settle().await.unwrap(), expected(&content));
-    assert_eq!(md5.settle().await.unwrap(), expected(&content), "it may be asked for again");
+    assert_eq!(md5.digest().await.unwrap(), expected(&content));
+    assert_eq!(md5.digest().await.unwrap(), expected(&content), "it may be asked for again");
     assert_eq!(md5.held_bytes, 0);
 }
 
@@ -156,7 +156,7 @@ async fn a_body_that_is_kept_whole_and_alone_is_hashed_as_it_arrives() {
         assert_eq!(md5.held_bytes, (count + 1) * JOB_BYTES_MIN, "others may come along");
     }
     drop(other);
-    assert_eq!(md5.settle().await.unwrap(), expected(&content));
+    assert_eq!(md5.digest().await.unwrap(), expected(&content));
     assert_eq!(hashing.held.load(Ordering::Relaxed), 0);
 }
 

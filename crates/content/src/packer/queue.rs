@@ -1,4 +1,4 @@
-//! Bodies that wait to share a block, and when they leave.
+//! Bodies that wait to share a block, and when they are sent.
 
 use std::mem;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::{ContentError, Permit};
 pub struct Packing {
     /// Bodies of more bytes have blocks of their own; 0 packs nothing.
     pub body_bytes_max: u32,
-    /// A pack leaves when it has as many bytes.
+    /// A pack of so many bytes is full.
     pub pack_bytes: u32,
-    /// How long a body without bytes would wait for company at most.
+    /// How long a body without bytes would wait for others at most.
     pub window: Duration,
-    /// How much longer a body waits for each MiB that it has, which takes long to arrive, too.
+    /// How much longer a body waits for each MiB that it has: others like it take long to arrive.
     pub window_per_mib: Duration,
-    /// Packs under way at the same time. One more may be when it is worth it, and up to four times as
-    /// many when they are full or the backend is slow.
+    /// Packs under way at the same time. There may be one more when that is worth it, and four
+    /// times as many when packs are full or the backend is slow.
     pub packs_in_flight: usize,
 }
 
@@ -40,12 +40,11 @@ impl Default for Packing {
     }
 }
 
-/// How many times as many packs may be under way when they are full, which gain nothing by waiting,
-/// or when the backend is slow.
+/// How many times as many packs may be under way when they are full or the backend is slow.
 const MORE_PACKS_FACTOR: usize = 4;
 
-/// Bodies that leave beside a pack under way, at the least: fewer are too dear by themselves while
-/// there is a pack to wait for.
+/// The fewest bodies that are sent beside a pack under way. A put for fewer costs too much for each
+/// of them while there is a pack to wait for.
 const BESIDE_BODIES_MIN: usize = 4;
 
 /// A verified body that waits for its block.
@@ -65,58 +64,62 @@ pub(crate) struct Landed {
     pub(crate) claim: Arc<Claim>,
 }
 
+/// Bodies that wait, and what decides when they are sent.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) waiting: Vec<Member>,
     pub(super) waiting_bytes: u64,
+    /// Packs under way.
     pub(super) packs: usize,
     /// Members of the packs under way.
     pub(super) members: usize,
-    /// Members that were waiting or under way when the last pack left.
-    pub(super) company: usize,
-    /// Whether those who wait have waited for their window.
-    pub(super) patient: bool,
-    /// Whether they have waited for the backend as long as for several windows.
+    /// Bodies that were waiting or under way when the last pack was sent. As many are expected to
+    /// come again at about the same time.
+    pub(super) recent_bodies: usize,
+    /// Whether the bodies have waited for others as long as they should.
+    pub(super) window_passed: bool,
+    /// Whether they have waited so much longer that they do not wait for the backend any more.
     pub(super) overdue: bool,
-    /// Tells one window from the next.
+    /// Counts windows, so that the timers of an earlier one do nothing.
     pub(super) window: u64,
-    /// Whether it pays to wait for those whose pack has landed.
+    /// Whether it pays to wait for the next bodies of the clients whose pack has landed.
     pub(super) reunions: Reunions,
 }
 
 impl Queue {
-    /// Nobody waits yet.
+    /// No body waits yet.
     pub(super) fn new() -> Queue {
         Queue {
             waiting: Vec::new(),
             waiting_bytes: 0,
             packs: 0,
             members: 0,
-            company: 1,
-            patient: true,
+            recent_bodies: 1,
+            window_passed: true,
             overdue: false,
             window: 0,
             reunions: Reunions::default(),
         }
     }
 
-    /// Whether what waits should leave now.
+    /// Whether a pack should be sent now.
     pub(super) fn is_due(&self, packing: &Packing) -> bool {
-        if self.overdue || self.waiting_bytes >= u64::from(packing.pack_bytes) {
-            let most = packing.packs_in_flight.saturating_mul(MORE_PACKS_FACTOR);
-            return !self.waiting.is_empty() && self.packs < most;
+        if self.waiting.is_empty() {
+            return false;
         }
-        let expected = self.company.div_ceil(packing.packs_in_flight);
-        let usual = !self.waiting.is_empty()
-            && self.packs < packing.packs_in_flight
-            && (self.patient || self.waiting.len() >= expected);
-        usual || self.may_leave_beside(packing)
+        if self.overdue || self.waiting_bytes >= u64::from(packing.pack_bytes) {
+            return self.packs < packing.packs_in_flight.saturating_mul(MORE_PACKS_FACTOR);
+        }
+        // Where several packs may be under way, the bodies are spread over them.
+        let expected = self.recent_bodies.div_ceil(packing.packs_in_flight);
+        let have_waited = self.window_passed || self.waiting.len() >= expected;
+        have_waited && self.packs < packing.packs_in_flight || self.may_go_beside(packing)
     }
 
     /// Whether what waits is worth a pack by itself, beside one under way or before its window has
-    /// passed. Where clients are back soon, those who wait and those under way would rather become
-    /// one.
-    fn may_leave_beside(&self, packing: &Packing) -> bool {
+    /// passed. Where clients are back soon, it is better to let those who wait and those under way
+    /// become one pack.
+    fn may_go_beside(&self, packing: &Packing) -> bool {
         self.waiting.len() >= self.members.max(BESIDE_BODIES_MIN)
             && self.packs <= packing.packs_in_flight
             && self.reunions.are_in_vain()
@@ -133,11 +136,12 @@ impl Queue {
         let rest = self.waiting.split_off(count.min(self.waiting.len()));
         let members = mem::replace(&mut self.waiting, rest);
         self.waiting_bytes = self.waiting.iter().map(|member| u64::from(member.length)).sum();
-        self.company = members.len() + self.waiting.len() + self.members;
+        self.recent_bodies = members.len() + self.waiting.len() + self.members;
         self.packs += 1;
         self.members += members.len();
-        self.reunions.ended(!self.patient);
-        self.patient = false;
+        // Sent before the window has passed: then all that were expected have come.
+        self.reunions.ended(!self.window_passed);
+        self.window_passed = false;
         self.overdue = false;
         self.window += 1;
         members

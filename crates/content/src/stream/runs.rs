@@ -33,7 +33,7 @@ pub(super) struct Run {
 
 /// What was read of a run.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FetchedRun {
     pub(super) frames: Vec<Bytes>,
     /// The CRC-32C of the run's content, if that of its block is to be made of it.
     pub(super) checksum: Option<u32>,
@@ -113,7 +113,7 @@ impl Seam {
     ///
     /// # Errors
     /// `Corrupt` if the block ends here and is not what the record says.
-    pub(super) fn follow(&mut self, run: &Run, found: &Found) -> Result<(), ContentError> {
+    pub(super) fn follow(&mut self, run: &Run, found: &FetchedRun) -> Result<(), ContentError> {
         let before = self.joined.take();
         let Some(checksum) = found.checksum else { return Ok(()) };
         let joined = match before {

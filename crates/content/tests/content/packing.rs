@@ -93,8 +93,8 @@ async fn client(bench: &Bench, number: u64, away: Duration) {
     }
 }
 
-/// How many puts eight clients make, and how long they take, at a backend that takes 10 ms for each:
-/// not so long that others do not wait for it.
+/// How many puts eight clients make, and how long they take, at a backend that takes 10 ms for
+/// each: not so long that others do not wait for it.
 async fn eight_clients(away: Duration) -> (u64, Duration) {
     let faulty = Faulty::default().slow(Duration::from_millis(10), Duration::ZERO);
     let bench = Bench::new(faulty, 4 << 20, 64 * MIB);

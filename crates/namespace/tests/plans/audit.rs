@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::key::{self, CounterKind, space};
-use record::{Body, Dentry, Ino, Inode, Kind, Origin, Orphan, Upload};
+use record::{Dentry, Ino, Inode, InodeBody, Kind, Origin, Orphan, Upload};
 use store::{Guard, Key, Plan, Write};
 
 use crate::world::State;
@@ -81,7 +81,7 @@ pub(crate) fn audit(state: &State) {
         let inode_key = key::inode(dentry.ino);
         let inode = Inode::decode(&inode_key, &state.records[&inode_key]).expect("an inode");
         if dentry.kind == Kind::Directory {
-            let parent = Body::Directory { parent: Ino(parents[ino]) };
+            let parent = InodeBody::Directory { parent: Ino(parents[ino]) };
             assert_eq!(inode.body, parent, "{inode_key:?} knows another parent");
             let stays = dentry.origin == Origin::Made || children.contains_key(ino);
             assert!(stays, "implied directory {ino} is empty");

@@ -1,5 +1,5 @@
-//! What holds of any sequence of operations: hints never change an answer, counters equal a recount,
-//! no implied directory stays empty, and none that somebody made goes.
+//! What holds of any sequence of operations: hints never change an answer, counters equal a
+//! recount, no implied directory stays empty, and none that somebody made goes.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

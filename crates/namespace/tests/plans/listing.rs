@@ -8,7 +8,7 @@ use namespace::{
     WriteCondition,
 };
 use proptest::prelude::*;
-use record::{Body, Content, Ino, Inode, key};
+use record::{Content, Ino, Inode, InodeBody, key};
 use store::{Key, MetaStore as _, Target};
 
 use crate::world::{World, file, path};
@@ -74,7 +74,7 @@ pub(crate) fn put_inode(world: &World, object: &[u8], inode: &Inode) {
 /// A file with so many bytes in its record.
 fn long(length: usize) -> Inode {
     let mut inode = file(1);
-    if let Body::File(file) = &mut inode.body {
+    if let InodeBody::File(file) = &mut inode.body {
         file.size = length as u64;
         file.content = Content::Inline(vec![7; length].into());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::executor::block_on;
 use namespace::{Branch, FsError, ListQuery, NoHints, Removal, Remove, Removed, TagMatch};
-use record::{BlockId, Body, Content, Dentry, Ino, Inode, Slice, key};
+use record::{BlockId, Content, Dentry, Ino, Inode, InodeBody, Slice, key};
 use store::{Key, MetaStore as _, Plan, Value, Write};
 
 use crate::listing::{put, put_inode};
@@ -195,7 +195,7 @@ fn left(world: &World) -> (i64, usize) {
 /// A file of three bytes in a block.
 fn in_a_block() -> Inode {
     let mut inode = file(3);
-    if let Body::File(file) = &mut inode.body {
+    if let InodeBody::File(file) = &mut inode.body {
         let block = BlockId::new(NONCE, 1);
         let slice =
             Slice { position: 0, block, block_length: 3, block_crc32c: 0, offset: 0, length: 3 };

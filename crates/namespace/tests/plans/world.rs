@@ -9,8 +9,8 @@ use futures::executor::block_on;
 use namespace::{Env, FsError, Hints, Next, NoHints, Path, Planner, Run, Walk, WalkStep};
 use namespace::{ListQuery, ListStart, Listing};
 use record::{
-    Attributes, Body, Bucket, Content, Dentry, File, Ino, Inode, Nonce, ObjectHeaders, Origin,
-    Orphan, Skey, Tag, Timestamp, key, key::space,
+    Attributes, Bucket, Content, Dentry, File, Ino, Inode, InodeBody, Nonce, ObjectHeaders, Origin,
+    Orphan, SortKey, Tag, Timestamp, key, key::space,
 };
 use store::{CounterKey, Found, Key, MemoryStore, MetaStore, Plan, Read, Value, Verdict, Write};
 
@@ -191,7 +191,7 @@ impl World {
     pub(crate) fn mkdir(&self, bucket: Ino, path: &[&[u8]]) -> Ino {
         let mut parent = bucket;
         for name in path {
-            let slot = key::dentry(parent, Skey::directory(name).as_bytes());
+            let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
             let read = [Read::Record { key: slot.clone(), follow: None }];
             let found = block_on(self.store.read(&read)).unwrap();
             if let [Found::Record(Some(entry))] = &found[..] {
@@ -200,7 +200,7 @@ impl World {
             }
             let ino = self.ino();
             let inode_key = key::inode(ino);
-            let inode = Inode { attributes: attributes(), body: Body::Directory { parent } };
+            let inode = Inode { attributes: attributes(), body: InodeBody::Directory { parent } };
             self.force(vec![
                 Write::Put(slot.clone(), Dentry::directory(ino, Origin::Made).encode(&slot)),
                 Write::Put(inode_key.clone(), inode.encode(&inode_key)),
@@ -300,7 +300,7 @@ pub(crate) fn file(n: u8) -> Inode {
         parts: Vec::new(),
         content: Content::Inline(Bytes::from(vec![n; usize::from(n)])),
     };
-    Inode { attributes: attributes(), body: Body::File(Box::new(file)) }
+    Inode { attributes: attributes(), body: InodeBody::File(Box::new(file)) }
 }
 
 /// The path of a key in bucket `b`.

@@ -1,8 +1,8 @@
 //! Heads of inodes: read and verified from the first bytes of a record alone.
 
 use record::{
-    Attributes, Body, Content, DecodeError, File, HeadBody, Ino, Inode, InodeHead, ObjectHeaders,
-    Sum, SumAlgorithm, SumKind, Tag, Timestamp, key,
+    Attributes, Content, DecodeError, File, HeadBody, Ino, Inode, InodeBody, InodeHead,
+    ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag, Timestamp, key,
 };
 use store::Value;
 
@@ -24,11 +24,11 @@ fn head_bytes(value: &Value) -> usize {
 fn says(head: &InodeHead, inode: &Inode) {
     assert_eq!(head.attributes, inode.attributes);
     match (&head.body, &inode.body) {
-        (HeadBody::Directory { parent }, Body::Directory { parent: expected }) => {
+        (HeadBody::Directory { parent }, InodeBody::Directory { parent: expected }) => {
             assert_eq!(parent, expected);
         }
-        (HeadBody::Symlink, Body::Symlink { .. }) => assert!(head.file().is_none()),
-        (HeadBody::File(head), Body::File(file)) => {
+        (HeadBody::Symlink, InodeBody::Symlink { .. }) => assert!(head.file().is_none()),
+        (HeadBody::File(head), InodeBody::File(file)) => {
             assert_eq!((head.size, head.links), (file.size, file.links));
             assert_eq!((head.data_version, &head.tag), (file.data_version, &file.tag));
             let sums: Vec<_> = file.sums.iter().map(|sum| (sum.algorithm, sum.kind)).collect();
@@ -103,7 +103,7 @@ fn largest(sums: usize) -> Inode {
             changed: Timestamp(i64::MIN),
             modified: Timestamp(0),
         },
-        body: Body::File(Box::new(File {
+        body: InodeBody::File(Box::new(File {
             size: u64::MAX,
             data_version: u64::MAX,
             links: u32::MAX,

@@ -3,8 +3,9 @@
 use std::fmt::Debug;
 
 use record::{
-    Beat, Bucket, BucketConfig, DecodeError, Dentry, Expiry, Hold, Inode, MapPage, Mark, Orphan,
-    Part, PartSums, PolicyRecord, Sequence, Session, Swept, Token, Upload, User, VolumeRecord,
+    Bucket, BucketConfig, DecodeError, Dentry, Expiry, HeartbeatRecord, Hold, Inode, MapPage, Mark,
+    Orphan, Part, PartSums, PolicyRecord, Sequence, SessionRecord, SlotRecord, SweptRecord, Upload,
+    User, VolumeRecord,
 };
 use store::{Key, Value};
 
@@ -36,8 +37,8 @@ macro_rules! records {
 }
 
 records!(
-    Beat Bucket BucketConfig Sequence Dentry Expiry Hold Inode MapPage Mark Orphan Part PartSums
-    PolicyRecord Session Swept Token Upload User VolumeRecord
+    HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry Hold Inode MapPage Mark Orphan Part PartSums
+    PolicyRecord SessionRecord SweptRecord SlotRecord Upload User VolumeRecord
 );
 
 /// The value whose bytes before the checksum are `body`, with the checksum that belongs to them.

@@ -4,10 +4,11 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError,
-    Dentry, File, Header, Ino, Inode, Kind, MapPage, ObjectHeaders, Origin, Orphan, Part, PartRun,
-    PartSums, PartTag, PolicyRecord, Sequence, Session, Slice, Sum, SumAlgorithm, SumKind, Tag,
-    Timestamp, Token, Upload, UploadState, User, VolumeRecord, key,
+    Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry,
+    File, Header, HeartbeatRecord, Ino, Inode, InodeBody, Kind, MapPage, ObjectHeaders, Origin,
+    Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Sequence, SessionRecord, Slice,
+    SlotRecord, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, User,
+    VolumeRecord, key,
 };
 use store::{Key, Value};
 
@@ -122,9 +123,9 @@ fn file() -> impl Strategy<Value = File> {
 
 fn inode() -> impl Strategy<Value = Inode> {
     let body = prop_oneof![
-        any::<u64>().prop_map(|parent| Body::Directory { parent: Ino(parent) }),
-        prop::collection::vec(any::<u8>(), 0..40).prop_map(|target| Body::Symlink { target }),
-        file().prop_map(|file| Body::File(Box::new(file))),
+        any::<u64>().prop_map(|parent| InodeBody::Directory { parent: Ino(parent) }),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(|target| InodeBody::Symlink { target }),
+        file().prop_map(|file| InodeBody::File(Box::new(file))),
     ];
     (any::<(u32, u32, u32)>(), instant(), instant(), body).prop_map(
         |((mode, uid, gid), changed, modified, body)| Inode {
@@ -162,7 +163,7 @@ fn orphan() -> impl Strategy<Value = Orphan> {
     prop_oneof![
         any::<u64>().prop_map(|bucket| Orphan::File { bucket: Ino(bucket) }),
         (any::<u64>(), bytes())
-            .prop_map(|(b, inode)| Orphan::Doomed { bucket: Ino(b), inode: inode.into() }),
+            .prop_map(|(b, inode)| Orphan::Detached { bucket: Ino(b), inode: inode.into() }),
         Just(Orphan::Bucket),
         bytes().prop_map(|key| Orphan::Upload { key }),
     ]
@@ -230,10 +231,10 @@ proptest! {
         returns(&key, &config);
         prop_assert_eq!(config.tags(), Ok(tags));
         returns(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
-        returns(&key, &Session { began: at, place: one.clone() });
-        returns(&key, &Beat { count: a, passed: b });
+        returns(&key, &SessionRecord { began: at, place: one.clone() });
+        returns(&key, &HeartbeatRecord { count: a, passed: b });
         returns(&key, &record::Hold { since: at });
-        returns(&key, &Token { count: a, aborted: refuse_overlap });
+        returns(&key, &SlotRecord { count: a, aborted: refuse_overlap });
         returns(&key, &record::Mark);
         returns(&key, &User { sealed_secret, enabled: opaque_tags, uid, gid, policies });
         returns(&key, &PolicyRecord(one));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use record::key;
-use record::{BlockId, Ino, Nonce, Skey};
+use record::{BlockId, Ino, Nonce, SortKey};
 use store::Key;
 
 /// Bytes of an object key, with the neighbours of `/` in byte order well represented.
@@ -24,12 +24,12 @@ fn plant(keys: &BTreeSet<Vec<u8>>) -> Tree {
         let mut at = 1;
         for directory in components {
             let next = tree.len() as u64 + 1;
-            let slot = key::dentry(Ino(at), Skey::directory(directory).as_bytes());
+            let slot = key::dentry(Ino(at), SortKey::directory(directory).as_bytes());
             let names = tree.get_mut(&at).unwrap();
             at = names.entry(slot).or_insert(Some(next)).unwrap();
             tree.entry(at).or_default();
         }
-        let slot = key::dentry(Ino(at), Skey::file(name).as_bytes());
+        let slot = key::dentry(Ino(at), SortKey::file(name).as_bytes());
         tree.get_mut(&at).unwrap().insert(slot, None);
     }
     tree

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, Dentry,
-    Expiry, File, Header, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, ObjectHeaders, Origin,
-    Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Sequence, Session, Slice, Sum,
-    SumAlgorithm, SumKind, Swept, Tag, Timestamp, Token, Upload, UploadState, User, VolumeRecord,
-    key,
+    Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, Dentry, Expiry, File,
+    Header, HeartbeatRecord, Hold, Ino, Inode, InodeBody, Kind, MapPage, Mark, Nonce,
+    ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Sequence,
+    SessionRecord, Slice, SlotRecord, Sum, SumAlgorithm, SumKind, SweptRecord, Tag, Timestamp,
+    Upload, UploadState, User, VolumeRecord, key,
 };
 use store::{Key, Value};
 
@@ -103,7 +103,7 @@ pub(crate) fn file(content: Content) -> File {
     }
 }
 
-fn inode(body: Body) -> Inode {
+fn inode(body: InodeBody) -> Inode {
     Inode { attributes: attributes(), body }
 }
 
@@ -124,11 +124,11 @@ fn inodes() -> Vec<Sample> {
     let slices = file(Content::Slices(vec![slice(0, 1), slice(65_536, 2)]));
     let of = |name, body| sample(name, at.clone(), &inode(body));
     vec![
-        of("inode-directory", Body::Directory { parent: BUCKET }),
-        of("inode-symlink", Body::Symlink { target: b"../elsewhere".to_vec() }),
-        of("inode-file-inline", Body::File(Box::new(inline))),
-        of("inode-file-slices", Body::File(Box::new(slices))),
-        of("inode-file-pages", Body::File(Box::new(full))),
+        of("inode-directory", InodeBody::Directory { parent: BUCKET }),
+        of("inode-symlink", InodeBody::Symlink { target: b"../elsewhere".to_vec() }),
+        of("inode-file-inline", InodeBody::File(Box::new(inline))),
+        of("inode-file-slices", InodeBody::File(Box::new(slices))),
+        of("inode-file-pages", InodeBody::File(Box::new(full))),
     ]
 }
 
@@ -194,12 +194,12 @@ fn names() -> Vec<Sample> {
 fn orphans() -> Vec<Sample> {
     let at = key::orphan(INO);
     let inode_key = key::inode(INO);
-    let inode = inode(Body::Symlink { target: b"x".to_vec() }).encode(&inode_key);
+    let inode = inode(InodeBody::Symlink { target: b"x".to_vec() }).encode(&inode_key);
     let upload = key::upload(BUCKET, b"a", [1; 16]).as_bytes().to_vec();
     let moved = Orphan::Moved { pack: BlockId::pack(NONCE, 7), owner: INO, length: 300 };
     vec![
         sample("orphan-file", at.clone(), &Orphan::File { bucket: BUCKET }),
-        sample("orphan-doomed", at.clone(), &Orphan::Doomed { bucket: BUCKET, inode }),
+        sample("orphan-detached", at.clone(), &Orphan::Detached { bucket: BUCKET, inode }),
         sample("orphan-bucket", at.clone(), &Orphan::Bucket),
         sample("orphan-upload", at.clone(), &Orphan::Upload { key: upload.clone() }),
         sample("orphan-moved", at, &moved),
@@ -208,18 +208,26 @@ fn orphans() -> Vec<Sample> {
 }
 
 fn sessions() -> Vec<Sample> {
-    let session = Session { began: NOW, place: "host 1, process 2".to_owned() };
+    let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned() };
     let block = BlockId::new(NONCE, 7);
     vec![
         sample("session", key::session(NONCE), &session),
         sample("hold", key::hold(INO, NONCE), &Hold { since: NOW }),
-        sample("beat", key::beat(NONCE), &Beat { count: 300, passed: 5 }),
-        sample("token", key::token(NONCE, 3), &Token { count: 300, aborted: false }),
-        sample("token-aborted", key::token(NONCE, 3), &Token { count: 300, aborted: true }),
+        sample("heartbeat", key::heartbeat(NONCE), &HeartbeatRecord { count: 300, passed: 5 }),
+        sample(
+            "idempotency-slot",
+            key::idempotency_slot(NONCE, 3),
+            &SlotRecord { count: 300, aborted: false },
+        ),
+        sample(
+            "idempotency-slot-aborted",
+            key::idempotency_slot(NONCE, 3),
+            &SlotRecord { count: 300, aborted: true },
+        ),
         sample("mark-staged", key::staged(NONCE, INO), &Mark),
         sample("mark-resting", key::staged_inline(INO), &Mark),
         sample("mark-fenced", key::fenced(NONCE), &Mark),
-        sample("swept", key::swept(NONCE), &Swept { since: NOW, done: true }),
+        sample("swept", key::swept(NONCE), &SweptRecord { since: NOW, done: true }),
         sample("mark-share", key::share(block, INO), &Mark),
         sample("mark-pending", key::pending(block), &Mark),
     ]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::{Beat, Sequence, key, key::space};
+use record::{HeartbeatRecord, Sequence, key, key::space};
 use store::{Guard, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -24,9 +24,9 @@ pub(crate) struct Heartbeat {
     interval: Duration,
     silence: Duration,
     /// The last beat that certainly stands.
-    beat: (Beat, Value),
+    beat: (HeartbeatRecord, Value),
     /// Beats that may have followed it.
-    doubts: Vec<(Beat, Value)>,
+    doubts: Vec<(HeartbeatRecord, Value)>,
     others: Others,
     /// Notified when another session was ended: it may have left something.
     pub(crate) fenced: Arc<tokio::sync::Notify>,
@@ -45,7 +45,7 @@ impl Heartbeat {
         epochs: &Arc<Epochs>,
         interval: Duration,
         silence: Duration,
-        beat: (Beat, Value),
+        beat: (HeartbeatRecord, Value),
     ) -> Heartbeat {
         Heartbeat {
             store: Arc::clone(store),
@@ -83,7 +83,7 @@ impl Heartbeat {
     /// Reads the epoch and the other sessions, and ends those that fell silent.
     async fn look(&mut self) {
         let (sessions, sessions_end) = key::partition(space::SESSION, 0);
-        let (beats, beats_end) = key::partition(space::BEAT, 0);
+        let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
         let limit = SESSIONS_MAX.min(self.store.limits().range_records);
         let range = |start, end| Read::Range { start, end, limit, follow: None };
         let epoch_key = key::epoch();
@@ -120,9 +120,9 @@ impl Heartbeat {
 
     /// Shows that the session lives, and how far its readers have let go.
     async fn beat(&mut self) {
-        let key = key::beat(self.state.nonce);
+        let key = key::heartbeat(self.state.nonce);
         let count = self.doubts.last().map_or(self.beat.0.count, |(beat, _)| beat.count) + 1;
-        let beat = Beat { count, passed: self.epochs.passed() };
+        let beat = HeartbeatRecord { count, passed: self.epochs.passed() };
         let value = beat.encode(&key);
         let plan = Plan {
             guards: vec![self.state.guard(), Guard::Equals(key.clone(), self.beat.1.clone())],
@@ -135,7 +135,7 @@ impl Heartbeat {
             }
             Ok(Some(Verdict::Refused { guard: 1, found })) => {
                 // An earlier beat arrived after all: it is ours, and the next one follows it.
-                let arrived = |(_, doubt): &(Beat, Value)| found.as_ref() == Some(doubt);
+                let arrived = |(_, doubt): &(HeartbeatRecord, Value)| found.as_ref() == Some(doubt);
                 match self.doubts.iter().position(arrived) {
                     Some(index) => {
                         self.beat = self.doubts.swap_remove(index);
@@ -171,7 +171,7 @@ pub async fn others(
     own: record::Nonce,
 ) -> Result<Vec<Seen>, store::StoreError> {
     let (sessions, sessions_end) = key::partition(space::SESSION, 0);
-    let (beats, beats_end) = key::partition(space::BEAT, 0);
+    let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
     let limit = SESSIONS_MAX.min(store.limits().range_records);
     let range = |start, end| Read::Range { start, end, limit, follow: None };
     let found = store.read(&[range(sessions, sessions_end), range(beats, beats_end)]).await?;
@@ -190,7 +190,7 @@ pub(crate) async fn end(
 ) -> Result<(), store::StoreError> {
     let plan = Plan {
         guards: vec![session.guard()],
-        writes: vec![Write::Delete(session.key()), Write::Delete(key::beat(session.nonce))],
+        writes: vec![Write::Delete(session.key()), Write::Delete(key::heartbeat(session.nonce))],
     };
     store.commit(&[plan]).await?;
     let per_plan = store.limits().plan_items.max(1);

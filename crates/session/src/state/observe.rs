@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use record::{Beat, Mark, Nonce, key};
+use record::{HeartbeatRecord, Mark, Nonce, key};
 use store::{Guard, Key, MetaStore, Plan, StoreError, Value, Verdict, Write};
 use tokio::time::Instant;
 use tracing::warn;
@@ -38,8 +38,8 @@ impl Seen {
 
     /// How far the session's readers have let go; 0 when its beat does not say.
     pub fn passed(&self) -> u64 {
-        let at = key::beat(self.nonce);
-        let beat = self.beat.as_ref().and_then(|value| Beat::decode(&at, value).ok());
+        let at = key::heartbeat(self.nonce);
+        let beat = self.beat.as_ref().and_then(|value| HeartbeatRecord::decode(&at, value).ok());
         beat.map_or(0, |beat| beat.passed)
     }
 }
@@ -97,7 +97,7 @@ pub(crate) async fn fence(
     own: &super::SessionState,
     seen: &Seen,
 ) -> Result<bool, StoreError> {
-    let (session, beat) = (key::session(seen.nonce), key::beat(seen.nonce));
+    let (session, beat) = (key::session(seen.nonce), key::heartbeat(seen.nonce));
     let fenced = key::fenced(seen.nonce);
     let unmoved = match &seen.beat {
         Some(value) => Guard::Equals(beat.clone(), value.clone()),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use block::BlockStore;
 use record::{
-    Attributes, Beat, Body, DecodeError, Ino, Inode, Nonce, Sequence, Session as SessionRecord,
-    Timestamp, VolumeRecord, key,
+    Attributes, DecodeError, HeartbeatRecord, Ino, Inode, InodeBody, Nonce, Sequence,
+    SessionRecord, Timestamp, VolumeRecord, key,
 };
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
@@ -30,7 +30,7 @@ pub(crate) struct Started {
     pub(crate) volume: VolumeRecord,
     pub(crate) nonce: Nonce,
     /// The heartbeat as it stands.
-    pub(crate) beat: (Beat, Value),
+    pub(crate) beat: (HeartbeatRecord, Value),
     pub(crate) epoch: u64,
 }
 
@@ -123,7 +123,7 @@ async fn make_volume(
         block_bytes,
     };
     let attributes = Attributes { mode: ROOT_MODE, uid: 0, gid: 0, changed: now, modified: now };
-    let root = Inode { attributes, body: Body::Directory { parent: Ino::ROOT } };
+    let root = Inode { attributes, body: InodeBody::Directory { parent: Ino::ROOT } };
     let (at, root_key) = (key::volume(), key::inode(Ino::ROOT));
     let (lease, epoch) = (key::lease(), key::epoch());
     let plan = Plan {
@@ -179,15 +179,15 @@ pub(crate) async fn begin(
     store: &dyn MetaStore,
     place: &str,
     now: Timestamp,
-) -> Result<(Nonce, (Beat, Value), u64), VolumeError> {
+) -> Result<(Nonce, (HeartbeatRecord, Value), u64), VolumeError> {
     let epoch_key = key::epoch();
     let epoch = read_one(store, &epoch_key).await?;
     let epoch = epoch.ok_or_else(|| VolumeError::Corrupt("the epoch is missing".to_owned()))?;
     let epoch = Sequence::decode(&epoch_key, &epoch).map_err(|e| corrupt(&epoch_key, e))?.0;
     let nonce = Nonce(random()?);
-    let (session_key, beat_key) = (key::session(nonce), key::beat(nonce));
+    let (session_key, beat_key) = (key::session(nonce), key::heartbeat(nonce));
     let record = SessionRecord { began: now, place: place.to_owned() }.encode(&session_key);
-    let beat = Beat { count: 0, passed: epoch };
+    let beat = HeartbeatRecord { count: 0, passed: epoch };
     let beat_value = beat.encode(&beat_key);
     let plan = Plan {
         guards: vec![

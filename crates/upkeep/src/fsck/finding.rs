@@ -13,7 +13,8 @@ pub enum Finding {
     Undecodable(Key, String),
     /// A name binds an inode that does not exist, or one of another kind.
     Dangling(Key, Ino),
-    /// A name says of its file that it is nothing but its inode, or how long it is, and that is not so.
+    /// A name says of its file that it is nothing but its inode, or how long it is, and that is not
+    /// so.
     NotSelfContained(Key, Ino),
     /// An inode that no name binds and that does not await the reaper.
     Nameless(Ino),

@@ -6,7 +6,7 @@ use record::BlockId;
 use store::Durability;
 use tokio::time::{Instant, advance};
 
-use super::{DELETION_GRACE_RELAXED, Waiting, in_force};
+use super::{DELETION_GRACE_RELAXED, PendingAges, in_force};
 
 const GRACE: Duration = Duration::from_secs(10);
 const BLOCK: BlockId = BlockId([1; 16]);
@@ -22,8 +22,8 @@ fn the_operator_has_the_last_word() {
 
 #[tokio::test(start_paused = true)]
 async fn a_block_waits_from_when_it_was_seen_first() {
-    let (mut waiting, began) = (Waiting::default(), Instant::now());
-    assert!(Waiting::default().has_waited(BLOCK, Duration::ZERO));
+    let (mut waiting, began) = (PendingAges::default(), Instant::now());
+    assert!(PendingAges::default().has_waited(BLOCK, Duration::ZERO));
     for _ in 0..5 {
         assert!(!waiting.has_waited(BLOCK, GRACE));
         assert_eq!(waiting.end_pass(GRACE), Some(began + GRACE));
@@ -35,7 +35,7 @@ async fn a_block_waits_from_when_it_was_seen_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_gone_in_between_begins_anew() {
-    let mut waiting = Waiting::default();
+    let mut waiting = PendingAges::default();
     assert!(!waiting.has_waited(BLOCK, GRACE));
     waiting.end_pass(GRACE);
     // The store was put back to before the block was freed, and then it was freed once more.
@@ -49,7 +49,7 @@ async fn a_record_that_was_gone_in_between_begins_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_breaks_off_forgets_nothing() {
-    let mut waiting = Waiting::default();
+    let mut waiting = PendingAges::default();
     assert!(!waiting.has_waited(BLOCK, GRACE));
     waiting.end_pass(GRACE);
     waiting.break_off();

@@ -1,9 +1,10 @@
 //! Reaping files.
 //!
-//! A file whose blocks fit one plan goes in that plan, together with its inode's record, which
-//! whoever would share its blocks guards. A larger one is *doomed* first: its inode's record moves
-//! into the orphan, so that nobody finds it any more, and its content map goes page by page. What
-//! it has in packs goes before its pages, which say how much that is.
+//! A file whose blocks fit into one plan goes in that plan, together with its inode's record.
+//! Whoever would share its blocks guards that record. A larger file is *detached* first: its
+//! inode's record moves into the orphan, so that nobody finds it any more. Then its content map
+//! goes page by page. It lets go of packs before its pages go, because the pages say how many bytes
+//! it has in them.
 
 use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
@@ -13,8 +14,8 @@ use session::{Priority, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tracing::warn;
 
-use super::owners::{Held, Owners};
-use super::release::{ITEMS_PER_BLOCK, held, let_go};
+use super::owners::{Owners, Reference};
+use super::release::{ITEMS_PER_BLOCK, let_go, references};
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
 
@@ -40,7 +41,7 @@ struct DeadFile<'a> {
 }
 
 impl Upkeep {
-    /// Reaps dead files. Answers for how many something was done.
+    /// Reaps dead files. Answers with how many of them anything was done.
     pub(super) async fn reap_files(
         &self,
         dead: &[Dead],
@@ -49,14 +50,14 @@ impl Upkeep {
         let mut reaped = 0;
         let files: Vec<&Dead> = dead
             .iter()
-            .filter(|dead| matches!(dead.orphan, Orphan::File { .. } | Orphan::Doomed { .. }))
+            .filter(|dead| matches!(dead.orphan, Orphan::File { .. } | Orphan::Detached { .. }))
             .collect();
         for files in files.chunks(FILES_AT_ONCE) {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
             reaped += match self.reap_some(files, priority).await {
-                // One of them: each by itself, so that the others go.
+                // One of them is damaged. Each is reaped by itself, so that the others go.
                 Err(VolumeError::Corrupt(_)) => self.reap_each(files, priority).await?,
                 some => some?,
             };
@@ -81,7 +82,7 @@ impl Upkeep {
         let step = self.session.throttle().begin_step(priority);
         let (small, large, gone) = self.load(files).await?;
         for dead in gone {
-            // Its inode is gone already: another reaper was faster, or this is its last step.
+            // The inode is gone already: another reaper was faster, or this is the last step.
             let plan = Plan {
                 guards: vec![dead.guard(), Guard::Absent(key::inode(dead.ino))],
                 writes: vec![Write::Delete(dead.key.clone())],
@@ -111,7 +112,7 @@ impl Upkeep {
         for (dead, found) in files.iter().zip(&found) {
             let at = key::inode(dead.ino);
             let (bucket, record) = match (&dead.orphan, value(Some(found))) {
-                (Orphan::Doomed { bucket, inode }, _) => (*bucket, inode.clone()),
+                (Orphan::Detached { bucket, inode }, _) => (*bucket, inode.clone()),
                 (Orphan::File { bucket }, Some(record)) => (*bucket, record),
                 _ => {
                     gone.push(*dead);
@@ -131,14 +132,14 @@ impl Upkeep {
 
     /// Reaps files that go in one plan each.
     async fn reap_small(&self, files: Vec<DeadFile<'_>>) -> Result<u64, VolumeError> {
-        let of_each: Vec<Vec<Held>> = files.iter().map(DeadFile::held).collect();
-        let held = of_each.concat();
-        let owners = self.owners(&held).await?;
+        let of_each: Vec<Vec<Reference>> = files.iter().map(DeadFile::references).collect();
+        let references = of_each.concat();
+        let owners = self.owners(&references).await?;
         let mut rest = owners.as_slice();
         let mut plans = Vec::with_capacity(files.len());
-        for (file, held) in files.iter().zip(&of_each) {
-            let (own, others) = rest.split_at_checked(held.len()).unwrap_or_default();
-            plans.push(file.end(held, own));
+        for (file, references) in files.iter().zip(&of_each) {
+            let (own, others) = rest.split_at_checked(references.len()).unwrap_or_default();
+            plans.push(file.end(references, own));
             rest = others;
         }
         let outcomes: Vec<_> = stream::iter(plans)
@@ -146,23 +147,24 @@ impl Upkeep {
             .buffered(FILES_AT_ONCE)
             .collect()
             .await;
-        self.note_sparse(&held, &owners);
+        self.note_sparse(&references, &owners);
         let (mut reaped, mut rest) = (0, owners.as_slice());
-        for ((file, held), outcome) in files.iter().zip(&of_each).zip(outcomes) {
+        for ((file, references), outcome) in files.iter().zip(&of_each).zip(outcomes) {
             reaped += progress(outcome)?;
-            let (own, others) = rest.split_at_checked(held.len()).unwrap_or_default();
-            self.forget(file, held, own);
+            let (own, others) = rest.split_at_checked(references.len()).unwrap_or_default();
+            self.forget(file, references, own);
             rest = others;
         }
         Ok(reaped)
     }
 
-    /// Makes room in memory that a dead file's content takes. What has another owner may be read
-    /// on, but of a pack others own other bytes, or have to read them again once.
-    fn forget(&self, file: &DeadFile<'_>, held: &[Held], owners: &[Owners]) {
+    /// Frees the memory that a dead file's content takes. Blocks that have another owner may still
+    /// be read, so they stay. In a pack the other owners mostly own other bytes; if not, they have
+    /// to read them again.
+    fn forget(&self, file: &DeadFile<'_>, references: &[Reference], owners: &[Owners]) {
         let Content::Slices(slices) = &file.file.content else { return };
         for slice in slices {
-            let place = held.binary_search_by_key(&slice.block, |held| held.block);
+            let place = references.binary_search_by_key(&slice.block, |reference| reference.block);
             let last = place.ok().and_then(|place| owners.get(place)).is_some_and(Owners::is_last);
             if last || slice.block.is_pack() {
                 let mut end = slice.offset.saturating_add(slice.length);
@@ -174,20 +176,20 @@ impl Upkeep {
         }
     }
 
-    /// Reaps a file whose content map is too large for one plan. Answers 0 if somebody else is at
-    /// it, who then goes on.
+    /// Reaps a file whose content map is too large for one plan. Answers 0 if another reaper is at
+    /// it, which then goes on.
     async fn reap_large(&self, file: DeadFile<'_>) -> Result<u64, VolumeError> {
         let (bucket, ino) = (file.bucket, file.dead.ino);
-        let doomed = Orphan::Doomed { bucket, inode: file.record.clone() };
-        let doomed = doomed.encode(&file.dead.key);
-        let guard = Guard::Equals(file.dead.key.clone(), doomed.clone());
-        if !matches!(file.dead.orphan, Orphan::Doomed { .. }) {
+        let detached = Orphan::Detached { bucket, inode: file.record.clone() };
+        let detached = detached.encode(&file.dead.key);
+        let guard = Guard::Equals(file.dead.key.clone(), detached.clone());
+        if !matches!(file.dead.orphan, Orphan::Detached { .. }) {
             let inode = key::inode(ino);
             let plan = Plan {
                 guards: vec![file.dead.guard(), Guard::Equals(inode.clone(), file.record.clone())],
                 writes: vec![
                     Write::Delete(inode),
-                    Write::Put(file.dead.key.clone(), doomed.clone()),
+                    Write::Put(file.dead.key.clone(), detached.clone()),
                 ],
             };
             if progress(self.session.commit_plan(plan).await)? == 0 {
@@ -197,7 +199,7 @@ impl Upkeep {
         match &file.file.content {
             Content::Inline(_) => {}
             Content::Slices(slices) => {
-                self.release(&guard, &held(slices, ino), None).await?;
+                self.release(&guard, &references(slices, ino), None).await?;
             }
             Content::Pages(starts) => {
                 let pages = u32::try_from(starts.len()).unwrap_or(u32::MAX);
@@ -231,36 +233,37 @@ impl Upkeep {
                 slices.extend(page.0.into_iter().filter(|slice| slice.block.is_pack()));
             }
         }
-        self.release(guard, &held(&slices, owner), None).await
+        self.release(guard, &references(&slices, owner), None).await
     }
 
     async fn reap_page(&self, guard: &Guard, page: Key, ino: Ino) -> Result<(), VolumeError> {
         let found =
             self.session.store().read(&[Read::Record { key: page.clone(), follow: None }]).await?;
-        // An earlier pass came as far as this.
+        // If the page is gone, an earlier pass came as far as this.
         let Some(record) = value(found.first()) else { return Ok(()) };
         let slices = MapPage::decode(&page, &record).map_err(|error| corrupt(&page, &error))?.0;
-        let held = held(slices.iter().filter(|slice| !slice.block.is_pack()), ino);
-        self.release(guard, &held, Some(Write::Delete(page))).await
+        let references = references(slices.iter().filter(|slice| !slice.block.is_pack()), ino);
+        self.release(guard, &references, Some(Write::Delete(page))).await
     }
 
     /// Lets owners go of blocks under a guard; `last` happens with the last of them.
     pub(super) async fn release(
         &self,
         guard: &Guard,
-        held: &[Held],
+        references: &[Reference],
         last: Option<Write>,
     ) -> Result<(), VolumeError> {
         let room = self.session.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
-        let chunks: Vec<&[Held]> = held.chunks(BLOCKS_PER_PLAN.min(room.max(1))).collect();
-        for (index, held) in chunks.iter().enumerate() {
+        let chunks: Vec<&[Reference]> =
+            references.chunks(BLOCKS_PER_PLAN.min(room.max(1))).collect();
+        for (index, references) in chunks.iter().enumerate() {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
-            let owners = self.owners(held).await?;
+            let owners = self.owners(references).await?;
             let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
-            for (held, owners) in held.iter().zip(&owners) {
-                let_go(&mut plan, *held, owners);
+            for (reference, owners) in references.iter().zip(&owners) {
+                let_go(&mut plan, *reference, owners);
             }
             if index + 1 == chunks.len() {
                 plan.writes.extend(last.clone());
@@ -271,7 +274,7 @@ impl Upkeep {
             if progress(self.session.commit_plan(plan).await)? == 0 {
                 return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
             }
-            self.note_sparse(held, &owners);
+            self.note_sparse(references, &owners);
         }
         if chunks.is_empty()
             && let Some(last) = last
@@ -292,12 +295,12 @@ impl DeadFile<'_> {
             Content::Pages(_) => return false,
         };
         let items = blocks * ITEMS_PER_BLOCK + self.sum_pages() as usize + 16;
-        !matches!(self.dead.orphan, Orphan::Doomed { .. }) && items <= limits.plan_items
+        !matches!(self.dead.orphan, Orphan::Detached { .. }) && items <= limits.plan_items
     }
 
-    fn held(&self) -> Vec<Held> {
+    fn references(&self) -> Vec<Reference> {
         match &self.file.content {
-            Content::Slices(slices) => held(slices, self.dead.ino),
+            Content::Slices(slices) => references(slices, self.dead.ino),
             Content::Inline(_) | Content::Pages(_) => Vec::new(),
         }
     }
@@ -319,14 +322,14 @@ impl DeadFile<'_> {
     }
 
     /// The one plan that ends a small file.
-    fn end(&self, held: &[Held], owners: &[Owners]) -> Plan {
+    fn end(&self, references: &[Reference], owners: &[Owners]) -> Plan {
         let inode = key::inode(self.dead.ino);
         let mut plan = Plan {
             guards: vec![self.dead.guard(), Guard::Equals(inode.clone(), self.record.clone())],
             writes: vec![Write::Delete(inode), Write::Delete(self.dead.key.clone())],
         };
-        for (held, owners) in held.iter().zip(owners) {
-            let_go(&mut plan, *held, owners);
+        for (reference, owners) in references.iter().zip(owners) {
+            let_go(&mut plan, *reference, owners);
         }
         plan.writes.extend(self.last_writes());
         plan

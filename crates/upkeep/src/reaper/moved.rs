@@ -1,5 +1,5 @@
-//! Reaping what is left of bytes that were moved to another pack: that their owner owned the pack
-//! which they were moved from. Readers that found them there have ended by now.
+//! Reaping the shares that owners had in packs from which their bytes were moved. Readers that
+//! found the bytes there have ended by now.
 
 use futures::StreamExt;
 use futures::stream;
@@ -7,7 +7,7 @@ use record::Orphan;
 use session::{Priority, VolumeError, closing};
 use store::{Plan, Write};
 
-use super::owners::Held;
+use super::owners::Reference;
 use super::release::let_go;
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
@@ -25,11 +25,11 @@ impl Upkeep {
         let moved = |dead: &'_ Dead| match dead.orphan {
             Orphan::Moved { pack: block, owner, length } => {
                 let bytes = i64::try_from(length).unwrap_or(i64::MAX);
-                Some(Held { block, owner, bytes, block_length: 0 })
+                Some(Reference { block, owner, bytes, block_length: 0 })
             }
             _ => None,
         };
-        let moved: Vec<(&Dead, Held)> =
+        let moved: Vec<(&Dead, Reference)> =
             dead.iter().filter_map(|dead| Some((dead, moved(dead)?))).collect();
         let mut reaped = 0;
         for moved in moved.chunks(ORPHANS_AT_ONCE) {
@@ -37,14 +37,15 @@ impl Upkeep {
                 return Err(closing());
             }
             let step = self.session.throttle().begin_step(priority);
-            let held: Vec<Held> = moved.iter().map(|(_, held)| *held).collect();
-            let owners = self.owners(&held).await?;
-            let plans = moved.iter().zip(&owners).map(|((dead, held), owners)| {
+            let references: Vec<Reference> =
+                moved.iter().map(|(_, reference)| *reference).collect();
+            let owners = self.owners(&references).await?;
+            let plans = moved.iter().zip(&owners).map(|((dead, reference), owners)| {
                 let mut plan = Plan {
                     guards: vec![dead.guard()],
                     writes: vec![Write::Delete(dead.key.clone())],
                 };
-                let_go(&mut plan, *held, owners);
+                let_go(&mut plan, *reference, owners);
                 plan
             });
             let outcomes: Vec<_> = stream::iter(plans.collect::<Vec<_>>())

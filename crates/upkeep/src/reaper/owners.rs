@@ -14,9 +14,9 @@ const QUESTIONS_AT_ONCE: usize = 1_024;
 /// Questions about a block besides those about each owner that lets go of it.
 const QUESTIONS_PER_BLOCK: usize = 2;
 
-/// A block that an owner lets go of.
+/// What an owner has of a block that it lets go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Reference {
     pub(crate) block: BlockId,
     pub(crate) owner: Ino,
     /// How many bytes of the block the owner names.
@@ -45,12 +45,15 @@ impl Owners {
 
 impl Upkeep {
     /// Who owns each of these blocks when all of them are let go of, in the order of their plans.
-    pub(super) async fn owners(&self, held: &[Held]) -> Result<Vec<Owners>, VolumeError> {
+    pub(super) async fn owners(
+        &self,
+        references: &[Reference],
+    ) -> Result<Vec<Owners>, VolumeError> {
         let mut dying: BTreeMap<BlockId, Vec<usize>> = BTreeMap::new();
-        for (index, held) in held.iter().enumerate() {
-            dying.entry(held.block).or_default().push(index);
+        for (index, reference) in references.iter().enumerate() {
+            dying.entry(reference.block).or_default().push(index);
         }
-        let mut owners = vec![Owners::default(); held.len()];
+        let mut owners = vec![Owners::default(); references.len()];
         let limits = self.session.limits();
         let at_once = QUESTIONS_AT_ONCE.min(limits.reads).max(QUESTIONS_PER_BLOCK + 1);
         let mut blocks = dying.iter().peekable();
@@ -59,7 +62,7 @@ impl Upkeep {
             while let Some((block, indices)) = blocks.next_if(|(_, indices)| {
                 reads.is_empty() || reads.len() + indices.len() + QUESTIONS_PER_BLOCK <= at_once
             }) {
-                reads.extend(questions(*block, indices, held, limits.range_records));
+                reads.extend(questions(*block, indices, references, limits.range_records));
                 asked.push(indices);
             }
             let found = self.session.store().read(&reads).await?;
@@ -67,7 +70,7 @@ impl Upkeep {
             for indices in asked {
                 let count = indices.len() + QUESTIONS_PER_BLOCK;
                 let (these, rest) = found.split_at_checked(count).unwrap_or_default();
-                answer(indices, held, these, &mut owners);
+                answer(indices, references, these, &mut owners);
                 found = rest;
             }
         }
@@ -77,12 +80,12 @@ impl Upkeep {
 
 /// Enough shares of a block to find an owner that stays, how much of it is alive, and the shares of
 /// those who let go.
-fn questions(block: BlockId, indices: &[usize], held: &[Held], most: u32) -> Vec<Read> {
+fn questions(block: BlockId, indices: &[usize], references: &[Reference], most: u32) -> Vec<Read> {
     let (start, end) = key::shares(block);
     // Of one owner more than die, one stays.
     let limit = u32::try_from(indices.len() + 1).unwrap_or(most).min(most);
     let own = |index: &usize| {
-        let owner = held.get(*index).map_or(Ino(0), |held| held.owner);
+        let owner = references.get(*index).map_or(Ino(0), |reference| reference.owner);
         Read::Record { key: key::share(block, owner), follow: None }
     };
     [Read::Range { start, end, limit, follow: None }, Read::Counter(key::live(block))]
@@ -91,16 +94,19 @@ fn questions(block: BlockId, indices: &[usize], held: &[Held], most: u32) -> Vec
         .collect()
 }
 
-fn answer(indices: &[usize], held: &[Held], found: &[Found], owners: &mut [Owners]) {
+fn answer(indices: &[usize], references: &[Reference], found: &[Found], owners: &mut [Owners]) {
     let shares = match found.first() {
         Some(Found::Range(entries)) => entries.as_slice(),
         _ => &[],
     };
     let live = counter(found.get(1));
-    let own = |index: &usize| held.get(*index).map(|held| key::share(held.block, held.owner));
+    let own = |index: &usize| {
+        references.get(*index).map(|reference| key::share(reference.block, reference.owner))
+    };
     let leaving: BTreeSet<Key> = indices.iter().filter_map(own).collect();
     let stays = shares.iter().map(|entry| &entry.key).find(|share| !leaving.contains(*share));
-    // If nobody stays, each owner is kept company by the next one to go, and the last is the last.
+    // If nobody stays, the other owner is for each the one whose plan comes next. The last has
+    // none.
     let mut next = None;
     for (place, index) in indices.iter().enumerate().rev() {
         let has_share = value(found.get(QUESTIONS_PER_BLOCK + place)).is_some();

@@ -5,9 +5,10 @@
 //! else owns it is a guard, not a count.
 //!
 //! **Packs.** Every owner of a pack has a share record from its first plan on (see
-//! [`namespace::join_packs`]). An owner without one owns nothing: it has let go before, or something
-//! is wrong, and then nothing is deleted for it. What an owner names of a pack is taken from the
-//! pack's counter in the plan that removes its share. The counter goes when the pack becomes pending.
+//! [`namespace::join_packs`]). An owner without one owns nothing: it has let go before, or
+//! something is wrong, and then nothing is deleted for it. What an owner names of a pack is taken
+//! from the pack's counter in the plan that removes its share. The counter goes when the pack
+//! becomes pending.
 //!
 //! *Why no pack becomes pending that a plan under way is about to name.* Its members are published
 //! by plans of their own, and until one has been, no record says that it is coming. But each of
@@ -28,7 +29,7 @@ use record::{BlockId, Ino, Mark, Slice, key};
 use session::VolumeError;
 use store::{Guard, Plan, Write};
 
-use super::owners::{Held, Owners};
+use super::owners::{Owners, Reference};
 use super::{after, progress};
 use crate::upkeep::Upkeep;
 
@@ -38,26 +39,29 @@ pub(super) const ITEMS_PER_BLOCK: usize = 6;
 /// Blocks that a file which was never published lets go of in one plan.
 const SHARES_PER_PLAN: usize = 64;
 
-/// The blocks of slices, each once.
-pub(crate) fn held<'a>(slices: impl IntoIterator<Item = &'a Slice>, owner: Ino) -> Vec<Held> {
-    let mut blocks: BTreeMap<BlockId, Held> = BTreeMap::new();
+/// What slices name of each of their blocks.
+pub(crate) fn references<'a>(
+    slices: impl IntoIterator<Item = &'a Slice>,
+    owner: Ino,
+) -> Vec<Reference> {
+    let mut blocks: BTreeMap<BlockId, Reference> = BTreeMap::new();
     for Slice { block, block_length, length, .. } in slices.into_iter().copied() {
-        let none = Held { block, owner, bytes: 0, block_length };
-        let held = blocks.entry(block).or_insert(none);
-        held.bytes = held.bytes.saturating_add(i64::from(length));
+        let none = Reference { block, owner, bytes: 0, block_length };
+        let reference = blocks.entry(block).or_insert(none);
+        reference.bytes = reference.bytes.saturating_add(i64::from(length));
     }
     blocks.into_values().collect()
 }
 
 impl Upkeep {
     /// Takes note of packs of which little is left once these have let go.
-    pub(super) fn note_sparse(&self, held: &[Held], owners: &[Owners]) {
+    pub(super) fn note_sparse(&self, references: &[Reference], owners: &[Owners]) {
         let mut packs: BTreeMap<BlockId, (i64, u32)> = BTreeMap::new();
-        for (held, owners) in held.iter().zip(owners) {
-            if held.block.is_pack() && owners.has_share && !owners.is_last() {
-                let (live, length) = packs.entry(held.block).or_insert((owners.live, 0));
-                *live = live.saturating_sub(held.bytes);
-                *length = (*length).max(held.block_length);
+        for (reference, owners) in references.iter().zip(owners) {
+            if reference.block.is_pack() && owners.has_share && !owners.is_last() {
+                let (live, length) = packs.entry(reference.block).or_insert((owners.live, 0));
+                *live = live.saturating_sub(reference.bytes);
+                *length = (*length).max(reference.block_length);
             }
         }
         let sparse = packs.into_iter().filter(|(_, (live, length))| {
@@ -68,24 +72,25 @@ impl Upkeep {
 }
 
 impl Upkeep {
-    /// Lets a file that was never published go of ordinary blocks that it shares, under a guard. The
-    /// last owner's block becomes pending: who owned it before may be gone.
+    /// Lets a file that was never published go of ordinary blocks that it shares, under a guard.
+    /// The last owner's block becomes pending: who owned it before may be gone.
     pub(crate) async fn leave_shares(
         &self,
         guard: &Guard,
         blocks: &[BlockId],
         owner: Ino,
     ) -> Result<(), VolumeError> {
-        let held = |block: &BlockId| Held { block: *block, owner, bytes: 0, block_length: 0 };
+        let reference =
+            |block: &BlockId| Reference { block: *block, owner, bytes: 0, block_length: 0 };
         for blocks in blocks.chunks(SHARES_PER_PLAN) {
-            let held: Vec<Held> = blocks.iter().map(held).collect();
-            let owners = self.owners(&held).await?;
+            let references: Vec<Reference> = blocks.iter().map(reference).collect();
+            let owners = self.owners(&references).await?;
             let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
-            for (held, owners) in held.iter().zip(&owners) {
+            for (reference, owners) in references.iter().zip(&owners) {
                 // One that has gone already does not count as the last.
                 if owners.has_share {
-                    plan.guards.push(Guard::Present(key::share(held.block, owner)));
-                    let_go(&mut plan, *held, owners);
+                    plan.guards.push(Guard::Present(key::share(reference.block, owner)));
+                    let_go(&mut plan, *reference, owners);
                 }
             }
             if !plan.writes.is_empty() && progress(self.session.commit_plan(plan).await)? == 0 {
@@ -97,9 +102,9 @@ impl Upkeep {
 }
 
 /// Adds to a plan that an owner lets go of a block.
-pub(super) fn let_go(plan: &mut Plan, held: Held, owners: &Owners) {
-    let own = key::share(held.block, held.owner);
-    let pack = held.block.is_pack();
+pub(super) fn let_go(plan: &mut Plan, reference: Reference, owners: &Owners) {
+    let own = key::share(reference.block, reference.owner);
+    let pack = reference.block.is_pack();
     if pack {
         if !owners.has_share {
             return;
@@ -113,11 +118,11 @@ pub(super) fn let_go(plan: &mut Plan, held: Held, owners: &Owners) {
             plan.writes.push(Write::Delete(own));
         }
         if pack {
-            plan.writes.push(Write::Add(key::live(held.block), -held.bytes));
+            plan.writes.push(Write::Add(key::live(reference.block), -reference.bytes));
         }
         return;
     }
-    let (start, end) = key::shares(held.block);
+    let (start, end) = key::shares(reference.block);
     if owners.has_share {
         plan.guards.push(Guard::Empty(start, own.clone()));
         plan.guards.push(Guard::Empty(after(&own), end));
@@ -125,9 +130,9 @@ pub(super) fn let_go(plan: &mut Plan, held: Held, owners: &Owners) {
     } else {
         plan.guards.push(Guard::Empty(start, end));
     }
-    let pending = key::pending(held.block);
+    let pending = key::pending(reference.block);
     plan.writes.push(Write::Put(pending.clone(), Mark.encode(&pending)));
     if pack {
-        plan.writes.push(Write::Clear(key::live(held.block)));
+        plan.writes.push(Write::Clear(key::live(reference.block)));
     }
 }

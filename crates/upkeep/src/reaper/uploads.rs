@@ -1,9 +1,9 @@
 //! Reaping uploads: the parts that no file took over, then the upload's own record.
 //!
-//! A completed upload answers again for a while after its parts have gone. Then it has an *expiry* in
-//! place of its orphan, under a key that begins with the time until which it answers. So however many
-//! uploads answer, a pass looks at those alone whose time has come. It is the volume's clock that
-//! says so: what a wrong one ends early is an answer, and nothing that anybody stored.
+//! A completed upload answers again for a while after its parts have gone. Then it has an *expiry*
+//! in place of its orphan, under a key that begins with the time until which it answers. So however
+//! many uploads answer, a pass looks only at those whose time has come. That is measured by a
+//! clock. A wrong clock may end an answer too early, but never anything that was stored.
 
 use std::collections::HashSet;
 
@@ -16,20 +16,20 @@ use session::{Priority, VolumeError, closing, corrupt, value};
 use store::{Entry, Guard, Key, Plan, Read, Write};
 use tracing::warn;
 
-use super::release::held;
+use super::release::references;
 use super::{Dead, UPLOAD_RESULT_KEPT, after, progress};
 use crate::upkeep::Upkeep;
 
 /// Parts that one round trip reads.
 const PARTS_AT_ONCE: u32 = 256;
 
-/// Uploads that one pass takes whose time has come.
+/// The most expired uploads that one pass takes.
 const EXPIRED_PER_PASS: u64 = 10_000;
 
 /// Those of them that are read together.
 const EXPIRED_AT_ONCE: usize = 64;
 
-/// Until when an upload answers that was completed then.
+/// Until when an upload that was completed at `at` answers.
 fn answers_until(completed: Timestamp) -> Timestamp {
     let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_micros()).unwrap_or(i64::MAX);
     Timestamp(completed.0.saturating_add(kept))
@@ -206,16 +206,17 @@ impl Upkeep {
                     .map_err(|error| corrupt(&entry.key, &error))?;
                 let ino = part.owner;
                 removed += 1;
-                // The blocks of a part that was sent are the file's now; those of a part that was
-                // copied, and packs, have a record for each owner, and the part's own is one.
+                // The blocks of a part that was sent belong to the file now. The part's shares do
+                // not: those in packs, and those that a copied part has in all of its blocks.
                 let taken = used.contains(&ino) && !part.shared;
                 let slices = part.slices.iter();
-                let held = held(slices.filter(|slice| !taken || slice.block.is_pack()), ino);
-                if taken && held.is_empty() {
+                let references =
+                    references(slices.filter(|slice| !taken || slice.block.is_pack()), ino);
+                if taken && references.is_empty() {
                     taken_over.push(Write::Delete(entry.key));
                 } else {
                     let last = Write::Delete(entry.key);
-                    self.release(&dead.guard(), &held, Some(last)).await?;
+                    self.release(&dead.guard(), &references, Some(last)).await?;
                 }
             }
             if !taken_over.is_empty() {

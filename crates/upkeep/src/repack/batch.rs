@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use block::BlockRef;
 use namespace::join_packs;
-use record::{BlockId, Body, Content, DecodeError, Ino, Inode, Orphan, Slice, key};
+use record::{BlockId, Content, DecodeError, Ino, Inode, InodeBody, Orphan, Slice, key};
 use session::scan::slices_of;
 use store::{Guard, Plan, Value, Write};
 
@@ -13,7 +13,7 @@ use crate::sparse::is_sparse;
 
 /// An owner of a pack as found.
 #[derive(Clone, Debug)]
-pub(super) struct Owner {
+pub(super) struct PackOwner {
     pub(super) ino: Ino,
     /// Its inode's record; a part of an upload has none.
     pub(super) record: Option<Value>,
@@ -64,16 +64,17 @@ impl Source {
 }
 
 /// Looks at a pack and all of its owners.
-pub(super) fn look(pack: BlockId, owners: Vec<Owner>) -> Result<Look, DecodeError> {
+pub(super) fn look(pack: BlockId, owners: Vec<PackOwner>) -> Result<Look, DecodeError> {
     let (mut movers, mut fixed) = (BTreeMap::new(), false);
-    for Owner { ino, record, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
+    for PackOwner { ino, record, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
         let Some(record) = record else {
             fixed = true;
             continue;
         };
         let inode = Inode::decode(&key::inode(ino), &record)?;
         fixed |= inode.file().is_some_and(|file| matches!(file.content, Content::Pages(_)));
-        // What does not name it any more was moved before, and its share waits for the reaper.
+        // An owner that does not name the pack any more was moved before, and its share awaits the
+        // reaper.
         if slices_of(&inode).iter().any(|slice| slice.block == pack) {
             movers.insert(ino, Mover { record, inode });
         }
@@ -193,7 +194,7 @@ pub(super) struct Swap {
 impl Swap {
     fn new(ino: Ino, mover: &Mover, placed: &Placed) -> Option<Swap> {
         let mut inode = mover.inode.clone();
-        let Body::File(file) = &mut inode.body else { return None };
+        let InodeBody::File(file) = &mut inode.body else { return None };
         let Content::Slices(slices) = &mut file.content else { return None };
         let (mut left, mut joined) = (BTreeMap::new(), Vec::new());
         for slice in slices {

@@ -13,11 +13,11 @@ use session::{Outcome, ReaderGuard, VolumeError, closing, value};
 use store::Read;
 use tracing::warn;
 
-use super::batch::{Batch, Look, Owner, Placed, Source, Swap, look};
+use super::batch::{Batch, Look, PackOwner, Placed, Source, Swap, look};
 use crate::sparse::is_sparse;
 use crate::upkeep::Upkeep;
 
-/// Owners that one round moves at most, and so those of a pack; one with more is left alone.
+/// The most owners that one round moves. A pack that has more is left as it is.
 const OWNERS_MAX: u32 = 4_096;
 
 /// Owners that one round trip reads.
@@ -72,11 +72,11 @@ impl Upkeep {
         again: &mut BTreeSet<BlockId>,
     ) -> Result<Option<RepackRound>, VolumeError> {
         let _one = self.repacking.round.lock().await;
-        // From before the new pack is put until the last swap has settled: see the reaper's
-        // `release`. And what is found alive now is there until it has been read.
+        // From before the new pack is put until the outcome of the last swap is known: see the
+        // reaper's `release`. Besides, it keeps what is found alive now until it has been read.
         let reading = self.session.reading();
         let mut round = RepackRound::default();
-        let Some(batch) = self.gather(&mut round, again).await? else { return Ok(None) };
+        let Some(batch) = self.collect_batch(&mut round, again).await? else { return Ok(None) };
         if !batch.sources.is_empty() {
             let rewritten = self.rewrite(&batch, &reading, &mut round, again).await;
             if rewritten.is_err() {
@@ -91,7 +91,7 @@ impl Upkeep {
     }
 
     /// As many sparse packs as one new pack has room for.
-    async fn gather(
+    async fn collect_batch(
         &self,
         round: &mut RepackRound,
         again: &mut BTreeSet<BlockId>,
@@ -146,7 +146,7 @@ impl Upkeep {
             let both = |ino| [record(key::inode(ino)), record(key::orphan(ino))];
             let reads: Vec<Read> = inos.iter().flat_map(|ino| both(*ino)).collect();
             let found = self.session.store().read(&reads).await?;
-            owners.extend(inos.iter().zip(found.chunks(2)).map(|(ino, found)| Owner {
+            owners.extend(inos.iter().zip(found.chunks(2)).map(|(ino, found)| PackOwner {
                 ino: *ino,
                 record: value(found.first()),
                 leaving: value(found.get(1)).is_some(),
@@ -237,7 +237,7 @@ impl Upkeep {
     /// The whole content of a pack, verified, in pieces of one sub-block each.
     async fn read_pack(&self, block: BlockRef) -> Result<Vec<Bytes>, BlockError> {
         match self.read_pack_once(block).await {
-            // What a layer in between remembers may be wrong.
+            // A cache in between may have given wrong bytes.
             Err(error) if error.kind() == BlockErrorKind::Corrupt => {
                 self.staging.traffic.second_gets.add(1);
                 self.read_pack_once(block).await

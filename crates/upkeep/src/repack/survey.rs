@@ -14,7 +14,7 @@ const WALK_COUNTERS: u32 = 1_000;
 /// Packs that one round trip asks about.
 const PACKS_AT_ONCE: usize = 256;
 
-/// No smaller than packs were by default in any release, so that those that were written with
+/// No smaller than the default size of packs in any release, so that packs that were written with
 /// another setting are found too.
 const PACK_BYTES_USUAL: u32 = 8 << 20;
 
@@ -45,8 +45,8 @@ impl Upkeep {
         }
     }
 
-    /// Takes note of those packs that are much longer than what is alive of them. How long a pack
-    /// is every slice in it says, so one owner is asked.
+    /// Takes note of those packs that are much longer than what is alive of them. Every slice in a
+    /// pack says how long the pack is, so one owner is asked.
     async fn note_suspects(&self, suspects: &[(BlockId, u64)]) -> Result<(), VolumeError> {
         let first_share = |(pack, _): &(BlockId, u64)| {
             let (start, end) = key::shares(*pack);

@@ -9,8 +9,8 @@ use content::{
 };
 use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
 use record::{
-    Attributes, Body, Content, File, Ino, Inode, InodeHead, MapPage, ObjectHeaders, PART_SUMS_PAGE,
-    PartSums, Slice, Sum, Tag, Timestamp, key,
+    Attributes, Content, File, Ino, Inode, InodeBody, InodeHead, MapPage, ObjectHeaders,
+    PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, key,
 };
 use session::{ReadPin, corrupt};
 use store::{Key, Read, Value};
@@ -218,10 +218,10 @@ impl Volume {
         }
         let object_changed = published.inode.attributes.changed;
         match published.inode.body {
-            Body::File(file) => {
+            InodeBody::File(file) => {
                 Ok(PublishedObject { object_changed, tag: file.tag, sums: file.sums })
             }
-            Body::Directory { .. } | Body::Symlink { .. } => {
+            InodeBody::Directory { .. } | InodeBody::Symlink { .. } => {
                 unreachable!("only files are published")
             }
         }
@@ -271,7 +271,7 @@ pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     let now = Timestamp::default();
     let (uid, gid) = (owner.uid, owner.gid);
     let attributes = Attributes { mode: FILE_MODE, uid, gid, changed: now, modified: now };
-    Inode { attributes, body: Body::File(Box::new(file)) }
+    Inode { attributes, body: InodeBody::File(Box::new(file)) }
 }
 
 /// Records by key, in one round trip.

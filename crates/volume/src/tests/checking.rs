@@ -9,7 +9,7 @@ use faulty::{Faulty, get};
 use namespace::WriteCondition;
 use record::key::{self, CounterKind, space};
 use record::{
-    BlockId, BucketConfig, BucketConfigKind, Dentry, Expiry, Ino, Mark, Nonce, Skey, Tag,
+    BlockId, BucketConfig, BucketConfigKind, Dentry, Expiry, Ino, Mark, Nonce, SortKey, Tag,
 };
 use store::{Key, MetaStore, Plan, Value, Write};
 
@@ -118,7 +118,7 @@ async fn first(store: &Faulty, space: store::Space) -> (Key, Value) {
 }
 
 async fn bound(store: &Faulty, bucket: Ino, name: &[u8]) -> (Key, Ino) {
-    let key = key::dentry(bucket, Skey::file(name).as_bytes());
+    let key = key::dentry(bucket, SortKey::file(name).as_bytes());
     let value = get(store, &key).await.unwrap();
     let ino = Dentry::decode(&key, &value).unwrap().ino;
     (key, ino)
@@ -218,8 +218,8 @@ async fn damaged_ownership_is_found() {
     let token = broken(async |store, _, _| {
         let key = key::fenced(Nonce([4; 10]));
         write(store, Write::Put(key.clone(), Mark.encode(&key))).await;
-        let key = key::beat(Nonce([5; 10]));
-        let beat = record::Beat { count: 1, passed: 1 }.encode(&key);
+        let key = key::heartbeat(Nonce([5; 10]));
+        let beat = record::HeartbeatRecord { count: 1, passed: 1 }.encode(&key);
         write(store, Write::Put(key.clone(), beat)).await;
     });
     assert!(matches!(token.await[..], [Finding::StraySession(..)]));

@@ -211,13 +211,13 @@ async fn a_batch_that_meets_a_foreign_token_acknowledges_nothing() {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(&store, &blocks).await;
     make_bucket(&volume).await;
-    // Three lanes come to be, of which one moves on.
+    // Three slots come to be, of which one moves on.
     let three = futures::future::join_all((0..3).map(|n| commit_mark(&volume, 10 + n)));
     assert!(three.await.iter().all(|outcome| matches!(outcome, Outcome::Committed)));
     let saved = store.save().await;
     assert!(matches!(commit_mark(&volume, 20).await, Outcome::Committed));
     store.restore(saved);
-    // One batch: the lane that moved on is the first to be taken again.
+    // One batch: the slot that moved on is the first to be taken again.
     let outcomes = futures::future::join_all((0..3).map(|n| commit_mark(&volume, 30 + n))).await;
     for outcome in &outcomes {
         let unknown = matches!(outcome, Outcome::Failed(VolumeError::Unknown(_)));
@@ -253,7 +253,7 @@ async fn a_restore_under_gateways_loses_what_came_after_and_mixes_nothing() {
         put(&gateways[usize::from(n % 2)], &format!("kept/{n}"), &of(3, n)).await.unwrap();
     }
     store.restore(saved);
-    // Whoever goes on as if nothing had happened notices, by its lanes or its heartbeat.
+    // Whoever goes on as if nothing had happened notices, by its slots or its heartbeat.
     let mut acknowledged = Vec::new();
     for n in 0..40 {
         let name = format!("after/{n}");

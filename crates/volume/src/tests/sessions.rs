@@ -56,9 +56,14 @@ async fn a_closed_session_leaves_no_record_of_itself() {
     make_bucket(&volume).await;
     publish(&volume, b"one", 3).await.unwrap();
     let nonce = volume.session.nonce();
-    assert!(get(&*store, &key::token(nonce, 0)).await.is_some());
+    assert!(get(&*store, &key::idempotency_slot(nonce, 0)).await.is_some());
     volume.close().await;
-    for key in [key::session(nonce), key::beat(nonce), key::token(nonce, 0), key::fenced(nonce)] {
+    for key in [
+        key::session(nonce),
+        key::heartbeat(nonce),
+        key::idempotency_slot(nonce, 0),
+        key::fenced(nonce),
+    ] {
         assert_eq!(get(&*store, &key).await, None, "{key:?}");
     }
     assert!(matches!(publish(&volume, b"two", 3).await, Err(VolumeError::Unavailable(_))));
@@ -126,7 +131,7 @@ async fn a_beat_whose_answer_was_lost_is_the_own_one() {
     for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable, Fault::Delayed] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let volume = open(store.clone(), blocks).await;
-        store.inject(Some(key::space::BEAT), fault);
+        store.inject(Some(key::space::HEARTBEAT), fault);
         tokio::time::sleep(HEARTBEAT_INTERVAL + Duration::from_millis(100)).await;
         assert_eq!(store.fired(), 1);
         store.deliver().await;
@@ -139,8 +144,8 @@ async fn a_beat_whose_answer_was_lost_is_the_own_one() {
 async fn a_foreign_beat_ends_the_session() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
-    let at = key::beat(volume.session.nonce());
-    let foreign = record::Beat { count: 99, passed: 0 }.encode(&at);
+    let at = key::heartbeat(volume.session.nonce());
+    let foreign = record::HeartbeatRecord { count: 99, passed: 0 }.encode(&at);
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at, foreign)] };
     store.commit(&[plan]).await.unwrap();
     tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;

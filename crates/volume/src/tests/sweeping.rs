@@ -41,12 +41,12 @@ async fn a_sweep_spares_the_living_and_what_is_named() {
     let dry = volume.sweep(dry).await.unwrap();
     assert_eq!((dry.listed, dry.unreferenced, dry.deleted), (4, 2, 0));
     assert_eq!(count_blocks(&blocks).await, 6);
-    assert!(get(&*store, &key::token(dead, 0)).await.is_some());
+    assert!(get(&*store, &key::idempotency_slot(dead, 0)).await.is_some());
     let swept = volume.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!((swept.listed, swept.unreferenced, swept.deleted), (4, 2, 2));
     assert_eq!(count_blocks(&blocks).await, 4, "its own staged blocks are no candidates");
     assert_eq!(read(&volume, b"kept").await.unwrap(), vec![5; 100_000]);
-    assert_eq!(get(&*store, &key::token(dead, 0)).await, None);
+    assert_eq!(get(&*store, &key::idempotency_slot(dead, 0)).await, None);
     assert_eq!(get(&*store, &key::fenced(dead)).await, None);
 }
 

@@ -57,7 +57,7 @@ fn follow(slice: &Slice, known: &[bool]) -> Result<(), ContentError> {
         let frames = vec![Bytes::from(vec![0; run.length as usize])];
         let checksum =
             (run.is_part_of_whole() && !known).then(|| sealed::content_checksum(&frames));
-        seam.follow(&run, &Found { frames, checksum })?;
+        seam.follow(&run, &FetchedRun { frames, checksum })?;
     }
     assert_eq!(planned, None, "all runs were followed");
     Ok(())

@@ -1,7 +1,7 @@
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 
-use record::{Beat, Sequence, Timestamp};
+use record::{HeartbeatRecord, Sequence, Timestamp};
 use store::{CounterKey, Key, Plan, Verdict, Write as Change};
 use tempfile::TempDir;
 
@@ -38,13 +38,13 @@ async fn make_volume(settings: &VolumeSettings) {
         generation: 1,
         block_bytes: 4 << 20,
     };
-    let (at, epoch, beat) = (key::volume(), key::epoch(), key::beat(record::Nonce([7; 10])));
+    let (at, epoch, beat) = (key::volume(), key::epoch(), key::heartbeat(record::Nonce([7; 10])));
     let session = key::session(record::Nonce([7; 10]));
     let counter = CounterKey(Key::new(space::COUNTER, 1, b"\0"));
     let writes = vec![
         Change::Put(at.clone(), volume.encode(&at)),
         Change::Put(epoch.clone(), Sequence(1).encode(&epoch)),
-        Change::Put(beat.clone(), Beat { count: 0, passed: 1 }.encode(&beat)),
+        Change::Put(beat.clone(), HeartbeatRecord { count: 0, passed: 1 }.encode(&beat)),
         Change::Put(session, b"a session".as_slice().into()),
         Change::Set(counter, 12),
     ];

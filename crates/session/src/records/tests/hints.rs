@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use namespace::Hints;
 use record::{
-    Attributes, Body, Content, Dentry, File, Ino, Inode, ObjectHeaders, Tag, Timestamp, key,
+    Attributes, Content, Dentry, File, Ino, Inode, InodeBody, ObjectHeaders, Tag, Timestamp, key,
 };
 use runtime::Moment;
 use store::{Entry, Found, Key, MemoryStore, MetaStore, Plan, Read, Value, Write};
@@ -75,7 +75,7 @@ fn file(ino: u64, content: Content) -> (Key, Value) {
     let now = Timestamp(1);
     let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now };
     let key = key::inode(Ino(ino));
-    let value = Inode { attributes, body: Body::File(Box::new(file)) }.encode(&key);
+    let value = Inode { attributes, body: InodeBody::File(Box::new(file)) }.encode(&key);
     (key, value)
 }
 

@@ -7,12 +7,12 @@ use namespace::{
     Branch, Lookup, MakeBucket, Overlap, Path, Publish, Removal, Remove, WriteCondition, join_packs,
 };
 use record::{
-    Attributes, Body, Bucket, Content, File, Ino, Inode, ObjectHeaders, Slice, Tag, Timestamp,
+    Attributes, Bucket, Content, File, Ino, Inode, InodeBody, ObjectHeaders, Slice, Tag, Timestamp,
 };
 use session::{Session, SessionOptions};
 use store::{Guard, MetaStore, Plan, Value, Verdict, Write};
 
-use super::super::release::{held, let_go};
+use super::super::release::{let_go, references};
 use super::*;
 
 /// The upkeep of a volume with a bucket.
@@ -50,7 +50,7 @@ async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice) {
     let now = Timestamp::default();
     let inode = Inode {
         attributes: Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now },
-        body: Body::File(Box::new(File {
+        body: InodeBody::File(Box::new(File {
             size: u64::from(slice.length),
             data_version: 1,
             links: 1,
@@ -75,7 +75,7 @@ async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice) {
 }
 
 /// Three files that share one pack, each with its inode's record and what it holds.
-async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Held)>) {
+async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Reference)>) {
     let store = Faulty::new();
     let upkeep = upkeep(&store).await;
     let inos = upkeep.session.allocate_inodes(3).await.unwrap();
@@ -93,7 +93,7 @@ async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Held)>) {
         publish(&upkeep, name, ino, slice).await;
         let path = Path::new(b"b", name.as_bytes());
         let found = upkeep.session.run(&Lookup { path: &path }).await.unwrap();
-        files.push((found.record, held(&[slice], ino)[0]));
+        files.push((found.record, references(&[slice], ino)[0]));
     }
     (store, upkeep, files)
 }
@@ -119,18 +119,18 @@ async fn copy(upkeep: &Upkeep, from: &str, to: &str) {
 }
 
 /// The plan that ends a file.
-fn end((record, held): &(Value, Held), owners: &Owners) -> Plan {
-    let inode = key::inode(held.owner);
+fn end((record, reference): &(Value, Reference), owners: &Owners) -> Plan {
+    let inode = key::inode(reference.owner);
     let guards = vec![Guard::Equals(inode.clone(), record.clone())];
     let mut plan = Plan { guards, writes: vec![Write::Delete(inode)] };
-    let_go(&mut plan, *held, owners);
+    let_go(&mut plan, *reference, owners);
     plan
 }
 
 /// The plans that end these files when they die together.
-async fn ends(upkeep: &Upkeep, files: &[(Value, Held)]) -> Vec<Plan> {
-    let held: Vec<Held> = files.iter().map(|(_, held)| *held).collect();
-    let owners = upkeep.owners(&held).await.unwrap();
+async fn ends(upkeep: &Upkeep, files: &[(Value, Reference)]) -> Vec<Plan> {
+    let references: Vec<Reference> = files.iter().map(|(_, reference)| *reference).collect();
+    let owners = upkeep.owners(&references).await.unwrap();
     files.iter().zip(&owners).map(|(file, owners)| end(file, owners)).collect()
 }
 
@@ -200,12 +200,12 @@ async fn who_lets_go_twice_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn who_has_no_share_owns_nothing() {
     let (store, upkeep, files) = world().await;
-    let held = [files[0].1];
-    let share = key::share(held[0].block, held[0].owner);
+    let references = [files[0].1];
+    let share = key::share(references[0].block, references[0].owner);
     store.commit_now(&[Plan { guards: Vec::new(), writes: vec![Write::Delete(share)] }]).await;
-    let owners = upkeep.owners(&held).await.unwrap();
+    let owners = upkeep.owners(&references).await.unwrap();
     assert!(!owners[0].has_share);
     let mut plan = Plan::default();
-    let_go(&mut plan, held[0], &owners[0]);
+    let_go(&mut plan, references[0], &owners[0]);
     assert_eq!(plan, Plan::default());
 }

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use namespace::self_contained;
 use record::key::{self, space};
 use record::{
-    Beat, BlockId, Body, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry,
-    Expiry, Hold, Ino, Inode, Kind, MapPage, Mark, Nonce, Orphan, Part, PartSums, PolicyRecord,
-    Sequence, Session, Slice, Swept, Token, Upload, UploadState, User, VolumeRecord,
+    BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
+    HeartbeatRecord, Hold, Ino, Inode, InodeBody, Kind, MapPage, Mark, Nonce, Orphan, Part,
+    PartSums, PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, SweptRecord, Upload,
+    UploadState, User, VolumeRecord,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -65,7 +66,7 @@ pub(super) struct PartSummary {
 
 /// Everything, in short.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct Inventory {
     pub(super) findings: BTreeSet<Finding>,
     pub(super) records: u64,
     pub(super) names: Vec<Name>,
@@ -81,10 +82,10 @@ pub(crate) struct Gathered {
     pub(super) orphans: BTreeMap<Ino, Orphan>,
     /// Uploads that have nothing left but their answer: the key that says until when, and of which.
     pub(super) expiries: BTreeMap<Ino, (Key, Key)>,
-    /// Bytes of doomed files, by number: their inodes are in their orphans.
-    pub(super) doomed: HashMap<Ino, u64>,
+    /// Bytes of detached files, by number: their inodes are in their orphans.
+    pub(super) detached: HashMap<Ino, u64>,
     pub(super) pending: HashSet<BlockId>,
-    /// Blocks that something names which is on its way out.
+    /// Blocks that are named by something that is being deleted.
     pub(super) fading: HashSet<BlockId>,
     pub(super) shares: BTreeSet<(BlockId, Ino)>,
     pub(super) staged: HashSet<Ino>,
@@ -92,7 +93,8 @@ pub(crate) struct Gathered {
     pub(super) staged_inline: HashSet<Ino>,
     pub(super) sessions: HashSet<Nonce>,
     pub(super) ended: HashSet<Nonce>,
-    pub(super) tokens: Vec<(Key, Nonce)>,
+    /// Records that belong to a session, and which.
+    pub(super) of_sessions: Vec<(Key, Nonce)>,
     pub(super) counters: HashMap<(Ino, u8), i64>,
     /// Directories and buckets whose counters changed while names were read.
     pub(super) restless: HashSet<Ino>,
@@ -107,18 +109,19 @@ pub(crate) struct Gathered {
     pub(super) blocks: HashMap<BlockId, u64>,
 }
 
-impl Gathered {
+impl Inventory {
     /// Reads a volume.
     pub(super) async fn read(
         store: &dyn MetaStore,
         blocks: &dyn BlockStore,
         progress: &dyn Progress,
-    ) -> Result<Gathered, VolumeError> {
-        let mut all = Gathered::default();
+    ) -> Result<Inventory, VolumeError> {
+        let mut all = Inventory::default();
         let before = all.read_counters(store, progress).await?;
         let lived = all.read_live(store, progress).await?;
-        // Blocks before references: a block is durable before a record names it, so one that is
-        // named and not listed is missing, or came between; and live sessions after both.
+        // Blocks before references: a block is durable before a record names it. So a block that is
+        // named and was not listed is missing, or was put in between. Live sessions come after
+        // both.
         for session in blocks.sessions().await? {
             let listed = blocks_of(blocks, session).await?;
             progress.read("blocks", listed.get().len() as u64);
@@ -261,7 +264,7 @@ impl Gathered {
             space::STAGED => {
                 Mark::decode(key, value).map_err(failed)?;
                 self.staged.insert(ino_of(key).map_err(named)?);
-                self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
+                self.of_sessions.push((key.clone(), nonce_of(key).map_err(named)?));
             }
             space::STAGED_INLINE => {
                 Mark::decode(key, value).map_err(failed)?;
@@ -303,24 +306,24 @@ impl Gathered {
                 nonce_of(key).map_err(named)?;
             }
             space::SESSION => {
-                Session::decode(key, value).map_err(failed)?;
+                SessionRecord::decode(key, value).map_err(failed)?;
                 self.sessions.insert(session()?);
             }
-            space::BEAT => {
-                Beat::decode(key, value).map_err(failed)?;
-                self.tokens.push((key.clone(), session()?));
+            space::HEARTBEAT => {
+                HeartbeatRecord::decode(key, value).map_err(failed)?;
+                self.of_sessions.push((key.clone(), session()?));
             }
             space::FENCED => {
                 Mark::decode(key, value).map_err(failed)?;
                 self.ended.insert(session()?);
             }
             space::SWEPT => {
-                Swept::decode(key, value).map_err(failed)?;
+                SweptRecord::decode(key, value).map_err(failed)?;
                 session()?;
             }
-            space::TOKEN => {
-                Token::decode(key, value).map_err(failed)?;
-                self.tokens.push((key.clone(), nonce_of(key).map_err(named)?));
+            space::IDEMPOTENCY_SLOT => {
+                SlotRecord::decode(key, value).map_err(failed)?;
+                self.of_sessions.push((key.clone(), nonce_of(key).map_err(named)?));
             }
             _ => return Err("its space is not one of ours".to_owned()),
         }
@@ -339,12 +342,12 @@ impl Gathered {
             self_contained: self_contained(inode),
         };
         match &inode.body {
-            Body::Directory { parent } => {
+            InodeBody::Directory { parent } => {
                 summary.kind = Kind::Directory;
                 summary.parent = *parent;
             }
-            Body::Symlink { .. } => {}
-            Body::File(file) => {
+            InodeBody::Symlink { .. } => {}
+            InodeBody::File(file) => {
                 summary.kind = Kind::File;
                 (summary.links, summary.size) = (u64::from(file.links), file.size);
                 summary.parts = !file.parts.is_empty();
@@ -360,9 +363,9 @@ impl Gathered {
     }
 
     fn take_orphan(&mut self, ino: Ino, orphan: Orphan) -> Result<(), DecodeError> {
-        if let Orphan::Doomed { inode, .. } = &orphan {
+        if let Orphan::Detached { inode, .. } = &orphan {
             let inode = Inode::decode(&key::inode(ino), inode)?;
-            self.doomed.insert(ino, inode.file().map_or(0, |file| file.size));
+            self.detached.insert(ino, inode.file().map_or(0, |file| file.size));
             // Some of its blocks may be gone already; none is leaked.
             let slices = session::scan::slices_of(&inode);
             self.fading.extend(slices.iter().map(|slice| slice.block));

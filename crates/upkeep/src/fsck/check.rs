@@ -6,8 +6,8 @@ use record::key::CounterKind;
 use record::{BlockId, Ino, Kind, Orphan, UploadState};
 use store::Key;
 
+use super::collect::{InodeSummary, Inventory, PartSummary};
 use super::finding::Finding;
-use super::gather::{Gathered, InodeSummary, PartSummary};
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Counts {
 }
 
 /// What is wrong with a volume, and what there is.
-pub(super) fn judge(mut all: Gathered) -> (BTreeSet<Finding>, Counts) {
+pub(super) fn check(mut all: Inventory) -> (BTreeSet<Finding>, Counts) {
     let tree = Tree::new(&all);
     names(&mut all, &tree);
     buckets(&mut all, &tree);
@@ -46,7 +46,7 @@ pub(super) fn judge(mut all: Gathered) -> (BTreeSet<Finding>, Counts) {
         files: tree.files,
         orphans: all.orphans.len() as u64,
         bytes: all.inodes.values().map(|inode| inode.size).sum::<u64>()
-            + all.doomed.values().sum::<u64>(),
+            + all.detached.values().sum::<u64>(),
         blocks: all.blocks.len() as u64,
         block_bytes: all.blocks.values().sum(),
     };
@@ -67,7 +67,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(all: &Gathered) -> Tree {
+    fn new(all: &Inventory) -> Tree {
         let mut tree = Tree {
             names_of: HashMap::new(),
             names_in: BTreeMap::new(),
@@ -117,7 +117,7 @@ impl Tree {
     }
 }
 
-fn names(all: &mut Gathered, tree: &Tree) {
+fn names(all: &mut Inventory, tree: &Tree) {
     let findings = &mut all.findings;
     for name in &all.names {
         let bound = all.inodes.get(&name.dentry.ino);
@@ -126,8 +126,8 @@ fn names(all: &mut Gathered, tree: &Tree) {
         if !holds || bound.is_none_or(|inode| inode.kind != name.dentry.kind) {
             findings.insert(Finding::Dangling(name.key.clone(), name.dentry.ino));
         }
-        let told = name.dentry.self_contained;
-        if told.is_some() && bound.is_some_and(|inode| inode.self_contained != told) {
+        let said = name.dentry.self_contained;
+        if said.is_some() && bound.is_some_and(|inode| inode.self_contained != said) {
             findings.insert(Finding::NotSelfContained(name.key.clone(), name.dentry.ino));
         }
     }
@@ -166,7 +166,7 @@ fn names(all: &mut Gathered, tree: &Tree) {
     }
 }
 
-fn buckets(all: &mut Gathered, tree: &Tree) {
+fn buckets(all: &mut Inventory, tree: &Tree) {
     let named: BTreeSet<Ino> = tree.below.keys().copied().collect();
     for ino in named.symmetric_difference(&all.buckets) {
         all.findings.insert(Finding::Bucket(*ino));
@@ -176,7 +176,7 @@ fn buckets(all: &mut Gathered, tree: &Tree) {
     all.findings.extend(stray.map(Finding::StrayBucketConfig));
 }
 
-fn uploads(all: &mut Gathered) {
+fn uploads(all: &mut Inventory) {
     let mut used: HashSet<Ino> = HashSet::new();
     let mut known: HashSet<Ino> = HashSet::new();
     for (key, ino, state) in &all.uploads {
@@ -227,11 +227,11 @@ fn uploads(all: &mut Gathered) {
     }
 }
 
-fn pages(all: &mut Gathered) {
+fn pages(all: &mut Inventory) {
     let mut stray = Vec::new();
     for (ino, pages) in &all.pages {
         let wanted = all.inodes.get(ino).map_or(0, |inode| inode.pages);
-        let excused = all.doomed.contains_key(ino) || all.staged.contains(ino);
+        let excused = all.detached.contains_key(ino) || all.staged.contains(ino);
         for (page, key) in pages {
             if *page >= wanted && !excused {
                 stray.push(Finding::StrayPage(key.clone()));
@@ -240,7 +240,7 @@ fn pages(all: &mut Gathered) {
     }
     for key in &all.sum_pages {
         let ino = Ino(key.partition());
-        let excused = all.doomed.contains_key(&ino) || all.staged.contains(&ino);
+        let excused = all.detached.contains_key(&ino) || all.staged.contains(&ino);
         if !excused && !all.inodes.get(&ino).is_some_and(|inode| inode.parts) {
             stray.push(Finding::StrayPage(key.clone()));
         }
@@ -254,12 +254,12 @@ fn pages(all: &mut Gathered) {
     all.findings.extend(stray);
 }
 
-fn blocks(all: &mut Gathered) {
+fn blocks(all: &mut Inventory) {
     let findings = &mut all.findings;
     for (block, named) in &all.named {
-        // What is doomed loses its blocks before its last page.
+        // What is detached loses its blocks before its last page.
         let mut owners = named.owners.iter();
-        let owner = owners.find(|owner| !all.doomed.contains_key(owner));
+        let owner = owners.find(|owner| !all.detached.contains_key(owner));
         match (all.blocks.get(block), owner) {
             (Some(found), _) => {
                 for recorded in named.sizes.iter().filter(|size| *size != found) {
@@ -284,10 +284,10 @@ fn blocks(all: &mut Gathered) {
     }
 }
 
-fn shares(all: &mut Gathered) {
+fn shares(all: &mut Inventory) {
     let mut unshared = Vec::new();
     for (block, named) in &all.named {
-        let alive = |owner: &&Ino| !all.doomed.contains_key(owner) && !all.staged.contains(owner);
+        let alive = |owner: &&Ino| !all.detached.contains_key(owner) && !all.staged.contains(owner);
         let owners: Vec<&Ino> = named.owners.iter().filter(alive).collect();
         if owners.len() > 1 || block.is_pack() {
             let unknown =
@@ -299,7 +299,7 @@ fn shares(all: &mut Gathered) {
     findings.extend(unshared);
     for (block, owner) in &all.shares {
         let names = all.named.get(block).is_some_and(|named| named.owners.contains(owner));
-        let excused = all.doomed.contains_key(owner)
+        let excused = all.detached.contains_key(owner)
             || all.staged.contains(owner)
             || all.moved.contains_key(&(*block, *owner));
         if !names && !excused {
@@ -313,8 +313,9 @@ fn shares(all: &mut Gathered) {
     }
 }
 
-/// A pack's counter counts what those name who have a share in it: share and count come and go together.
-fn packs(all: &mut Gathered) {
+/// A pack's counter is the sum of the bytes that owners with a share name. A share and its bytes
+/// come and go in one plan.
+fn packs(all: &mut Inventory) {
     let mut found: BTreeMap<BlockId, i64> = BTreeMap::new();
     for (pack, owner) in all.shares.iter().filter(|(block, _)| block.is_pack()) {
         let named = all.in_packs.get(&(*pack, *owner)).copied().unwrap_or(0);
@@ -332,7 +333,7 @@ fn packs(all: &mut Gathered) {
     }
 }
 
-fn counters(all: &mut Gathered, tree: &Tree) {
+fn counters(all: &mut Inventory, tree: &Tree) {
     let mut bytes: BTreeMap<Ino, i64> =
         tree.below.iter().map(|(bucket, (_, bytes))| (*bucket, *bytes)).collect();
     for (ino, orphan) in &all.orphans {
@@ -343,7 +344,9 @@ fn counters(all: &mut Gathered, tree: &Tree) {
                 let inode = all.inodes.get(ino).filter(|_| !counted);
                 (*bucket, inode.map_or(0, |inode| inode.size))
             }
-            Orphan::Doomed { bucket, .. } => (*bucket, all.doomed.get(ino).copied().unwrap_or(0)),
+            Orphan::Detached { bucket, .. } => {
+                (*bucket, all.detached.get(ino).copied().unwrap_or(0))
+            }
             Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. } => continue,
         };
         let size = i64::try_from(size).unwrap_or(i64::MAX);
@@ -366,7 +369,7 @@ fn counters(all: &mut Gathered, tree: &Tree) {
     for (at, _) in recorded {
         expected.entry(*at).or_insert(0);
     }
-    // Where names came and went while they were read, a recount says nothing.
+    // Where names came and went while they were read, a recount proves nothing.
     let restless: HashSet<Ino> = all.restless.iter().filter_map(|ino| tree.bucket(*ino)).collect();
     for ((ino, count), found) in expected {
         let of_bucket = count != CounterKind::Entries as u8;
@@ -390,8 +393,8 @@ fn what(count: u8) -> &'static str {
     }
 }
 
-fn sessions(all: &mut Gathered) {
-    for (key, nonce) in &all.tokens {
+fn sessions(all: &mut Inventory) {
+    for (key, nonce) in &all.of_sessions {
         if !all.sessions.contains(nonce) && !all.ended.contains(nonce) {
             all.findings.insert(Finding::StraySession(key.clone(), *nonce));
         }
