@@ -1,7 +1,8 @@
 //! The operator's own access key and the master key: given, or made once at random.
 //!
-//! There is no default password and no secret derived from another. What is made here is written
-//! to a file that only its owner can read, whole or not at all, and never replaced.
+//! There is no default password, and no secret is derived from another. A secret that is made here is
+//! written to a file that only its owner can read. The file appears whole or not at all, and is never
+//! replaced.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,10 +20,10 @@ use crate::problem::Problem;
 /// Characters of a generated access key.
 const ACCESS_KEY_CHARS: usize = 20;
 
-/// What stands in a data directory, but for the metadata store and what lies beside it.
+/// What a data directory contains, besides the metadata store's files.
 const OURS: [&str; 4] = ["master.key", ROOT_CREDENTIALS, "blocks", "cache"];
 
-/// Where the operator's credentials are kept that were made here.
+/// The file with the operator's credentials, if they were made here.
 const ROOT_CREDENTIALS: &str = "root-credentials";
 
 /// The operator's own access key.
@@ -39,13 +40,13 @@ pub(crate) struct Root {
 pub(crate) enum Source {
     /// The operator chose them.
     Environment,
-    /// An earlier start made them, and they stand in this file.
+    /// An earlier start made them and wrote them to this file.
     File(PathBuf),
-    /// They were made just now, and stand in this file.
+    /// They were made just now and written to this file.
     Made(PathBuf),
 }
 
-/// Makes the data directory, readable by its owner alone, or sees to one that exists.
+/// Makes the data directory, readable by its owner alone. Checks the permissions of one that exists.
 pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
@@ -56,7 +57,7 @@ pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     private::folder(path, |name| OURS.contains(&name) || name.starts_with("meta.db"))
 }
 
-/// The operator's credentials: those given, those made earlier, or fresh ones.
+/// The operator's credentials: those given, those made earlier, or new ones.
 pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
     let user = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
     let password = first_secret(&["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD"])?;
@@ -84,7 +85,7 @@ fn check(root: &Root) -> Result<(), String> {
     check_secret(root.password.expose()).map_err(|error| error.to_string())
 }
 
-/// Credentials made once. The file can be sourced by a shell.
+/// Credentials that are made once and kept in a file, which a shell can source.
 fn kept_root(path: &Path) -> Result<Root, Problem> {
     let fresh = || {
         let text = |chars| {
@@ -116,7 +117,8 @@ fn kept_root(path: &Path) -> Result<Root, Problem> {
 
 /// The master key, if there is one: from the environment, or from its file.
 pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
-    // Not `secret`: `ASHLAR_MASTER_KEY_FILE` is an option, and has been read.
+    // `secret` is not used here, because it would read `ASHLAR_MASTER_KEY_FILE`, which is an option
+    // with a default.
     let path = &settings.master_key_file;
     match variable("ASHLAR_MASTER_KEY")?.map(Secret::new) {
         Some(given) => parse_master_key(&given, "ASHLAR_MASTER_KEY").map(Some),
@@ -128,8 +130,8 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
     }
 }
 
-/// A master key, made in its file. Where `users` rest under one already, a fresh one would not open
-/// their secrets, and none is made.
+/// Makes a master key in its file. If the volume has `users`, their secrets are sealed under a key
+/// that is not here. A new one would not open them, so that is an error.
 pub(crate) fn fresh_master_key(
     settings: &VolumeSettings,
     users: bool,
@@ -156,8 +158,8 @@ fn parse_master_key(text: &Secret, place: &str) -> Result<MasterKey, Problem> {
         .map_err(|error| Problem::new(format!("use the master key in {place}"), error))
 }
 
-/// Text of a file, or of a fresh one if there is none; and whether it was made. Two that make it
-/// at the same time end with the same.
+/// The text of a file, and whether the file was made just now because there was none. If two
+/// processes make it at the same time, both return the same text.
 fn keep(
     path: &Path,
     fresh: impl FnOnce() -> Result<String, Problem>,
@@ -175,7 +177,7 @@ fn keep(
     let text = fresh()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    // Such a file has the mode 0600 from its beginning.
+    // A temporary file has the mode 0600 from the beginning.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(problem)?;
     file.write_all(text.as_bytes()).map_err(problem)?;
     file.as_file().sync_all().map_err(problem)?;

@@ -1,7 +1,7 @@
-//! From places to stores: the only code that names engines.
+//! Opens the stores that the settings name. This is the only code that names engines.
 //!
-//! Each engine is a cargo feature of its own, and all are on by default. A contributor who works on
-//! one of them builds without the others: `--no-default-features --features sqlite`.
+//! Each engine is a cargo feature, and all are on by default. A contributor who works on one engine
+//! can build without the others: `--no-default-features --features sqlite`.
 
 use std::fmt;
 use std::path::Path;
@@ -34,12 +34,12 @@ use crate::environment::first_secret;
 use crate::private;
 use crate::problem::Problem;
 
-/// How long a start waits for the block store's first answer.
+/// How long a start waits for the block store's first response.
 const PROBE_WAIT: Duration = Duration::from_secs(15);
 
-/// Spaces that a metadata store without memory still takes records of: what a session needs to live
-/// and to commit, what becomes of a name or an upload that was ended until its blocks are gone, and
-/// what those who delete blocks wait for.
+/// Spaces whose records a metadata store still accepts when its memory is full, so that deletion keeps
+/// working: the records that a session needs to live and to commit, those of names and uploads that
+/// were deleted, until their blocks are gone, and those that the deletion of blocks waits for.
 #[cfg(feature = "redis")]
 const SPARED: [Space; 11] = [
     space::SESSION,
@@ -58,9 +58,9 @@ const SPARED: [Space; 11] = [
 /// Whether other processes may use the metadata store at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// A gateway: alone, where the engine serves one host.
+    /// By a gateway. Where the engine serves one process, this one.
     Serve,
-    /// A command beside a gateway.
+    /// By a command, while a gateway may be running.
     Administer,
 }
 
@@ -107,7 +107,8 @@ async fn open_sqlite(_: &Path, _: Use) -> Result<Arc<dyn MetaStore>, StoreError>
     Err(left_out("sqlite"))
 }
 
-/// Opens the store that a server keeps; `relaxed` if what it acknowledges may be lost in a crash.
+/// Opens the store in a database server. With `relaxed`, a crash of the server may lose what it has
+/// acknowledged.
 async fn open_server(
     kind: ServerKind,
     url: &str,
@@ -148,8 +149,8 @@ fn left_out(feature: &str) -> StoreError {
     StoreError::new(store::StoreErrorKind::Unavailable, why)
 }
 
-/// What an acknowledged change survives just now, in one word. A server's settings may change while
-/// a gateway runs.
+/// The durability of the metadata store now, in one word. A server's settings may change while a
+/// gateway runs.
 pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     match meta.durability() {
         Durability::None => "none",
@@ -158,9 +159,9 @@ pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     }
 }
 
-/// Batches of changes that may be under way at a time: SQLite has one writer, and a server is kept
-/// busy while another batch travels. PostgreSQL and Redis are charged for each batch besides what is
-/// in it, and the first syncs its log for each: there fewer and larger ones are cheaper.
+/// Commits that may be in flight at a time. SQLite has one writer. A server works on one batch while
+/// the next one is on its way. In PostgreSQL and Redis each batch has a cost of its own, in PostgreSQL
+/// a sync of the log: there fewer and larger batches are cheaper.
 pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     match place {
         MetaPlace::Server(server) if server.kind == ServerKind::Mysql => 2,
@@ -168,8 +169,8 @@ pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     }
 }
 
-/// Short reads that may be under way at a time before others wait to leave together. Redis takes
-/// what several ask over one connection as it comes, and there is nothing to gain.
+/// Short reads that may be in flight at a time; more of them wait and leave together. With Redis
+/// nothing is gained by that: all reads share a connection anyway.
 pub(crate) fn reads_in_flight(place: &MetaPlace) -> usize {
     match place {
         MetaPlace::Server(server) if server.kind != ServerKind::Redis => 1,
@@ -177,7 +178,7 @@ pub(crate) fn reads_in_flight(place: &MetaPlace) -> usize {
     }
 }
 
-/// Whether the engine serves one process, which its own locks see to.
+/// Whether the engine serves one process alone, which its locks ensure.
 pub(crate) fn serves_one(place: &MetaPlace) -> bool {
     match place {
         MetaPlace::Memory | MetaPlace::Sqlite(_) => true,
@@ -185,7 +186,7 @@ pub(crate) fn serves_one(place: &MetaPlace) -> bool {
     }
 }
 
-/// A block store, and what it has been asked so far.
+/// A block store, and its counters.
 pub(crate) struct Blocks {
     pub(crate) store: Arc<dyn BlockStore>,
     pub(crate) counters: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
@@ -197,7 +198,7 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// Opens the block store and sees whether blocks can be read and written there.
+/// Opens the block store, and checks that blocks can be read and written there.
 pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Problem> {
     let doing = || format!("use the block store {place}");
     let remedy = match place {
@@ -223,8 +224,8 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
     opened.map_err(problem)
 }
 
-/// Sees whether a place works, without patience: a start that fails fails soon. Then lays the same
-/// layers over every place: requests are counted, and repeated when they fail.
+/// Checks a block store without any retries, so that a start fails soon if it must. Then adds the
+/// layers that count requests and repeat those that fail.
 async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockError> {
     match tokio::time::timeout(PROBE_WAIT, place.probe()).await {
         Ok(probed) => probed?,
@@ -239,7 +240,7 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
     Ok(Blocks { store, counters })
 }
 
-/// What remembers blocks that were read, if anything is to.
+/// Opens the cache of blocks, unless it is turned off.
 pub(crate) async fn cache(
     settings: &VolumeSettings,
     serve: &ServeSettings,
@@ -275,8 +276,8 @@ fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
         endpoint: place.endpoint.clone(),
         region: place.region.clone(),
         prefix: place.prefix.clone(),
-        // AWS itself wants the bucket in the host name; whoever has an endpoint of its own may not
-        // have the names for that.
+        // AWS itself wants the bucket in the host name. Other endpoints often have no host names for
+        // buckets.
         path_style: place.endpoint.is_some(),
         ..BucketOptions::new(
             &place.bucket,

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{LogFormat, VolumeSettings};
 use crate::problem::Problem;
 
-/// From here on, what happens is written down.
+/// Starts the log.
 pub(crate) fn start(settings: &VolumeSettings) -> Result<(), Problem> {
     let filter = EnvFilter::try_new(&settings.log).map_err(|error| {
         Problem::new(format!("log at the level {:?}", settings.log), error)

@@ -1,7 +1,7 @@
-//! What is counted, in Prometheus's text.
+//! Metrics of requests and connections, in the text format of Prometheus.
 //!
-//! No label is without a bound: there are no keys and no user names, and of buckets the first
-//! [`BUCKETS_MAX`] that were served have a label of their own.
+//! Every label has a bounded set of values. Keys and user names are no labels, and only the first
+//! [`BUCKETS_MAX`] buckets that were served have a label of their own.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,10 +21,10 @@ use prometheus_client::registry::{Registry, Unit};
 /// Buckets with a label of their own; the others share one.
 pub(crate) const BUCKETS_MAX: usize = 100;
 
-/// The label of a bucket beyond the limit, and of one that nothing was served from.
+/// The label of all buckets beyond the limit, and of buckets from which nothing was served.
 const OTHER_BUCKET: &str = "other";
 
-/// From half a millisecond to a minute.
+/// Bounds of the histograms, from half a millisecond to a minute.
 const SECONDS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
 
@@ -65,11 +65,11 @@ pub(crate) struct RequestCost {
     pub(crate) first_byte: Duration,
     /// Bytes of its body.
     pub(crate) received: u64,
-    /// Bytes of its answer's body.
+    /// Bytes of its response's body.
     pub(crate) sent: u64,
 }
 
-/// Everything that is counted.
+/// All metrics of requests and connections.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
@@ -128,13 +128,13 @@ impl Metrics {
         registry.register_collector(Box::new(Process));
     }
 
-    /// Adds what someone else counts.
+    /// Adds metrics that are kept elsewhere.
     pub(crate) fn collect_from(&self, collector: impl Collector) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(collector));
     }
 
-    /// Counts an answered request.
+    /// Counts a request that was served.
     pub(crate) fn note(&self, served: &Served, status: StatusCode, cost: RequestCost) {
         let op = if served.operation.is_empty() { "Unknown" } else { served.operation };
         let labels = RequestLabels {
@@ -150,8 +150,8 @@ impl Metrics {
         self.bytes.get_or_create(&Direction { direction: "out" }).inc_by(cost.sent);
     }
 
-    /// Whoever asks for buckets that do not exist must not use up the labels: a bucket gets its
-    /// own when something was served from it.
+    /// The label of a bucket. It gets one of its own only when something has been served from it, so
+    /// that requests for buckets that do not exist cannot use up the labels.
     fn bucket_label(&self, served: &Served, status: StatusCode) -> String {
         let Some(bucket) = &served.bucket else { return String::new() };
         let mut known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,22 +166,22 @@ impl Metrics {
         OTHER_BUCKET.to_owned()
     }
 
-    /// Counts someone who was told to slow down.
+    /// Counts a connection or request that was refused because of a limit.
     pub(crate) fn turn_away(&self, limit: &'static str) {
         self.turned_away.get_or_create(&Limit { limit }).inc();
     }
 
-    /// Counts an answer that its client did not take.
+    /// Counts a response that was given up because its client did not take it.
     pub(crate) fn give_up(&self) {
         self.given_up.inc();
     }
 
-    /// Counts a connection that ended in trouble.
+    /// Counts a connection that ended with an error.
     pub(crate) fn connection_error(&self, kind: &'static str) {
         self.connection_errors.get_or_create(&Kind { kind }).inc();
     }
 
-    /// All of it, as text.
+    /// All metrics, as text.
     pub(crate) fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,11 +190,11 @@ impl Metrics {
     }
 }
 
-/// This process, as the kernel sees it.
+/// Metrics of this process, from the kernel.
 #[derive(Debug)]
 struct Process;
 
-/// Ticks of a second of CPU time, on every Linux.
+/// The kernel counts CPU time in ticks, of which a second has this many on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Collector for Process {
@@ -203,7 +203,8 @@ impl Collector for Process {
             let bytes = i64::try_from(kibibytes << 10).unwrap_or(i64::MAX);
             gauge(&mut encoder, "process_resident_memory_bytes", "Resident memory", bytes)?;
         }
-        // Behind the command's name, which stands in parentheses: user and system time.
+        // User and system time. They are counted from the end of the command's name, which is in
+        // parentheses and may contain blanks.
         if let (Some(user), Some(system)) = (stat(11), stat(12)) {
             #[expect(clippy::cast_precision_loss, reason = "ticks of years fit")]
             let seconds = ConstCounter::new((user + system) as f64 / TICKS_PER_SECOND);
@@ -220,7 +221,7 @@ impl Collector for Process {
     }
 }
 
-/// A number that rises and falls.
+/// Encodes a gauge.
 pub(crate) fn gauge(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -237,7 +238,7 @@ fn resident_kibibytes() -> Option<u64> {
     line.trim().trim_end_matches("kB").trim_end().parse().ok()
 }
 
-/// A number of `/proc/self/stat`, counted from behind the command's name.
+/// A field of `/proc/self/stat`, counted from the end of the command's name.
 fn stat(index: usize) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(index)?.parse().ok()

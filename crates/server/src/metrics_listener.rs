@@ -1,10 +1,9 @@
 //! The second listener: metrics and the detailed status, for operators.
 //!
-//! It has no authentication, which is why it is on the loopback unless told otherwise, and why
-//! nothing of it is on the S3 port. A listener that only this machine reaches is reached by every
-//! page that a browser here has open, if the page's own name is made to resolve to the loopback
-//! ("DNS rebinding"). Such a request carries that name in `Host`, so names that are not this
-//! listener's are refused.
+//! It has no authentication. That is why it listens on the loopback by default, and why nothing of it
+//! is on the S3 port. A page in a browser on this machine could still reach it, if the page's own host
+//! name is made to resolve to the loopback ("DNS rebinding"). Such a request has that name in `Host`,
+//! so unknown names are refused.
 
 use std::convert::Infallible;
 use std::io;
@@ -31,21 +30,21 @@ use crate::edge::{Stall, bind};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 
-/// Connections at a time; a scraper and a person need two.
+/// Connections at a time. A scraper and a person need two.
 const CONNECTIONS_MAX: usize = 16;
 
-/// How long a client may take over a request's head.
+/// How long a client may take to send a request's head.
 const HEAD_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a client may take nothing of an answer.
+/// How long a client may take nothing of a response.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Tells the state of everything behind the gateway, as JSON.
+/// Makes the detailed status, as JSON.
 pub(crate) type StatusOf = Arc<dyn Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync>;
 
-/// The listener's socket, or none if there shall be none.
+/// The listener's socket; `None` if it is turned off.
 pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, Problem> {
     match listen {
         AdminListen::Off => Ok(None),
@@ -60,12 +59,13 @@ pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, 
     }
 }
 
-/// The names under which the listener answers, in lower case, besides addresses and `localhost`.
+/// The names in `Host` that the listener accepts, in lower case. Addresses and `localhost` are accepted
+/// besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts(Arc<[String]>);
 
 impl Hosts {
-    /// The name that was given to listen at, if it is one, and those that the operator adds.
+    /// The name in the address to listen on, if it has one, and those that the operator adds.
     pub(crate) fn new(listen: &AdminListen, others: &[String]) -> Hosts {
         let own = match listen {
             AdminListen::At(address) => Some(address.as_str()),
@@ -76,8 +76,8 @@ impl Hosts {
         Hosts(names.filter(|name| !name.is_empty()).collect())
     }
 
-    /// Whether a `Host` is of this listener. An address is: no name was resolved to get here, and
-    /// nobody can serve a page under it but this listener.
+    /// Whether a `Host` is accepted. An address always is: no name was resolved, so the request cannot
+    /// come from a page under another name.
     fn admit(&self, host: &str) -> bool {
         let name = bare(host).to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
@@ -89,7 +89,7 @@ impl Hosts {
             || self.0.contains(&name)
     }
 
-    /// Whether a request is for this listener, by all that it says of its host.
+    /// Whether a request is for this listener, by its `Host` and its URI.
     fn admit_request<B>(&self, request: &Request<B>) -> bool {
         let mut headers = request.headers().get_all(HOST).iter();
         let (Some(host), None) = (headers.next(), headers.next()) else { return false };

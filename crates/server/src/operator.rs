@@ -1,5 +1,4 @@
-//! The administration of a volume, with what this process has: its place, its clock, and the
-//! system's random bytes.
+//! The administration of a volume, with the clock and the randomness of this process.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! What others on the machine may read: nothing of ours.
+//! Permissions of files and folders: no other user of the machine may read what is ours.
 //!
-//! What this program makes is for its owner alone. What exists already and is open to others is
-//! closed to them with a sentence, or, where this user may not do that, refused with one, unless it
-//! can do no harm. A folder is closed only if nothing is in it but what is ours: it might be
-//! somebody else's too.
+//! What this program makes is for its owner alone. If something exists already and others can read
+//! it, its permissions are changed and a warning is logged. Where this user may not change them, the
+//! command fails, unless they do no harm. A folder is changed only if it contains nothing but files of
+//! this program: otherwise somebody else may need it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,31 +11,31 @@ use std::path::Path;
 
 use crate::problem::Problem;
 
-/// What anybody but the owner may do.
+/// The permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
-/// What those may do who are not of the owner's group either.
+/// The permissions of users who are not in the owner's group either.
 const STRANGERS: u32 = 0o007;
 
-/// What strangers need to put a file of theirs in the place of ours.
+/// The permissions with which others could replace our files with theirs.
 const STRANGERS_WRITE: u32 = 0o002;
 
-/// Names that may stand in a folder of ours without being made by us.
+/// Names that may be in a folder of ours without being made by this program.
 const EVERYWHERE: &str = "lost+found";
 
-/// What is done about a folder that exists.
+/// What to do about a folder that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
-    /// It is closed to others.
+    /// Take others' permissions away.
     Close,
-    /// It stays as it is: what is secret in it is closed by itself.
+    /// Leave it as it is: the secret files in it have permissions of their own.
     Leave,
-    /// Anybody could put something else in the place of what is secret.
+    /// Fail: anybody could replace the secret files.
     Refuse,
 }
 
-/// What to do about a folder of this mode, which holds what is not ours or does not.
+/// Decides what to do about a folder with this mode; `foreign` if it has files that are not ours.
 fn judge(mode: u32, foreign: bool) -> Verdict {
     match (mode & OTHERS, foreign) {
         (0, _) => Verdict::Fine,
@@ -45,7 +45,8 @@ fn judge(mode: u32, foreign: bool) -> Verdict {
     }
 }
 
-/// Sees to a folder that exists. `ours` are the names that this program gives.
+/// Checks and changes the permissions of a folder, if it exists. `ours` says which names this program
+/// gives to files in it.
 pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Problem> {
     let doing = || format!("use the folder {}", path.display());
     let problem = |error| Problem::new(doing(), error);
@@ -84,19 +85,20 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
     Ok(())
 }
 
-/// Sees to a file with a secret of our own, if it exists: it is for its owner alone.
+/// Checks and changes the permissions of a file with a secret of our own, if it exists: only its owner
+/// may read it.
 pub(crate) fn secret(path: &Path) -> Result<(), Problem> {
     file(path, OTHERS)
 }
 
-/// Sees to a file with a secret that others gave us, if it exists: its owner's group may read it, as
-/// is common for TLS keys.
+/// Checks and changes the permissions of a file with a secret that came from elsewhere, if it exists:
+/// its owner's group may read it too, as is common for TLS keys.
 pub(crate) fn given(path: &Path) -> Result<(), Problem> {
     file(path, STRANGERS)
 }
 
 fn file(path: &Path, closed: u32) -> Result<(), Problem> {
-    // Whoever needs the file finds out by itself that it is not there.
+    // If the file is missing, the code that needs it reports that.
     let Ok(found) = fs::metadata(path) else { return Ok(()) };
     let mode = found.permissions().mode();
     if mode & closed == 0 {
@@ -109,7 +111,7 @@ fn file(path: &Path, closed: u32) -> Result<(), Problem> {
                 if they may have");
             Ok(())
         }
-        // Of a group that somebody else chose.
+        // Only its group may read it, and the group was chosen by whoever made the file.
         Err(_) if mode & STRANGERS == 0 => Ok(()),
         Err(error) => {
             let wrong =

@@ -1,4 +1,4 @@
-//! What a person is told when a command cannot do its work: one sentence.
+//! Why a command cannot do its work, in one sentence for whoever runs it.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl Problem {
         Problem { doing: doing.into(), wrong: wrong.to_string(), remedy: None }
     }
 
-    /// Says what to do.
+    /// Adds what to do about it.
     #[must_use]
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Problem {
         self.remedy = Some(remedy.into());

@@ -1,7 +1,7 @@
-//! `ashlar serve`: the parts put together, in order, and taken apart again.
+//! `ashlar serve`: starts the parts of a gateway in order, and stops them again.
 //!
-//! Whatever can fail fails before the first request is answered. At the end, nothing new is
-//! accepted, what is under way finishes, then the volume ends its session.
+//! Whatever can fail at the start fails before the first request is served. At the end no new
+//! connection is accepted, requests in flight finish, then the volume ends its session.
 
 mod announce;
 mod backend;
@@ -29,19 +29,20 @@ use crate::{credentials, metrics_listener};
 
 use backend::Backend;
 
-/// How often access keys and policies are read again although nobody said that they changed.
+/// How often access keys and policies are read again even if the change feed reports nothing.
 const ACCESS_EVERY: Duration = Duration::from_secs(30);
 
 /// How soon they are read again after that failed.
 const ACCESS_RETRY: Duration = Duration::from_secs(1);
 
-/// The exit status of a gateway that was told twice to stop.
+/// The exit status after a second signal to stop.
 const EXIT_IMPATIENT: i32 = 130;
 
-/// Serves until told to stop.
+/// Serves until a signal asks to stop.
 pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Result<(), Problem> {
     let signals = Signals::catch()?;
     credentials::make_data_dir(&volume.data_dir)?;
+    // What can fail without the volume is tried first: a start that fails leaves no session behind.
     let tls = serve.tls.clone().map(Tls::load).transpose()?;
     let socket = bind(&serve.listen).await?;
     let admin = metrics_listener::socket(&serve.admin_listen).await?;
@@ -89,6 +90,8 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
         tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
     }
+    // `accepting` ends with the first signal, `stop` when no request is in flight any more: access
+    // keys and metrics are served until then.
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
@@ -110,7 +113,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     Ok(())
 }
 
-/// What one host may take up.
+/// What one host may have at a time.
 fn host_limits(serve: &ServeSettings) -> HostLimits {
     HostLimits {
         connections_max: count(serve.host_connections_max),
@@ -119,8 +122,8 @@ fn host_limits(serve: &ServeSettings) -> HostLimits {
     }
 }
 
-/// Stops a gateway whose session was ended by another one: it can acknowledge nothing any more,
-/// and a fresh process can.
+/// Stops a gateway whose session was ended by another gateway. It cannot commit any more, but a new
+/// process can.
 async fn stop_when_lost<S: Service>(
     volume: Arc<Volume>,
     edge: Arc<Edge<S>>,
@@ -135,7 +138,7 @@ async fn stop_when_lost<S: Service>(
     }
 }
 
-/// The master key of a volume that has none yet; if there cannot be one, the session ends.
+/// Makes the master key of a volume that has none yet. If that fails, the session ends.
 async fn first_master_key(
     settings: &VolumeSettings,
     backend: &Backend,
@@ -164,8 +167,8 @@ async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeE
     Ok(())
 }
 
-/// Reads access keys again when they may have changed, and now and then all the same. While that
-/// fails, those known stay in force.
+/// Reads access keys again when they may have changed, and regularly besides. While that fails, the
+/// ones that were read last stay in force.
 async fn keep_fresh(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
     let mut changes = volume.access_changes();
     let mut failing = false;
@@ -192,7 +195,7 @@ async fn keep_fresh(volume: Arc<Volume>, access: Arc<Access>, stop: Cancellation
 struct S3 {
     gateway: Arc<Gateway>,
     volume: Arc<Volume>,
-    /// What was last found, so that a change is logged and a state is not.
+    /// Whether it was ready when last checked: only changes are logged.
     well: AtomicBool,
 }
 
@@ -217,7 +220,7 @@ impl Service for S3 {
     }
 }
 
-/// The signals that a gateway obeys.
+/// The signals that a gateway handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -234,8 +237,9 @@ impl Signals {
         })
     }
 
-    /// Until all has stopped: the first request to stop is obeyed in good order, the second at
-    /// once. In between the certificate is kept fresh.
+    /// Handles signals until the gateway has stopped. The first signal to stop drains the gateway, the
+    /// second one ends the process. SIGHUP reads the certificate again; so does a timer, if the file
+    /// has changed.
     async fn obey<S: Service>(
         mut self,
         tls: Option<Tls>,
@@ -263,7 +267,7 @@ impl Signals {
     }
 }
 
-/// Stops in good order when asked for the first time, at once when asked again.
+/// Drains the gateway at the first signal, ends the process at the second one.
 fn stop_or_exit<S: Service>(edge: &Edge<S>, accepting: &CancellationToken) {
     if accepting.is_cancelled() {
         tracing::warn!("told twice to stop: stopping at once");

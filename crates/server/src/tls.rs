@@ -1,4 +1,4 @@
-//! TLS: a certificate that can be renewed while it is in use.
+//! TLS, with a certificate that can be renewed while the gateway runs.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,7 +18,7 @@ use crate::config::TlsFiles;
 use crate::private;
 use crate::problem::Problem;
 
-/// How often the files are looked at for a change.
+/// How often the files are checked for a change.
 pub(crate) const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
 /// The server's side of TLS.
@@ -46,11 +46,11 @@ struct Certificate {
 type Changed = (Option<SystemTime>, Option<SystemTime>);
 
 impl Tls {
-    /// Loads the files; TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1.
+    /// Loads the files. Offers TLS 1.2 and 1.3, and prefers HTTP/2 to HTTP/1.1.
     pub(crate) fn load(files: TlsFiles) -> Result<Tls, Problem> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let key = load(&files, &provider)?;
-        // Not before it is known to be a key.
+        // The file's permissions are changed only once it is known to be a key.
         private::given(&files.key)?;
         let changed = changed(&files);
         let certificate = Arc::new(Certificate {
@@ -74,8 +74,8 @@ impl Tls {
         self.acceptor.accept(stream).await
     }
 
-    /// Loads the files again if they changed, or in any case if `always`. What does not load
-    /// leaves the certificate in use as it is. Answers whether there is a new one.
+    /// Loads the files again if they have changed, or in any case if `always`. If they cannot be
+    /// loaded, the certificate in use stays. Returns whether there is a new one.
     pub(crate) fn reload(&self, always: bool) -> Result<bool, Problem> {
         let certificate = &*self.certificate;
         let changed = changed(&certificate.files);
@@ -84,7 +84,7 @@ impl Tls {
             return Ok(false);
         }
         let fresh = load(&certificate.files, &certificate.provider)?;
-        // A renewal that everybody can read is better than a certificate that expires.
+        // A renewed key with wrong permissions is used all the same: an expired certificate is worse.
         if let Err(problem) = private::given(&certificate.files.key) {
             tracing::warn!(%problem, "the TLS key is used nevertheless");
         }

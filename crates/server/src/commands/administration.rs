@@ -38,7 +38,7 @@ impl Administration {
         Ok(Administration { admin: operator::over(Arc::clone(&store)), store })
     }
 
-    /// Lets go of the store.
+    /// Closes the store.
     pub(super) async fn close(self) {
         self.store.close().await;
     }

@@ -1,7 +1,7 @@
-//! `ashlar bench`: how fast an S3 endpoint is, or a folder, as this machine sees it.
+//! `ashlar bench`: measures how fast an S3 endpoint or a folder is, as seen from this machine.
 //!
-//! Any endpoint will do, ours or another. Nothing is measured but what clients see, and nothing of
-//! a volume is opened.
+//! The endpoint may be a gateway of ours or any other. Only what clients see is measured; no volume is
+//! opened.
 
 mod folder;
 mod live;

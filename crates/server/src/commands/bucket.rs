@@ -1,4 +1,4 @@
-//! `ashlar bucket`: the settings of buckets, changed beside a gateway that is running.
+//! `ashlar bucket`: shows and changes the settings of buckets, while a gateway may be running.
 
 use admin::{Admin, AdminError, BucketChange};
 use clap::{ArgAction, Subcommand};

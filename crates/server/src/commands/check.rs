@@ -1,4 +1,5 @@
-//! Asking a gateway on this machine, and looking at a configuration.
+//! `ashlar health`, `status` and `check-config`: questions to a gateway on this machine, and about its
+//! configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +20,10 @@ use crate::config::{
 use crate::output::say;
 use crate::problem::Problem;
 
-/// How long an answer may take.
+/// How long a response may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer that are read.
+/// Bytes of a response that are read.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// `ashlar health`.
@@ -80,7 +81,7 @@ pub(crate) fn config(volume: &VolumeSettings, serve: &ServeSettings) -> Result<(
     Ok(())
 }
 
-/// Where a listener on every address is found from here.
+/// The address at which a listener is reached from this machine, if it listens on all addresses.
 fn reachable(listen: &str) -> String {
     match listen.rsplit_once(':') {
         Some(("0.0.0.0" | "[::]" | "", port)) => format!("127.0.0.1:{port}"),
@@ -103,7 +104,7 @@ where
     stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;
     let mut bytes = Vec::new();
-    // A peer that ends TLS without saying so has still answered.
+    // A response is good even if the peer closes the connection without ending TLS.
     match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await {
         Err(error) if bytes.is_empty() => return Err(error),
         _ => {}
@@ -115,7 +116,7 @@ where
     Ok(HttpResponse { status: status.ok_or_else(not_http)?, body: body.to_owned() })
 }
 
-/// TLS with a server that has this very certificate, whatever name it is for.
+/// TLS with a server that has the certificate in `files`, whatever name that is for.
 async fn trusting(
     files: &TlsFiles,
     stream: TcpStream,
@@ -136,7 +137,7 @@ async fn trusting(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Accepts one certificate, the gateway's own, which is on this machine's disk.
+/// Accepts one certificate only: the gateway's own, read from this machine's disk.
 #[derive(Debug)]
 struct Pinned {
     certificate: CertificateDer<'static>,

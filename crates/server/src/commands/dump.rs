@@ -1,9 +1,9 @@
 //! `ashlar dump` and `ashlar load`: a volume's metadata as one file, and from there into another
 //! database.
 //!
-//! A dump appears under its name when all of it is on disk, readable by its owner alone, and
-//! replaces nothing unasked. A store is loaded completely or is no volume: the volume's own record
-//! comes last.
+//! A dump gets its name when all of it is on disk. Only its owner can read it, and it replaces no file
+//! without `--force`. A store that is loaded only in part is no volume, because the volume's own
+//! record is written last.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek};
@@ -26,10 +26,10 @@ use crate::outcome::Outcome;
 use crate::output::say;
 use crate::problem::Problem;
 
-/// What stands for standard input or output.
+/// The file name that stands for standard input or output.
 const STANDARD: &str = "-";
 
-/// Sessions that are counted; more are as good as so many.
+/// Sessions are counted up to this number.
 const SESSIONS_COUNTED: u32 = 1_000;
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(crate) struct Load {
     check: bool,
 }
 
-/// Writes the metadata of a volume to a file, whoever is using it.
+/// Writes the metadata of a volume to a file, while others may be using the volume.
 pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outcome, Problem> {
     let doing = "dump the volume";
     let problem = |error: DumpError| Problem::new(doing, error);
@@ -69,7 +69,7 @@ pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outc
     bar.0.finish_and_clear();
     meta.close().await;
     let (summary, sessions) = dumped?;
-    // What is written to standard output is the dump, and nothing else.
+    // If the dump goes to standard output, nothing else may.
     let tell = |line: String| {
         if is_standard(&command.file) { eprintln!("{line}") } else { say(format_args!("{line}")) }
     };
@@ -122,7 +122,7 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
     Ok(Outcome::Well)
 }
 
-/// The metadata store of a volume that is there, left to whoever else uses it.
+/// Opens the metadata store of a volume that exists. Others may go on using it.
 async fn existing(
     settings: &VolumeSettings,
     doing: &str,
@@ -133,7 +133,7 @@ async fn existing(
     };
     match &settings.meta {
         MetaPlace::Memory => return Err(absent()),
-        // Opening it would make it.
+        // Opening a database file that is not there would make it.
         MetaPlace::Sqlite(path) if !path.exists() => return Err(absent()),
         _ => {}
     }
@@ -151,7 +151,8 @@ async fn existing(
     Ok((meta, volume))
 }
 
-/// The metadata store that is to be filled, used by nobody else where the engine can tell.
+/// Opens the metadata store that is to be filled. Nobody else may be using it, as far as the engine can
+/// ensure that.
 async fn target(settings: &VolumeSettings, doing: &str) -> Result<Arc<dyn MetaStore>, Problem> {
     match &settings.meta {
         MetaPlace::Memory => {
@@ -168,7 +169,7 @@ async fn target(settings: &VolumeSettings, doing: &str) -> Result<Arc<dyn MetaSt
     engines::meta(settings, Use::Serve).await
 }
 
-/// Says what to do about a store that was not filled.
+/// Why a store was not filled, and what to do about it.
 fn refusal(doing: &str, place: &MetaPlace, error: &DumpError) -> Problem {
     let empty = match place {
         MetaPlace::Memory => "take a database".to_owned(),
@@ -203,7 +204,7 @@ fn refusal(doing: &str, place: &MetaPlace, error: &DumpError) -> Problem {
     }
 }
 
-/// How many sessions a store says are open.
+/// How many sessions are open, according to the store.
 async fn sessions(meta: &dyn MetaStore) -> Result<usize, store::StoreError> {
     let (start, end) = key::partition(space::SESSION, 0);
     let limit = SESSIONS_COUNTED.min(meta.limits().range_records);
@@ -218,7 +219,7 @@ fn is_standard(file: &Path) -> bool {
     file.as_os_str() == STANDARD
 }
 
-/// Ends when somebody wants the command to end, so that what it has begun is cleared away.
+/// Returns when a signal asks the command to end, so that it can clean up.
 async fn interrupted() {
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
@@ -234,7 +235,7 @@ async fn interrupted() {
 /// Where a dump goes.
 enum DumpOutput {
     Standard,
-    /// To a temporary file beside the one that it will be; gone if it does not become that.
+    /// To a temporary file beside `file`. It gets that name at the end, and is deleted if it does not.
     File {
         part: NamedTempFile,
         file: PathBuf,
@@ -262,7 +263,7 @@ impl DumpOutput {
         };
         let mut prefix = name.to_owned();
         prefix.push(".");
-        // Others cannot read it: so the library makes all its files.
+        // The library makes temporary files that only their owner can read.
         let part = tempfile::Builder::new()
             .prefix(&prefix)
             .suffix(".part")
@@ -273,7 +274,7 @@ impl DumpOutput {
         Ok(DumpOutput::File { part, file: file.clone(), force: command.force })
     }
 
-    /// Writes the dump, and gives it its name once it is on disk.
+    /// Writes the dump, and gives it its name when it is on disk.
     async fn dump(self, meta: &dyn MetaStore, label: &[u8], bar: &Bar) -> Result<Summary, Problem> {
         let problem = |error: DumpError| Problem::new("dump the volume", error);
         match self {
@@ -299,7 +300,7 @@ fn folder(file: &Path) -> &Path {
     }
 }
 
-/// Makes a file that is complete durable under its name.
+/// Gives a complete file its name, durably.
 fn keep(part: NamedTempFile, file: &Path, force: bool) -> Result<(), Problem> {
     let problem = |error: io::Error| {
         let there = error.kind() == io::ErrorKind::AlreadyExists;
@@ -312,7 +313,7 @@ fn keep(part: NamedTempFile, file: &Path, force: bool) -> Result<(), Problem> {
     File::open(folder(file)).and_then(|folder| folder.sync_all()).map_err(problem)
 }
 
-/// A dump that can be read twice: what cannot be is copied to a file without a name first.
+/// Opens a dump so that it can be read twice. A pipe is copied to a temporary file first.
 fn input(file: &Path) -> Result<File, Problem> {
     let problem = |error| Problem::new(format!("read {}", file.display()), error);
     let spool = |from: &mut dyn io::Read| {
@@ -335,7 +336,7 @@ fn input(file: &Path) -> Result<File, Problem> {
     spool(&mut opened).map_err(problem)
 }
 
-/// What a dump holds, for people.
+/// What a dump contains, in words.
 struct InWords<'a>(&'a Summary);
 
 impl std::fmt::Display for InWords<'_> {
@@ -346,11 +347,11 @@ impl std::fmt::Display for InWords<'_> {
     }
 }
 
-/// Progress on a terminal; elsewhere silent.
+/// A progress bar on a terminal; nothing elsewhere.
 struct Bar(ProgressBar);
 
 impl Bar {
-    /// For a dump of so many bytes, or of nobody knows how many.
+    /// A progress bar for a dump of `length` bytes; `None` if the length is not known.
     fn new(length: Option<u64>) -> Bar {
         let (bar, template) = match length {
             Some(length) => (

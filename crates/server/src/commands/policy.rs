@@ -1,4 +1,4 @@
-//! `ashlar policy`: named policies, in the JSON that S3's users know.
+//! `ashlar policy`: named policies, in the JSON of AWS.
 
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ async fn show(admin: &Admin, name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Here the policy that is not there is the one that was asked for.
+/// An error about a policy. If there is no such policy, that is the one that the command names.
 fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
     match error {
         AdminError::NoSuchPolicy(_) => Problem::new(doing, "there is none of this name"),

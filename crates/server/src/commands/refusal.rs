@@ -1,10 +1,10 @@
-//! What a person is told when something is refused, and what to do about it: one table.
+//! The table of what commands say when the volume refuses something, and what to do about it.
 
 use admin::AdminError;
 
 use crate::problem::Problem;
 
-/// The sentence for an error that came of doing this.
+/// The problem for an error that happened while doing `doing`.
 pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
     match error {
         AdminError::UserExists => Problem::new(doing, error)

@@ -1,4 +1,5 @@
-//! `ashlar fsck` and `ashlar gc`: looking after a volume, beside a gateway or without one.
+//! `ashlar fsck` and `ashlar gc`: checks a volume and collects garbage, with or without a gateway
+//! running.
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, P
     }
 }
 
-/// Deletes what nobody needs any more.
+/// Deletes what is dead.
 pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome, Problem> {
     let doing = "collect garbage";
     let (meta, sole) = existing(&settings, doing).await?;
@@ -110,8 +111,8 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     Ok(Outcome::Well)
 }
 
-/// The metadata store of a volume that is there, and whether nobody else uses it. A check of a
-/// database that is not there would find it in perfect order.
+/// Opens the metadata store of a volume that exists, and tells whether nobody else uses it. A database
+/// that does not exist is an error: otherwise it would be made, and be found in perfect order.
 async fn existing(
     settings: &VolumeSettings,
     doing: &str,
@@ -122,12 +123,12 @@ async fn existing(
         MetaPlace::Sqlite(path) if !path.exists() => return Err(absent()),
         MetaPlace::Sqlite(_) => match engines::meta(settings, Use::Serve).await {
             Ok(alone) => (alone, true),
-            // A gateway is running; or else this fails too, and says why.
+            // Perhaps a gateway is running. If it is something else, this fails too, and says why.
             Err(_) => (engines::meta(settings, Use::Administer).await?, false),
         },
         MetaPlace::Server(_) => (engines::meta(settings, Use::Administer).await?, false),
     };
-    // Before the blocks are: to open a folder of them would make it.
+    // Opened before the block store, because opening a folder for blocks would make it.
     match operator::over(Arc::clone(&meta)).has_volume().await {
         Ok(true) => Ok((meta, sole)),
         Ok(false) => Err(absent()),
@@ -151,7 +152,7 @@ fn seed() -> Result<u64, Problem> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Progress on a terminal; elsewhere silent.
+/// A progress bar on a terminal; nothing elsewhere.
 struct Bar(ProgressBar);
 
 impl Bar {

@@ -15,7 +15,7 @@ use crate::operator::UnderMasterKey;
 use crate::output::say;
 use crate::problem::Problem;
 
-/// User and group that files belong to unless told otherwise.
+/// The default user and group of files.
 const OWNER_DEFAULT: u32 = 1000;
 
 #[derive(Debug, Subcommand)]
@@ -92,7 +92,7 @@ async fn add(
         let wrong = "it is the operator's own, which stands in no record";
         return Err(Problem::new(format!("add the access key {name:?}"), wrong));
     }
-    // For one that is refused no master key is made.
+    // Checked first, so that no master key is made for a user that is refused.
     admin.check_new_user(&new).await.map_err(problem)?;
     let given = file.map(|file| secret_file(&file)).transpose()?;
     if let Some(given) = &given {

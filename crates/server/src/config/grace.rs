@@ -1,4 +1,4 @@
-//! How long freed blocks are kept, as people write it.
+//! How long freed blocks are kept, as the operator writes it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// `auto`, or a time such as `10s`, `5m` or `1h 30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Grace {
-    /// As long as the durability of the metadata store makes necessary.
+    /// As long as the durability of the metadata store requires.
     #[default]
     Auto,
-    /// So long.
+    /// This long.
     For(Duration),
 }
 

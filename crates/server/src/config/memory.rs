@@ -1,25 +1,24 @@
-//! How much memory the machine lets this process have.
+//! How much memory this process may use.
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::Size;
 
-/// The share of that which the cache takes unless told otherwise: one part in so many.
+/// By default the cache takes one part in this many of that memory.
 const CACHE_PARTS: u64 = 16;
 
-/// The least that the cache takes unless told otherwise.
+/// The least that the cache takes by default.
 const CACHE_MIN: Size = Size::mebibytes(128);
 
-/// The most.
+/// The most that the cache takes by default.
 const CACHE_MAX: Size = Size::mebibytes(1024);
 
-/// What `cache_memory` is where nobody says.
+/// The default of `cache_memory`.
 pub(super) fn cache_default() -> Size {
     cache_of(available())
 }
 
-/// Bytes of memory that the machine has, or that the container may take; 0 if the system does not
-/// say.
+/// Bytes of memory of the machine, or the limit of the container; 0 if the system reports neither.
 fn available() -> u64 {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let Ok(system) = System::new_with_specifics(memory) else { return 0 };
@@ -27,7 +26,7 @@ fn available() -> u64 {
     system.cgroup_limits().map_or(all, |limits| limits.total_memory.min(all))
 }
 
-/// Whole MiB, so that it reads well.
+/// Rounds to whole MiB, for people.
 fn cache_of(available: u64) -> Size {
     let share = available / CACHE_PARTS;
     Size::mebibytes(share >> 20).clamp(CACHE_MIN, CACHE_MAX)

@@ -1,8 +1,8 @@
-//! Configuration: from flags, the environment and a file to what is in force.
+//! Configuration, from flags, environment variables and a file.
 //!
-//! A flag beats the environment, the environment beats the file, the file beats the default. All
-//! three sources name the same options, declared once in `options`; what they say is checked
-//! once, here, and the rest of the program sees settled values alone. Secrets are not options.
+//! A flag beats a variable, a variable beats the file, the file beats the default. All three sources
+//! have the same options, which are declared once, in `options`. Their values are checked once, here;
+//! the rest of the program sees only settings that are valid. Secrets are not options.
 
 mod grace;
 mod memory;
@@ -47,29 +47,29 @@ pub(crate) enum LogFormat {
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DurabilityClass {
-    /// A crash of the machine that keeps the metadata.
+    /// It survives a crash of the machine that keeps the metadata.
     #[default]
     Strict,
-    /// What the settings of the database promise, whatever that is.
+    /// It survives what the database's own settings promise.
     Relaxed,
 }
 
 /// Where metrics and the detailed status are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminListen {
-    /// Nobody chose: the default address, or another free port if that one is taken, so that a
-    /// second gateway on the machine starts without more ado.
+    /// The default address, or a free port if that one is taken, so that a second gateway on the
+    /// same machine starts without any settings.
     Default,
     /// Nowhere.
     Off,
-    /// Here, or the start fails.
+    /// At this address; the start fails if it is taken.
     At(String),
 }
 
-/// Where metrics are served unless told otherwise.
+/// Where metrics are served by default.
 pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
 
-/// What every command that touches a volume needs to know.
+/// The settings that every command needs which opens a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VolumeSettings {
     pub(crate) data_dir: PathBuf,
@@ -82,12 +82,12 @@ pub(crate) struct VolumeSettings {
     pub(crate) log_format: LogFormat,
 }
 
-/// What `serve` needs to know besides.
+/// The settings of `serve` besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeSettings {
     pub(crate) listen: String,
     pub(crate) admin_listen: AdminListen,
-    /// Names under which the administrative listener answers, besides its own.
+    /// More names in `Host` that the administrative listener accepts.
     pub(crate) admin_hosts: Vec<String>,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) region: String,
@@ -119,8 +119,7 @@ pub(crate) struct TlsFiles {
 }
 
 impl File {
-    /// Reads a configuration file. A field that nobody knows is an error, because whoever wrote it
-    /// meant something.
+    /// Reads a configuration file. An unknown field is an error: it may be a misspelt one.
     pub(crate) fn read(path: &Path) -> Result<File, Problem> {
         let doing = || format!("read the configuration in {}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| Problem::new(doing(), error))?;
@@ -141,7 +140,7 @@ impl File {
 }
 
 impl Common {
-    /// What is in force for commands that touch a volume.
+    /// The settings in force for commands that open a volume.
     pub(crate) fn settle(self, file: &File) -> Result<VolumeSettings, Problem> {
         let common = self.or(Common::from_file(file));
         let data_dir = common.data_dir.filter(|path| !path.as_os_str().is_empty());
@@ -169,7 +168,7 @@ impl Common {
 }
 
 impl Serving {
-    /// What is in force for `serve`.
+    /// The settings in force for `serve`.
     pub(crate) fn settle(self, file: &File) -> Result<ServeSettings, Problem> {
         let serving = self.or(Serving::from_file(file));
         let present = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -193,7 +192,7 @@ impl Serving {
         };
         let connections_max = serving.connections_max.unwrap_or(4096);
         let requests_max = serving.requests_max.unwrap_or(512);
-        // One host leaves as much to all others as it may have itself.
+        // By default one host may have half of what there is.
         let half = |all: u32| all.div_ceil(2);
         let settings = ServeSettings {
             listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
@@ -258,7 +257,7 @@ impl ServeSettings {
     }
 }
 
-/// What is in force, as a file that would bring it into force again.
+/// The settings in force, as a configuration file with the same effect.
 pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
     File {
         meta: Some(volume.meta.to_string()),

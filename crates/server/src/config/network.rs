@@ -1,4 +1,4 @@
-//! A network of addresses, as people write it.
+//! A network of addresses in CIDR notation.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,17 +14,17 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Whether an address is in the network. One of the other family never is.
+    /// Whether an address is in the network. An address of the other family never is.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let (ours, all) = number(self.address);
         let (theirs, family) = number(address);
-        // A shift by all bits is none of the numbers' business.
+        // Shifting a number by all of its bits overflows.
         let differ = (ours ^ theirs).checked_shr(all - self.bits).unwrap_or(0);
         all == family && differ == 0
     }
 }
 
-/// An address as a number, and how many bits it has.
+/// An address as a number, and the number of its bits.
 fn number(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u32::from(address).into(), u32::BITS),

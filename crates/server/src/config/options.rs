@@ -1,4 +1,4 @@
-//! Every option, declared once: its flag, its variable, its field in the file.
+//! Every option, declared once for its flag, its variable and its field in the file.
 
 #![expect(clippy::doc_markdown, reason = "the texts are shown on terminals, as they are")]
 
@@ -30,7 +30,7 @@ macro_rules! options {
             }
 
             impl $group {
-                /// What this says, and where it says nothing, what `weaker` says.
+                /// These options, and those of `weaker` where these are not set.
                 pub(crate) fn or(self, weaker: $group) -> $group {
                     $group { $($name: self.$name.or(weaker.$name),)* }
                 }

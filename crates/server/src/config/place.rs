@@ -1,7 +1,7 @@
-//! Where metadata and blocks live, as URLs say it.
+//! Where metadata and blocks are stored, as URLs.
 //!
-//! What is shown of a URL holds no secret: a place that can be used has none but in a database's
-//! password, which its `Display` leaves out, and of one that cannot be used little is shown.
+//! No secret of a URL is ever shown. In a valid URL only the password of a database is a secret, and
+//! `Display` leaves it out. Of an invalid one hardly anything is shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::problem::Problem;
 
-/// Where metadata lives.
+/// Where metadata is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MetaPlace {
     /// In a file.
@@ -20,7 +20,7 @@ pub(crate) enum MetaPlace {
     Memory,
 }
 
-/// Which server keeps the metadata.
+/// The kind of a database server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     /// PostgreSQL.
@@ -31,14 +31,14 @@ pub(crate) enum ServerKind {
     Redis,
 }
 
-/// A database server. Shown without its password.
+/// A database server. `Display` leaves out the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerPlace {
     pub(crate) kind: ServerKind,
     url: url::Url,
 }
 
-/// Where blocks live.
+/// Where blocks are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BlocksPlace {
     /// In a folder.
@@ -53,9 +53,9 @@ pub(crate) enum BlocksPlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BucketPlace {
     pub(crate) bucket: String,
-    /// Before every block's name; without slashes at its ends.
+    /// The prefix of every block's name, without slashes at its ends.
     pub(crate) prefix: String,
-    /// `None` is AWS itself.
+    /// `None` for AWS itself.
     pub(crate) endpoint: Option<String>,
     pub(crate) region: String,
 }
@@ -119,7 +119,7 @@ impl ServerPlace {
 impl fmt::Display for ServerPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.url.clone();
-        // Fails only where there can be no password.
+        // This fails only for URLs that cannot have a password.
         let _none = url.set_password(None);
         let secret = |name: &str| name.contains("password") || name.contains("key");
         if url.query_pairs().any(|(name, _)| secret(&name)) {
@@ -154,7 +154,7 @@ impl BlocksPlace {
 
 impl BucketPlace {
     fn parse(text: &str) -> Result<BucketPlace, String> {
-        // Before anything else, because a secret with a slash makes a URL of other parts.
+        // Checked before the URL is parsed, because a secret with a slash would move its parts.
         let authority = text.strip_prefix("s3://").unwrap_or_default();
         if authority.split(['/', '?', '#']).next().is_some_and(|name| name.contains([':', '@'])) {
             return Err(NO_CREDENTIALS.to_owned());
@@ -171,7 +171,7 @@ impl BucketPlace {
                 "endpoint" => endpoint = Some(checked_endpoint(&value)?),
                 "region" => region = value.into_owned(),
                 name if is_word(name) => return Err(format!("its parameter {name} is not known")),
-                // It may be a secret that somebody put there.
+                // The value is not shown, because it may be a secret.
                 _ => return Err("one of its parameters is not known".to_owned()),
             }
         }
@@ -179,7 +179,7 @@ impl BucketPlace {
     }
 }
 
-/// Whether it looks like the name of a parameter.
+/// Whether a text looks like the name of a parameter.
 fn is_word(text: &str) -> bool {
     const WORD_BYTES_MAX: usize = 20;
     text.len() <= WORD_BYTES_MAX
@@ -189,7 +189,7 @@ fn is_word(text: &str) -> bool {
 const NO_CREDENTIALS: &str = "credentials do not belong in a URL: set ASHLAR_BLOCKS_ACCESS_KEY and \
      ASHLAR_BLOCKS_SECRET_KEY";
 
-/// An endpoint, which names a server and nothing else: it is shown as it is.
+/// Checks an endpoint. It must name a server and nothing else, because it is shown as it is.
 fn checked_endpoint(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let Some(rest) = rest else {
@@ -204,8 +204,8 @@ fn checked_endpoint(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// What may be shown of a URL that cannot be used, and that may hold a secret at any place: its
-/// scheme, if it is one.
+/// What may be shown of an invalid URL, which may have a secret anywhere: its scheme, if it is a known
+/// one.
 fn shown(url: &str) -> String {
     match url.split_once(':') {
         Some((scheme, _)) if SCHEMES.contains(&scheme) => format!("{scheme}:…"),
@@ -213,7 +213,7 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// What people write before the colon of a URL. Anything else may be a key.
+/// Schemes that may be shown. Anything else may be a key.
 const SCHEMES: [&str; 14] = [
     "etcd",
     "file",
@@ -231,7 +231,7 @@ const SCHEMES: [&str; 14] = [
     "sqlite",
 ];
 
-/// The path behind `sqlite:` or `file:`, which may begin with two slashes of its own.
+/// The path that follows `sqlite:` or `file:`. Two more slashes may stand before it.
 fn file_path(text: &str) -> Option<PathBuf> {
     let path = text.strip_prefix("//").unwrap_or(text);
     (!path.is_empty()).then(|| PathBuf::from(path))
@@ -263,7 +263,7 @@ impl fmt::Display for BlocksPlace {
     }
 }
 
-/// A value as it stands in a query: as people write it if that is not ambiguous.
+/// A value as it is written in a query, escaped only if it must be.
 fn in_query(value: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/".contains(&byte);
     if value.bytes().all(plain) {

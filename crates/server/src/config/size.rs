@@ -1,4 +1,4 @@
-//! A number of bytes as people write it.
+//! A number of bytes, with a unit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ impl FromStr for Size {
     }
 }
 
-/// Exact: the largest unit that divides the number.
+/// Exact, in the largest unit that divides the number.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

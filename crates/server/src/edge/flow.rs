@@ -1,10 +1,10 @@
-//! An answer on its way to an HTTP/2 peer, which may take of each answer what it likes.
+//! Flow control of responses to an HTTP/2 peer, which may stop taking any of them.
 //!
-//! The peer's windows say how much of a stream may be sent, so a peer can let a thousand answers
-//! stand ready and take none of them. A [`Flow`] knows whether a frame of its answer is on the way
-//! and since when: the next one is only asked for when that one has been written to the
-//! connection, and the end of an answer is only told when all of it has. A stream whose frame is
-//! not taken for a while is given up, and with it goes whatever the connection still held of it.
+//! The peer's windows limit how much of a stream may be sent, so a peer can let a thousand responses
+//! wait in memory and take none. A [`Flow`] knows whether a frame of its response is waiting to be
+//! sent, and since when. The next frame is made only when that one has been written to the
+//! connection, and the stream ends only when all frames have. A stream whose frame is not taken for
+//! too long is reset, which frees whatever the connection still held of it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,36 +17,36 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::metrics::Metrics;
 
-/// Bytes of a frame of an answer over HTTP/2: so many a peer must take of each stream within its
-/// patience. A hundred streams on a slow link share it, so they are few.
+/// Bytes of a frame of a response over HTTP/2. A peer must take this many bytes of each stream within
+/// the listener's patience. They are few because a hundred streams may share a slow link.
 pub(crate) const FRAME_BYTES_MAX: usize = 16 << 10;
 
 tokio::task_local! {
-    /// The flow of the stream that this task answers on.
+    /// The flow of the stream that this task sends its response on.
     static FLOW: Arc<Flow>;
 }
 
-/// What is known of one answer that is being sent.
+/// The flow of one response.
 #[derive(Debug, Default)]
 pub(crate) struct Flow(Mutex<FlowState>);
 
 #[derive(Debug, Default)]
 struct FlowState {
-    /// Since when a frame has been on its way.
+    /// Since when a frame has been waiting to be sent.
     under_way: Option<Instant>,
-    /// Who waits for it to be taken.
+    /// Woken when the peer has taken that frame.
     waiting: Option<Waker>,
     given_up: bool,
 }
 
 impl Flow {
-    /// That of the stream which this task answers; none over HTTP/1, where a connection has one
-    /// answer at a time and stalls with it.
+    /// The flow of the current task's stream. `None` over HTTP/1, where a connection has one response
+    /// at a time, and [`Stall`](super::Stall) ends it if its peer takes nothing.
     pub(crate) fn here() -> Option<Arc<Flow>> {
         FLOW.try_with(Arc::clone).ok()
     }
 
-    /// Ready when the peer has taken all frames so far. An error once it was given up.
+    /// Ready when the peer has taken all frames so far. An error once the stream was given up.
     pub(crate) fn poll_taken(&self, cx: &Context<'_>) -> Poll<Result<(), NotTaken>> {
         let mut state = self.state();
         if state.given_up {
@@ -59,7 +59,7 @@ impl Flow {
         Poll::Pending
     }
 
-    /// The frame, which from now on is on its way until the last copy of it is dropped.
+    /// Makes a frame of bytes. It counts as waiting until its last copy is dropped.
     pub(crate) fn send(self: &Arc<Flow>, bytes: Bytes) -> Bytes {
         self.state().under_way = Some(Instant::now());
         Bytes::from_owner(UnderWay { bytes, flow: Arc::clone(self) })
@@ -70,12 +70,12 @@ impl Flow {
     }
 }
 
-/// The peer took nothing of an answer for too long.
+/// The peer took nothing of a response for too long.
 #[derive(Debug, thiserror::Error)]
 #[error("the client takes nothing of it")]
 pub(crate) struct NotTaken;
 
-/// A frame on its way.
+/// A frame that is waiting to be sent.
 struct UnderWay {
     bytes: Bytes,
     flow: Arc<Flow>,
@@ -103,7 +103,7 @@ impl Drop for UnderWay {
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     metrics: Arc<Metrics>,
-    /// How long a peer may take nothing of an answer.
+    /// How long a peer may take nothing of a response.
     patience: Duration,
     counts: Arc<Mutex<StreamCounts>>,
 }
@@ -114,7 +114,7 @@ struct StreamCounts {
     ended: usize,
     /// When the last stream ended, or the connection began.
     since: Instant,
-    /// Who waits for a stream to end.
+    /// Woken when a stream ends.
     waiting: Option<Waker>,
 }
 
@@ -124,7 +124,7 @@ impl Streams {
         Streams { metrics, patience, counts: Arc::new(Mutex::new(counts)) }
     }
 
-    /// Waits until, from now on, there has been no stream for so long.
+    /// Waits until there has been no stream for `wait`, counted from now at the earliest.
     pub(crate) async fn idle_for(&self, wait: Duration) {
         let began = Instant::now();
         loop {
@@ -139,8 +139,8 @@ impl Streams {
         }
     }
 
-    /// Waits until some request was answered.
-    pub(crate) async fn some_answer(&self) {
+    /// Waits until a stream has ended.
+    pub(crate) async fn some_response(&self) {
         std::future::poll_fn(|cx| {
             let mut counts = self.counts();
             if counts.ended > 0 {
@@ -175,7 +175,7 @@ where
     }
 }
 
-/// A stream that is given up if its peer takes nothing.
+/// A stream that is given up if its peer takes nothing of it.
 struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     flow: Arc<Flow>,
@@ -212,8 +212,9 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
             return Poll::Pending;
         }
         this.streams.metrics.give_up();
-        // Whoever waits for a frame to be taken resets the stream, which drops what the connection
-        // holds of it. Whoever holds a frame that the connection does not have yet is dropped.
+        // If the stream is waiting for a frame to be taken, it fails now and is reset, which drops
+        // what the connection holds of it. If hyper still holds a frame of its own, that is dropped
+        // with the stream.
         this.flow.state().given_up = true;
         let _either = this.poll_stream(cx);
         Poll::Ready(())

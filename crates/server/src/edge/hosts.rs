@@ -1,8 +1,8 @@
-//! Who is on the other side, and how much of the gateway one host may have.
+//! Limits of connections and requests for each host.
 //!
-//! A host is an IPv4 address, or the /64 network that an IPv6 host has to itself. It is counted
-//! only while it has a connection or a request. A trusted proxy speaks for others: its connections
-//! are not counted, and each request through it is its client's, as `X-Forwarded-For` names it.
+//! A host is an IPv4 address, or the /64 network that an IPv6 host has to itself. It is remembered
+//! only while it has a connection or a request. A trusted proxy asks for others: its connections
+//! are not counted, and its requests count for the client that `X-Forwarded-For` names.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,13 +14,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Network;
 
-/// The bits of an IPv6 address that tell one host from another.
+/// The bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;
 
-/// Where a proxy says for whom it asks; each proxy adds to the end.
+/// The header in which a proxy names its client. Each proxy appends to it.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// What one host may have at a time, and who speaks for others.
+/// What one host may have at a time, and which addresses are trusted proxies.
 #[derive(Clone, Debug)]
 pub(crate) struct HostLimits {
     pub(crate) connections_max: usize,
@@ -28,7 +28,7 @@ pub(crate) struct HostLimits {
     pub(crate) proxies: Vec<Network>,
 }
 
-/// All hosts that have something now.
+/// All hosts that have a connection or a request now.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     limits: HostLimits,
@@ -37,19 +37,19 @@ pub(crate) struct Hosts {
 
 #[derive(Debug)]
 struct KnownHost {
-    /// How many [`Host`]s stand for it.
+    /// How many [`Host`]s refer to it.
     holders: usize,
     usage: Arc<HostUsage>,
 }
 
-/// What one host has.
+/// What one host has now.
 #[derive(Debug)]
 struct HostUsage {
     connections: AtomicUsize,
     requests: Arc<Semaphore>,
 }
 
-/// Keeps a host known.
+/// A reference to a host, which is forgotten with the last one.
 #[derive(Debug)]
 pub(crate) struct Host {
     at: IpAddr,
@@ -60,7 +60,7 @@ pub(crate) struct Host {
 /// Where a connection comes from.
 #[derive(Debug)]
 pub(crate) enum Peer {
-    /// From a host, which asks for itself.
+    /// From a client.
     Host(Host),
     /// From a trusted proxy.
     Proxy(Arc<Hosts>),
@@ -74,7 +74,7 @@ pub(crate) struct HostConnection(Arc<HostUsage>);
 #[derive(Debug)]
 pub(crate) struct HostRequest {
     _permit: Option<OwnedSemaphorePermit>,
-    /// Keeps the host known. Nobody, if a proxy did not say for whom it asks.
+    /// Keeps the host from being forgotten. `None` if a proxy named no client.
     _of: Option<RequestHost>,
 }
 
@@ -89,7 +89,7 @@ impl Hosts {
         Arc::new(Hosts { limits, known: Mutex::default() })
     }
 
-    /// Who connects from an address.
+    /// The peer at an address.
     pub(crate) fn peer(self: &Arc<Hosts>, address: IpAddr) -> Peer {
         let address = address.to_canonical();
         if self.is_proxy(address) {
@@ -123,11 +123,12 @@ impl Hosts {
         Host { at, usage, hosts: Arc::clone(self) }
     }
 
-    /// For whom a proxy asks: the last address that is no proxy's. `None` if it names nobody.
+    /// The client of a proxy: the last address in the header that is no trusted proxy's. `None` if
+    /// there is none.
     fn behind_proxy(self: &Arc<Hosts>, headers: &HeaderMap) -> Option<Host> {
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         for line in lines {
-            // What a client wrote before the proxy's own words may be anything.
+            // The client may have sent the header itself, so only what proxies appended counts.
             for named in line.as_bytes().rsplit(|byte| *byte == b',') {
                 let named = std::str::from_utf8(named).ok()?;
                 let address = address(named.trim())?.to_canonical();
@@ -143,7 +144,7 @@ impl Hosts {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many hosts have something now.
+    /// How many hosts are remembered.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.known().len()
@@ -151,7 +152,8 @@ impl Hosts {
 }
 
 impl Peer {
-    /// One more connection, if its host may have it.
+    /// Counts one more connection. `None` if its host may have no more; `Some(None)` for a proxy,
+    /// whose connections are not counted.
     pub(crate) fn connection(&self) -> Option<Option<HostConnection>> {
         let Peer::Host(host) = self else { return Some(None) };
         let (connections, max) = (&host.usage.connections, host.hosts.limits.connections_max);
@@ -160,7 +162,7 @@ impl Peer {
         Some(Some(HostConnection(Arc::clone(&host.usage))))
     }
 
-    /// Waits until the host that sent a request may have one more.
+    /// Waits until the host that sent a request may have one more request.
     pub(crate) async fn request(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequest {
         let (host, permits) = match &**self {
             Peer::Host(host) => {
@@ -196,7 +198,7 @@ impl Drop for Host {
     }
 }
 
-/// An address as proxies write it: with a port or without, in brackets or not.
+/// Reads an address as proxies write it: with or without a port, with or without brackets.
 fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);

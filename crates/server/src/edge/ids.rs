@@ -1,11 +1,11 @@
-//! Request ids: short, and not the same twice.
+//! Request ids: short and unique.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Draws ids of sixteen hexadecimal digits.
 ///
-/// A counter from a random start goes through a bijection, so ids of one process never repeat and
-/// those of two processes are as far apart as chance makes them. An id is no secret.
+/// A counter with a random start goes through a bijection. So the ids of one process never repeat,
+/// and those of two processes are unlikely to meet. An id is no secret.
 #[derive(Debug)]
 pub(crate) struct RequestIds(AtomicU64);
 

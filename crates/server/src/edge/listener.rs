@@ -1,4 +1,4 @@
-//! Listening: connections, their limits, their protocol, and how they end.
+//! The listener: accepts connections, limits and serves them, and ends them.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,11 +24,11 @@ use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::tls::Tls;
 
-/// How long a client may take over a request's head, and how long a connection stays idle.
+/// How long a client may take to send a request's head, and how long a connection may be idle.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
-/// How long an HTTP/2 connection stays without a request until its peer is told that it ends, and
-/// how long the peer then has to close it.
+/// How long an HTTP/2 connection may be without a request until GOAWAY is sent, and how long the peer
+/// then has to close it.
 const H2_IDLE_WAIT: Duration = Duration::from_secs(30);
 const H2_GOAWAY_WAIT: Duration = Duration::from_secs(5);
 
@@ -41,7 +41,7 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a request's line and headers.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes that one connection may read ahead of the gateway.
+/// Bytes that are read from one connection ahead of the gateway.
 const READ_BUFFER_BYTES: usize = 128 << 10;
 
 /// Requests at a time on one HTTP/2 connection.
@@ -51,13 +51,13 @@ const H2_STREAMS_MAX: u32 = 128;
 const H2_STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
-/// Bytes that wait to be sent on one HTTP/2 stream.
+/// Bytes that may wait to be sent on one HTTP/2 stream.
 const H2_SEND_BUFFER_BYTES: usize = 128 << 10;
 
-/// How long to wait after the system refused a connection, for example for want of descriptors.
+/// How long to wait after the system failed to accept a connection, for want of descriptors say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes an address, or says why not.
+/// Binds an address, or says what to do about it.
 pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
     TcpListener::bind(address).await.map_err(|error| {
         let problem = Problem::new(format!("listen on {address}"), &error);
@@ -73,7 +73,7 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
     })
 }
 
-/// Who answers at the S3 endpoint.
+/// The listener of the S3 endpoint.
 #[derive(Debug)]
 pub(crate) struct Listener<S> {
     pub(crate) tls: Option<Tls>,
@@ -81,13 +81,13 @@ pub(crate) struct Listener<S> {
     pub(crate) permits: ConnectionPermits,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) metrics: Arc<Metrics>,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may take nothing of a response.
     pub(crate) patience: Duration,
 }
 
 impl<S: Service> Listener<S> {
-    /// Serves at `socket` until `stop`; then closes it, so that the system refuses whoever comes
-    /// later, and lets requests under way finish, for at most `drain`. Answers whether all did.
+    /// Serves at `socket` until `stop`. Then closes it, so that the system refuses new connections,
+    /// and lets requests in flight finish, for at most `drain`. Returns whether all did.
     pub(crate) async fn serve(
         self,
         socket: TcpListener,
@@ -146,8 +146,8 @@ impl<S: Service> Listener<S> {
         });
     }
 
-    /// Serves one connection to its end. An error is the kind of trouble, for a metric: a client
-    /// that goes away is no news.
+    /// Serves one connection to its end. An error is what went wrong, for a metric. It is not logged:
+    /// clients go away all the time.
     async fn connection(
         &self,
         stream: TcpStream,
@@ -188,7 +188,7 @@ impl<S: Service> Listener<S> {
                 TokioIo::new(stream),
                 service_fn(move |request| {
                     let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
-                    async move { Ok::<_, Infallible>(edge.answer(request, admission, peer).await) }
+                    async move { Ok::<_, Infallible>(edge.respond(request, admission, peer).await) }
                 }),
             );
         let mut connection = pin!(connection);
@@ -199,8 +199,8 @@ impl<S: Service> Listener<S> {
         connection.await.map_err(|error| kind(&error))
     }
 
-    /// An HTTP/2 connection ends when there has been no request for a while, as one of HTTP/1 does:
-    /// otherwise a peer that only answers pings would keep its permit for ever.
+    /// Serves HTTP/2. Like one of HTTP/1, the connection ends when there has been no request for a
+    /// while: otherwise a peer that only answers pings would keep its permit for ever.
     async fn http2<T>(
         &self,
         stream: T,
@@ -226,7 +226,7 @@ impl<S: Service> Listener<S> {
                 TokioIo::new(stream),
                 service_fn(move |request| {
                     let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
-                    async move { Ok::<_, Infallible>(edge.answer(request, admission, peer).await) }
+                    async move { Ok::<_, Infallible>(edge.respond(request, admission, peer).await) }
                 }),
             );
         let mut connection = pin!(connection);
@@ -234,18 +234,18 @@ impl<S: Service> Listener<S> {
             ended = connection.as_mut() => return ended.map_err(|error| kind(&error)),
             () = stop.cancelled() => {}
             () = streams.idle_for(H2_IDLE_WAIT) => {}
-            () = streams.some_answer(), if admission != Admission::Granted => {}
+            () = streams.some_response(), if admission != Admission::Granted => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
             ended = connection.as_mut() => ended.map_err(|error| kind(&error)),
-            // What was asked before the peer knew is answered first.
+            // Requests that the peer sent before it got GOAWAY are answered first.
             () = streams.idle_for(H2_GOAWAY_WAIT) => Ok(()),
         }
     }
 }
 
-/// What became of a connection that hyper gave up.
+/// Why hyper gave a connection up, as a label.
 fn kind(error: &hyper::Error) -> &'static str {
     if error.is_parse() {
         "request"

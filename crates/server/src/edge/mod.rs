@@ -1,15 +1,15 @@
 //! The edge: what stands between sockets and the gateway, and the only code that names hyper.
 //!
-//! Every request gets an id before anything else happens to it, and every answer carries it. What
-//! can be decided without the body is decided before the body is read: health, admission. A panic
-//! below becomes a 500. What an operation means is not known here.
+//! Every request gets an id before anything else happens to it, and every response carries the id.
+//! Health checks are answered here, and requests beyond a limit are refused, before any body is
+//! read. A panic in the gateway becomes a 500. What an operation means is not known here.
 
-mod answer;
 mod flow;
 mod hosts;
 mod ids;
 mod listener;
 mod permit;
+mod response;
 mod stall;
 mod upload;
 
@@ -41,25 +41,26 @@ pub(crate) use stall::Stall;
 use volume::Trips;
 
 use crate::metrics::Metrics;
-use answer::{Account, HeldPermits, ResponseBody};
 use flow::Flow;
 use hosts::Peer;
 use ids::RequestIds;
 use permit::{Admission, RequestPermit};
+use response::{Account, HeldPermits, ResponseBody};
 use upload::WatchedBody;
 
 /// How long a request waits for a permit before it is refused with `SlowDown`.
 const REQUEST_PERMIT_WAIT: Duration = Duration::from_secs(1);
 
-/// KiB of answers, whole in memory, that may wait for their clients without a permit.
-const ANSWERS_IN_MEMORY_KIB_MAX: usize = 32 << 10;
+/// KiB of responses that may wait in memory for their clients without holding a request's permit.
+const RESPONSES_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
-/// How long an answer to `ready` holds, so that asking often costs the stores nothing.
+/// How long the result of a readiness check is reused, so that frequent checks cost the stores
+/// nothing.
 const READY_HOLDS: Duration = Duration::from_secs(1);
 
-/// What answers requests.
+/// What carries requests out.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Answers a request. May panic.
+    /// Responds to a request. May panic.
     fn handle(&self, request: Request<HttpBody>)
     -> impl Future<Output = Response<HttpBody>> + Send;
 
@@ -74,14 +75,14 @@ pub(crate) struct Edge<S> {
     metrics: Arc<Metrics>,
     ids: RequestIds,
     requests: Arc<Semaphore>,
-    /// KiB of answers in memory, which hold no permit.
+    /// KiB of responses that wait in memory without holding a request's permit.
     in_memory: Arc<Semaphore>,
     draining: AtomicBool,
     ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl<S: Service> Edge<S> {
-    /// An edge that lets `requests_max` requests through at a time.
+    /// An edge that carries out at most `requests_max` requests at a time.
     pub(crate) fn new(
         service: S,
         metrics: Arc<Metrics>,
@@ -93,19 +94,19 @@ impl<S: Service> Edge<S> {
             metrics,
             ids: RequestIds::starting_at(random),
             requests: Arc::new(Semaphore::new(requests_max)),
-            in_memory: Arc::new(Semaphore::new(ANSWERS_IN_MEMORY_KIB_MAX)),
+            in_memory: Arc::new(Semaphore::new(RESPONSES_IN_MEMORY_KIB_MAX)),
             draining: AtomicBool::new(false),
             ready: tokio::sync::Mutex::new(None),
         }
     }
 
-    /// From now on the gateway is not ready, so that no new clients are sent here.
+    /// From now on the gateway is not ready, so that load balancers send no new clients here.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Answers one request.
-    pub(crate) async fn answer(
+    /// Responds to one request.
+    pub(crate) async fn respond(
         &self,
         request: Request<Incoming>,
         admission: Admission,
@@ -113,10 +114,10 @@ impl<S: Service> Edge<S> {
     ) -> Response<HttpBody> {
         let id = self.ids.draw();
         let span = tracing::info_span!("request", id = %id);
-        self.answer_as(request, admission, peer, id, span.clone()).instrument(span).await
+        self.respond_as(request, admission, peer, id, span.clone()).instrument(span).await
     }
 
-    async fn answer_as(
+    async fn respond_as(
         &self,
         request: Request<Incoming>,
         admission: Admission,
@@ -144,12 +145,12 @@ impl<S: Service> Edge<S> {
                 Err(limit) => self.slow_down(limit, &context),
             }
         };
-        // Others need not wait until a client has taken what is in memory, nor while the rest of a
-        // body is read that nobody wants.
+        // A response that is whole in memory needs no permit while its client takes it, only memory.
+        // Nor is a permit held while the rest of an unwanted request body is read.
         let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
         let mut memory = if in_memory { self.memory(&response) } else { None };
         if in_memory && memory.is_none() && (permit.is_none() || is_fault(&response)) {
-            // There is no room for it: what a status tells must do.
+            // There is no room for the document of a refusal: its status must do.
             *response.body_mut() = empty();
             memory = self.memory(&response);
             permit = None;
@@ -157,6 +158,7 @@ impl<S: Service> Edge<S> {
         if memory.is_some() {
             permit = None;
         }
+        // Over HTTP/1 the connection can go on only if the request's body was read to its end.
         let read = match admission {
             Admission::Refused(_) => false,
             Admission::Granted if permit.is_none() => upload.read_to_end(expects_continue).await,
@@ -201,16 +203,16 @@ impl<S: Service> Edge<S> {
         }
     }
 
-    /// A permit for the memory of an answer that is whole in memory, unless too much is waiting for
-    /// clients already. Then the answer keeps its request's permit until its client has taken it;
-    /// if it has none, it is sent without its body.
-    fn memory(&self, answer: &Response<HttpBody>) -> Option<OwnedSemaphorePermit> {
-        let bytes = http_body::Body::size_hint(answer.body()).upper().unwrap_or(u64::MAX);
+    /// A permit for the memory of a response that is whole in memory. `None` if too many bytes are
+    /// waiting for clients already: then the response keeps its request's permit until its client
+    /// has taken it, and one without a permit is sent without its body.
+    fn memory(&self, response: &Response<HttpBody>) -> Option<OwnedSemaphorePermit> {
+        let bytes = http_body::Body::size_hint(response.body()).upper().unwrap_or(u64::MAX);
         let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
         Arc::clone(&self.in_memory).try_acquire_many_owned(kibibytes).ok()
     }
 
-    /// The gateway's answer, or that of a gateway that broke down over it.
+    /// The gateway's response, or a 500 if the gateway panicked.
     async fn handle(
         &self,
         request: Request<HttpBody>,
@@ -246,7 +248,7 @@ impl<S: Service> Edge<S> {
         response
     }
 
-    /// Asks at most once a second, however many ask here.
+    /// Whether the service is ready. It is asked at most once a second.
     async fn ready(&self) -> bool {
         let mut known = self.ready.lock().await;
         match *known {
@@ -260,12 +262,12 @@ impl<S: Service> Edge<S> {
     }
 }
 
-/// A question about health, on paths that no bucket can have.
+/// A health check, on a path that no bucket can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
-    /// Asks the process only: an outage behind it must not restart gateways.
+    /// Of the process alone: an outage of a store must not restart gateways.
     Alive,
-    /// Asks whether requests can be served.
+    /// Of whether requests can be served.
     Ready,
 }
 

@@ -14,8 +14,8 @@ const REFUSED_CONNECTIONS_MAX: usize = 64;
 pub(crate) enum Admission {
     /// They are.
     Granted,
-    /// There are too many connections, or too many of its host. One request is refused, then the
-    /// connection is closed. Has the name of the limit.
+    /// There are too many connections, or too many of its host: its requests are refused, and it is
+    /// closed soon. Holds the name of the limit.
     Refused(&'static str),
 }
 

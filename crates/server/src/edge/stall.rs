@@ -1,4 +1,4 @@
-//! A connection whose peer may not stop reading for ever.
+//! A connection that fails if its peer stops reading.
 
 use std::io;
 use std::pin::Pin;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Fails a write that makes no progress for a while. Reads pass: their patience is the business of
-/// whoever knows what is being read.
+/// Fails a write that makes no progress for `patience`. Reads pass: how long they may take depends on
+/// what is being read, which is not known here.
 #[derive(Debug)]
 pub(crate) struct Stall<T> {
     inner: T,
     patience: Duration,
-    /// Runs while the peer takes nothing.
+    /// Runs while a write makes no progress.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! A request's body, watched: how much of it arrived, and what was left unread.
+//! The body of a request, and a view of it from outside: how much was read, and what is left.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,24 +12,24 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-/// Bytes of an unread body that are read and thrown away so that the connection can go on, and so
-/// that an early answer does not reach the client as a reset.
+/// Bytes of an unread body that are read and discarded, so that the connection can go on, and so that
+/// a client that is still sending sees an early response instead of a reset.
 const DRAIN_BYTES_MAX: u64 = 1 << 20;
 
 /// How long that may take.
 const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
-/// What is known of a body from outside while the gateway reads it.
+/// What the edge knows of a body while the gateway reads it.
 #[derive(Debug)]
 pub(crate) struct BodyWatch {
     read: AtomicU64,
     touched: AtomicBool,
     ended: AtomicBool,
-    /// The rest, once the gateway has let go of it.
+    /// The rest of the body, once the gateway has dropped it.
     rest: Mutex<Option<Incoming>>,
 }
 
-/// A body that reports to its [`BodyWatch`], and hands over what is left of it when it is dropped.
+/// A body that reports to its [`BodyWatch`], and leaves its rest there when it is dropped.
 #[derive(Debug)]
 pub(crate) struct WatchedBody {
     body: Option<Incoming>,
@@ -91,8 +91,8 @@ impl BodyWatch {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Whether the body was read to its end, now that the answer is known; reads what little is
-    /// left. A client that waits to be told to send its body is not told: reading would tell it.
+    /// Reads the rest of the body if it is short, and returns whether the body has been read to its
+    /// end. Nothing is read from a client that waits for `100 Continue`: reading would send it.
     pub(crate) async fn read_to_end(&self, expects_continue: bool) -> bool {
         if self.ended.load(Ordering::Relaxed) {
             return true;
@@ -109,7 +109,7 @@ impl BodyWatch {
     }
 }
 
-/// Reads a body that is not longer than allowed; whether its end was reached.
+/// Reads a body that is not too long. Returns whether its end was reached.
 async fn drain(mut body: Incoming) -> bool {
     let mut drained = 0;
     while let Some(frame) = body.frame().await {

@@ -1,4 +1,4 @@
-//! What a person sees first: where the gateway is, and how to reach it.
+//! What a gateway prints when it starts: where it listens, and how clients reach it.
 
 use std::io::IsTerminal;
 
@@ -7,8 +7,8 @@ use tokio::net::TcpListener;
 use crate::config::{LogFormat, ServeSettings, VolumeSettings};
 use crate::credentials::{Root, Source};
 
-/// Logs where the gateway listens. On a terminal, or when credentials were made, prints what to
-/// paste into clients; machines that read logs never see a secret.
+/// Logs where the gateway listens. On a terminal, or when credentials were made, also prints what to
+/// paste into clients. With JSON logs no secret is ever printed.
 pub(super) fn say(
     volume: &VolumeSettings,
     serve: &ServeSettings,
@@ -38,7 +38,7 @@ pub(super) fn say(
     }
 }
 
-/// What to paste. Credentials that the operator chose stand for themselves as variables.
+/// What to paste into clients. Credentials that the operator set are shown as variables.
 fn snippet(endpoint: &str, region: &str, root: &Root) -> String {
     let endpoint = endpoint.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let (user, password, origin, python) = match &root.source {

@@ -1,4 +1,4 @@
-//! What stands behind a gateway: its stores, its cache, and the volume over them.
+//! What a gateway serves from: its stores, its cache, and the volume over them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::engines::{self, Blocks, Use};
 use crate::instance;
 use crate::problem::Problem;
 
-/// What stands behind a gateway.
+/// The stores, the cache and the volume of a gateway.
 #[derive(Debug)]
 pub(super) struct Backend {
     pub(super) volume: Arc<Volume>,
@@ -22,7 +22,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// Ends the session in good order.
+    /// Ends the session, and closes the stores.
     pub(super) async fn close(&self) {
         self.volume.close().await;
         self.meta.close().await;

@@ -1,4 +1,4 @@
-//! What operators see of a volume: its counters as metrics, its state as JSON.
+//! What operators see of a gateway: its counters as metrics, its state as JSON.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::metrics::{Metrics, gauge};
 use crate::metrics_listener::StatusOf;
 use crate::operator;
 
-/// Adds what the volume and its block store count.
+/// Registers the counters of the volume, the block store and the cache.
 pub(super) fn register(metrics: &Metrics, backend: &Backend) {
     let counters = Arc::clone(&backend.blocks.counters);
     metrics.collect_from(VolumeCollector { volume: Arc::clone(&backend.volume), blocks: counters });
@@ -34,7 +34,7 @@ pub(super) fn register(metrics: &Metrics, backend: &Backend) {
     }
 }
 
-/// What the cache of blocks does.
+/// Metrics of the cache of blocks.
 #[derive(Debug)]
 struct CacheCollector(Arc<Cache<Arc<dyn BlockStore>>>);
 
@@ -68,7 +68,7 @@ impl Collector for CacheCollector {
     }
 }
 
-/// What the metadata store keeps of what it acknowledges.
+/// Whether the metadata store keeps everything that it acknowledges.
 #[derive(Debug)]
 struct DurabilityCollector(Arc<dyn MetaStore>);
 
@@ -80,6 +80,7 @@ impl Collector for DurabilityCollector {
     }
 }
 
+/// Metrics of the volume and of its block store.
 struct VolumeCollector {
     volume: Arc<Volume>,
     blocks: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
@@ -192,7 +193,7 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
             let Health { store: store_health, blocks: block_health, session } = health;
             let well = |health: Result<(), String>| health.err().unwrap_or_else(|| "ok".to_owned());
             let (record, counters) = (volume.record(), volume.counters());
-            // After the check, which may have found other settings.
+            // Read after the check, which may have found that the store's settings have changed.
             let durability = engines::durability(&*store);
             json!({
                 "version": env!("CARGO_PKG_VERSION"),
@@ -226,7 +227,7 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
     })
 }
 
-/// Who has the volume open, or nothing while the metadata store does not tell.
+/// The sessions that have the volume open; `None` while the metadata store does not respond.
 async fn sessions(admin: &Admin) -> Option<Vec<serde_json::Value>> {
     let status = tokio::time::timeout(CHECK_DEADLINE, admin.status()).await.ok()?.ok()?;
     let shown = |OpenSession { nonce, place, began }: OpenSession| {

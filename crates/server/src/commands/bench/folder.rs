@@ -83,7 +83,7 @@ fn rows(
     };
     live.say(format_args!("{}", table::file_titles()));
     let mut rows: Vec<_> = FileVerb::ALL.map(|verb| (verb, Vec::new())).into();
-    // A whole pass each time: what one round deletes, the next has made anew.
+    // Each round runs all of them: what one round deletes, the next one makes again.
     for number in 0..options.rounds {
         for (verb, rounds) in &mut rows {
             live.step(format!("{verb}, round {} of {}", number + 1, options.rounds));

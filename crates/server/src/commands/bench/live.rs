@@ -1,4 +1,4 @@
-//! What a measurement shows while it runs, and how it is told to end.
+//! The progress of a measurement, and how signals end it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::problem::Problem;
 
-/// How often the line on a terminal is written anew.
+/// How often the progress line is refreshed.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A line on a terminal; elsewhere nothing.
+/// A progress line on a terminal; nothing elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     bar: ProgressBar,
     step: Arc<Mutex<String>>,
-    /// What the load counts, and what stops it.
+    /// Counts what the load does, and can stop it.
     pub(super) gauge: Arc<Gauge>,
 }
 
@@ -32,12 +32,12 @@ impl Live {
         Live { bar, step: Arc::default(), gauge: Arc::default() }
     }
 
-    /// Names what begins now.
+    /// Shows what begins now.
     pub(super) fn step(&self, name: String) {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
-    /// Prints a line above the moving one.
+    /// Prints a line above the progress line.
     pub(super) fn say(&self, line: fmt::Arguments<'_>) {
         self.bar.suspend(|| crate::output::say(line));
     }
@@ -58,8 +58,8 @@ impl Live {
     }
 }
 
-/// Lets `work` run on a thread of its own, and shows what it does. SIGINT and SIGTERM ask it to
-/// end; what it cleans up then, it still does.
+/// Runs `work` on a thread of its own, and shows its progress. SIGINT and SIGTERM ask it to end, and it
+/// still cleans up then.
 pub(super) async fn watched<T: Send + 'static>(
     work: impl FnOnce(Live) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -16,14 +16,14 @@ use crate::credentials;
 use crate::environment::{first_secret, variable};
 use crate::problem::Problem;
 
-/// Where the access key stands if not on the command line.
+/// The variable with the access key, if that is not on the command line.
 const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 
-/// Where the rest stands, in the order in which it is looked for.
+/// The variables with the secrets, in the order in which they are looked for.
 const SECRET_KEYS: [&str; 2] = ["ASHLAR_BENCH_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"];
 const SESSION_TOKENS: [&str; 2] = ["ASHLAR_BENCH_SESSION_TOKEN", "AWS_SESSION_TOKEN"];
 
-/// Where secrets stand, and nowhere else.
+/// What the help says about secrets.
 const SECRETS: &str = "Secrets come from the environment: ASHLAR_BENCH_SECRET_KEY or \
     AWS_SECRET_ACCESS_KEY, and ASHLAR_BENCH_COMPARE_SECRET_KEY for the other endpoint; the same \
     names with _FILE behind them point to files. Without credentials of its own, the other \
@@ -113,7 +113,7 @@ struct Side {
     runner: Runner,
 }
 
-/// Measures, prints a table, cleans up; fails if any request did.
+/// Measures, prints a table and cleans up. Fails if any request failed.
 pub(super) async fn run(options: S3) -> Result<(), Problem> {
     let targets = options.targets()?;
     let mut random = [0; 8];
@@ -158,7 +158,7 @@ fn measure(
     verdict(&sides, &rows)
 }
 
-/// All workloads, each with a line in the table as soon as it is done.
+/// Runs all workloads. Prints the lines of each as soon as it is done.
 fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Problem> {
     let endpoints: Vec<String> = sides.iter().map(|side| side.endpoint.clone()).collect();
     for (name, endpoint) in table::NAMES.iter().zip(&endpoints).filter(|_| endpoints.len() > 1) {
@@ -170,7 +170,8 @@ fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Probl
         let mut row = Row { workload, sides: vec![Vec::new(); sides.len()] };
         for number in 0..options.rounds {
             let mut order: Vec<usize> = (0..sides.len()).collect();
-            // Each round begins with the other endpoint: none always meets a warm machine.
+            // Rounds begin with one endpoint and the other in turn, so that none always has the
+            // advantage of a machine that is warmed up.
             order.rotate_left(usize::from(number % 2 == 1).min(sides.len() - 1));
             for place in order {
                 let (side, rounds) = (&mut sides[place], &mut row.sides[place]);
@@ -200,7 +201,7 @@ fn clean(sides: &mut [Side], live: &Live) -> Result<(), Problem> {
     Ok(())
 }
 
-/// An error if any request failed: rates of refusals are none.
+/// An error if any request failed: the rates of failing requests mean nothing.
 fn verdict(sides: &[Side], rows: &[Row]) -> Result<(), Problem> {
     for (place, side) in sides.iter().enumerate() {
         let all = || rows.iter().flat_map(|row| &row.sides[place]);
@@ -278,7 +279,7 @@ impl S3 {
     }
 }
 
-/// An access key, from the command line or a variable, and the secret that belongs to it.
+/// An access key, from the command line or a variable, and its secret.
 fn credentials(
     access_key: Option<String>,
     variable_name: &str,

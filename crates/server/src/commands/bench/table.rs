@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use crate::config::Size;
 
-/// How a table calls two endpoints.
+/// The names of two endpoints in a table.
 pub(super) const NAMES: [&str; 2] = ["A", "B"];
 
-/// One workload, as it went at each endpoint.
+/// The results of one workload at each endpoint.
 pub(super) struct Row {
     pub(super) workload: Workload,
-    /// A list of rounds for each endpoint.
+    /// The rounds of each endpoint.
     pub(super) sides: Vec<Vec<Round>>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn titles(endpoints: usize) -> String {
     title.trim_end().to_owned()
 }
 
-/// A line for each endpoint: medians over the rounds.
+/// A line for each endpoint, with medians over its rounds.
 pub(super) fn lines(row: &Row) -> Vec<String> {
     let several = row.sides.len() > 1;
     let ratio = ratio(row).filter(|_| several);
@@ -66,7 +66,7 @@ pub(super) fn lines(row: &Row) -> Vec<String> {
     lines.collect()
 }
 
-/// How much faster the first endpoint is than the second.
+/// The rate of the first endpoint divided by that of the second.
 fn ratio(row: &Row) -> Option<f64> {
     match row.sides.as_slice() {
         [one, other] => Some(rates(one, Round::rate) / rates(other, Round::rate)),
@@ -82,7 +82,7 @@ fn millis(rounds: &[Round], percent: f64) -> f64 {
     median(rounds.iter().map(|it| it.percentile(percent).as_secs_f64() * 1e3).collect())
 }
 
-/// Everything that is known of a workload.
+/// All results of a workload.
 pub(super) fn json(row: &Row) -> Value {
     let sides: Vec<Value> = row.sides.iter().map(|rounds| side(rounds)).collect();
     json!({
@@ -107,7 +107,7 @@ pub(super) fn file_titles() -> String {
     )
 }
 
-/// The line of a verb: medians over the rounds.
+/// The line of a verb, with medians over its rounds.
 pub(super) fn file_line(verb: FileVerb, rounds: &[Round]) -> String {
     let [p50, p90, p99] = PERCENTS.map(|percent| millis(rounds, percent) * 1e3);
     let (rate, moved) = (rates(rounds, Round::rate), rates(rounds, Round::mib_rate));

@@ -1,4 +1,4 @@
-//! An answer's body on its way out, and what is noted when it has left.
+//! The body of a response while it is sent, and what is recorded when it has been sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use super::permit::RequestPermit;
 use super::upload::BodyWatch;
 use crate::metrics::{Metrics, RequestCost};
 
-/// What is known of a request when its answer begins. Noted once: when the answer's body has left,
-/// or has been given up.
+/// What is known of a request when its response begins. It is recorded once, when the response's body
+/// has been sent or abandoned.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) span: Span,
     pub(crate) began: Instant,
     pub(crate) status: StatusCode,
-    /// Bytes that the answer's body promises to have.
+    /// The `Content-Length` of the response.
     pub(crate) promised: Option<u64>,
     pub(crate) served: Served,
-    /// Round trips to the metadata store before the answer began.
+    /// Round trips to the metadata store before the response began.
     pub(crate) trips: Trips,
     pub(crate) upload: Arc<BodyWatch>,
-    /// Whether the body is one frame that is here already.
+    /// Whether the body is one frame that is in memory.
     pub(crate) in_memory: bool,
     pub(crate) held: HeldPermits,
 }
 
-/// What an answer holds until it has left.
+/// The permits that a response holds until it has been sent.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPermits {
     /// The request's permit, while the body is still being read: the request is in flight.
@@ -46,7 +46,7 @@ pub(crate) struct HeldPermits {
     pub(crate) _memory: Option<OwnedSemaphorePermit>,
 }
 
-/// A frame that holds what its answer held.
+/// A frame that holds the permits of its response.
 struct HeldFrame {
     bytes: Bytes,
     _held: HeldPermits,
@@ -59,20 +59,20 @@ impl AsRef<[u8]> for HeldFrame {
 }
 
 impl HeldPermits {
-    /// A frame that takes it over.
+    /// Hands the permits over to a frame.
     fn go_with(&mut self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(HeldFrame { bytes, _held: std::mem::take(self) })
     }
 }
 
-/// An answer's body that closes its [`Account`] when it goes.
+/// The body of a response. It records its [`Account`] when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     body: HttpBody,
     account: Account,
-    /// How its frames are taken, where the connection has other streams.
+    /// Over HTTP/2: whether the peer takes the frames.
     flow: Option<Arc<Flow>>,
-    /// The rest of a frame that is too long to be sent at once.
+    /// The rest of a frame that is longer than one HTTP/2 frame of ours.
     rest: Bytes,
     first_byte: Option<Instant>,
     bytes: u64,
@@ -100,7 +100,8 @@ impl http_body::Body for ResponseBody {
             Some(flow) => ready!(poll_flow(flow, &mut this.body, &mut this.rest, cx)),
             None => {
                 let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
-                // The connection lets go of a body with its last frame, long before that has left.
+                // hyper drops a body as soon as it has the last frame, long before that is sent. So
+                // the frame itself must hold the permits.
                 match frame {
                     Some(Ok(frame)) if this.account.in_memory => {
                         Some(Ok(frame.map_data(|bytes| this.account.held.go_with(bytes))))
@@ -116,7 +117,7 @@ impl http_body::Body for ResponseBody {
             }
             Some(Err(error)) => {
                 this.failed = true;
-                // A client that takes nothing is counted, and no news.
+                // A client that takes nothing is counted elsewhere, and not worth a log line.
                 if !error.is::<NotTaken>() {
                     tracing::warn!(%error, "an answer's body ended early");
                 }
@@ -126,7 +127,7 @@ impl http_body::Body for ResponseBody {
         Poll::Ready(frame)
     }
 
-    /// A stream among others ends when what was sent has been taken, and not before.
+    /// An HTTP/2 stream ends only when the peer has taken everything that was sent.
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream() && (self.flow.is_none() || self.bytes == 0)
     }
@@ -158,14 +159,14 @@ impl Drop for ResponseBody {
             bytes_out = self.bytes,
             first_byte_us = u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX),
             duration_us = u64::try_from(seconds.as_micros()).unwrap_or(u64::MAX),
-            // Nobody asks a body for its end once all that it promised has come.
+            // hyper does not poll a body again once all of its `Content-Length` has been sent.
             whole = !self.failed
                 && (self.body.is_end_stream() || account.promised == Some(self.bytes)),
         );
     }
 }
 
-/// The next frame for a stream among others, once the one before it has been taken.
+/// The next frame of an HTTP/2 stream, once the peer has taken the one before it.
 fn poll_flow(
     flow: &Arc<Flow>,
     body: &mut HttpBody,
