@@ -1,7 +1,7 @@
-//! Preconditions: what `If-…` headers mean for an object as it stands.
+//! Preconditions: what `If-…` headers mean for an object.
 //!
-//! Reads are decided here. Writes are not: a condition on a write becomes a guard of the commit,
-//! and what stands here is only its meaning.
+//! The preconditions of reads are decided here. That of a write becomes a guard of the commit, which
+//! decides it; here it is only checked early.
 
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
@@ -14,7 +14,7 @@ use crate::{Code, Fault};
 const HTTP_DATE: &[BorrowedFormatItem<'_>] = format_description!(
     "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
 );
-/// `Sun Nov  6 08:49:37 1994`, which recipients still have to know.
+/// `Sun Nov  6 08:49:37 1994`, an obsolete form that recipients must still accept.
 const ASCTIME_DATE: &[BorrowedFormatItem<'_>] = format_description!(
     "[weekday repr:short] [month repr:short] [day padding:space] [hour]:[minute]:[second] [year]"
 );
@@ -50,7 +50,7 @@ pub struct ReadPreconditions {
     pub if_unmodified_since: Option<OffsetDateTime>,
 }
 
-/// What the conditions of a read come to.
+/// The outcome of the preconditions of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadVerdict {
     /// The read goes on.
@@ -198,8 +198,7 @@ impl WritePrecondition {
         }
     }
 
-    /// What a request asks of the tag, before it is known whether that is served: `If-Match` or
-    /// none.
+    /// The precondition on the entity tag, whether it is served or not: `If-Match` or none.
     pub(crate) fn asked(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         let list = fields.joined("if-match")?;
         Ok(list.map_or(WritePrecondition::None, |list| {

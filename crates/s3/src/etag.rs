@@ -1,4 +1,4 @@
-//! Entity tags that S3 defines by their content.
+//! The entity tag of multipart objects.
 
 use crate::checksum::Md5;
 

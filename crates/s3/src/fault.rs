@@ -1,4 +1,4 @@
-//! Faults: errors as they stand on the wire, built at one place.
+//! Faults: the errors of S3, as they are sent to clients.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -140,7 +140,7 @@ impl Fault {
         self
     }
 
-    /// Adds a header to the answer. A value that no header can hold is left out.
+    /// Adds a header to the response. A value that no header can hold is left out.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: &str) -> Fault {
         if let Ok(value) = HeaderValue::from_str(value) {

@@ -1,7 +1,6 @@
 //! What is stored beside an object's bytes: content headers and the user's own metadata.
 //!
-//! Only headers on this list are ever stored, so that no request can reach an attribute that we
-//! keep for ourselves.
+//! Only the headers on this list are ever stored, so no request can reach attributes of our own.
 
 use http::HeaderName;
 
@@ -19,7 +18,7 @@ pub struct Metadata {
     pub cache_control: Option<String>,
     /// `Content-Disposition`.
     pub content_disposition: Option<String>,
-    /// `Content-Encoding`, without `aws-chunked`, which is how a body travels, not what it is.
+    /// `Content-Encoding`, without `aws-chunked`: that says how the body was sent, not what it is.
     pub content_encoding: Option<String>,
     /// `Content-Language`.
     pub content_language: Option<String>,
@@ -71,7 +70,7 @@ impl Metadata {
         })
     }
 
-    /// The headers of an answer: names in lower case, with their values.
+    /// The headers of a response: names in lower case, with their values.
     pub fn headers(&self) -> Vec<(String, &str)> {
         let content = [
             ("content-type", &self.content_type),

@@ -20,7 +20,7 @@ pub enum Range {
     Last(u64),
 }
 
-/// A run of bytes that an object has: never empty, never past its end.
+/// A range of an object's bytes: never empty, never past its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
@@ -32,8 +32,8 @@ pub struct Span {
 }
 
 impl Range {
-    /// Reads a `Range` header. `None` when it is malformed or asks for several ranges: the
-    /// answer then is the whole object.
+    /// Reads a `Range` header. `None` when it is malformed or asks for several ranges: then the
+    /// response is the whole object.
     pub fn parse(header: &str) -> Option<Range> {
         let (unit, range) = header.trim().split_once('=')?;
         if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -92,7 +92,8 @@ impl Range {
 
     /// What the range means for the source of a copied part, which is never clamped.
     ///
-    /// Faults: `InvalidRange` when it begins past the end, `InvalidArgument` when it ends there.
+    /// Faults: `InvalidRange` when it begins past the end, `InvalidArgument` when it only ends past
+    /// the end.
     pub fn of_source(self, size: u64) -> Result<Span, Fault> {
         let span = self.of(size)?;
         match self {

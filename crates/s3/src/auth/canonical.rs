@@ -1,4 +1,4 @@
-//! What a signature vouches for, rebuilt from the request that arrived.
+//! The canonical request of a request that arrived: what its signature vouches for.
 
 use sigv4::{CanonicalRequest, SigningKey, string_to_sign};
 
@@ -7,7 +7,7 @@ use super::header::Claim;
 use super::uri::{Parameters, canonical_path};
 use crate::{Code, Fault};
 
-/// A canonical request, and what is signed of it.
+/// A canonical request, and its string to sign.
 #[derive(Debug)]
 pub(super) struct Canonical {
     request: CanonicalRequest,
@@ -46,7 +46,7 @@ impl Canonical {
         key.sign(&self.string_to_sign).matches(signature) && self.complete
     }
 
-    /// The refusal, with all that a client needs to compare notes.
+    /// The refusal. It contains what the client needs to find out where the two differ.
     pub(super) fn mismatch(&self, claim: &Claim) -> Fault {
         Fault::because(
             Code::SignatureDoesNotMatch,

@@ -1,4 +1,4 @@
-//! The proof that a request carries, and the one gate that it has to pass.
+//! The credentials of a request, and the one function that verifies them.
 
 use http::HeaderMap;
 
@@ -13,7 +13,7 @@ use super::v2::{self, PresignedV2};
 use super::verified::Verified;
 use crate::{Code, Fault};
 
-/// The proof that a request carries, parsed but not yet checked.
+/// The credentials that a request carries, parsed but not yet verified.
 #[derive(Clone, Debug)]
 pub enum Credentials {
     /// None.
@@ -27,10 +27,10 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    /// Reads what a request carries.
+    /// Reads the credentials of a request.
     ///
-    /// Faults: `InvalidArgument` for two proofs at once, for a header that may be there once and
-    /// is there twice, and for an unknown scheme; `InvalidRequest` for SigV2 headers;
+    /// Faults: `InvalidArgument` for two kinds at once, for a header that must be there only once,
+    /// and for an unknown scheme; `InvalidRequest` for SigV2 headers;
     /// `NotImplemented` for `AWS4-ECDSA-P256-SHA256`; `AuthorizationHeaderMalformed`,
     /// `AuthorizationQueryParametersError` and `AccessDenied` for malformed ones; `InvalidURI`.
     pub fn parse(request: &RequestHead<'_>) -> Result<Credentials, Fault> {
@@ -57,7 +57,7 @@ impl Credentials {
         }
     }
 
-    /// Which kind of proof this is.
+    /// Which kind of credentials these are.
     pub fn kind(&self) -> AuthKind {
         match self {
             Credentials::Anonymous => AuthKind::Anonymous,
@@ -67,7 +67,7 @@ impl Credentials {
         }
     }
 
-    /// The access key whose secret [`verify`](Self::verify) needs. It is a claim, not yet proven.
+    /// The access key whose secret [`verify`](Self::verify) needs. It is not verified yet.
     pub fn access_key(&self) -> Option<&str> {
         match self {
             Credentials::Anonymous => None,
@@ -77,10 +77,9 @@ impl Credentials {
         }
     }
 
-    /// Checks the proof. `secret` belongs to [`access_key`](Self::access_key), if there is such a
-    /// key; without one the same work is done, and the answer is `InvalidAccessKeyId`.
-    ///
-    /// The secret must not be that of a key which is disabled: pass `None` then.
+    /// Verifies the credentials. `secret` is that of [`access_key`](Self::access_key). If there is no
+    /// such key, or it is disabled, pass `None`: then the same work is done, so that the time does
+    /// not tell, and the fault is `InvalidAccessKeyId`.
     ///
     /// Faults, in the order of the checks: `InvalidRequest` and `NotImplemented` (payload mode);
     /// `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` (scope);
@@ -125,7 +124,7 @@ fn content_sha256(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
         .map_err(|_| Fault::because(Code::InvalidRequest, "x-amz-content-sha256 is not text."))
 }
 
-/// What query and headers say of one body: neither may overrule what the other promised.
+/// The hash of the body, from the query or the headers. If both have one, they must agree.
 fn one_claim<'a>(
     query: Option<&'a str>,
     header: Option<&'a str>,

@@ -6,8 +6,8 @@ use crate::{Code, Fault};
 
 /// The head of a request, exactly as it arrived.
 ///
-/// Clients sign headers that no server looks at (`accept-encoding`, `expect`, `range`), so
-/// nothing may drop or rewrite one on the way here.
+/// Clients sign headers that we do not use (`accept-encoding`, `expect`), so no header may be dropped
+/// or rewritten before this.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     /// The method.
@@ -20,7 +20,7 @@ pub struct RequestHead<'a> {
     pub headers: &'a HeaderMap,
     /// The request target's authority: `:authority` of HTTP/2, or that of an absolute URI.
     pub authority: Option<&'a str>,
-    /// The bucket, when the host names it and not the path. Only SigV2 needs to be told.
+    /// The bucket, if the host names it and the path does not. Only SigV2 needs it.
     pub host_bucket: Option<&'a str>,
 }
 

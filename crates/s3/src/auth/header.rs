@@ -16,7 +16,7 @@ pub struct HeaderSignature {
     pub(super) claim: Claim,
 }
 
-/// What every SigV4 signature says, wherever it stands.
+/// What every SigV4 signature states, in a header or in a query.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) access_key: String,
@@ -80,7 +80,7 @@ fn check_scheme(scheme: &str, value: &str) -> Result<(), Fault> {
             "The authorization mechanism you have provided is not supported. \
              Please use AWS4-HMAC-SHA256.",
         )),
-        // The value may be a password of another scheme: it is not repeated.
+        // The value is not repeated, because it may be a password of another scheme.
         _ if value.is_empty() => Err(malformed("It is empty.")),
         _ => Err(Fault::because(Code::InvalidArgument, "Unsupported Authorization Type")
             .with("ArgumentName", "Authorization")),
@@ -103,7 +103,7 @@ pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
     (names.iter().all(legal) && names.iter().any(|name| name == "host")).then_some(names)
 }
 
-/// The time that a header-signed request gives, also in the form in which it is signed.
+/// The time of a request that is signed in its headers, also in the form in which it is signed.
 fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> {
     let text = match single(headers, "x-amz-date")? {
         Some(value) => Some(value),

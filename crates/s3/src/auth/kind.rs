@@ -1,6 +1,6 @@
-//! The kinds of proof.
+//! The kinds of credentials.
 
-/// How a request proves who sent it.
+/// How a request is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthKind {
     /// Not at all.

@@ -1,4 +1,4 @@
-//! Which decoder and which verifier a body gets: a closed table.
+//! How the body of a request is framed and verified.
 
 use sigv4::UNSIGNED_PAYLOAD;
 
@@ -22,8 +22,8 @@ pub enum PayloadMode {
 }
 
 impl PayloadMode {
-    /// Chooses by the value of `x-amz-content-sha256`, the kind of proof, and whether the
-    /// operation takes streams; never by anything that could be unsigned and still believed.
+    /// Chooses by the value of `x-amz-content-sha256`, the kind of credentials, and whether the
+    /// operation takes streams: never by anything that might not be signed.
     ///
     /// Faults: `InvalidRequest` for a value unknown, missing, or not allowed here;
     /// `NotImplemented` for streams signed with `AWS4-ECDSA-P256-SHA256`.

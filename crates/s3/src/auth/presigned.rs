@@ -6,7 +6,7 @@ use super::header::{Claim, parse_credential, parse_signed_headers};
 use super::uri::{Parameters, decoded, header_name};
 use crate::{Code, Fault};
 
-/// A presigned URL lives this many seconds at most: seven days.
+/// A presigned URL is valid for at most this many seconds: seven days.
 pub const PRESIGN_SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 
 /// A parsed SigV4 presigned URL. Its claims are not yet checked.
@@ -15,7 +15,7 @@ pub struct PresignedV4 {
     pub(super) claim: Claim,
     /// From the time of signing on.
     pub(super) expires_seconds: i64,
-    /// The value of `X-Amz-Content-Sha256`, which outranks the header.
+    /// The value of `X-Amz-Content-Sha256`. The header of that name must not contradict it.
     pub(super) content_sha256: Option<String>,
     /// `x-amz-*` parameters that stand for headers: names in lower case, values decoded.
     pub(super) hoisted: Vec<(String, String)>,
@@ -87,7 +87,7 @@ fn parse_expires(text: &str) -> Result<i64, Fault> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(refuse("X-Amz-Expires should be a number"));
     }
-    // What is too long for the type is too long for a week.
+    // A number that is too large for the type is more than a week, too.
     match text.parse::<i64>() {
         Ok(seconds) if seconds < 1 => Err(refuse("X-Amz-Expires must be positive")),
         Ok(seconds) if seconds <= PRESIGN_SECONDS_MAX => Ok(seconds),

@@ -1,4 +1,4 @@
-//! On what terms a signature is accepted, and when its time is over.
+//! The terms on which a signature is accepted: region, time, kinds.
 
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
@@ -8,7 +8,7 @@ use crate::{Code, Fault};
 /// A request's time may differ from ours by this many seconds, either way.
 pub const SKEW_SECONDS_MAX: i64 = 15 * 60;
 
-/// On what terms a signature is accepted.
+/// The terms on which a signature is accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     /// Our region, which a credential's scope must name.
@@ -21,7 +21,7 @@ pub struct Terms<'a> {
     pub now: OffsetDateTime,
 }
 
-/// Refuses a request that says it was made at another time.
+/// Refuses a request whose time differs too much from ours.
 pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if (now - signed_at).abs() <= Duration::seconds(SKEW_SECONDS_MAX) {
         return Ok(());
@@ -35,7 +35,7 @@ pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Resu
     .with("MaxAllowedSkewMilliseconds", (SKEW_SECONDS_MAX * 1000).to_string()))
 }
 
-/// Refuses a URL whose time is over.
+/// Refuses a URL that has expired.
 pub(super) fn check_expiry(expires: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if now <= expires {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use crate::{Code, Fault};
 
-/// Stands in for the secret of a key that does not exist, so that such a key costs the same work.
+/// Stands in for the secret of a key that does not exist, so that verifying takes the same time.
 pub(super) const DUMMY_SECRET: &str = "no key of this name, so the work is for nothing";
 
 /// The refusal of a key that does not exist.

@@ -3,10 +3,10 @@
 //! boto3 and the AWS CLI still presign like this for their best-known regions. The scheme leaves
 //! most of the query unsigned, so a parameter that it does not sign is not accepted at all.
 //!
-//! What it signs is decoded text without any escape, so one signature fits every request whose
-//! lines read alike. Here one request alone fits: names of headers are tokens, which hold neither a
-//! colon nor a line feed, no value holds control characters, and a value that is signed is, byte
-//! for byte, the value that is used.
+//! The string to sign is decoded text without any escapes, so different requests could have the same
+//! one. Here only one request can: names of headers are tokens, which contain neither a colon nor a
+//! line feed; no value contains control characters; and the value that is signed is, byte for byte,
+//! the value that is used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,14 +33,14 @@ pub struct PresignedV2 {
     /// As sent: it is signed as text.
     expires: String,
     expires_at: OffsetDateTime,
-    /// What is signed of the query beside the headers: sorted by name, values decoded.
+    /// The signed query parameters that are no headers: sorted by name, values decoded.
     resources: Vec<(String, Option<String>)>,
-    /// Headers that stand in the query: names in lower case, values decoded, without the blanks
-    /// around them that HTTP does not count.
+    /// Query parameters that stand for headers: names in lower case, values decoded and trimmed, as
+    /// HTTP does with headers.
     fields: Vec<(String, String)>,
 }
 
-/// Query parameters that SigV2 signs, and that mean something for an object.
+/// Query parameters that SigV2 signs, as far as they have a meaning for objects.
 const SUBRESOURCES: [&str; 16] = [
     "acl",
     "legal-hold",
@@ -119,7 +119,7 @@ impl PresignedV2 {
         Ok(PresignedV2 { access_key, signature, expires, expires_at, resources, fields })
     }
 
-    /// What the URL says of the body's hash: a header like any other, and signed like one.
+    /// The hash of the body, if the URL has one. It is signed like any header.
     pub(super) fn content_sha256(&self) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(name, _)| name == "x-amz-content-sha256");
         values.next().map(|(_, value)| value.as_str())
@@ -147,7 +147,7 @@ impl PresignedV2 {
         let string_to_sign = self.string_to_sign(request)?;
         let mac = hmac_sha1(secret.unwrap_or(DUMMY_SECRET).as_bytes(), &string_to_sign);
         let claimed = STANDARD.decode(&self.signature).unwrap_or_default();
-        // One spelling, so that no two URLs are the same request.
+        // A signature has one spelling, so that no two URLs are the same request.
         let canonical = STANDARD.encode(&claimed) == self.signature;
         let signed = bool::from(mac.as_slice().ct_eq(&claimed)) && canonical;
         if secret.is_none() {
@@ -222,7 +222,7 @@ impl PresignedV2 {
         names
     }
 
-    /// A header's value, from the headers or the query. Both may say it if both say the same.
+    /// A header's value, from the headers or the query. If both have it, they must agree.
     fn field(&self, request: &RequestHead<'_>, name: &str) -> Result<Option<Vec<u8>>, Fault> {
         let values: Vec<&[u8]> = match name {
             "content-md5" => single(request.headers, "content-md5")?.into_iter().collect(),
@@ -264,8 +264,8 @@ fn names_object(request: &RequestHead<'_>) -> bool {
     }
 }
 
-/// What is signed is decoded text, so a value must not be able to pass for two: neither for two
-/// lines nor for two parameters.
+/// Whether a value could be read as two lines or as two parameters. What is signed is decoded text, so
+/// such a value would make the string to sign ambiguous.
 fn is_ambiguous(value: &str) -> bool {
     let names_another = |text: &str| {
         let name = text.split('=').next().unwrap_or_default();

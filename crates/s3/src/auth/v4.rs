@@ -1,4 +1,5 @@
-//! SigV4: whether a signature is that of the key that it names, for this request and now.
+//! SigV4: verifies that a signature was made with the access key that it names, for this request, and
+//! that it is valid now.
 
 use http::HeaderMap;
 use sigv4::{SigningKey, UNSIGNED_PAYLOAD};
@@ -110,8 +111,8 @@ fn scope_error(claim: &Claim, region: &str) -> Option<String> {
     }
 }
 
-/// Every `x-amz-*` header that arrives is signed. One alone is exempt: the hash of the body, whose
-/// value is a line of what is signed anyway.
+/// Checks that every `x-amz-*` header is signed. The hash of the body is exempt, because the canonical
+/// request has it as its last line anyway.
 fn check_coverage(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
     let unsigned: Vec<&str> = headers
         .keys()
@@ -129,7 +130,8 @@ fn check_coverage(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
     .with("HeadersNotSigned", unsigned.join(", ")))
 }
 
-/// Computes and compares, for a key that does not exist as for one that does.
+/// Verifies a signature. The same work is done if the access key does not exist, so that the time does
+/// not tell which keys exist.
 fn check_signature(
     claim: &Claim,
     secret: Option<&str>,

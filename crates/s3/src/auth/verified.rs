@@ -1,12 +1,11 @@
-//! What a signature proves. Whoever holds a [`Verified`] came through the one gate,
-//! [`Credentials::verify`](super::Credentials::verify).
+//! A request that has been authenticated.
 
 use sigv4::{CredentialScope, SigningKey};
 
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 
-/// A request whose sender is known, or known to be nobody, and the way its body is to be read.
+/// Who has sent a request, and how its body is to be read. The sender may be anonymous.
 ///
 /// Only [`Credentials::verify`](super::Credentials::verify) makes one.
 #[derive(Clone, Debug)]
@@ -18,7 +17,7 @@ pub struct Verified {
     pub(super) hoisted: Vec<(String, String)>,
 }
 
-/// Where a chain of chunk signatures begins.
+/// What the chain of chunk signatures begins with.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkSeed {
     pub(crate) key: SigningKey,
@@ -29,7 +28,7 @@ pub(crate) struct ChunkSeed {
 }
 
 impl Verified {
-    /// Whose key signed the request; nobody's when it is anonymous.
+    /// The access key that signed the request; `None` if it is anonymous.
     pub fn access_key(&self) -> Option<&str> {
         self.access_key.as_deref()
     }

@@ -1,4 +1,4 @@
-//! The chain of signatures through a body: each one signs the one before it.
+//! The chain of signatures in a chunked body: each one signs the one before it.
 
 use sha2::{Digest as _, Sha256};
 use sigv4::{
@@ -8,15 +8,15 @@ use sigv4::{
 use crate::auth::ChunkSeed;
 use crate::{Code, Fault};
 
-/// Where a chain of signatures stands.
+/// A chain of signatures, as far as it has been verified.
 #[derive(Debug)]
 pub(super) struct Chain {
     key: SigningKey,
     timestamp: String,
     scope: CredentialScope,
-    /// In hex; the request's own to begin with.
+    /// The last signature, in hex: at first that of the request.
     previous: String,
-    /// Of the content of the chunk that is arriving.
+    /// The hash of the current chunk's content.
     hash: Sha256,
 }
 

@@ -1,6 +1,6 @@
 //! The chunked framing of AWS: `size[;chunk-signature=…]`, content, and so on; then a trailer.
 //!
-//! A state says what must come next, so a byte that does not belong there is refused at once.
+//! The state says what must come next, so an unexpected byte is refused at once.
 
 use bytes::Bytes;
 
@@ -77,7 +77,7 @@ impl Chunks {
         }
     }
 
-    /// Moves on through `input` to the next content in it, perhaps empty; `None` at its end.
+    /// Decodes `input` up to the next content in it, which may be empty; `None` at the end of `input`.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, Fault> {
         if input.is_empty() {
             return Ok(None);
@@ -123,7 +123,7 @@ impl Chunks {
         Ok(Some(Bytes::new()))
     }
 
-    /// Bytes of content that the current chunk still promises.
+    /// Bytes of content that are left of the current chunk.
     pub(super) fn announced(&self) -> u64 {
         match self.next {
             Next::Content { left, .. } => left,

@@ -1,11 +1,11 @@
-//! Bodies as they arrive, turned into content: bytes in, slices of them out, nothing copied.
+//! Decodes bodies as they arrive: bytes go in, slices of them come out, and nothing is copied.
 //!
-//! One decoder serves all payload modes. It holds no content, only the rest of a line: however
-//! large a chunk is, its memory is bounded by the longest line. What it passes on is not yet
-//! proven; only [`BodyDecoder::finish`] says that length, framing and signatures were right, and
-//! nothing may be committed before it has.
+//! One decoder serves all payload modes. It keeps no content, only the beginning of a line, so its
+//! memory is bounded by the longest line, however large chunks are. The content that it passes on is
+//! not verified yet: only [`BodyDecoder::finish`] says that length, framing and signatures were right,
+//! and nothing may be committed before.
 //!
-//! Checksums are not its business, and HTTP's own trailers are never shown to it.
+//! Checksums are verified elsewhere. HTTP's own trailers do not come here.
 
 mod chain;
 mod chunks;
@@ -69,7 +69,7 @@ impl BodyHead {
         })
     }
 
-    /// Demands that a body can be told from none, as uploads must.
+    /// Requires that the request states a length or frames its body, as uploads must.
     ///
     /// Fault: `MissingContentLength`.
     pub fn require_length(&self) -> Result<(), Fault> {
@@ -84,7 +84,7 @@ impl BodyHead {
         &self.trailers
     }
 
-    /// How many bytes of content the body promises; `None` when only its end will tell.
+    /// How many bytes of content the body must have; `None` if the head does not say.
     fn content_bytes(&self, mode: PayloadMode) -> Result<Option<u64>, Fault> {
         if mode.is_chunked() {
             return self.decoded_length.map(Some).ok_or_else(|| {
@@ -123,7 +123,7 @@ impl Trailers {
 #[derive(Debug)]
 pub struct BodyDecoder {
     framing: Framing,
-    /// Bytes of content promised.
+    /// Bytes of content that the head announced.
     expected: Option<u64>,
     /// Bytes of content passed on.
     received: u64,
@@ -157,7 +157,7 @@ impl BodyDecoder {
         let framing = match mode {
             PayloadMode::Hashed(_) | PayloadMode::Unsigned => Framing::Plain,
             PayloadMode::SignedChunks { trailer } => {
-                // Without a seed there is no chain to check: the mode was not chosen by `verify`.
+                // `verify` returns a seed with this mode, so a missing one is a mistake of ours.
                 let seed = verified.seed().ok_or(Code::InternalError)?;
                 Framing::chunked(Some(Chain::new(seed)), trailer, head)
             }
@@ -184,7 +184,7 @@ impl BodyDecoder {
         self.received
     }
 
-    /// Takes bytes as they arrived, of any number, and appends the content among them to `out`.
+    /// Takes bytes as they arrived, and appends the content among them to `out`.
     ///
     /// Faults: `IncompleteBody` for wrong lengths and broken framing, `InvalidChunkSizeError`,
     /// `SignatureDoesNotMatch`, `MalformedTrailerError`, `EntityTooLarge`. The first one is final.
@@ -206,7 +206,7 @@ impl BodyDecoder {
                 while let Some(content) = chunks.next(&mut input)? {
                     accept(&mut self.received, self.expected, self.bytes_max, content, out)?;
                     let left = self.expected.unwrap_or(u64::MAX).saturating_sub(self.received);
-                    // A chunk that promises too much is refused before its bytes arrive.
+                    // A chunk that announces too much is refused before its bytes arrive.
                     if chunks.announced() > left {
                         return Err(Code::IncompleteBody.into());
                     }
@@ -216,7 +216,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Says that the body is over, and proves it whole.
+    /// Ends the body, and verifies that it is complete.
     ///
     /// Faults: `IncompleteBody` when it is not, and whatever `push` found.
     pub fn finish(self) -> Result<Trailers, Fault> {

@@ -1,4 +1,4 @@
-//! The checksum of a whole from the checksums of its parts; nothing is read again.
+//! The checksum of an object from the checksums of its parts. No content is read.
 
 use hashing::{Behind, Crc};
 use sha1::Sha1;
@@ -16,7 +16,7 @@ pub struct Combined<'a> {
     pub length: u64,
 }
 
-/// The CRC of pieces strung together in this order; that of nothing, if there are none.
+/// The CRC of pieces in this order, put together; that of no bytes if there are no pieces.
 ///
 /// `None` for SHA-1 and SHA-256, which cannot be combined, and when a sum has the wrong length.
 pub fn combine<'a>(
@@ -25,9 +25,9 @@ pub fn combine<'a>(
 ) -> Option<Vec<u8>> {
     let crc = crc(algorithm)?;
     let bytes = sum_bytes(algorithm);
-    // The CRC of nothing is zero, for all three.
+    // All three CRCs of no bytes are zero.
     let mut whole = 0;
-    // Most parts have the length of the one before.
+    // The factor depends on the length alone, and most parts have the length of the one before.
     let mut behind = Behind::new(crc, 0);
     for piece in pieces {
         if piece.sum.len() != bytes {

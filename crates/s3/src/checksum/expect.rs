@@ -1,4 +1,4 @@
-//! What a request says about the bytes of its body, and whether it is true.
+//! What a request states about the bytes of its body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,14 +11,14 @@ use crate::{Code, Fault, Operation};
 
 const PREFIX: &str = "x-amz-checksum-";
 
-/// Headers with the prefix that hold no checksum.
+/// Headers with the prefix that are no checksums.
 const SETTINGS: [&str; 3] =
     ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
 
-/// Checksums that S3 has and we do not.
+/// Checksum algorithms of S3 that are not served.
 const UNSERVED: [&str; 5] = ["sha512", "md5", "xxhash64", "xxhash3", "xxhash128"];
 
-/// Everything that a request says about the bytes of its body.
+/// Everything that a request states about the bytes of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
     content_md5: Option<[u8; 16]>,
@@ -30,10 +30,10 @@ pub struct Expectation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedChecksum {
     Nothing,
-    /// Its algorithm alone, in a presigned URL: nothing to compare with.
+    /// Only its algorithm, in a presigned URL: there is nothing to compare with.
     Algorithm(ChecksumAlgorithm),
     Header(ChecksumAlgorithm, Vec<u8>),
-    /// In a presigned URL. Some SDKs put the checksum of an empty body there, whatever follows.
+    /// In a presigned URL. Some SDKs put the checksum of an empty body there, whatever body follows.
     Hoisted(ChecksumAlgorithm, Vec<u8>),
     /// After the body.
     Trailer(ChecksumAlgorithm),
@@ -97,7 +97,7 @@ fn content_md5(
     hoisted: &[(String, String)],
 ) -> Result<Option<[u8; 16]>, Fault> {
     let mut values = texts(headers, "content-md5")?;
-    // A SigV2 URL may carry it, as it may any header that it signs.
+    // A SigV2 URL may contain it, like any header that it signs.
     values.extend(
         hoisted.iter().filter(|(name, _)| name == "content-md5").map(|(_, text)| text.as_str()),
     );
@@ -142,7 +142,7 @@ fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChe
     settle(stated, named(headers, hoisted)?)
 }
 
-/// Holds what was sent against the algorithm that the SDK says it used.
+/// Compares the stated checksum with the algorithm that the SDK says it used.
 fn settle(
     stated: StatedChecksum,
     named: Option<(ChecksumAlgorithm, bool)>,

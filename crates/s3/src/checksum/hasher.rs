@@ -1,4 +1,4 @@
-//! All that is computed of a body, in one pass over it.
+//! The digests of a body, computed in one pass.
 
 use crc_fast::CrcAlgorithm;
 use sha1::Sha1;
@@ -10,8 +10,8 @@ use crate::request::ChecksumAlgorithm;
 
 /// Computes digests of a body as it arrives.
 ///
-/// Its speed is that of MD5, and of SHA-256 where asked for: some 400 to 600 MB/s together on one
-/// core. Whoever shares a thread with others hands it at most 256 KiB at a time.
+/// It is as fast as MD5, and SHA-256 if that is wanted: about 400 to 600 MB/s on one core. A task that
+/// shares its thread should pass at most 256 KiB at a time.
 #[derive(Clone, Debug)]
 pub struct BodyHasher {
     bytes: u64,
@@ -23,7 +23,7 @@ pub struct BodyHasher {
     sha256: Option<Sha256>,
 }
 
-/// What was computed of a body.
+/// The digests of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digests {
     bytes: u64,
@@ -39,7 +39,7 @@ impl BodyHasher {
         BodyHasher { md5, ..BodyHasher::without_md5(expectation, also) }
     }
 
-    /// The same but for an MD5, which somebody else computes meanwhile and [adds](Digests::with_md5).
+    /// The same without the MD5, which is computed elsewhere and [added](Digests::with_md5) later.
     pub fn without_md5(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let asked = expectation.algorithm();
         let wants = |algorithm| asked == Some(algorithm) || also == Some(algorithm);

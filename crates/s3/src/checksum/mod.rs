@@ -1,10 +1,8 @@
 //! Checksums: computed in one pass over a body, compared with what the client sent, combined.
 //!
-//! Whatever a request says about the bytes of its body is an [`Expectation`]; it says what a
-//! [`BodyHasher`] must compute, and whether the body kept its word. A CRC-64 is computed of every
-//! body, asked for or not.
-//!
-//! How bytes arrive, and in what portions, is the caller's business.
+//! What a request states about the bytes of its body is an [`Expectation`]. It says what a
+//! [`BodyHasher`] must compute, and verifies the result. A CRC-64 is computed of every body, whether it
+//! was asked for or not.
 
 mod combine;
 mod expect;

@@ -9,7 +9,7 @@ use crate::{Code, Fault};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketName(String);
 
-/// `minio` is the path of the health checks that drop-in replacements answer.
+/// `minio` is where MinIO's health checks are, which are served too.
 const RESERVED: [&str; 1] = ["minio"];
 const RESERVED_PREFIXES: [&str; 2] = ["xn--", "sthree-"];
 const RESERVED_SUFFIXES: [&str; 5] = ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"];

@@ -1,8 +1,8 @@
 //! Names as S3 has them: buckets, object keys, prefixes, versions, copy sources.
 //!
-//! A name arrives in a URL, a header, an XML body or a form, and goes through the same parser
-//! from each. It is decoded at most once and never cleaned: what is stored is what was sent.
-//! Nothing here knows what a file view makes of a key.
+//! A name may arrive in a URL, a header, an XML body or a form, and the same parser reads all of them.
+//! It is decoded at most once and never normalised: what is stored is what was sent. How keys become
+//! file names is not known here.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ impl ObjectKey {
     }
 }
 
-/// The beginning of keys, or a place between them: 0 to 1024 bytes of UTF-8 without NUL.
+/// A prefix of keys, or a marker between keys: 0 to 1024 bytes of UTF-8 without NUL.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPrefix(String);
 

@@ -1,9 +1,9 @@
-//! Which operation a request is, and what it takes to be allowed it.
+//! Which operation a request is, and which permissions it needs.
 //!
-//! One table holds every operation: its method, what it speaks of, the query parameter that
-//! selects it, how far we serve it, and the action that policies know it by. An operation that
-//! is not in the table cannot be routed, and one in it has an action, or says that it demands
-//! nothing. What the table does not know is refused; nothing falls through to a similar operation.
+//! One table has every operation: its method, the kind of resource, the query parameter that selects
+//! it, how far it is served, and the action by which policies know it. A request that matches no row is
+//! refused; it never falls through to a similar operation. Every row has an action, or says that it
+//! needs none.
 
 mod permission;
 mod resource;
@@ -18,7 +18,7 @@ pub use resource::S3Resource;
 pub use route::route;
 pub use stub::Stub;
 
-/// What kind of resource an operation speaks of.
+/// The kind of resource that an operation is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Service,
@@ -31,7 +31,7 @@ pub(crate) enum Scope {
 pub enum Support {
     /// Served in full.
     Served,
-    /// Answered as S3 answers where the feature has never been used; see `Operation::stub`.
+    /// Answered as S3 does for a bucket that has never used the feature; see `Operation::stub`.
     Stubbed,
     /// Known, and refused with `NotImplemented`. `route` never returns one of these.
     Refused,

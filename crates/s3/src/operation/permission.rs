@@ -1,4 +1,4 @@
-//! What a request must be allowed: every action on every resource it touches.
+//! The permissions that a request needs: every action on every resource that it touches.
 
 use super::{Operation, S3Resource, Scope};
 use crate::Fault;
@@ -29,8 +29,7 @@ pub struct Context {
 /// What a request demands before anything is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Nothing: whoever asks may, and no proof is looked at. What such an operation does must be
-    /// fit for everybody.
+    /// Nothing: everybody may send the request, and its credentials are not looked at.
     Nothing,
     /// All of these; never empty.
     All(Vec<Permission>),
@@ -55,11 +54,11 @@ impl Permission {
         Permission::on_object(action, bucket, key)
     }
 
-    /// To decide a write by the tag that an object has, if that is what the condition asks: whoever
-    /// may not read the object would learn its tag by trying. Whether there is an object at all,
-    /// `*`, every writer may ask.
+    /// To make a write depend on an object's entity tag. A client that may not read the object could
+    /// otherwise find out its tag by trying. Whether there is an object at all, `*`, every writer may
+    /// ask.
     ///
-    /// So S3's user guide has it under "Enforce conditional writes" (`If-Match` needs
+    /// S3's user guide says so under "Enforce conditional writes" (`If-Match` needs
     /// `s3:GetObject`, `If-None-Match` does not) and "How to perform conditional deletes" ("with an
     /// `ETag` value you must have the `s3:DeleteObject` and `s3:GetObject` permissions").
     pub fn to_compare(
@@ -110,14 +109,14 @@ impl Permission {
 }
 
 impl Operation {
-    /// Whether it demands nothing of anybody, whatever its request says: not even a signature that
-    /// is right, if there is one.
+    /// Whether it needs no permission at all, whatever its request says. Then not even the signature
+    /// is verified, if there is one.
     pub const fn is_open(self) -> bool {
         self.action().is_none()
     }
 
-    /// What the operation demands of its caller, on its resource, its copy source and for what
-    /// its headers add.
+    /// The permissions that the operation needs: on its resource, on its copy source, and for what its
+    /// headers add.
     ///
     /// Tags that a copy carries over from its source are not known here: see
     /// `Permission::carry_tags`. An ACL header demands nothing, because the ones accepted change

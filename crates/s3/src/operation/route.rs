@@ -1,4 +1,4 @@
-//! From method, resource, query and one header to the operation.
+//! Routing: from method, resource, query and one header to the operation.
 
 use http::Method;
 use http::header::ALLOW;
@@ -43,7 +43,7 @@ pub fn route(
         S3Resource::Object(..) => Scope::Object,
     };
     if method == Method::OPTIONS {
-        // Its query is that of the request which a browser asks about.
+        // Its query is that of the request that the browser is going to send.
         return match scope {
             Scope::Service => Err(Code::AccessForbidden.into()),
             Scope::Bucket | Scope::Object => Ok(Operation::OptionsObject),
@@ -105,7 +105,7 @@ fn find(method: &Method, scope: Scope, selector: &str) -> Result<&'static Row, F
         .with_header(ALLOW, &allowed.join(", ")))
 }
 
-/// Tells apart what method and selector leave open.
+/// Distinguishes operations that have the same method and selector.
 fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Operation, Fault> {
     let copies = fields.has("x-amz-copy-source");
     match operation {
@@ -123,8 +123,8 @@ fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Ope
     }
 }
 
-/// An `x-amz-*` parameter counts only where a presigned URL carries it in a header's place; one
-/// that nobody will read must not look as if it had an effect.
+/// An `x-amz-*` parameter counts only in a presigned URL, where it stands for a header. Elsewhere it is
+/// refused, because it would have no effect.
 fn is_ignored(name: &str, fields: Fields<'_>) -> bool {
     let name = name.to_ascii_lowercase();
     if SIGNING.contains(&name.as_str()) {
@@ -133,7 +133,7 @@ fn is_ignored(name: &str, fields: Fields<'_>) -> bool {
     if name.starts_with("x-amz-") { fields.has(&name) } else { name.starts_with("x-") }
 }
 
-/// What an operation may be given besides its selector.
+/// The query parameters that an operation takes besides its selector.
 fn parameters(operation: Operation) -> &'static [&'static str] {
     match operation {
         Operation::ListBuckets => &["prefix", "continuation-token", "max-buckets", "bucket-region"],

@@ -1,10 +1,10 @@
-//! What S3 answers about features that a bucket has never used.
+//! Responses of S3 about features that a bucket has never used.
 
 use super::Operation;
 use crate::Code;
 use crate::xml::Writer;
 
-/// An answer that is the same for every bucket that exists.
+/// A response that is the same for every bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stub {
     /// The configuration does not exist.
@@ -26,8 +26,8 @@ impl Stub {
 }
 
 impl Operation {
-    /// The answer of a stubbed operation, once the bucket is known to exist and the caller to
-    /// be allowed. `None` for operations that are served or refused.
+    /// The response to a stubbed operation, if the bucket exists and the client has the permission.
+    /// `None` for operations that are served or refused.
     pub const fn stub(self) -> Option<Stub> {
         match self {
             Operation::GetBucketVersioning => Some(Stub::Document("VersioningConfiguration", "")),

@@ -32,7 +32,7 @@ pub struct ListObjects {
     pub marker: KeyPrefix,
     /// Keys and common prefixes on the page, 0 to 1000.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded in the answer.
+    /// Whether keys are percent-encoded in the response.
     pub url_encoded: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct ListObjectsV2 {
     pub start_after: Option<KeyPrefix>,
     /// Keys and common prefixes on the page, 0 to 1000.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded in the answer.
+    /// Whether keys are percent-encoded in the response.
     pub url_encoded: bool,
     /// Whether entries name their owner.
     pub fetch_owner: bool,
@@ -70,7 +70,7 @@ pub struct ListObjectVersions {
     pub version_marker: Option<VersionId>,
     /// Versions and common prefixes on the page, 0 to 1000.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded in the answer.
+    /// Whether keys are percent-encoded in the response.
     pub url_encoded: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct ListMultipartUploads {
     pub upload_marker: Option<UploadIdText>,
     /// Uploads and common prefixes on the page, 0 to 1000.
     pub max_uploads: u32,
-    /// Whether keys are percent-encoded in the answer.
+    /// Whether keys are percent-encoded in the response.
     pub url_encoded: bool,
 }
 

@@ -257,7 +257,7 @@ pub struct ListParts {
     pub max_parts: u32,
     /// Only parts after this number.
     pub part_marker: u32,
-    /// Whether the key is percent-encoded in the answer.
+    /// Whether the key is percent-encoded in the response.
     pub url_encoded: bool,
 }
 

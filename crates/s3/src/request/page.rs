@@ -11,7 +11,7 @@ pub(super) fn page(arguments: &Arguments<'_>, name: &'static str) -> Result<u32,
     Ok(arguments.count(name)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX)))
 }
 
-/// Whether keys are percent-encoded in the answer. Fault: `InvalidArgument`.
+/// Whether keys are percent-encoded in the response. Fault: `InvalidArgument`.
 pub(super) fn url_encoded(arguments: &Arguments<'_>) -> Result<bool, Fault> {
     match arguments.query.get("encoding-type")? {
         None | Some("") => Ok(false),

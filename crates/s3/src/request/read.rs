@@ -17,9 +17,9 @@ pub struct GetObject {
     pub range: Option<Range>,
     /// The part wanted.
     pub part: Option<PartNumber>,
-    /// What must hold for an answer with content.
+    /// What must hold for a response with content.
     pub conditions: ReadPreconditions,
-    /// Whether the object's checksum is wanted, where the answer is the whole object or a part.
+    /// Whether the object's checksum is wanted, where the response is the whole object or a part.
     pub checksum: bool,
     /// Headers that replace the stored ones: names in lower case.
     pub overrides: Vec<(&'static str, String)>,

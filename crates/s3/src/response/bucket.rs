@@ -1,11 +1,11 @@
-//! Answers about buckets.
+//! Responses about buckets.
 
 use time::OffsetDateTime;
 
 use super::Owner;
 use crate::xml::Writer;
 
-/// The answer of `ListBuckets`.
+/// The response to `ListBuckets`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListBucketsOutput {
     /// Whose buckets they are.
@@ -51,7 +51,7 @@ impl ListBucketsOutput {
     }
 }
 
-/// The answer of `GetBucketLocation`.
+/// The response to `GetBucketLocation`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationConstraint {
     /// The region; `us-east-1` is written as an empty element, as S3 has it.
@@ -68,7 +68,7 @@ impl LocationConstraint {
     }
 }
 
-/// The answer of `GetBucketAcl` and `GetObjectAcl`: the owner has full control, and nobody else.
+/// The response to `GetBucketAcl` and `GetObjectAcl`: the owner has full control, and nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessControlPolicy {
     /// The owner.

@@ -1,9 +1,9 @@
-//! The answer of `DeleteObjects`.
+//! The response to `DeleteObjects`.
 
 use crate::Fault;
 use crate::xml::Writer;
 
-/// The answer of `DeleteObjects`; what succeeded is left out if the request was quiet.
+/// The response to `DeleteObjects`; what succeeded is left out if the request was quiet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteObjectsOutput {
     /// What is gone, or was never there.

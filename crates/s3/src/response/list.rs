@@ -47,7 +47,7 @@ impl ObjectEntry {
     }
 }
 
-/// The answer of `ListObjects`.
+/// The response to `ListObjects`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectsOutput {
     /// The bucket's name.
@@ -93,7 +93,7 @@ impl ListObjectsOutput {
     }
 }
 
-/// The answer of `ListObjectsV2`.
+/// The response to `ListObjectsV2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectsV2Output {
     /// The bucket's name.
@@ -141,7 +141,7 @@ impl ListObjectsV2Output {
     }
 }
 
-/// The answer of `ListObjectVersions`.
+/// The response to `ListObjectVersions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectVersionsOutput {
     /// The bucket's name.

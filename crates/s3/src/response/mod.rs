@@ -1,7 +1,7 @@
-//! The documents of answers. Each is a plain value that writes itself.
+//! The documents of responses. Each is a plain value that writes itself.
 //!
 //! An ETag comes without quotes and gets them here. A document always begins with the declaration
-//! `xml::DECLARATION`, so that an answer that takes long can send it first and white space after
+//! `xml::DECLARATION`, so that a response that takes long can send it first and white space after
 //! it until the rest is known.
 
 mod bucket;
@@ -34,7 +34,7 @@ pub struct Owner {
     pub display_name: String,
 }
 
-/// A checksum as answers show it.
+/// A checksum as responses show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
     /// Its algorithm.

@@ -1,4 +1,4 @@
-//! Answers about multipart uploads.
+//! Responses about multipart uploads.
 
 use time::OffsetDateTime;
 
@@ -6,7 +6,7 @@ use super::{Checksum, Keys, Owner};
 use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
 
-/// The answer of `CreateMultipartUpload`.
+/// The response to `CreateMultipartUpload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateMultipartUploadOutput {
     /// The bucket's name.
@@ -30,7 +30,7 @@ impl CreateMultipartUploadOutput {
     }
 }
 
-/// The answer of `CompleteMultipartUpload`.
+/// The response to `CompleteMultipartUpload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteMultipartUploadOutput {
     /// The object's URL.
@@ -62,7 +62,7 @@ impl CompleteMultipartUploadOutput {
     }
 }
 
-/// The answer of `ListParts`.
+/// The response to `ListParts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPartsOutput {
     /// The bucket's name.
@@ -141,7 +141,7 @@ impl ListPartsOutput {
     }
 }
 
-/// The answer of `ListMultipartUploads`.
+/// The response to `ListMultipartUploads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListMultipartUploadsOutput {
     /// The bucket's name.

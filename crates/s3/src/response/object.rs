@@ -1,11 +1,11 @@
-//! Answers about one object.
+//! Responses about one object.
 
 use time::OffsetDateTime;
 
 use super::{Checksum, PartEntry};
 use crate::xml::Writer;
 
-/// The answer of `CopyObject`.
+/// The response to `CopyObject`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyObjectOutput {
     /// The copy's ETag, without quotes.
@@ -16,7 +16,7 @@ pub struct CopyObjectOutput {
     pub checksum: Option<Checksum>,
 }
 
-/// The answer of `UploadPartCopy`.
+/// The response to `UploadPartCopy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyPartOutput {
     /// The part's ETag, without quotes.
@@ -53,7 +53,7 @@ fn copy(root: &str, etag: &str, time: OffsetDateTime, checksum: Option<&Checksum
     out.finish()
 }
 
-/// The answer of `GetObjectAttributes`; each field is there if it was asked for and exists.
+/// The response to `GetObjectAttributes`; each field is there if it was asked for and exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetObjectAttributesOutput {
     /// The ETag, which stands without quotes here and nowhere else.

@@ -16,7 +16,7 @@ pub fn url_encode(text: &str) -> String {
     utf8_percent_encode(text, URL_KEEP).to_string()
 }
 
-/// A time in answers: `2026-01-02T03:04:05.006Z`. Headers have whole seconds; here clients that
+/// A time in responses: `2026-01-02T03:04:05.006Z`. Headers have whole seconds; here clients that
 /// compare an object's time with a file's want to know more.
 pub fn format_time(time: OffsetDateTime) -> String {
     let mut out = String::with_capacity(24);
