@@ -85,8 +85,12 @@ impl CanonicalRequestBuilder {
 
 /// Appends a value without the blanks around it, and with one space for a run of spaces.
 fn push_value(bytes: &mut Vec<u8>, value: &[u8]) {
+    let value = value.trim_ascii();
+    if !value.windows(2).any(|two| two == b"  ") {
+        return bytes.extend_from_slice(value);
+    }
     let mut in_spaces = false;
-    for &byte in value.trim_ascii() {
+    for &byte in value {
         if byte != b' ' || !in_spaces {
             bytes.push(byte);
         }

@@ -1,17 +1,17 @@
-//! The actions that S3 has, whether anything here asks for them or not.
+//! All actions of S3, whether an operation here needs them or not.
 
 use super::wildcard::matches;
 
 /// Which actions a document may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vocabulary {
-    /// Whatever it says.
+    /// Any.
     Any,
     /// Those of S3, and patterns of them.
     S3,
 }
 
-/// Whether a pattern in lower case covers an action that there is.
+/// Whether a pattern in lower case covers any action of S3.
 pub(super) fn covers_any(pattern: &str) -> bool {
     let fits = |action: &&str| matches(pattern, &action.to_ascii_lowercase());
     S3.iter().any(fits)

@@ -1,4 +1,4 @@
-//! The JSON document, understood in full or refused.
+//! Reads the JSON document of a policy, which is understood in full or refused.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,9 +1,8 @@
-//! Policies: who may do what, in the JSON that S3's users know.
+//! Policies: who may do what, in the JSON of AWS.
 //!
-//! Nothing is allowed by default, and an explicit deny wins over any allow. A document that asks
-//! for something we do not evaluate is refused when it is made, because ignoring a condition
-//! would allow more than its author meant. Where policies are kept, and whose they are, is not
-//! known here.
+//! Nothing is allowed by default, and an explicit deny wins over any allow. A document with anything
+//! that is not evaluated here is refused when it is added, because ignoring a condition would allow
+//! more than its author meant. Where policies are stored, and whom they belong to, is not known here.
 
 mod actions;
 mod canned;
@@ -27,23 +26,23 @@ use statement::{Principal, Statement};
 pub enum Decision {
     /// A statement allows it and none denies it.
     Allowed,
-    /// No statement speaks of it, which is a denial unless something else allows it.
+    /// No statement covers it. It is denied unless something else allows it.
     Unspecified,
     /// A statement denies it; nothing else can allow it.
     Denied,
 }
 
 impl Decision {
-    /// Whether this alone lets the request through.
+    /// Whether this alone permits the request.
     pub const fn is_allowed(self) -> bool {
         matches!(self, Decision::Allowed)
     }
 }
 
-/// Who asks, as far as a bucket's policy can tell.
+/// The sender of a request, as a bucket's policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller<'a> {
-    /// Nobody has signed the request.
+    /// The request is anonymous.
     Anonymous,
     /// The access key that signed it.
     AccessKey(&'a str),
@@ -63,14 +62,14 @@ impl Policy {
     /// `StringNotEquals`, `StringLike` or `StringNotLike` on `s3:prefix` and `s3:delimiter`.
     /// A `Principal` is refused, because the user is the principal.
     ///
-    /// Actions are taken as they are, so that a policy which was once added stays what it was; see
+    /// Actions that are not known are accepted, so that a policy stays valid once it was added; see
     /// `parse_new`.
     pub fn parse(json: &str) -> Result<Policy, Fault> {
         Policy::of_user(json, Vocabulary::Any)
     }
 
-    /// Reads a user's policy that is being added: as `parse`, and each action must be one of S3's,
-    /// or a pattern of some. One that is misspelt would deny nothing of what its author meant.
+    /// Reads a user's policy that is being added. As `parse`, but each action must be an action of S3
+    /// or a pattern that covers one: a misspelt action would deny nothing.
     pub fn parse_new(json: &str) -> Result<Policy, Fault> {
         Policy::of_user(json, Vocabulary::S3)
     }
@@ -97,9 +96,9 @@ impl Policy {
         }
     }
 
-    /// What a statement denies of objects and leaves open of their versions, or the other way
-    /// round: pairs of actions, the first denied and the second not. S3 asks for one of the two, by
-    /// whether the request names a version, and here every object is its version `null`.
+    /// Pairs of actions that mean the same here, of which a statement denies the first and not the
+    /// second. S3 checks one action if a request names a version and another one if it does not; here
+    /// every object is also its version `null`, so denying only one of them denies little.
     pub fn half_denied(&self) -> Vec<(&'static str, &'static str)> {
         let denied = |action: &str| {
             let action = action.to_ascii_lowercase();
@@ -128,7 +127,7 @@ pub fn evaluate<'a>(
     decide(policies, permission, |principal| *principal == Principal::Implied)
 }
 
-/// Decides by a bucket's policy, which says whom it speaks of.
+/// Decides by a bucket's policy, which names the principals that it applies to.
 pub fn evaluate_for_caller(
     policy: &Policy,
     caller: Caller<'_>,

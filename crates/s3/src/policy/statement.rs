@@ -1,9 +1,9 @@
-//! A statement, and whether it covers what is asked for.
+//! A statement, and whether it covers a permission.
 
 use super::wildcard::matches;
 use crate::operation::{Context, Permission};
 
-/// One rule of a policy: whom it speaks of, what it allows or denies them, and where.
+/// One rule of a policy: for whom it allows or denies which actions, and on which resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Statement {
     pub(super) denies: bool,
@@ -22,7 +22,7 @@ pub(super) enum Principal {
     AccessKeys(Vec<String>),
 }
 
-/// A list of patterns, and whether they say what is meant or what is not.
+/// A list of patterns, which may be negated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Patterns {
     pub(super) negated: bool,
@@ -60,7 +60,7 @@ impl Patterns {
 }
 
 impl Condition {
-    /// A condition on something that the request does not have holds only if it is negated.
+    /// A condition on a value that the request does not have holds only if it is negated.
     fn holds(&self, context: &Context) -> bool {
         let text = match self.attribute {
             Attribute::Prefix => context.prefix.as_deref(),

@@ -1,4 +1,4 @@
-//! `*` and `?`.
+//! Patterns with `*` and `?`.
 
 /// Whether the pattern covers the whole text. `*` stands for any characters, `?` for one.
 ///

@@ -4,7 +4,7 @@ use super::{Arguments, unserved};
 use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
-/// `CreateBucket`, with a location that is ours.
+/// `CreateBucket`, in our region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateBucket;
 
@@ -50,7 +50,7 @@ impl CreateBucket {
     }
 }
 
-/// Reads `PutBucketAcl` and `PutObjectAcl`, which may only say what is so anyway: the owner, and
+/// Reads `PutBucketAcl` and `PutObjectAcl`. They may only state what holds anyway: the owner, and
 /// nobody else, has full control.
 ///
 /// Faults: `NotImplemented` for any other list, and those of XML.
@@ -72,7 +72,7 @@ pub fn parse_acl(arguments: &Arguments<'_>, body: &[u8]) -> Result<(), Fault> {
             return Err(Fault::new(Code::NotImplemented).with("Element", "Grant"));
         }
     }
-    // Whether the one grantee is the owner cannot be told without knowing ids; two cannot be.
+    // Ids of owners are not known here, so a single grantee is taken for the owner. Two cannot be.
     if list.children().len() > 1 {
         return Err(Fault::new(Code::NotImplemented).with("Element", "Grant"));
     }

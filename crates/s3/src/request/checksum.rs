@@ -1,4 +1,4 @@
-//! Which checksums a request speaks of.
+//! The checksums that requests name.
 
 use super::Fields;
 use crate::{Code, Fault};
@@ -93,9 +93,9 @@ impl ChecksumAlgorithm {
 /// How a multipart object's checksum comes from its parts'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChecksumType {
-    /// Of the whole object's bytes.
+    /// It is that of the whole object's bytes.
     FullObject,
-    /// Of the parts' checksums.
+    /// It is the checksum of the parts' checksums.
     Composite,
 }
 
@@ -118,7 +118,7 @@ impl ChecksumType {
         }
     }
 
-    /// The type that an upload gets. CRC-64 is never composite, the hashes never of the whole.
+    /// The type that an upload gets. CRC-64 is never composite; SHA-1 and SHA-256 always are.
     pub(super) fn settle(
         algorithm: ChecksumAlgorithm,
         wanted: Option<ChecksumType>,

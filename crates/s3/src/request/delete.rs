@@ -37,7 +37,7 @@ impl DeleteObject {
 pub struct DeleteObjects {
     /// What to delete, in order, duplicates included: 1 to 1000.
     pub deletions: Vec<Deletion>,
-    /// Whether the answer leaves out what succeeded.
+    /// Whether the response leaves out what succeeded.
     pub quiet: bool,
 }
 
@@ -87,7 +87,7 @@ fn deletion(object: &Element) -> Result<Deletion, Fault> {
             return Err(Fault::new(Code::NotImplemented).with("Element", name));
         }
     }
-    // White space is part of a key, so that the text is taken as it stands.
+    // White space may be part of a key, so the text is not trimmed.
     let key = object.child("Key")?.ok_or_else(|| malformed("an Object has no Key"))?;
     let version = match object.value("VersionId")? {
         None | Some("") => None,

@@ -45,7 +45,7 @@ pub struct ListObjectsV2 {
     pub delimiter: Option<String>,
     /// Where an earlier page ended. It wins over `start_after`.
     pub token: Option<ContinuationToken>,
-    /// The token as sent, for the answer to repeat.
+    /// The token as sent, which the response repeats.
     pub token_text: Option<String>,
     /// Only after this key.
     pub start_after: Option<KeyPrefix>,

@@ -1,7 +1,7 @@
 //! What each operation asks for, parsed once from query, headers and body.
 //!
-//! A request is a plain value; whoever holds one need not look at the wire again. What S3 knows
-//! and we do not serve is refused here, never ignored: a client that asked for encryption or a
+//! A request is a plain value, and nothing else of the HTTP request is needed to carry it out. What S3
+//! knows and we do not serve is refused here, never ignored: a client that asked for encryption or a
 //! lock must not believe that it got one.
 
 mod bucket;
@@ -40,7 +40,7 @@ pub struct Arguments<'a> {
     pub query: &'a Query,
     /// The headers, hoisted ones included.
     pub fields: Fields<'a>,
-    /// Whether nobody has signed the request.
+    /// Whether the request is anonymous.
     pub anonymous: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The pages of listings: how many entries they have, and how keys stand there.
+//! Pages of listings: how many entries they have, and how keys are encoded.
 
 use super::Arguments;
 use crate::{Code, Fault};
@@ -6,7 +6,8 @@ use crate::{Code, Fault};
 /// Entries on a page, at most.
 const PAGE_MAX: u32 = 1000;
 
-/// Entries that a page shall have, the most if nothing is said. Fault: `InvalidArgument`.
+/// The number of entries that a page may have; the most if the request does not say. Fault:
+/// `InvalidArgument`.
 pub(super) fn page(arguments: &Arguments<'_>, name: &'static str) -> Result<u32, Fault> {
     Ok(arguments.count(name)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX)))
 }

@@ -70,8 +70,8 @@ impl GetObject {
         })
     }
 
-    /// The range that applies to the object as it stands: none when `If-Range` names another
-    /// version of it, so that a download that goes on never joins two. `etag` is without quotes.
+    /// The range that applies to the object: none if `If-Range` names another version of it, so that a
+    /// resumed download never joins two versions. `etag` is without quotes.
     pub fn range_for(&self, etag: &str, last_modified: OffsetDateTime) -> Option<Range> {
         let range = self.range?;
         let Some(wanted) = &self.if_range else { return Some(range) };
@@ -102,7 +102,7 @@ fn overrides(arguments: &Arguments<'_>) -> Result<Vec<(&'static str, String)>, F
     Ok(overrides)
 }
 
-/// Something that `GetObjectAttributes` can tell.
+/// An attribute that `GetObjectAttributes` can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectAttribute {
     /// The ETag.

@@ -1,4 +1,4 @@
-//! Continuation tokens: where a listing goes on, told by the last thing listed.
+//! Continuation tokens: where a listing goes on.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use sha2::{Digest as _, Sha256};
@@ -9,8 +9,8 @@ use crate::{Code, Fault};
 const VERSION: u8 = 1;
 const CHECK_BYTES: usize = 4;
 
-/// A place in a listing. It holds all that is needed to go on, so that any gateway can, after
-/// any pause. Clients see it as opaque text; it grants nothing.
+/// A position in a listing. It contains all that is needed to go on, so that any gateway can, after
+/// any pause. Clients see it as opaque text. It grants nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContinuationToken {
     /// After this key.

@@ -3,7 +3,7 @@
 use super::Fields;
 use crate::{Code, Fault};
 
-/// Refuses what changes how an object is kept, when a client asks for it.
+/// Refuses headers that would change how an object is stored.
 ///
 /// Faults: `NotImplemented`, and `InvalidRequest` for locks, as S3 answers on a bucket that was
 /// made without them.
@@ -38,7 +38,7 @@ pub(super) fn refuse_encryption(fields: Fields<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Accepts the access control lists that mean what is so anyway, and refuses all others.
+/// Accepts the access control lists that state what holds anyway, and refuses all others.
 pub(super) fn refuse_acl(fields: Fields<'_>) -> Result<(), Fault> {
     if let Some(name) = fields.names("x-amz-grant-").first() {
         return Err(not_implemented(name));

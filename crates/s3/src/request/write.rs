@@ -32,12 +32,12 @@ impl PutObject {
     }
 }
 
-/// Whether a copy takes something from its source or gets it anew.
+/// Whether a copy takes something from its source or from the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive<T> {
-    /// As the source has it.
+    /// From the source.
     Copy,
-    /// As the request says, and nothing of the source.
+    /// From the request, and nothing of the source.
     Replace(T),
 }
 

@@ -25,7 +25,7 @@ pub struct BucketEntry {
     pub name: String,
     /// When it was made.
     pub created: OffsetDateTime,
-    /// Its region, told when the request pages or filters.
+    /// Its region, if the request pages or filters.
     pub region: Option<String>,
 }
 

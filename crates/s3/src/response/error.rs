@@ -3,14 +3,15 @@
 use crate::Fault;
 use crate::xml::Writer;
 
-/// Bytes of a request's path that its error document tells: a key's and its bucket's, encoded once.
+/// Bytes of a request's path that its error document repeats: those of a key and its bucket, encoded
+/// once.
 const RESOURCE_BYTES_MAX: usize = 3 * (1024 + 64);
 
 impl Fault {
     /// The error document. Not sent with HEAD and 304, which have no body.
     ///
-    /// `resource` is the path as the client sent it, decoded once; of a longer one than a bucket and
-    /// a key make, the beginning is told.
+    /// `resource` is the path as the client sent it, decoded once; of one that is longer than
+    /// a bucket and a key can be, only the beginning is repeated.
     pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> String {
         let resource = &resource[..resource.floor_char_boundary(RESOURCE_BYTES_MAX)];
         let mut out = Writer::document();

@@ -6,7 +6,7 @@ use super::{Keys, Owner};
 use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
 
-/// How long a page of so many entries is, about; keys are rarely long.
+/// About how long a page of this many entries is. Keys are rarely long.
 fn page_bytes(entries: usize) -> usize {
     1_024 + 384 * entries
 }
@@ -64,7 +64,7 @@ pub struct ListObjectsOutput {
     pub url_encoded: bool,
     /// Whether more follows.
     pub truncated: bool,
-    /// Where to go on, told when there is a delimiter and more follows.
+    /// Where to go on, if there is a delimiter and more follows.
     pub next_marker: Option<String>,
     /// The objects, in key order.
     pub contents: Vec<ObjectEntry>,

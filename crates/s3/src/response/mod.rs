@@ -1,4 +1,4 @@
-//! The documents of responses. Each is a plain value that writes itself.
+//! The documents of responses. Each is a plain value that can be written as XML.
 //!
 //! An ETag comes without quotes and gets them here. A document always begins with the declaration
 //! `xml::DECLARATION`, so that a response that takes long can send it first and white space after
@@ -41,7 +41,7 @@ pub struct Checksum {
     pub algorithm: ChecksumAlgorithm,
     /// Its value in base64, with `-N` if it is composite.
     pub value: String,
-    /// How it came about, where that is told.
+    /// Its type, if the response states it.
     pub kind: Option<ChecksumType>,
 }
 
@@ -66,7 +66,7 @@ fn etag(out: &mut Writer, etag: &str) {
     out.quoted("ETag", etag);
 }
 
-/// How keys stand in a listing.
+/// How keys are encoded in a listing.
 #[derive(Clone, Copy, Debug)]
 struct Keys {
     url_encoded: bool,

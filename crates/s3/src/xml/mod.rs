@@ -1,9 +1,9 @@
-//! XML as S3 speaks it: documents of elements and text, written always well-formed, read warily.
+//! XML as S3 uses it: documents of elements and text.
 //!
 //! The writer cannot produce a document that a parser refuses, whatever the keys and names in it.
 //! The reader accepts elements and text only, within limits: no document types, no entities of
 //! the sender's own, no deep nesting, no long lists of attributes. Neither knows what a document
-//! means; that is the business of `request` and `response`.
+//! means: `request` and `response` do.
 
 mod read;
 mod write;

@@ -16,8 +16,8 @@ pub fn url_encode(text: &str) -> String {
     utf8_percent_encode(text, URL_KEEP).to_string()
 }
 
-/// A time in responses: `2026-01-02T03:04:05.006Z`. Headers have whole seconds; here clients that
-/// compare an object's time with a file's want to know more.
+/// A time in responses: `2026-01-02T03:04:05.006Z`. Headers have whole seconds, but here clients need
+/// milliseconds to compare an object's time with a file's.
 pub fn format_time(time: OffsetDateTime) -> String {
     let mut out = String::with_capacity(24);
     push_time(&mut out, time);
@@ -190,7 +190,7 @@ fn push_escaped(out: &mut String, character: char) {
         '<' => out.push_str("&lt;"),
         '>' => out.push_str("&gt;"),
         '"' => out.push_str(QUOTATION_MARK),
-        // Raw, a parser would turn these into other white space.
+        // A parser would turn these into other white space if they were written as they are.
         '\r' => out.push_str("&#13;"),
         '\n' => out.push_str("&#10;"),
         '\t' => out.push_str("&#9;"),
