@@ -1,8 +1,8 @@
 //! Access keys.
 //!
-//! Access keys and policies are changed without a session. No gateway mirrors their records, alone or
-//! not: it reads all of them when the store tells that one changed. So there is nobody to wait for
-//! before a change, as there is with a bucket's settings.
+//! Access keys and policies are changed without a session. No gateway answers from remembered records
+//! of them: it reads all of them again when the change feed reports a change. So unlike a change of a
+//! bucket's settings, these need not wait for a gateway.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::policy::{check_named, is_built_in};
 use crate::secret::{NONCE_BYTES, SECRET_CHARS, SecretSealer, random_text};
 use crate::{Admin, AdminError, check_access_key, check_secret};
 
-/// An access key as anybody may see it: without its secret.
+/// An access key without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The access key.
@@ -35,12 +35,12 @@ impl Account {
     }
 }
 
-/// An access key that is to be made.
+/// An access key to be made.
 #[derive(Clone, Copy)]
 pub struct NewUser<'a> {
     /// The access key; see [`check_access_key`].
     pub access_key: &'a str,
-    /// Its secret, which [`check_secret`] takes; one is drawn if there is none.
+    /// Its secret, as [`check_secret`] accepts it; a random one if `None`.
     pub secret: Option<&'a str>,
     /// The user that its files belong to.
     pub uid: u32,
@@ -74,12 +74,12 @@ impl NewUser<'_> {
     }
 }
 
-/// An access key that was made, and its secret, which nobody can ask for again.
+/// An access key that was made, and its secret, which cannot be read again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IssuedKey {
-    /// The access key as anybody may see it.
+    /// The access key.
     pub account: Account,
-    /// The secret that was given or drawn. Whoever has it must not log it.
+    /// The secret, given or random. It must not be logged.
     pub secret: String,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for IssuedKey {
 }
 
 impl Admin {
-    /// All access keys, in order. The operator's own is none of them: it stands in no record.
+    /// All access keys, in order. The operator's own key is not among them, because it has no record.
     pub async fn users(&self) -> Result<Vec<Account>, AdminError> {
         let users = self.run(&ListUsers, None).await?;
         Ok(users.into_iter().map(|(name, user)| Account::new(name, user)).collect())
@@ -106,8 +106,8 @@ impl Admin {
         Ok(Account::new(access_key.to_owned(), user))
     }
 
-    /// Tells what would refuse a new access key now, and changes nothing: for whoever has something
-    /// to do first that is to be done for a good reason only.
+    /// Whether a new access key would be accepted now. Nothing is changed. This is for a caller that
+    /// must do something before it adds the key, and only if the key will be accepted.
     ///
     /// # Errors
     /// Those of [`Admin::add_user`].
@@ -151,7 +151,7 @@ impl Admin {
         Ok(self.run(&RemoveUser { access_key }, None).await??)
     }
 
-    /// Gives an access key these policies in place of those it had.
+    /// Replaces the policies of an access key.
     ///
     /// # Errors
     /// [`AdminError::NoSuchUser`], [`AdminError::NoSuchPolicy`], and if the store does not take it.
@@ -163,7 +163,7 @@ impl Admin {
         let access_key = existing(access_key)?;
         let set = SetUserPolicies { access_key, policies, built_in: is_built_in };
         if let Err(missing) = check_named(policies) {
-            // Who is not there has no policies either, and that is what is said first.
+            // If the user does not exist either, that is the better error.
             self.user(access_key).await?;
             return Err(missing);
         }
@@ -171,7 +171,7 @@ impl Admin {
     }
 }
 
-/// The store need not be asked for a name that nobody can have.
+/// Refuses a name that no access key can have without asking the store.
 fn existing(access_key: &str) -> Result<&str, AdminError> {
     check_access_key(access_key).map_err(|_| AdminError::NoSuchUser)?;
     Ok(access_key)

@@ -17,9 +17,9 @@ impl Admin {
 
     /// Changes one of a bucket's settings; what is in it stays as it is.
     ///
-    /// The change is made in a session, so that a gateway which was alone with its volume asks the
-    /// metadata store again before it answers: it may take a second. Gateways hear of it from the
-    /// store, as they hear of each other's changes.
+    /// The change is made in a session, so that a gateway that was alone with the volume stops
+    /// answering from memory. That may take a second. Gateways learn of the change from the change
+    /// feed, as they learn of each other's changes.
     ///
     /// # Errors
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store does not take it.

@@ -1,9 +1,9 @@
-//! Runs operations of the namespace without a volume that is open: read, plan, commit.
+//! Runs operations of the namespace without opening the volume: read, plan, commit.
 //!
-//! It is the loop of `session` for whoever makes one change and goes: nothing is remembered, and
-//! nobody else's plans travel along. Without lanes, what became of a commit whose answer was lost is
-//! found out otherwise: its guards let it happen once, so it is sent once more, and if it is refused
-//! then, what it was to leave is looked for.
+//! It is the loop of `session` for a caller that makes one change: nothing is remembered, and no other
+//! plans are in the batch. There are no token lanes, so a commit with an unknown outcome is resolved
+//! in another way. The guards of a plan let it happen only once, so it is sent again. If it is refused
+//! then, the records that it should have written are read.
 
 use std::slice;
 
@@ -15,7 +15,7 @@ use store::{Value, Verdict, Write};
 
 use crate::{Admin, AdminError};
 
-/// What became of a plan.
+/// The outcome of a plan.
 enum Decision {
     Committed,
     /// By this guard, which met this.
@@ -46,8 +46,7 @@ impl Admin {
         }
     }
 
-    /// What an operation would answer now, without its doing anything. Somebody may come in between
-    /// all the same.
+    /// What an operation would return now. Nothing is changed, so another change may come first.
     pub(crate) async fn rehearse<O>(&self, operation: &O) -> Result<O::Output, AdminError>
     where
         O: Planner + Sync,
@@ -59,7 +58,7 @@ impl Admin {
         }
     }
 
-    /// Reads until an operation has its answer or its plan.
+    /// Reads until an operation has its result or its plan.
     async fn plan<O>(&self, run: &mut Run<'_, O>) -> Result<Step<O::Output>, AdminError>
     where
         O: Planner + Sync,
@@ -78,7 +77,7 @@ impl Admin {
         }
     }
 
-    /// No operation of this crate writes down a session's name.
+    /// No operation of this crate stores the name of a session.
     fn env(&self) -> Env {
         Env { now: self.surroundings.clock.now(), session: Nonce([0; Nonce::BYTES]) }
     }
@@ -104,7 +103,7 @@ impl Admin {
             Ok(verdicts) => (verdicts, false),
             Err(error) if error.kind() == StoreErrorKind::Unknown => {
                 let again = self.store.commit(slice::from_ref(&sent)).await;
-                // What is certain of the second try says nothing of the first.
+                // A second try that certainly failed says nothing about the first one.
                 (again.map_err(|error| AdminError::Unknown(error.to_string()))?, true)
             }
             Err(error) => return Err(AdminError::Unchanged(error)),
@@ -123,7 +122,7 @@ impl Admin {
             return if stands(&*self.store, &sent.writes).await? {
                 Ok(Decision::Committed)
             } else {
-                // It never happened, or somebody has changed since what it left.
+                // Either it never happened, or its records have been changed since.
                 Err(AdminError::Unknown(AdminError::Contended.to_string()))
             };
         }
@@ -135,7 +134,7 @@ impl Admin {
     }
 }
 
-/// Whether all records are as a plan was to leave them.
+/// Whether all records are as a plan would have left them.
 async fn stands(store: &dyn MetaStore, writes: &[Write]) -> Result<bool, AdminError> {
     let record = |write: &Write| match write {
         Write::Put(key, value) => Some((key.clone(), Some(value.clone()))),

@@ -1,4 +1,4 @@
-//! Why something was not done, by what whoever asked does next.
+//! Why something was not done. The variants say what the caller can do next.
 
 use namespace::{AccessError, FsError};
 use session::VolumeError;
@@ -10,7 +10,7 @@ use crate::NameError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// A name or secret that cannot be taken.
+    /// A name or secret that is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
     /// An access key of this name exists.
@@ -43,31 +43,31 @@ pub enum AdminError {
     /// There is no volume in the metadata store.
     #[error("there is no volume")]
     NoVolume,
-    /// Others changed what this rests on, again and again. Nothing happened.
+    /// Others kept changing the records that this depends on. Nothing happened.
     #[error("somebody else changed the same record just now")]
     Contended,
-    /// The session of the change was ended meanwhile. Nothing happened.
+    /// The session of the change was fenced. Nothing happened.
     #[error("it took too long")]
     Late,
-    /// Whether the change happened is not known: look before it is made again.
+    /// It is not known whether the change happened. Look before you make it again.
     #[error("whether it happened is not known: {0}")]
     Unknown(String),
     /// The metadata store cannot be read. Nothing happened.
     #[error(transparent)]
     Unread(StoreError),
-    /// The metadata store does not take the change. Nothing happened.
+    /// The metadata store refuses the change. Nothing happened.
     #[error(transparent)]
     Unchanged(StoreError),
-    /// A record is not what was written. A person must look.
+    /// A record is damaged. A person must look at it.
     #[error("{0}")]
     Corrupt(String),
     /// The machine gives no random bytes.
     #[error("the machine gives no random bytes: {0}")]
     Random(String),
-    /// The namespace's answer, where nothing more exact is known.
+    /// Another error of the namespace.
     #[error(transparent)]
     Fs(FsError),
-    /// The volume cannot be opened, or trouble behind it.
+    /// The volume cannot be opened, or one of its stores failed.
     #[error(transparent)]
     Volume(#[from] VolumeError),
 }

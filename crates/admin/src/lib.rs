@@ -1,9 +1,10 @@
-//! What an operator asks of a volume, as values: access keys, policies, settings of buckets, who has
-//! it open, collection and checks.
+//! The administration of a volume, as values: access keys, policies, settings of buckets, sessions,
+//! garbage collection and checks.
 //!
-//! The command line stands on this, and so can whatever else operators have before them. Every
-//! change is an operation of the namespace, whose plan guards what it rests on, so that it may be made
-//! beside gateways and beside other operators. Its outcome is known, or it is said that it is not.
+//! The command line uses this, and so can any other interface for operators. Every change is an
+//! operation of the namespace, whose plan guards the records that it depends on. So it may be made
+//! while gateways and other operators make changes, too. If the outcome of a change is not known, the
+//! error says so.
 //!
 //! Nothing here prints, reads the environment, opens a store, or knows a master key.
 
@@ -33,21 +34,21 @@ pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use upkeep::{Collected, Finding, Looking, Progress, Report, SweepOptions, Unwatched};
 
-/// What the process has that asks.
+/// What the calling process provides.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Where it runs, for people who see its sessions: host and process.
+    /// Where the process runs, for people who see its sessions: host and process id.
     pub place: String,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
-    /// What secrets are drawn from.
+    /// The source of random secrets.
     pub random: Arc<dyn Random>,
 }
 
 /// The administration of the volume in a metadata store.
 ///
-/// It keeps nothing between calls: each answer is of the store as it is then. The store is the
-/// caller's, and stays open.
+/// Nothing is remembered between calls: each one reads the store. The caller opens the store and
+/// closes it.
 #[derive(Clone)]
 pub struct Admin {
     store: Arc<dyn MetaStore>,
@@ -55,7 +56,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Of the volume in this store, whoever else is using it.
+    /// The administration of the volume in a store, which others may be using.
     pub fn over(store: Arc<dyn MetaStore>, surroundings: Surroundings) -> Admin {
         Admin { store, surroundings }
     }

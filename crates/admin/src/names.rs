@@ -1,21 +1,21 @@
-//! What an access key, a secret and a policy may be called, and what is wrong with one that is not.
+//! Which access keys, secrets and names of policies are valid.
 
 /// Characters of an access key.
 const ACCESS_KEY_CHARS: std::ops::RangeInclusive<usize> = 3..=128;
 
-/// Characters of a secret: shorter ones are guessed.
+/// Characters of a secret. Shorter ones could be guessed.
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// Characters of a policy's name.
 const POLICY_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
 
-/// A name or secret that cannot be taken, in a sentence for whoever chose it.
+/// Why a name or secret is not valid, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NameError(String);
 
 /// Whether this can be an access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash would
-/// end it within a signature's scope.
+/// make the credential scope of a signature ambiguous.
 pub fn check_access_key(text: &str) -> Result<(), NameError> {
     check("an access key", text, ACCESS_KEY_CHARS, "._-@+=")
 }

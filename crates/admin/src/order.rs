@@ -1,4 +1,4 @@
-//! Keeping a volume in order: what is dead is collected, and everything is checked.
+//! Garbage collection, and checks of a whole volume.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,13 @@ use volume::{Volume, VolumeOptions};
 
 use crate::{Admin, AdminError};
 
-/// How dead things are collected.
+/// Options of garbage collection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collection {
-    /// Whether nobody else uses the metadata store: what looks open is then left over, and is ended.
+    /// Whether nobody else uses the metadata store. Then sessions that look open are left over from
+    /// processes that were killed, and are ended.
     pub sole: bool,
-    /// How long a block is kept after a commit has freed it; `None`: as the store's settings ask.
+    /// How long a block is kept after a commit has freed it; `None` for the default of the store.
     pub deletion_grace: Option<Duration>,
     /// How far it may go.
     pub sweep: SweepOptions,
@@ -23,7 +24,7 @@ pub struct Collection {
 
 impl Admin {
     /// Deletes what is dead, in a session of its own: see [`Volume::gc`]. A dry run only counts.
-    /// Whether there was more than may go at a time is in the answer.
+    /// The result says whether there was more than may be deleted at a time.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], and if the volume cannot be opened or collected to the end.
@@ -52,7 +53,7 @@ impl Admin {
     }
 
     /// Compares the records with each other and with the blocks, and changes nothing: see
-    /// [`upkeep::fsck`]. What is wrong is in the answer.
+    /// [`upkeep::fsck`]. The result lists what is wrong.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], and if a store cannot be read to the end.
@@ -65,7 +66,8 @@ impl Admin {
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
     }
 
-    /// Opening a volume that is not there would make it, and a check would find it in perfect order.
+    /// Refuses a store without a volume. Opening it would make a volume, and a check would find it in
+    /// perfect order.
     async fn check_volume(&self) -> Result<(), AdminError> {
         if self.has_volume().await? { Ok(()) } else { Err(AdminError::NoVolume) }
     }

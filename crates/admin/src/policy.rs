@@ -1,4 +1,4 @@
-//! Named policies, in the JSON that S3's users know.
+//! Named policies, in the JSON of AWS.
 
 use namespace::{FindPolicy, ListPolicies, RemovePolicy, SetPolicy};
 use record::PolicyRecord;
@@ -14,7 +14,7 @@ pub const BUILT_IN_POLICIES: [&str; 3] = ["readonly", "readwrite", "writeonly"];
 pub struct NamedPolicy {
     /// Its name.
     pub name: String,
-    /// Whether it is built in: has no document, and stays.
+    /// Whether it is built in. Then it has no document and cannot be removed.
     pub built_in: bool,
 }
 
@@ -23,8 +23,8 @@ pub struct NamedPolicy {
 pub struct PolicySet {
     /// Whether it took the place of another one.
     pub existed: bool,
-    /// Actions that it denies and, beside each, the one that S3 asks for instead when a request names
-    /// a version, or names none, and that it does not deny.
+    /// Actions that it denies, each with one that it does not deny although it permits the same: S3
+    /// checks one of the two if a request names a version, and the other one if not.
     pub half_denied: Vec<(&'static str, &'static str)>,
 }
 
@@ -47,7 +47,7 @@ impl Admin {
         Ok(document)
     }
 
-    /// Makes a policy, or puts this one in the place of the one that has the name.
+    /// Makes a policy, or replaces the one of the same name.
     ///
     /// # Errors
     /// [`AdminError::Name`], [`AdminError::NameIsBuiltIn`], [`AdminError::Document`], and if the
@@ -64,8 +64,8 @@ impl Admin {
         Ok(PolicySet { existed, half_denied: policy.half_denied() })
     }
 
-    /// Removes a policy that no access key has. A policy may deny: taken away from a key that has
-    /// it, it would leave more allowed than before, or, as gateways see it, a key that is of no use.
+    /// Removes a policy that no access key has. A policy may deny something, so a key that loses one
+    /// could be allowed more than before. Gateways refuse a key with a missing policy altogether.
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`], [`AdminError::PolicyInUse`],
@@ -81,7 +81,7 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     Policy::canned(name).is_some()
 }
 
-/// That each of these may be the name of a policy, so that the store can be asked for it.
+/// Checks that each of these is a valid name of a policy.
 pub(crate) fn check_named(policies: &[String]) -> Result<(), AdminError> {
     let absurd = policies.iter().find(|name| check_policy_name(name).is_err());
     absurd.map_or(Ok(()), |name| Err(AdminError::NoSuchPolicy(name.clone())))

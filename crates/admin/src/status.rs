@@ -1,4 +1,4 @@
-//! What a metadata store tells of its volume, whoever has it open.
+//! The status of a volume, read from its metadata store.
 
 use record::key::{self, space};
 use record::{Nonce, SessionRecord, Timestamp, VolumeRecord};
@@ -11,15 +11,15 @@ use crate::{Admin, AdminError};
 /// Sessions that [`Admin::status`] lists at most.
 pub const SESSIONS_LISTED_MAX: u32 = 1_000;
 
-/// What a metadata store tells of its volume.
+/// The status of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The volume's own record.
     pub volume: VolumeRecord,
-    /// What an acknowledged change survives just now.
+    /// The durability of the metadata store now.
     pub durability: Durability,
-    /// Who has it open, [`SESSIONS_LISTED_MAX`] at most. One that was killed stays among them until
-    /// another one ends it.
+    /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. That of a process that was killed is among
+    /// them until it is fenced.
     pub sessions: Vec<OpenSession>,
 }
 
@@ -35,13 +35,13 @@ pub struct OpenSession {
 }
 
 impl Admin {
-    /// Whether there is a volume in the store, or a record in the place of one.
+    /// Whether there is a volume in the store, or a damaged record in its place.
     pub async fn has_volume(&self) -> Result<bool, AdminError> {
         let found = self.read(&[Read::Record { key: key::volume(), follow: None }]).await?;
         Ok(value(found.first()).is_some())
     }
 
-    /// What the store tells of its volume, in one snapshot.
+    /// The status of the volume, from one snapshot.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], [`AdminError::Unread`], [`AdminError::Corrupt`].
@@ -64,7 +64,7 @@ impl Admin {
             Ok(OpenSession { nonce, place, began })
         });
         let sessions = sessions.collect::<Result<_, AdminError>>()?;
-        // After the read, which may have found other settings.
+        // Read after the snapshot, which may have found that the store's settings have changed.
         Ok(Status { volume, durability: self.store.durability(), sessions })
     }
 }

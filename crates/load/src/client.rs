@@ -1,7 +1,7 @@
 //! One client: a connection, a signature, and the S3 requests that workloads are made of.
 //!
-//! Every answer is checked here: its status, the number of its bytes, its ETag where there must be
-//! one. What is wrong ends the connection too, because what else it carries cannot be trusted.
+//! Every response is verified here: its status, its length, its ETag where there must be one. After a
+//! wrong response the connection is closed, because what follows cannot be trusted.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ use crate::sign::{Signable, Signer};
 use crate::target::Address;
 use crate::{TargetBucket, Trouble, xml};
 
-/// The longest answer that is read as text: a page of 1,000 keys of 1,024 bytes fits.
+/// Bytes of the longest response that is read as text: a page of 1,000 keys of 1,024 bytes fits.
 const TEXT_BYTES_MAX: usize = 8 << 20;
 
-/// Keys of a page, and of a request that deletes.
+/// Keys on a page, and in a request that deletes many.
 pub(crate) const PAGE_KEYS: usize = 1_000;
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// A body, and the hash that is signed in its place; cheap to clone.
+/// A body, and the hash that is signed with it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     pub(crate) bytes: Bytes,
@@ -61,7 +61,7 @@ struct ClientRequest<'a> {
     /// Percent-encoded and sorted.
     query: &'a str,
     payload: &'a Payload,
-    /// What is sent besides, unsigned.
+    /// One more header, which is not signed.
     header: Option<(HeaderName, HeaderValue)>,
 }
 
@@ -159,7 +159,8 @@ impl Client {
             .ok_or_else(|| request.content("was answered without ETag"))
     }
 
-    /// Reads an object, or a range of it, and counts its bytes; compares them if told what with.
+    /// Reads an object, or a range of it, and counts its bytes. Compares them with `content`, if that is
+    /// given.
     pub(crate) async fn get(
         &mut self,
         key: &str,
@@ -202,12 +203,12 @@ impl Client {
         let request = ClientRequest::new(Method::HEAD, key, &nothing);
         let answer = self.send(&request, &[StatusCode::OK]).await?;
         let length = answer.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
-        let told = length.and_then(|text| text.parse().ok());
+        let stated = length.and_then(|text| text.parse().ok());
         if !answer.headers().contains_key(ETAG) {
             return Err(request.content("was answered without ETag"));
         }
-        match told {
-            Some(told) if bytes == told => Ok(()),
+        match stated {
+            Some(stated) if bytes == stated => Ok(()),
             other => Err(request.content(&format!("tells of {other:?} bytes instead of {bytes}"))),
         }
     }
@@ -264,7 +265,7 @@ impl Client {
         Ok(Page { keys, next })
     }
 
-    /// Writes an object in parts; one that fails is given up on the other side too.
+    /// Writes an object in parts. If that fails, the upload is aborted.
     pub(crate) async fn multipart(&mut self, key: &str, parts: &[Payload]) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
         let request =
@@ -276,7 +277,7 @@ impl Client {
         let upload = format!("uploadId={}", escape_query(&upload));
         let done = self.upload(key, &upload, parts).await;
         if done.is_err() {
-            // What went wrong is told already; that nothing is left behind is only tried.
+            // The first error is returned; whether the upload could be aborted does not matter.
             let _given_up = self.delete_at(key, &upload).await;
         }
         done
@@ -303,7 +304,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, and checks the status of its answer.
+    /// Sends a request, and verifies the status of the response.
     async fn send(
         &mut self,
         request: &ClientRequest<'_>,
@@ -359,7 +360,7 @@ impl Client {
         Ok(signed)
     }
 
-    /// Reads the rest of an answer of which nothing is wanted.
+    /// Reads the rest of a response whose body is not needed.
     async fn drain(&mut self, answer: Response<Incoming>) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
         let request = ClientRequest::new(Method::GET, "", &nothing);
@@ -381,7 +382,7 @@ impl Client {
             .map_err(|_| request.content("was answered in something else than UTF-8"))
     }
 
-    /// Passes on a body frame by frame, and returns its length.
+    /// Passes a body on frame by frame, and returns its length.
     async fn frames(
         &mut self,
         request: &ClientRequest<'_>,
@@ -411,7 +412,7 @@ impl<'a> ClientRequest<'a> {
         Self { method, key, query: "", payload, header: None }
     }
 
-    /// As errors name it.
+    /// The name of the request in errors.
     fn name(&self) -> String {
         let mark = if self.query.is_empty() { "" } else { "?" };
         format!("{} /{}{mark}{}", self.method, self.key, self.query)
@@ -422,7 +423,7 @@ impl<'a> ClientRequest<'a> {
     }
 }
 
-/// What an error says of itself, behind a colon.
+/// Code and message of an error document, with a colon before them; empty if it has none.
 fn said(text: &str) -> String {
     let parts = ["Code", "Message"].map(|name| xml::text(text, name));
     let parts: Vec<String> = parts.into_iter().flatten().collect();

@@ -1,7 +1,7 @@
-//! One connection to an endpoint, driven by whoever uses it.
+//! One connection to an endpoint, which its client polls itself.
 //!
-//! There is no task beside the client's own: a request and its connection are polled together, so
-//! that no switch between tasks is paid for.
+//! The connection has no task of its own: a request and its connection are polled together, which
+//! saves switches between tasks.
 
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use crate::Trouble;
 use crate::target::Address;
 
-/// The most that is read at a time; a larger buffer leaves the processor's cache.
+/// Bytes that are read at a time. A larger buffer would not stay in the processor's cache.
 const READ_BYTES_MAX: usize = 256 << 10;
 
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
@@ -58,18 +58,18 @@ impl Connection {
         Ok(Self { requests, driver: Some(Box::pin(driver)) })
     }
 
-    /// Whether the endpoint will answer no more requests here.
+    /// Whether the endpoint will accept no more requests on this connection.
     pub(crate) fn is_closed(&self) -> bool {
         self.driver.is_none() || self.requests.is_closed()
     }
 
-    /// Waits until the connection has finished with what came before.
+    /// Waits until the connection is ready for the next request.
     pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
         let Self { requests, driver } = self;
         drive(driver, requests.ready()).await
     }
 
-    /// Sends a request whole, and waits for the head of its answer.
+    /// Sends a request with its body, and waits for the head of the response.
     pub(crate) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -78,7 +78,7 @@ impl Connection {
         drive(driver, requests.send_request(request)).await
     }
 
-    /// The next bytes of an answer; `None` at its end.
+    /// The next bytes of a response; `None` at its end.
     pub(crate) async fn next(&mut self, body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
         loop {
             match drive(&mut self.driver, body.frame()).await {
@@ -93,7 +93,7 @@ impl Connection {
     }
 }
 
-/// Waits for something that only happens while the connection is polled.
+/// Waits for `wanted`, which makes progress only while the connection is polled.
 async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
     let mut wanted = pin!(wanted);
     std::future::poll_fn(|context| {

@@ -1,7 +1,7 @@
-//! The load on a folder: system calls of threads, and nothing between them and the kernel.
+//! Load on a folder: threads that make system calls.
 //!
-//! Reads may be answered from the kernel's memory; what is measured is what a program sees that
-//! works on files which it has just written.
+//! Reads may come from the kernel's page cache. What is measured is what a program sees that works on
+//! files which it has just written.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -57,7 +57,7 @@ impl FileVerb {
         Self::List,
     ];
 
-    /// As in a table.
+    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -154,7 +154,7 @@ impl Folder {
         SmallRng::seed_from_u64(self.seed).fill_bytes(&mut chunk);
         let (mut round, mut file) = (Round::empty(), File::create(self.large())?);
         for number in 0..load.file_bytes >> 20 {
-            // No two MiB are equal, so nothing is saved by finding equal ones.
+            // No two MiB are equal, so that deduplication saves nothing.
             chunk[..8].copy_from_slice(&number.to_le_bytes());
             timed(&mut round, gauge, SEQUENTIAL_BYTES, || file.write_all(&chunk))?;
         }
@@ -250,7 +250,7 @@ impl Folder {
     }
 }
 
-/// Steps until the time is over, somebody wants to end, or nothing is left to do.
+/// Takes steps until the time is over, the run is stopped, or nothing is left to do.
 fn until(
     time: Duration,
     gauge: &Gauge,
@@ -276,7 +276,7 @@ fn timed<T>(
     Ok(done)
 }
 
-/// The same on several threads; what they did together.
+/// Runs on several threads, and returns what they did together.
 fn threads(count: usize, work: impl Fn(usize) -> io::Result<Round> + Sync) -> io::Result<Round> {
     let work = &work;
     std::thread::scope(|scope| {

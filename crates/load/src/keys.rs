@@ -1,12 +1,12 @@
-//! The keys of a run. They follow from numbers, so no list of what was written is kept.
+//! The keys of a run. They are computed from numbers, so no list of written keys is kept.
 
-/// Names below the prefix of a run.
+/// Makes keys below the prefix of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,
 }
 
-/// The objects that one round wrote: of each client, how many it tried to.
+/// The objects of one round: for each client, how many it tried to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) object_bytes: u64,
@@ -50,7 +50,8 @@ impl Keys {
         format!("{}parts-{bytes}/{round}/{client}/{number:08}", self.prefix)
     }
 
-    /// All that a round wrote, client by client in turn, in the order of writing.
+    /// All keys of a round, about in the order of writing: the first one of each client, then the second
+    /// of each, and so on.
     pub(crate) fn all(&self, written: &Written) -> Vec<String> {
         let most = written.counts.iter().copied().max().unwrap_or(0);
         let mut keys = Vec::new();

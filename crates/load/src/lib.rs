@@ -1,14 +1,14 @@
 //! A light load generator: S3 requests against any endpoint, or system calls on any folder.
 //!
-//! It shares a machine with what it measures, so a request costs it as little as can be: one
-//! connection for each client, kept open; one thread for all clients; bodies sent from one shared
-//! buffer, hashed once, and received bodies counted and dropped frame by frame. What comes back is
-//! checked all the same: status, number of bytes, ETag. An answer that is wrong is counted, and a
-//! run with one has failed.
+//! It often runs on the machine of what it measures, so a request costs it as little as possible. Each
+//! client has one connection, which stays open, and one thread serves all clients. Bodies are sent
+//! from one shared buffer and hashed once; received bodies are counted and dropped frame by frame.
+//! Responses are verified all the same: status, number of bytes, ETag. A wrong one is counted, and the
+//! run has failed.
 //!
-//! It knows the S3 protocol by itself and nothing of what it measures, so that a mistake of the
-//! gateway cannot hide behind the same mistake here. Keys and the order of requests follow from a
-//! seed, so two endpoints are asked the same.
+//! But for the arithmetic of signatures it shares no code with the gateway, so that a mistake there
+//! cannot hide behind the same mistake here. Keys and the order of requests follow from a seed, so two
+//! endpoints get the same requests.
 
 mod client;
 mod connection;

@@ -1,4 +1,4 @@
-//! What a round gave, and the arithmetic of rounds.
+//! The result of a round, and the arithmetic of results.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The shortest and longest times that are told apart, in nanoseconds.
+/// The shortest and longest latencies that are distinguished, in nanoseconds.
 const NANOS: (u64, u64) = (1, 600_000_000_000);
 
 /// Digits of a latency that are kept.
@@ -15,7 +15,7 @@ const DIGITS: u8 = 3;
 /// Different errors whose texts are kept.
 const SAMPLES_MAX: usize = 5;
 
-/// What a run says while it runs, and how it is told to end.
+/// The progress of a run, and the way to stop it.
 #[derive(Debug, Default)]
 pub struct Gauge {
     units: AtomicU64,
@@ -31,12 +31,12 @@ impl Gauge {
         (seen(&self.units), seen(&self.bytes), seen(&self.errors))
     }
 
-    /// Asks to end: requests under way finish, no other is begun.
+    /// Stops the run: requests in flight finish, no other one begins.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked to end.
+    /// Whether the run was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -51,20 +51,20 @@ impl Gauge {
     }
 }
 
-/// What one round gave.
+/// The result of one round.
 #[derive(Clone)]
 pub struct Round {
-    /// Requests that were answered as they should.
+    /// Requests with a good response.
     pub requests: u64,
     /// What the rate counts; see [`crate::Verb::unit`].
     pub units: u64,
     /// Bytes of bodies, sent or received.
     pub bytes: u64,
-    /// Requests that were not answered as they should.
+    /// Requests that failed.
     pub errors: u64,
-    /// Some of their texts, each once.
+    /// Some of the errors, each once.
     pub samples: Vec<String>,
-    /// From the first request to the last answer.
+    /// From the first request to the last response.
     pub took: Duration,
     latencies: Histogram<u64>,
 }
@@ -107,7 +107,7 @@ impl Round {
         }
     }
 
-    /// What another client, or another round, gave besides.
+    /// Adds the result of another client or round.
     pub(crate) fn merge(&mut self, other: Self) {
         self.requests += other.requests;
         self.units += other.units;
@@ -136,7 +136,7 @@ impl Round {
     }
 }
 
-/// The value in the middle; no number if there is none.
+/// The median; not a number if there are no values.
 pub fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     let middle = all.len() / 2;

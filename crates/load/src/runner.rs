@@ -18,13 +18,13 @@ use crate::target::Address;
 use crate::workload::PART_BYTES_MIN;
 use crate::{Gauge, Round, TargetBucket, Trouble, Verb, Workload};
 
-/// How long after its end a round waits for answers.
+/// How long after its end a round waits for responses.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long preparing may take.
 const PREPARING: Duration = Duration::from_hours(1);
 
-/// How long a client rests after an error, so that a refusal is not answered by a storm.
+/// How long a client waits after an error, so that a refusal does not cause a storm of requests.
 const REST: Duration = Duration::from_millis(50);
 
 /// Errors in a row after which a client gives up.
@@ -42,11 +42,11 @@ pub struct Runner {
     prefix: String,
     keys: Keys,
     rounds: u32,
-    /// What PUT rounds wrote and no DELETE round has taken.
+    /// What PUT rounds have written and no DELETE round has deleted.
     written: Vec<Written>,
     /// How many of those, by size, were read once.
     read: BTreeMap<u64, usize>,
-    /// What was filled in.
+    /// The verbs and sizes whose objects are in place.
     filled: BTreeSet<(Verb, u64)>,
     objects: BTreeMap<u64, Vec<ClientObjects>>,
     payloads: BTreeMap<u64, Payload>,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Runner {
     }
 }
 
-/// What the clients of a thread leave.
+/// The result of one thread of a round.
 struct RoundEnd {
     round: Round,
     /// Of each client: its number, the steps that it tried, its objects.
@@ -66,7 +66,7 @@ struct RoundEnd {
 }
 
 impl Runner {
-    /// Settles how `target` is reached, without reaching for it yet. All keys begin with `prefix`,
+    /// A runner for `target`, which is not connected yet. All keys begin with `prefix`,
     /// which ends in a slash; contents and order follow from `seed`. More than one thread only
     /// pays where the endpoint is on another machine.
     ///
@@ -97,7 +97,7 @@ impl Runner {
         })
     }
 
-    /// Goes on with the same objects at another endpoint that serves the same bucket.
+    /// Continues with the same objects at another endpoint of the same bucket.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Lets the clients work, and returns what they did; [`Runner::prepare`] goes before it.
+    /// Runs one round, for which [`Runner::prepare`] was called before, and returns its result.
     ///
     /// # Errors
     ///
@@ -311,7 +311,7 @@ impl Runner {
         Client::new(&self.target, Arc::clone(&self.address))
     }
 
-    /// Lets clients work on threads until the time is over or nothing is left to do.
+    /// Runs clients on threads until the time is over or nothing is left to do.
     fn run(
         &self,
         work: Work,
@@ -319,7 +319,7 @@ impl Runner {
         time: Duration,
         gauge: &Arc<Gauge>,
     ) -> Result<RoundEnd, Trouble> {
-        // Each round draws other numbers, the same in each run.
+        // Each round has other random numbers, but every run has the same ones.
         let seed = self.seed.wrapping_add(u64::from(self.rounds));
         let job = Arc::new(Job { keys: self.keys.clone(), seed, work });
         let threads = self.threads.min(clients.max(1));
@@ -365,7 +365,7 @@ impl Runner {
             }
             Ok((runtime, clients))
         });
-        // Whoever could not connect must not keep the others waiting.
+        // A thread that could not connect must not keep the others waiting.
         ready.wait();
         let (runtime, clients) = connected?;
         let begin = Instant::now();
@@ -430,7 +430,7 @@ fn runtime() -> Result<Runtime, Trouble> {
     made.map_err(|source| Trouble::System { doing: "start a runtime".to_owned(), source })
 }
 
-/// What prepares must not fail.
+/// Preparing must not fail: any error is returned.
 fn fine(round: Round) -> Result<(), Trouble> {
     match round.samples.into_iter().next() {
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! Signature version 4, in the `Authorization` header.
 //!
-//! Of a request, its host, its time and the SHA-256 of its body are signed, and a session token
-//! where there is one. The key of a day is derived once; a signature then costs two hashes.
+//! The signed headers are the host, the time, the hash of the body, and the session token if there is
+//! one. The signing key is derived once a day; a signature then costs two hashes.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};
@@ -16,14 +16,14 @@ const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const AMZ_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const AMZ_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Who asks.
+/// The credentials of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
     /// The access key.
     pub access_key: String,
     /// Its secret.
     pub secret_key: String,
-    /// What temporary credentials have besides.
+    /// The session token of temporary credentials.
     pub session_token: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Debug for KeyPair {
     }
 }
 
-/// A request as far as it is signed.
+/// The parts of a request that are signed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signable<'a> {
     pub(crate) method: &'a str,
@@ -54,7 +54,7 @@ pub(crate) struct Signer {
     day: Option<Day>,
 }
 
-/// What signatures of one day share, and of one second.
+/// What signatures of one day have in common, and of one second.
 #[derive(Clone)]
 struct Day {
     date: time::Date,
@@ -77,7 +77,7 @@ impl Signer {
         Ok(Self { credentials, region: region.to_owned(), host, day: None })
     }
 
-    /// The headers of a request: what is signed, and the signature.
+    /// The headers of a request: the signed ones, and the signature.
     pub(crate) fn headers(
         &mut self,
         request: Signable<'_>,
@@ -112,7 +112,7 @@ impl Signer {
         Ok(headers)
     }
 
-    /// Derives what depends on the day, if it is another one, and writes the time.
+    /// Derives the key of the day, if it is another day, and formats the time.
     fn move_to(&mut self, now: OffsetDateTime) {
         let date = now.date();
         let second = now.unix_timestamp();

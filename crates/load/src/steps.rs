@@ -17,7 +17,7 @@ const MIXED_GET: u32 = 45;
 const MIXED_HEAD: u32 = MIXED_GET + 30;
 const MIXED_PUT: u32 = MIXED_HEAD + 15;
 
-/// What all clients of a round do.
+/// What all clients of a round share.
 pub(crate) struct Job {
     pub(crate) keys: Keys,
     pub(crate) seed: u64,
@@ -94,7 +94,7 @@ impl ClientObjects {
     }
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) units: u64,
@@ -108,7 +108,7 @@ pub(crate) struct Stepper {
     random: SmallRng,
     /// Steps that were tried.
     pub(crate) tried: u64,
-    /// Where a listing goes on, and how many keys it has had.
+    /// Where the current listing goes on, and how many keys it has returned.
     page: Option<String>,
     listed: usize,
     pub(crate) objects: ClientObjects,
@@ -190,7 +190,7 @@ impl Stepper {
         if count == 0 { None } else { keys.get(self.random.random_range(0..count)) }
     }
 
-    /// One page; at the last one, all keys must have come.
+    /// Lists one page. At the last page all keys must have been listed.
     async fn page(
         &mut self,
         client: &mut Client,
@@ -244,7 +244,7 @@ impl Stepper {
     }
 }
 
-/// The next of a list that all clients share.
+/// Takes the next one of a list that all clients share.
 fn take<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<&'a T> {
     all.get(next.fetch_add(1, Ordering::Relaxed))
 }

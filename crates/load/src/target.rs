@@ -1,4 +1,4 @@
-//! What is loaded: an endpoint, a bucket, and who asks.
+//! The target of a load: an endpoint, a bucket, and credentials.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct TargetBucket {
     pub bucket: String,
     /// The region that signatures name.
     pub region: String,
-    /// Who asks.
+    /// The credentials of all clients.
     pub credentials: KeyPair,
     /// Certificates in PEM to trust besides those that this machine trusts.
     pub authority: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct TargetBucket {
     pub unsigned: bool,
 }
 
-/// How connections are made, settled once for all clients.
+/// How connections are made. All clients share it.
 #[derive(Clone)]
 pub(crate) struct Address {
     /// Host and port to connect to.
@@ -62,7 +62,7 @@ impl TargetBucket {
     fn trusting(&self) -> Result<ClientConfig, Trouble> {
         let bad = |wrong: String| Trouble::Certificates(wrong);
         let mut roots = RootCertStore::empty();
-        // A machine without certificates of its own still may trust the one that it is given.
+        // A machine may have no trusted certificates of its own: then the given ones must do.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(file) = &self.authority {
             let chain = CertificateDer::pem_file_iter(file)

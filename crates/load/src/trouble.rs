@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Errors of a load.
 
 use http::StatusCode;
 
@@ -31,7 +31,7 @@ pub enum Trouble {
         /// What the connection says.
         source: hyper::Error,
     },
-    /// The answer was another than was asked for.
+    /// The response has an unexpected status.
     #[error("{request} was answered {status}{said}")]
     Answer {
         /// Method and path.
@@ -41,7 +41,7 @@ pub enum Trouble {
         /// Code and message of its body, with ": " before them, or empty.
         said: String,
     },
-    /// The answer has the right status and the wrong content.
+    /// The response has the right status but the wrong content.
     #[error("{request} {wrong}")]
     Content {
         /// Method and path.
@@ -49,7 +49,7 @@ pub enum Trouble {
         /// What is wrong.
         wrong: String,
     },
-    /// Requests are still not answered, long after a round should have ended.
+    /// Some requests have no response long after the round should have ended.
     #[error("requests were not answered within {0} s")]
     Stalled(u64),
     /// There is nothing that the workload could work on.
@@ -58,7 +58,7 @@ pub enum Trouble {
     /// What a round needs could not be written, or did not come back.
     #[error("preparing failed: {0}")]
     Preparing(String),
-    /// Somebody wished to end.
+    /// The run was stopped.
     #[error("interrupted")]
     Stopped,
     /// The system refuses what a client needs.

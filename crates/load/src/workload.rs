@@ -22,7 +22,7 @@ const RANGED_OBJECTS: usize = 2;
 /// The smallest part that S3 accepts, but for the last one.
 pub(crate) const PART_BYTES_MIN: u64 = 5 << 20;
 
-/// What is asked.
+/// What clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
