@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that a change must pass, on a fresh machine, in one command.
 //!
 //! Cheap checks come first, then one build that the Rust tests and the client suites share. A step
-//! that fails does not keep the others from running: one run tells everything.
+//! that fails does not keep the others from running: one run shows all failures.
 
 mod clients;
 mod steps;

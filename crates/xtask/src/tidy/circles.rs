@@ -1,11 +1,11 @@
 //! Modules of one crate that import each other in a circle.
 //!
-//! An arrow leads from the file that names something to the file that defines it, through whatever
-//! exports it once more. That a module declares another, or exports what lies below it, is no arrow.
-//! Neither are methods: whose they are is not written where they are called.
+//! An arrow leads from a file that names an item to the file that defines it, through all re-exports.
+//! A declaration of a module is no arrow, and neither is a re-export of an item below the module. Calls
+//! of methods are no arrows either, because the call does not name the type.
 //!
-//! What lies below a module is part of it for all modules beside it: `a::x` that needs `b` and `b`
-//! that needs `a::y` are a circle of `a` and `b`. A module and what it declares are beside each other.
+//! For its siblings a module includes everything below it: if `a::x` names an item of `b`, and `b` one
+//! of `a::y`, then `a` and `b` are in a circle. A module and its children count as siblings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,7 @@ use super::outline::{Kind, ModuleIndex, Named, Outline};
 /// Crates that still have circles, and why.
 pub(super) const NOT_YET: [(&str, &str); 0] = [];
 
-/// The crates that break the rule, each with its circles, but for those in `not_yet`; these must
-/// have some.
+/// The violations: circles of crates that are not in `not_yet`, and crates in `not_yet` without any.
 pub(super) fn judge(found: &[(String, Vec<String>)], not_yet: &[(&str, &str)]) -> Vec<String> {
     let listed = |package: &str| not_yet.iter().any(|(name, _)| *name == package);
     let has = |package: &str| found.iter().any(|(name, it)| name == package && !it.is_empty());
@@ -29,7 +28,7 @@ pub(super) fn judge(found: &[(String, Vec<String>)], not_yet: &[(&str, &str)]) -
     circles.chain(done).collect()
 }
 
-/// The circles of one crate: for each its arrows.
+/// The circles of one crate, each as the list of its arrows.
 pub(super) fn circles(outline: &Outline) -> Vec<String> {
     let mut levels: BTreeMap<ModuleIndex, BTreeMap<Ends, String>> = BTreeMap::new();
     for ((from, to), (name, line)) in arrows(outline) {
@@ -41,10 +40,10 @@ pub(super) fn circles(outline: &Outline) -> Vec<String> {
     levels.values().flat_map(knots).collect()
 }
 
-/// From a module to another.
+/// The modules at the two ends of an arrow: from, to.
 type Ends = (ModuleIndex, ModuleIndex);
 
-/// The circles among modules beside each other: for each its arrows.
+/// The circles among sibling modules, each as the list of its arrows.
 fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
     let mut reached: BTreeMap<ModuleIndex, BTreeSet<ModuleIndex>> = BTreeMap::new();
     for &(from, _) in arrows.keys() {
@@ -69,7 +68,7 @@ fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
     knots
 }
 
-/// What one file names in another: the first name, and its line.
+/// For two files, the first name that one mentions of the other, and its line.
 type Arrows = BTreeMap<Ends, (String, usize)>;
 
 fn arrows(outline: &Outline) -> Arrows {
@@ -95,7 +94,7 @@ fn arrows(outline: &Outline) -> Arrows {
     arrows
 }
 
-/// All that arrows lead to from `start`, through others, too.
+/// All modules that can be reached from `start` along arrows.
 fn reachable(start: ModuleIndex, arrows: &BTreeMap<Ends, String>) -> BTreeSet<ModuleIndex> {
     let mut found = BTreeSet::new();
     let mut left = vec![start];
@@ -122,13 +121,13 @@ struct Names<'a> {
     outline: &'a Outline,
 }
 
-/// What was looked up already for one path, and whether as its last part: names may lead to
-/// themselves, and many ways to the same one.
+/// The names that were looked up already for one path, and whether as its last part. Imports may refer
+/// to each other in circles, and reach the same name in many ways.
 type Seen = BTreeSet<(ModuleIndex, String, bool)>;
 
 impl Names<'_> {
-    /// The module that defines what a path names, or nothing: if that is of another crate, is not
-    /// global, or is a module.
+    /// The module that defines what a path names. `None` if that is in another crate, is local to a
+    /// function, or is a module.
     fn home(&self, at: ModuleIndex, parts: &[String]) -> Option<ModuleIndex> {
         match self.follow(at, parts, &mut Seen::new())? {
             Target::Item(place) => Some(place),
@@ -165,7 +164,7 @@ impl Names<'_> {
                 "super" => Target::Module(self.outline.modules[place].parent),
                 name => match self.look_up(place, name, index + 1 == rest.len(), seen) {
                     Some(found) => found,
-                    // A macro may define it; but what was imported here may be of another crate.
+                    // Perhaps a macro defines it here. If it is imported, it is of another crate.
                     None if rooted && !self.imports(place, name) => Target::Item(place),
                     None => return None,
                 },
@@ -174,8 +173,8 @@ impl Names<'_> {
         Some(target)
     }
 
-    /// What a name means in a module. A module and an item may share it: the path's last part is
-    /// the item.
+    /// What a name means in a module. If a module and an item share the name, the last part of a
+    /// path is the item.
     fn look_up(&self, at: ModuleIndex, name: &str, last: bool, seen: &mut Seen) -> Option<Target> {
         if !seen.insert((at, name.to_owned(), last)) {
             return None;

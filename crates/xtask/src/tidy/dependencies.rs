@@ -30,13 +30,13 @@ const IMPURE: [&str; 17] = [
     "tokio",
 ];
 
-/// Crates that start, count, cut and fail for tests; nothing that is delivered knows them.
+/// Crates for tests alone: nothing that is shipped may reach them.
 const FOR_TESTS: [&str; 3] = ["databases", "faulty", "proxy"];
 
-/// Those of them that tests of every crate may use, and that know none of ours themselves.
+/// Those of them that tests of every crate may use. They may not reach any crate of ours.
 const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 
-/// Of ours, what the automation may link.
+/// The crates of ours that xtask may reach.
 const FOR_XTASK: [&str; 3] = ["databases", "load", "sigv4"];
 
 /// The names of all packages that a crate is built from, itself not among them.

@@ -1,13 +1,13 @@
-//! Names of public types that two crates give, or one gives twice.
+//! Public types of the same name, in two crates or in one.
 //!
-//! A reader who meets `Target` should not have to look up whose. A type may be public in its crate's
-//! root or anywhere below: what counts is its name.
+//! A reader who meets `Target` should not have to look up which one it is. The path of a type does not
+//! count, only its name.
 
 use std::collections::BTreeMap;
 
 use super::outline::{Kind, Outline};
 
-/// Names that are still given more than once.
+/// Names that more than one type still has.
 pub(super) const NOT_YET: [&str; 0] = [];
 
 /// Where public types are defined, by name.
@@ -15,7 +15,7 @@ pub(super) const NOT_YET: [&str; 0] = [];
 pub(super) struct PublicTypes(BTreeMap<String, Vec<String>>);
 
 impl PublicTypes {
-    /// Takes note of a crate's public types.
+    /// Adds the public types of a crate.
     pub(super) fn add(&mut self, package: &str, outline: &Outline) {
         for module in &outline.modules {
             for item in module.items.iter().filter(|it| it.kind == Kind::PublicType) {
@@ -28,7 +28,8 @@ impl PublicTypes {
         }
     }
 
-    /// Names that are given more than once, but for those in `not_yet`; these must be.
+    /// The violations: names of more than one type that are not in `not_yet`, and names in `not_yet` of
+    /// fewer than two.
     pub(super) fn judge(&self, not_yet: &[&str]) -> Vec<String> {
         let twice = self.0.iter().filter(|(_, places)| places.len() > 1);
         let wrong = twice.filter(|(name, _)| !not_yet.contains(&name.as_str()));

@@ -1,7 +1,7 @@
-//! The modules of a crate as its tokens declare them: what each defines, imports and names.
+//! The modules of a crate, read from its tokens: what each one defines, imports and names.
 //!
-//! Code for tests is left out: modules, imports and other items under `#[cfg(test)]`. Macros are
-//! not expanded, so what only an expansion defines or names is not seen.
+//! Items under `#[cfg(test)]` are left out. Macros are not expanded, so what only an expansion defines
+//! or names is not seen.
 
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::tests_only::{is_for_tests, skip_item};
 
-/// Where a module stands in its [`Outline`].
+/// The index of a module in its [`Outline`].
 pub(super) type ModuleIndex = usize;
 
 /// All modules of one crate that are not for tests.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
-    /// The first is the crate's root, each later one stands behind its parent.
+    /// The first one is the crate's root. Every module comes after its parent.
     pub(super) modules: Vec<Module>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Module {
     pub(super) name: String,
     /// The module that declares it; the root is its own.
     pub(super) parent: ModuleIndex,
-    /// The module whose file it stands in: itself, unless it is written in braces.
+    /// The module whose file contains it: itself, unless it is written in braces.
     pub(super) file: ModuleIndex,
     /// The modules that it declares, by name.
     pub(super) children: Vec<(String, ModuleIndex)>,
@@ -42,14 +42,14 @@ pub(super) struct Module {
     pub(super) paths: Vec<Named>,
 }
 
-/// A name that a module gives a meaning of its own.
+/// An item that a module defines.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) name: String,
     pub(super) kind: Kind,
 }
 
-/// What an item is, as far as rules ask.
+/// The kind of an item, as far as the rules need it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     /// A struct, enum, trait or type that other crates may see.
@@ -138,8 +138,8 @@ impl Outline {
         names.iter().rev().collect()
     }
 
-    /// Where two modules part: the lowest module that both lie in, and which of its children each
-    /// lies in, or itself.
+    /// The lowest module that contains two modules, and its children that contain each of them: or
+    /// itself, if it is one of the two.
     pub(super) fn apart(
         &self,
         one: ModuleIndex,

@@ -14,19 +14,18 @@ const OUTSIDE: [&str; 5] = ["fs", "net", "process", "thread", "time"];
 /// What `time` reads the clock with; all else of it is arithmetic.
 const CLOCKS: [&str; 2] = ["now_utc", "now_local"];
 
-/// What a pure crate may name of `hashing`, which has threads and a clock besides: this computes and
-/// does nothing else.
+/// The part of `hashing` that a pure crate may name. These types only compute; the rest has threads and
+/// a clock.
 const PURE_HASHING: [&str; 3] = ["Behind", "Crc", "Md5"];
 
-/// The only task-locals: whose cost an operation counts, and which stream of a connection a task
-/// answers on.
+/// The only task-locals: the costs of an operation, and the HTTP/2 stream of a task.
 const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("server", "FLOW")];
 
 /// Types that make a value global and late.
 const LAZY: [&str; 6] =
     ["LazyLock", "LazyCell", "OnceLock", "OnceCell", "lazy_static", "thread_local"];
 
-/// Crates that may look at the environment; so may all tests.
+/// Crates that may read the environment. All tests may, too.
 const MAY_USE_ENV: [&str; 5] = ["server", "xtask", "tests", "benches", "databases"];
 
 /// What writes to a terminal, by itself or asked for.
