@@ -1,7 +1,7 @@
 //! The arithmetic of AWS Signature Version 4, once for those who sign and those who verify.
 //!
 //! A signature takes four steps: write the request in its canonical form ([`CanonicalRequest`]),
-//! write the string to sign ([`string_to_sign`]), derive the key of the day ([`SigningKey`]), and
+//! write the string to sign ([`string_to_sign()`]), derive the key of the day ([`SigningKey`]), and
 //! sign the one with the other. The signatures of a chunked body follow from that of its request
 //! ([`chunk_string_to_sign`], [`trailer_string_to_sign`]).
 //!
