@@ -10,7 +10,7 @@ use std::slice;
 use namespace::{Env, Next, NoHints, Planner, Run, Step};
 use record::Nonce;
 use session::{ShortSession, value};
-use store::{Found, Guard, MetaStore, Plan, Read, StoreError, StoreErrorKind};
+use store::{Guard, MetaStore, Plan, Read, ReadResult, StoreError, StoreErrorKind};
 use store::{Value, Verdict, Write};
 
 use crate::{Admin, AdminError};
@@ -83,7 +83,7 @@ impl Admin {
     }
 
     /// Reads in one round trip.
-    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, AdminError> {
+    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, AdminError> {
         let found = self.store.read(reads).await.map_err(AdminError::Unread)?;
         if found.len() == reads.len() {
             return Ok(found);

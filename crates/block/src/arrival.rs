@@ -1,13 +1,13 @@
 //! The content of a range as it arrives from a store, verified.
 //!
-//! An [`Arrival`] asks for its range once and gives each sub-block as soon as it has passed its
-//! checksum, in pieces of the store's own frames. Whoever holds it asks for what comes next: what
-//! was not asked for waits where the store keeps it, such as in the buffers of a connection, and
-//! holds the other side back. It is given its store with each call, and holds none.
+//! An [`Arrival`] requests its range once and yields each sub-block as soon as it has passed its
+//! checksum, as slices of the store's own frames. The reader pulls: what it has not asked for yet waits
+//! in the store, in the buffers of a connection, say, and holds the sender back. The store is passed to
+//! each call and not kept.
 //!
-//! **Whole or not at all.** A source that ends before its range does is asked again from the first
-//! sub-block that was not given, and so is one that was damaged or missing, once. So a reader gets
-//! each byte once, or an error: never zeros, never fewer bytes.
+//! **All or an error.** If a source ends too early, the rest is requested again from the first sub-block
+//! that was not yielded. So it is, once, if a sub-block is damaged or missing. A reader gets each byte
+//! exactly once, or an error; never zeros, never fewer bytes.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use crate::sealed::Opened;
 use crate::store::open_known;
 use crate::{Arriving, BlockError, BlockErrorKind, BlockRef, BlockStore, SUB_BLOCK_BYTES};
 
-/// Content bytes of a range for which arriving pays: below that a range is read at once.
+/// Content bytes of a range from which on streaming pays off. A shorter range is read at once.
 pub const ARRIVAL_BYTES_MIN: u32 = 2 << 20;
 
 /// How often a source that was lost is replaced before another sub-block has come.
@@ -32,15 +32,15 @@ const RESUMES_MAX: u32 = 3;
 /// A range of a block's content that arrives.
 pub struct Arrival {
     block: BlockRef,
-    /// Content that was not verified yet, and that is wanted.
+    /// The wanted content that is not verified yet.
     range: Range<u32>,
     /// Sub-blocks that hold all of what was wanted at first.
     sub_blocks: u32,
     opener: Opener,
     source: Option<Box<dyn Arriving>>,
-    /// What was verified and not taken yet.
+    /// Verified content that was not taken yet.
     verified: VecDeque<Bytes>,
-    /// Sources that were lost since a sub-block came.
+    /// Sources that were lost since the last sub-block came.
     lost: u32,
     second_reads: u32,
     _claim: Option<Box<dyn Any + Send>>,
@@ -171,8 +171,8 @@ impl Arrival {
         }
     }
 
-    /// Lets a source go that has given all that is wanted. It is asked for its end, so that its
-    /// connection can be used again; whatever it says, what it gave was verified.
+    /// Drops a source that has given all that is wanted. Its end is read first, so that its connection
+    /// can be used again. An error does not matter then: what it gave was verified.
     async fn end(&mut self) {
         if let Some(mut source) = self.source.take() {
             let _ = source.next().await;

@@ -4,9 +4,9 @@
 //! `If-None-Match: *`, which [`probe`](BlockStore::probe) finds out (see [`probing`]), also refuses other bytes under
 //! a used id; nothing relies on that, because ids are unique by construction.
 //!
-//! Makes one attempt per call: [`Retrying`](crate::Retrying) repeats them. Blocks and what lies
-//! beside them go through [`Objects`], a client that does nothing else; the SDK, which costs several
-//! times as much for each request, lists. The types of both stay inside.
+//! Each call is one attempt; [`Retrying`](crate::Retrying) repeats them. Objects are read and written
+//! through [`Objects`], a minimal client. Listings go through the SDK, which costs several times as much
+//! per request. The types of both stay private.
 
 mod address;
 mod arriving;
@@ -47,10 +47,10 @@ use record::{BlockId, Nonce};
 
 use self::arriving::{Body, Zipped};
 use self::bare::Zipper;
-use self::fault::{Answer, Doing, Failure};
+use self::fault::{Doing, Failure, ObjectReply};
 use self::findings::Findings;
 use self::learned::{Learned, Summing};
-use self::objects::{Found, Objects, Sent};
+use self::objects::{IncomingObject, Objects, Payload};
 pub use self::options::{BucketOptions, SecretKey};
 use self::pieces::Pieces;
 use self::pool::{IDLE_CONNECTION_MAX, IDLE_CONNECTIONS_MAX};
@@ -143,10 +143,10 @@ impl BucketBlocks {
     async fn put_object(
         &self,
         name: &str,
-        body: impl Into<Sent>,
+        body: impl Into<Payload>,
         only_if_absent: bool,
         doing: Doing,
-    ) -> Result<Answer<Option<[u8; 16]>>, BlockError> {
+    ) -> Result<ObjectReply<Option<[u8; 16]>>, BlockError> {
         let sending = pin!(self.objects.put(name, body.into(), only_if_absent));
         self.ask(self.block_timeout, doing, sending).await
     }
@@ -160,16 +160,16 @@ impl BucketBlocks {
     ) -> Result<Option<Bytes>, BlockError> {
         let most = bytes.end.saturating_sub(bytes.start);
         match self.ask_for(name, bytes, doing).await? {
-            Answer::Done(_) if most == 0 => Ok(Some(Bytes::new())),
-            Answer::Done(found) => {
+            ObjectReply::Done(_) if most == 0 => Ok(Some(Bytes::new())),
+            ObjectReply::Done(found) => {
                 let reading = pin!(found.collect(most));
                 let body = self.within(self.block_timeout, doing, reading).await?;
                 let failed = |error| BlockError::because(BlockErrorKind::Unavailable, doing, error);
                 body.map(Some).map_err(failed)
             }
-            Answer::BehindTheEnd => Ok(Some(Bytes::new())),
-            Answer::Absent => Ok(None),
-            answer @ Answer::Taken => Err(self.unexpected(doing, &answer)),
+            ObjectReply::BehindTheEnd => Ok(Some(Bytes::new())),
+            ObjectReply::Absent => Ok(None),
+            answer @ ObjectReply::Taken => Err(self.unexpected(doing, &answer)),
         }
     }
 
@@ -188,8 +188,8 @@ impl BucketBlocks {
         let corrupt = |why: String| BlockError::because(BlockErrorKind::Corrupt, doing, why);
         let length = u64::from(block.length);
         let found = match self.ask_for(&place::name(block.id), 0..length, doing).await? {
-            Answer::Done(found) => found,
-            Answer::Absent => return Err(BlockError::new(BlockErrorKind::NotFound, doing)),
+            ObjectReply::Done(found) => found,
+            ObjectReply::Absent => return Err(BlockError::new(BlockErrorKind::NotFound, doing)),
             answer => return Err(self.unexpected(doing, &answer)),
         };
         if let Some(whole) = found.whole().filter(|whole| *whole != length) {
@@ -212,7 +212,7 @@ impl BucketBlocks {
         name: &str,
         bytes: Range<u64>,
         doing: Doing,
-    ) -> Result<Answer<Found>, BlockError> {
+    ) -> Result<ObjectReply<IncomingObject>, BlockError> {
         // S3 has no range without bytes: ask for one, to learn whether the object is there.
         let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
         let asking = pin!(self.objects.get(name, Span { first: bytes.start, last }));
@@ -259,7 +259,7 @@ impl BucketBlocks {
             .max_keys(PAGE_KEYS)
             .send();
         let page = match self.ask_sdk(doing, sending).await? {
-            Answer::Done(page) => page,
+            ObjectReply::Done(page) => page,
             answer => return Err(self.unexpected(doing, &answer)),
         };
         let next = page.next_continuation_token();
@@ -277,7 +277,7 @@ impl BucketBlocks {
         within: Duration,
         doing: Doing,
         sending: Pin<&mut (impl Future<Output = Result<T, Failure>> + ?Sized)>,
-    ) -> Result<Answer<T>, BlockError> {
+    ) -> Result<ObjectReply<T>, BlockError> {
         let answer = self.within(within, doing, sending).await?;
         fault::translate(answer, &self.bucket, doing)
     }
@@ -287,7 +287,7 @@ impl BucketBlocks {
         &'a self,
         doing: Doing,
         sending: impl Future<Output = Result<T, SdkError<E>>> + Send + 'a,
-    ) -> BoxFuture<'a, Result<Answer<T>, BlockError>>
+    ) -> BoxFuture<'a, Result<ObjectReply<T>, BlockError>>
     where
         T: Send + 'a,
         E: ProvideErrorMetadata + std::error::Error + Send + 'static,
@@ -310,7 +310,7 @@ impl BucketBlocks {
         })
     }
 
-    fn unexpected<T>(&self, doing: Doing, answer: &Answer<T>) -> BlockError {
+    fn unexpected<T>(&self, doing: Doing, answer: &ObjectReply<T>) -> BlockError {
         let error = format!("bucket {} answered {}", self.bucket, answer.name());
         BlockError::because(BlockErrorKind::Unavailable, doing, error)
     }
@@ -349,13 +349,13 @@ impl BlockStore for BucketBlocks {
         let name = place::name(block.id());
         let bare = block.id().is_bare();
         let sent = if bare {
-            Sent { body: block.content().collect(), sums: Some(bare::sums(block)) }
+            Payload { body: block.content().collect(), sums: Some(bare::sums(block)) }
         } else {
-            Sent { body: block.pieces().iter().cloned().collect(), sums: None }
+            Payload { body: block.pieces().iter().cloned().collect(), sums: None }
         };
         match self.put_object(&name, sent, self.honours_conditions(), doing).await? {
-            Answer::Done(told) => Ok(Stored { content_md5: told.filter(|_| bare) }),
-            Answer::Taken => self.compare(block, doing).await.map(|()| Stored::default()),
+            ObjectReply::Done(told) => Ok(Stored { content_md5: told.filter(|_| bare) }),
+            ObjectReply::Taken => self.compare(block, doing).await.map(|()| Stored::default()),
             answer => Err(self.unexpected(doing, &answer)),
         }
     }
@@ -383,7 +383,7 @@ impl BlockStore for BucketBlocks {
         let asked = if id.is_bare() { bare::span(&bytes) } else { bytes.clone() };
         let most = asked.end.saturating_sub(asked.start);
         match self.ask_for(&place::name(id), asked, doing).await? {
-            Answer::Done(found) if id.is_bare() => {
+            ObjectReply::Done(found) if id.is_bare() => {
                 let whole = found.whole().unwrap_or_default();
                 let sums = bare::kept_sums(found.headers()).or_else(|| self.learned.sums(id));
                 let Some(sums) = sums else {
@@ -395,12 +395,12 @@ impl BlockStore for BucketBlocks {
                 let body = Body::new(found, most, self.answer_timeout, doing)?;
                 Ok(Box::new(Zipped::new(body, zipper)))
             }
-            Answer::Done(found) => {
+            ObjectReply::Done(found) => {
                 Ok(Box::new(Body::new(found, most, self.answer_timeout, doing)?))
             }
-            Answer::BehindTheEnd => Ok(Box::new(AtOnce(None))),
-            Answer::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
-            answer @ Answer::Taken => Err(self.unexpected(doing, &answer)),
+            ObjectReply::BehindTheEnd => Ok(Box::new(AtOnce(None))),
+            ObjectReply::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
+            answer @ ObjectReply::Taken => Err(self.unexpected(doing, &answer)),
         }
     }
 
@@ -425,7 +425,7 @@ impl BlockStore for BucketBlocks {
         let name = place::name(id);
         let asking = pin!(self.objects.head(&name));
         match self.ask(self.answer_timeout, doing, asking).await? {
-            Answer::Done(Some(size)) => match kept(id, size) {
+            ObjectReply::Done(Some(size)) => match kept(id, size) {
                 Some(size) => Ok(Some(size)),
                 None => Err(BlockError::because(
                     BlockErrorKind::Corrupt,
@@ -433,11 +433,11 @@ impl BlockStore for BucketBlocks {
                     format!("its object has {size} bytes"),
                 )),
             },
-            Answer::Absent => {
+            ObjectReply::Absent => {
                 // The answer to a HEAD has no text: without its bucket a block looks the same.
                 let sending = self.client.head_bucket().bucket(&self.bucket).send();
                 match self.ask_sdk(doing, sending).await? {
-                    Answer::Done(_) => Ok(None),
+                    ObjectReply::Done(_) => Ok(None),
                     _ => Err(fault::no_bucket(&self.bucket, doing)),
                 }
             }
@@ -450,7 +450,7 @@ impl BlockStore for BucketBlocks {
         let name = place::name(id);
         let asking = pin!(self.objects.delete(&name));
         match self.ask(self.answer_timeout, doing, asking).await? {
-            Answer::Done(()) | Answer::Absent => {
+            ObjectReply::Done(()) | ObjectReply::Absent => {
                 self.learned.forget(id);
                 Ok(())
             }
@@ -523,8 +523,8 @@ impl BlockStore for BucketBlocks {
             )
             .await?
         {
-            Answer::Done(_) => Ok(()),
-            Answer::Taken => match self.mark().await? {
+            ObjectReply::Done(_) => Ok(()),
+            ObjectReply::Taken => match self.mark().await? {
                 Some(standing) => compare_marks(&standing, &mark),
                 None => {
                     let error = "it was removed meanwhile";

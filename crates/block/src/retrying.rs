@@ -56,7 +56,7 @@ impl Default for RetryLimits {
     }
 }
 
-/// A block store that repeats what failed for want of an answer.
+/// A block store that repeats calls that were `Unavailable`.
 #[derive(Debug)]
 pub struct Retrying<B> {
     inner: B,
@@ -68,7 +68,7 @@ pub struct Retrying<B> {
 }
 
 impl<B: BlockStore> Retrying<B> {
-    /// Lays the layer over a store. `seed` makes the waits of one process differ from another's.
+    /// Puts the layer over a store. `seed` makes the waits of different processes differ.
     pub fn new(inner: B, limits: RetryLimits, seed: u64) -> Retrying<B> {
         Retrying {
             inner,

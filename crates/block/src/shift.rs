@@ -1,17 +1,17 @@
 //! The CRC-32C of content that comes in runs.
 //!
-//! A CRC-32C is linear: that of two runs is the first one's, shifted by the length of the second,
-//! XOR the second one's. So the checksum of a run follows from those of its pieces without reading
-//! them again. The shift by a whole sub-block is worked out by the compiler.
+//! A CRC-32C is linear: that of two runs is the first one's, shifted by the length of the second, XOR
+//! the second one's. So the checksum of a run follows from those of its pieces without reading them
+//! again. The shift by a whole sub-block is computed at compile time.
 
 use crc_fast::{CrcAlgorithm, Digest};
-use hashing::{Behind, Crc};
+use hashing::{Crc, CrcCombiner};
 
 use crate::SUB_BLOCK_BYTES;
 
-const SUB_BLOCK: Behind = Behind::new(Crc::Crc32c, SUB_BLOCK_BYTES as u64);
+const SUB_BLOCK: CrcCombiner = CrcCombiner::new(Crc::Crc32c, SUB_BLOCK_BYTES as u64);
 
-/// The CRC-32C of what had `crc`, and of more behind it.
+/// The CRC-32C of content with `crc`, followed by `more`.
 pub(crate) fn extended(crc: u32, more: &[u8]) -> u32 {
     // The state of a CRC is its complement.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
@@ -21,12 +21,12 @@ pub(crate) fn extended(crc: u32, more: &[u8]) -> u32 {
 
 /// The CRC-32C `crc` of some content, shifted by `length` bytes that follow.
 pub(crate) fn shifted(crc: u32, length: u32) -> u32 {
-    let behind = if length == SUB_BLOCK_BYTES {
+    let combiner = if length == SUB_BLOCK_BYTES {
         SUB_BLOCK
     } else {
-        Behind::new(Crc::Crc32c, u64::from(length))
+        CrcCombiner::new(Crc::Crc32c, u64::from(length))
     };
-    lower(behind.strung(u64::from(crc), 0))
+    lower(combiner.combine(u64::from(crc), 0))
 }
 
 /// The half in which a CRC of 32 bits stands.

@@ -1,8 +1,8 @@
-//! Which blocks arrive for somebody now.
+//! Which blocks are being streamed now.
 //!
-//! What arrives is not shared, because its readers need not be equally fast. So of one block at a
-//! time one stream arrives: others who want the block read it in pieces, which they share, and find
-//! in memory what was kept of the stream. At most twice a block's bytes are fetched for all of them.
+//! A stream is not shared, because readers need not be equally fast. So there is one stream per block at
+//! a time. Other readers of the block read it in runs of pages, which they share, and find in memory what
+//! was kept of the stream. In all, at most twice the block's bytes are fetched.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

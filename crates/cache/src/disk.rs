@@ -1,14 +1,12 @@
 //! The disk beneath the memory: how it is opened, and when it is left alone.
 //!
-//! A disk may be full, slow, absent, read-only or damaged, and none of that may be felt by a
-//! reader: whoever looks a page up waits [`DiskOptions::patience`] at most, and a disk that was
-//! late or failed is not asked again for [`DISK_REST`]. A disk that cannot be opened is done
-//! without.
+//! A disk may be full, slow, absent, read-only or damaged, and no reader should notice. A lookup waits
+//! [`DiskOptions::patience`] at most, and a disk that was late or failed is not used for [`DISK_REST`].
+//! If a disk cannot be opened, there is none.
 //!
-//! A page is written when it leaves memory: what is hot stands in memory alone, and nothing is
-//! written twice. Closing writes what memory still holds. On a disk that is full, a page is written
-//! only if it was asked for before, not long ago: what is read once does not push out what is read
-//! again and again.
+//! A page is written when it is evicted from memory. So hot pages are in memory only, and nothing is
+//! written twice. Closing writes what is still in memory. On a full disk, a page is written only if it
+//! was asked for before, not long ago. So what is read once does not displace what is read repeatedly.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -29,10 +27,10 @@ use tracing::subscriber::NoSubscriber;
 use crate::metrics::{Beneath, Metrics};
 use crate::page::{Page, PageKey};
 
-/// Bytes of disk below which it is not worth its while.
+/// Bytes of disk below which a disk cache is not worthwhile.
 pub const DISK_BYTES_MIN: u64 = 64 << 20;
 
-/// How long a lookup on the disk may take, unless told otherwise.
+/// How long a lookup on the disk may take, by default.
 pub const DISK_PATIENCE_DEFAULT: Duration = Duration::from_millis(100);
 
 /// How long a disk is left alone after it was late or failed.
@@ -44,7 +42,7 @@ pub const DISK_OPEN_PATIENCE: Duration = Duration::from_secs(30);
 /// How long writing what memory holds may take at the end.
 pub const DISK_CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of pages that are being gathered or written, in each of two buffers.
+/// Bytes of pages that are being collected or written, in each of two buffers.
 const WRITE_BUFFER_BYTES: usize = 16 << 20;
 
 /// Bytes of pages that wait to be written; what comes beyond is dropped.

@@ -1,8 +1,8 @@
-//! Pages that are being fetched: whoever else wants one waits for it.
+//! Pages that are being fetched: further readers wait for them.
 //!
-//! A page is fetched by one *lead* at a time. A lead whose fetch failed says so, and each of those
-//! who waited tries by itself; one that was dropped leaves its place to the next who asks. A page
-//! is in memory before its lead goes, so that between the two nobody fetches it again.
+//! A page is fetched by one *lead* at a time. If its fetch fails, it says so, and each of those who wait
+//! tries by itself. If it is dropped, the next reader becomes the lead. A page gets into memory before its
+//! lead ends, so that nobody fetches it again in between.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

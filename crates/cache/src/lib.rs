@@ -1,16 +1,16 @@
-//! A block reader that remembers, in memory and, if told to, on a disk.
+//! A block reader with a cache in memory and, optionally, on a disk.
 //!
-//! What is remembered are *pages*: the content of one sub-block each, by block and index. Blocks
-//! never change, so nothing is ever stale. A page in memory has passed its checksum, or was sealed
-//! here, and a hit is a lookup; a page from the disk passes its checksum before it gets into memory;
-//! what comes from the block store passes it too, or is asked for once more and is then an error.
-//! Never zeros, never fewer bytes.
+//! The cache holds *pages*: the content of one sub-block each, by block and index. Blocks never change,
+//! so nothing is ever stale. A page in memory has passed its checksum, or was sealed here, so a hit is
+//! just a lookup. A page from the disk is verified before it gets into memory. So is what comes from the
+//! block store: if it fails, it is requested once more, and then it is an error. A reader never gets
+//! zeros or fewer bytes.
 //!
 //! A cold read asks the store for exactly the pages that are missing, neighbours in one request;
 //! concurrent readers of one page share the request. What to read ahead is the callers' business.
 //!
-//! Nothing here knows files or objects, nor when a block is deleted: a page of a block that is
-//! gone is asked for by nobody, and leaves in time.
+//! The cache knows neither files nor objects, nor when a block is deleted: nobody asks for a page of a
+//! deleted block, and so it is evicted in time.
 
 #![cfg_attr(
     not(test),
@@ -43,7 +43,7 @@ pub use disk::{
 pub use metrics::CacheCounters;
 pub use page::PAGE_OVERHEAD_BYTES;
 
-/// Bytes of memory that a cache has at least; what it is told to have below that counts as this.
+/// Bytes of memory that a cache has at least. A smaller setting counts as this.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// Pages that one request fetches and that count as a scan: they pass through, unless they were
@@ -68,7 +68,7 @@ pub struct CacheOptions {
     pub disk: Option<DiskOptions>,
 }
 
-/// A block reader over a store that remembers.
+/// A caching block reader over a block store.
 #[derive(Debug)]
 pub struct Cache<B> {
     blocks: B,
@@ -81,7 +81,7 @@ pub struct Cache<B> {
 }
 
 impl<B: BlockStore> Cache<B> {
-    /// Opens a cache. A disk that cannot be used is done without, and a warning says why.
+    /// Opens a cache. If the disk cannot be used, there is none, and a warning says why.
     ///
     /// # Errors
     /// If not even the memory can be had; then in words of the library's.

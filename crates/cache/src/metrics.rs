@@ -1,4 +1,4 @@
-//! What a cache counts, and what it learns from the library beneath.
+//! The metrics of a cache: its own, and some of the library below.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct CacheCounters {
     pub disk: bool,
 }
 
-/// Counts as they grow.
+/// The cache's own metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) memory_hits: Metric,
@@ -125,7 +125,7 @@ impl EventListener for Leaving {
     }
 }
 
-/// The few numbers of the library's that matter here. It knows them by name only.
+/// The few metrics of the library that matter here. It identifies them by name only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beneath {
     /// Pages that were dropped on their way to the disk.
@@ -134,7 +134,7 @@ pub(crate) struct Beneath {
     pub(crate) clean: Arc<Metric>,
 }
 
-/// Hears nothing.
+/// Ignores a metric.
 #[derive(Debug)]
 struct Deaf;
 
@@ -197,7 +197,7 @@ impl GaugeVecOps for Beneath {
     }
 }
 
-/// A number that is listened to.
+/// Records a metric of the library.
 #[derive(Debug)]
 struct Level(Arc<Metric>);
 

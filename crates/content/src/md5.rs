@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use hashing::{Gone, Job, Md5, Patience, Pending, Pool};
+use hashing::{Gone, HashingPool, Job, Md5, Patience, Pending};
 
 use crate::ContentError;
 
@@ -61,7 +61,7 @@ const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTE
 /// Where bodies are hashed, and how much they hold for that.
 #[derive(Debug)]
 pub struct Hashing {
-    pool: Pool,
+    pool: HashingPool,
     held: AtomicUsize,
     /// Bodies that are not short.
     bodies: AtomicUsize,
@@ -69,7 +69,7 @@ pub struct Hashing {
 
 impl Hashing {
     /// In front of a pool that has nothing to do yet.
-    pub fn new(pool: Pool) -> Hashing {
+    pub fn new(pool: HashingPool) -> Hashing {
         Hashing { pool, held: AtomicUsize::new(0), bodies: AtomicUsize::new(0) }
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! header   "ASHDUMP"  format u8  label length u8  label                          CRC
 //! record   1  key length u16  value length u32  key  value                       CRC
-//! counter    2  key length u16  key  number i64                                    CRC
+//! counter  2  key length u16  key  number i64                                    CRC
 //! trailer  3  records u64  counters u64  SHA-256 of all bytes before it
 //! ```
 //!

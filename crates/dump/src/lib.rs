@@ -6,8 +6,8 @@
 //! a store that was filled from a dump gives the same bytes again, whatever engines the two are.
 //!
 //! A dump is verified to its last byte before anything of it is written to a store, and the record
-//! that makes a store a whole is written last ([`Keystone`]). So a store is filled completely or
-//! nobody takes it for one.
+//! that makes a store complete is written last ([`Keystone`]). So a store is either filled completely or
+//! not taken for a store.
 //!
 //! This crate knows keys, values and integers; neither what they mean nor where bytes come from
 //! and go to.
@@ -29,7 +29,7 @@ use bytes::Bytes;
 /// What a dump holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What whoever wrote it calls the store.
+    /// A label that the writer has chosen.
     pub label: Bytes,
     /// How much there is, the bytes of header and trailer included.
     pub counts: DumpSize,
@@ -59,13 +59,13 @@ pub enum Phase {
     Fill,
 }
 
-/// Told now and then how far a phase has come. The size begins anew with each phase.
+/// Receives reports on the progress of a phase. The size restarts with each phase.
 pub trait Watcher: Sync {
     /// So much of this phase is done.
     fn passed(&self, phase: Phase, size: DumpSize);
 }
 
-/// For whom nobody watches.
+/// Ignores reports.
 impl Watcher for () {
     fn passed(&self, _: Phase, _: DumpSize) {}
 }

@@ -1,11 +1,11 @@
 //! From a verified dump to a store.
 //!
-//! The store is claimed first, by putting other bytes in the place of the record that makes it a
-//! whole. Every plan that fills it guards these bytes, and the last one puts the record in their
-//! place. So nobody takes a store that is filled by half for a whole one, two loads do not mix, and
-//! a commit that was repeated because its outcome was not known changes nothing when its original
-//! arrives late: by then its guard does not hold any more. Until then it writes what stands there
-//! already, for counters are set, not added to.
+//! The load first claims the store: it puts other bytes where the keystone belongs, the record that
+//! makes a store complete. Every plan that fills the store guards these bytes, and the last one replaces
+//! them with the keystone. So nobody takes a half-filled store for a complete one, and two loads do not
+//! mix. A commit may be repeated because its outcome is not known, and its original may arrive late. If
+//! that is after the end of the load, its guard does not hold any more. Before, it writes what is there
+//! already, since counters are set and not added to.
 
 use std::io::{Read, Seek};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use store::{
-    COUNTER_MAX, CounterKey, Found, Guard, Key, Limits, MetaStore, Plan, Space, StoreError,
+    COUNTER_MAX, CounterKey, Guard, Key, Limits, MetaStore, Plan, ReadResult, Space, StoreError,
     StoreErrorKind, Value, Verdict, Write,
 };
 
@@ -30,7 +30,7 @@ const COMMIT_ITEMS: usize = 2_000;
 /// Bytes of one commit from which on nothing is added to it.
 const COMMIT_BYTES: usize = 1 << 20;
 
-/// How often a commit is tried that did not happen, or of which that is not known.
+/// How often a commit is tried that did not happen, or whose outcome is unknown.
 const TRIES: u32 = 8;
 
 /// How long it pauses after the first try; then twice as long each time, up to the second.
@@ -40,10 +40,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Spaces that are looked into at the same time.
 const LOOKS_AT_ONCE: usize = 8;
 
-/// What stands in the place of the keystone while a store is filled.
+/// What stands in the keystone's place while a store is being filled.
 const UNFINISHED: &[u8] = b"ashlar load has not finished ";
 
-/// The record without which a store is no whole. It is written last.
+/// The record without which a store is not complete. It is written last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keystone {
     key: Key,
@@ -104,7 +104,7 @@ fn check<I: Read + Send>(
     let mut misfit = None;
     let mut whole = false;
     while let Some(piece) = pieces.next()? {
-        // That a damaged dump is damaged says more than that a piece of it is large.
+        // If the dump is damaged, that is the error to report, and not that a piece is too large.
         misfit = misfit.or_else(|| room.misfit(&piece));
         whole |= matches!(&piece, Piece::Record(key, _) if *key == keystone.key);
         pieces.report(Phase::Verify, progress);
@@ -163,10 +163,10 @@ impl Room {
     }
 }
 
-/// An error unless there is nothing in the store. Counters of 0 are nothing.
+/// An error unless the store is empty. Counters of 0 do not count.
 async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpError> {
     let found = store.read(&[store::Read::Record { key: keystone.clone(), follow: None }]).await?;
-    if let Some(Found::Record(Some(entry))) = found.first() {
+    if let Some(ReadResult::Record(Some(entry))) = found.first() {
         return Err(if Keystone::is_unfinished(&entry.value) {
             DumpError::Unfinished
         } else {
@@ -209,7 +209,7 @@ async fn first(store: &dyn MetaStore, space: Space) -> Result<Option<Key>, Store
     }
 }
 
-/// Takes the store for this load.
+/// Claims the store for this load.
 async fn claim(store: &dyn MetaStore, keystone: &Keystone) -> Result<(), DumpError> {
     let plan = Plan {
         guards: vec![Guard::Absent(keystone.key.clone())],

@@ -1,6 +1,6 @@
 //! From a stream of bytes to verified pieces.
 //!
-//! Bytes are believed only behind their CRC, and the whole only behind its trailer.
+//! A piece is used only after its CRC was verified, and the whole counts only after its trailer was.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
             whole: None,
         };
         let mut header = Vec::new();
-        // Whoever gives something shorter than a magic does not give a dump that was cut.
+        // Something shorter than the magic is not a truncated dump, but none at all.
         match reader.take(&mut header, MAGIC.len()) {
             Ok(()) if header == MAGIC => {}
             Ok(()) | Err(DumpError::Cut(_)) => return Err(DumpError::NotADump),
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// The next piece; none behind the trailer, and then the dump is known to be whole.
+    /// The next piece. There is none after the trailer, and then the dump is known to be complete.
     pub(crate) fn next(&mut self) -> Result<Option<Piece>, DumpError> {
         if self.whole.is_some() {
             return Ok(None);

@@ -12,11 +12,11 @@ use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 /// Records that the store is asked for at a time.
 const PAGE: u32 = 1_000;
 
-/// Bytes that are gathered before they are written.
+/// Bytes that are collected before they are written.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Writes everything that a store holds at one instant, while others go on using it. The label, of
-/// at most [`crate::LABEL_BYTES_MAX`] bytes, is kept beside and says nothing to this crate.
+/// at most [`crate::LABEL_BYTES_MAX`] bytes, is stored with it and means nothing to this crate.
 ///
 /// What was written is a dump once this has returned `Ok`, and flushed, not synced.
 ///

@@ -46,7 +46,7 @@ fn server(kind: Kind) -> Option<Engine> {
 }
 
 /// Opens an engine over a database that is new.
-async fn fresh(kind: Kind, place: &Place) -> Arc<dyn MetaStore> {
+async fn fresh(kind: Kind, place: &StoreLocation) -> Arc<dyn MetaStore> {
     match kind {
         Kind::Memory => Arc::new(MemoryStore::new()),
         Kind::Sqlite => {
@@ -69,7 +69,7 @@ async fn fresh(kind: Kind, place: &Place) -> Arc<dyn MetaStore> {
 }
 
 /// Where a store that does not exist yet is to be.
-struct Place {
+struct StoreLocation {
     path: PathBuf,
     /// Of a database that was made for it.
     url: String,
@@ -121,7 +121,7 @@ impl Run {
     async fn fresh(&self, kind: Kind) -> Arc<dyn MetaStore> {
         let name = format!("house{}", self.made.fetch_add(1, Ordering::SeqCst));
         let url = self.servers.get(&kind).map(|server| server.fresh(&name)).unwrap_or_default();
-        fresh(kind, &Place { path: self.folder.path().join(&name), url }).await
+        fresh(kind, &StoreLocation { path: self.folder.path().join(&name), url }).await
     }
 }
 
@@ -214,7 +214,7 @@ async fn a_load_outlives_its_server() {
     let bytes = many().await;
     for kind in run.kinds.clone() {
         let Some(server) = run.servers.remove(&kind) else { continue };
-        let place = Place { path: PathBuf::new(), url: server.fresh("killed") };
+        let place = StoreLocation { path: PathBuf::new(), url: server.fresh("killed") };
         let store = fresh(kind, &place).await;
         let killing = Killing { server: Mutex::new(server), kills: AtomicU32::new(0) };
         let mut input = Cursor::new(&bytes);

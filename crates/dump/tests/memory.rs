@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use dump::{DumpError, DumpSize, Keystone, Phase, Watcher};
 use store::{
-    CounterKey, Found, Key, MemoryStore, MetaStore, Read, Space, StoreErrorKind, Verdict, Write,
+    CounterKey, Key, MemoryStore, MetaStore, Read, ReadResult, Space, StoreErrorKind, Verdict,
+    Write,
 };
 
 use failing::{Failing, Fault};
@@ -37,7 +38,7 @@ async fn filled(writes: Vec<Write>) -> MemoryStore {
 async fn record(store: &dyn MetaStore, key: Key) -> Option<Vec<u8>> {
     let found = store.read(&[Read::Record { key, follow: None }]).await.expect("an answer");
     match found.first() {
-        Some(Found::Record(entry)) => entry.as_ref().map(|entry| entry.value.to_vec()),
+        Some(ReadResult::Record(entry)) => entry.as_ref().map(|entry| entry.value.to_vec()),
         _ => panic!("a record was asked for"),
     }
 }
@@ -437,7 +438,7 @@ fn a_dump_is_of_one_instant_while_others_commit() {
         let found = copy.read(&[Read::Counter(total.clone())]).await.expect("an answer");
         let count = record(&copy, keystone_key()).await.expect("a count");
         let count: i64 = String::from_utf8_lossy(&count).parse().expect("a number");
-        assert_eq!(found, [Found::Counter(count)], "records and counters are of two instants");
+        assert_eq!(found, [ReadResult::Counter(count)], "records and counters are of two instants");
     });
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use hashing::{Job, Md5, Patience, Pool, Ways};
+use hashing::{HashingPool, Job, Md5, Patience, Ways};
 use md5::Digest as _;
 
 const MIB: usize = 1 << 20;
@@ -66,7 +66,7 @@ fn side_by_side(bodies: usize, bytes: usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
     let runtime = runtime.expect("a runtime can be made");
     let frame = Bytes::from(vec![0x5a; bytes.min(64 << 10)]);
-    let pool = Arc::new(Pool::start(NonZeroUsize::MIN));
+    let pool = Arc::new(HashingPool::start(NonZeroUsize::MIN));
     let rounds = (512 * MIB / (bodies * bytes)).clamp(2, 400);
     println!("{bodies} bodies at once, of {} KiB:", bytes >> 10);
     for way in [Way::Reference, Way::Inline, Way::Pool(64 << 10), Way::Pool(256 << 10)] {
@@ -99,7 +99,7 @@ enum Way {
     Pool(usize),
 }
 
-async fn body(pool: &Pool, frame: &Bytes, bytes: usize, way: Way) {
+async fn body(pool: &HashingPool, frame: &Bytes, bytes: usize, way: Way) {
     let frames = bytes / frame.len();
     match way {
         Way::Reference => {

@@ -1,9 +1,8 @@
 //! MD5's compression of one block, for one message or for several at once.
 //!
-//! Sixty-four steps turn four words, each in need of the one before: a message cannot be hashed
-//! faster than that chain. So what is not part of it is added first. The words may be vectors, and
-//! then each of their columns is a message of its own. What the words were loaded from is not known
-//! here.
+//! Sixty-four steps change four words, and each step depends on the one before. A message cannot be
+//! hashed faster than that chain. So whatever is not part of the chain is added up first. The words may
+//! be vectors; then each column of them is a message of its own. Loading the words is the caller's part.
 #![expect(
     clippy::inline_always,
     reason = "vector instructions are used only by what is inlined where they are switched on"
@@ -11,7 +10,7 @@
 
 use std::hint::black_box;
 
-/// What MD5 does with 32-bit words; a vector does it in each column.
+/// The operations of MD5 on 32-bit words. A vector does them in each of its columns.
 pub(crate) trait Words: Copy {
     /// The sum, modulo 2³².
     fn plus(self, other: Self) -> Self;
@@ -33,18 +32,18 @@ pub(crate) const BLOCK_BYTES: usize = 64;
 pub(crate) type Block = [u8; BLOCK_BYTES];
 
 /// The state of one message.
-pub(crate) type State = [u32; 4];
+pub(crate) type Md5State = [u32; 4];
 
 /// The state before the first block.
-pub(crate) const INITIAL: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
+pub(crate) const INITIAL: Md5State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
 /// The constants of all steps, four in a row.
 pub(crate) type Constants = [[u32; 4]; 16];
 
 /// The constants, in a way that hides their values from the compiler.
 ///
-/// It would add what it knows last, and so put one more addition into every link of the chain: a
-/// quarter of the time.
+/// If the compiler knew the values, it would add them last. That puts one more addition into every link
+/// of the chain, which costs a quarter of the time.
 pub(crate) fn constants() -> &'static Constants {
     black_box(&CONSTANTS)
 }
@@ -68,7 +67,8 @@ const CONSTANTS: Constants = [
     [0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391],
 ];
 
-/// One of the four functions by which rounds differ: what a step adds of the other three words.
+/// One of the four functions in which rounds differ: it computes from three words what a step adds to the
+/// fourth.
 trait Mix {
     fn add<W: Words>(sum: W, b: W, c: W, d: W) -> W;
 }

@@ -1,9 +1,9 @@
 //! The CRC of a run of bytes from those of its pieces; nothing is read again.
 //!
-//! A CRC is the remainder of a polynomial. What stands behind a piece multiplies the piece's by a
-//! power of x, which depends on nothing but the number of bytes. So it is worked out once for each
-//! length, in some sixty multiplications, and applied in one. All arithmetic is modulo two and
-//! modulo the CRC's polynomial; bits are reflected: the highest bit of a CRC is the constant term.
+//! A CRC is the remainder of a polynomial. Bytes that follow a piece multiply the piece's CRC by a
+//! power of x, which depends on their number only. So that power is computed once for each length,
+//! in some sixty multiplications, and applied in one. All arithmetic is modulo two and modulo the
+//! CRC's polynomial. Bits are reflected: the highest bit of a CRC is the constant term.
 //!
 //! This is the method of zlib's `crc32_combine_op`. The three CRCs here begin and end with all bits
 //! inverted, which cancels out.
@@ -19,12 +19,12 @@ pub enum Crc {
     Crc64Nvme,
 }
 
-/// What it does to the CRC of a run that so many bytes follow.
+/// Combines the CRC of a run with that of a second run of a fixed length that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Behind {
+pub struct CrcCombiner {
     crc: Crc,
     bytes: u64,
-    /// x to the power of their bits.
+    /// x to the power of the second run's bits.
     power: u64,
 }
 
@@ -59,9 +59,9 @@ impl Crc {
     }
 }
 
-impl Behind {
-    /// So many bytes, whatever they are.
-    pub const fn new(crc: Crc, bytes: u64) -> Behind {
+impl CrcCombiner {
+    /// For a second run of so many bytes.
+    pub const fn new(crc: Crc, bytes: u64) -> CrcCombiner {
         let (mut power, mut left) = (crc.one(), bytes);
         // x to the power of eight, squared once for each bit of the number of bytes.
         let mut square = crc.one() >> 8;
@@ -72,16 +72,16 @@ impl Behind {
             square = crc.times(square, square);
             left >>= 1;
         }
-        Behind { crc, bytes, power }
+        CrcCombiner { crc, bytes, power }
     }
 
-    /// How many bytes.
+    /// How many bytes the second run has.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The CRC of a run that had `first`, and of these bytes behind it, which have `second`.
-    pub const fn strung(&self, first: u64, second: u64) -> u64 {
+    /// The CRC of both runs, from that of each.
+    pub const fn combine(&self, first: u64, second: u64) -> u64 {
         self.crc.times(self.power, first) ^ second
     }
 }

@@ -1,22 +1,23 @@
-//! A few messages at once in ordinary registers: each step is taken for one after the other.
+//! A few messages at once in ordinary registers: their instructions are interleaved, step by step.
 //!
-//! One message leaves most of a processor idle, because each instruction waits for the one before.
-//! Those of two others fill the time. For a fourth the registers do not suffice.
+//! One message leaves most of a processor idle, because each instruction waits for the one before. The
+//! instructions of two more messages fill that time. There are not enough registers for a fourth.
 #![expect(clippy::inline_always, reason = "a call for each of some hundred additions")]
 
 use std::array::from_fn;
 
-use crate::compress::{Block, State, Words, compress, constants};
+use crate::compress::{Block, Md5State, Words, compress, constants};
 
 /// Messages that are hashed in this way at most.
 pub(crate) const INTERLEAVED_MAX: usize = 3;
 
-/// Takes as many blocks of each message as `runs` has of the shortest. There are as many states as
-/// runs, and at most [`INTERLEAVED_MAX`].
-pub(crate) fn interleaved(states: &mut [State], runs: &[&[Block]]) {
+/// Hashes as many blocks of each message as the shortest run has. There are as many states as runs, and
+/// at most [`INTERLEAVED_MAX`].
+pub(crate) fn interleaved(states: &mut [Md5State], runs: &[&[Block]]) {
     match (states, runs) {
         ([one], [run]) => interleave([one], [run]),
-        // The compiler takes two in turn, block by block, which fills no time; three it interleaves.
+        // The compiler interleaves three messages, but hashes two one after the other, block by block,
+        // which fills no idle time.
         ([one, two], [first, second]) => {
             let mut spare = *one;
             interleave([one, two, &mut spare], [first, second, first]);
@@ -29,7 +30,7 @@ pub(crate) fn interleaved(states: &mut [State], runs: &[&[Block]]) {
 }
 
 fn interleave<const MESSAGES: usize>(
-    mut states: [&mut State; MESSAGES],
+    mut states: [&mut Md5State; MESSAGES],
     runs: [&[Block]; MESSAGES],
 ) {
     let constants = constants();

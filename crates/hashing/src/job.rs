@@ -1,36 +1,36 @@
 //! Messages of different lengths side by side: each column takes the next bytes of its message.
 //!
-//! A message comes in pieces of any length. What is not a whole block within a piece is taken alone;
-//! all else is hashed together with the other columns. Whose turn it is to get a column, and who
-//! waits for the result, is not known here.
+//! A message comes in pieces of any length. A block that crosses pieces is hashed alone; all others are
+//! hashed together with those of the other columns. Who gets a column, and who waits for the result, is
+//! decided elsewhere.
 
 use bytes::Bytes;
 
-use crate::compress::{BLOCK_BYTES, Block, State};
+use crate::compress::{BLOCK_BYTES, Block, Md5State};
 use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
 use crate::ways::Ways;
 
-/// Blocks of each column that are taken in one step: a chance for others to join follows.
+/// Blocks of each column that one step hashes. After each step other jobs may join.
 pub(crate) const STEP_BLOCKS: usize = 1_024;
 
-/// Bytes to be taken by a running MD5, in the order of the pieces.
+/// Bytes to hash with a running MD5, in the order of the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Of what was taken so far.
+    /// The MD5 so far.
     pub md5: Md5,
-    /// What is to be taken.
+    /// The bytes to hash.
     pub pieces: Vec<Bytes>,
 }
 
 impl Job {
-    /// How many bytes are to be taken.
+    /// How many bytes there are to hash.
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// Takes the bytes of all jobs here and now, as many jobs at once as there are columns. The
-    /// results come in the order of the jobs.
+    /// Hashes all jobs on this thread, as many at once as there are columns. The results come in the
+    /// order of the jobs.
     pub fn run_all(ways: Ways, jobs: Vec<Job>) -> Vec<Md5> {
         let mut results = vec![Md5::default(); jobs.len()];
         let mut coming = jobs.into_iter().zip(&mut results);
@@ -50,7 +50,7 @@ impl Job {
         }
     }
 
-    /// Takes them here and now.
+    /// Hashes the job on this thread.
     pub fn run(mut self) -> Md5 {
         for piece in &self.pieces {
             self.md5.update(piece);
@@ -59,7 +59,7 @@ impl Job {
     }
 }
 
-/// A job under way, and whose it is.
+/// A job under way, and its owner.
 ///
 /// Unless it is done, its `run` begins with a whole block, and its MD5 is at the end of one.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl<T> Column<T> {
         column
     }
 
-    /// Whether all bytes were taken.
+    /// Whether all bytes were hashed.
     pub(crate) fn is_done(&self) -> bool {
         self.blocks().is_empty()
     }
@@ -87,7 +87,7 @@ impl<T> Column<T> {
         (self.md5, self.whose)
     }
 
-    /// Takes what does not begin with a whole block.
+    /// Hashes bytes until the run begins with a whole block, or all is done.
     fn settle(&mut self) {
         while self.md5.rest_bytes() > 0 || self.blocks().is_empty() {
             if self.run.is_empty() {
@@ -104,20 +104,20 @@ impl<T> Column<T> {
         self.run.as_chunks().0
     }
 
-    fn skip(&mut self, blocks: usize, state: State) {
+    fn skip(&mut self, blocks: usize, state: Md5State) {
         drop(self.run.split_to(blocks * BLOCK_BYTES));
         self.md5.skip(blocks, state);
         self.settle();
     }
 }
 
-/// Takes the next bytes of every column: as many as all of them have, at most
-/// [`STEP_BLOCKS`] blocks. None of them is done, and they are at most [`COLUMNS_MAX`].
+/// Hashes the next blocks of every column: as many as each of them has, at most [`STEP_BLOCKS`]. None
+/// of the columns is done, and there are at most [`COLUMNS_MAX`].
 pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
     debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
     let least = columns.iter().map(|column| column.blocks().len()).min().unwrap_or_default();
     let blocks = least.min(STEP_BLOCKS);
-    let mut states = [State::default(); COLUMNS_MAX];
+    let mut states = [Md5State::default(); COLUMNS_MAX];
     let mut runs: [&[Block]; COLUMNS_MAX] = [&[]; COLUMNS_MAX];
     let used = columns.len().min(COLUMNS_MAX);
     for (place, column) in columns.iter().take(used).enumerate() {

@@ -1,15 +1,14 @@
 //! MD5 of many messages at once, and the CRC of a whole from those of its pieces.
 //!
-//! The ETag of an object is an MD5, and one message's MD5 cannot be computed in parallel. Different
-//! messages' can: up to sixteen stand side by side in the columns of vector registers, at hardly
-//! more cost than one, and a few in ordinary registers, where that is quicker.
+//! The ETag of an object is an MD5, and the MD5 of one message cannot be computed in parallel. Those of
+//! different messages can: up to sixteen in the columns of vector registers, which costs hardly more than
+//! one, or a few interleaved in ordinary registers, where that is faster.
 //!
-//! The CRC of a whole follows from those of its pieces: [`Behind`] costs far less than reading the
-//! whole once more.
+//! The CRC of a whole follows from those of its pieces. [`CrcCombiner`] costs far less than reading
+//! the whole once more.
 //!
-//! [`Md5`], [`Job`] and [`Behind`] compute and do nothing else. A [`Pool`] has threads, and
-//! knows no runtime: whoever waits for it is a future like any other. What is hashed, and why, is not
-//! known here.
+//! [`Md5`], [`Job`] and [`CrcCombiner`] only compute. A [`HashingPool`] has threads, and needs no
+//! runtime: its results are futures. This crate does not know what is hashed, or why.
 
 mod compress;
 mod crc;
@@ -22,11 +21,11 @@ mod tests;
 mod vectors;
 mod ways;
 
-pub use crc::{Behind, Crc};
+pub use crc::{Crc, CrcCombiner};
 pub use job::Job;
 pub use md5::Md5;
 pub use pool::{
-    COMPANY_MAX, Gone, PROCESSORS_PER_WORKER, Patience, Pending, Pool, WAITING_BYTES_MAX,
+    COMPANY_MAX, Gone, HashingPool, PROCESSORS_PER_WORKER, Patience, Pending, WAITING_BYTES_MAX,
     WAITING_JOBS_MAX,
 };
 pub use vectors::COLUMNS_MAX;

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use crate::compress::{BLOCK_BYTES, Block, INITIAL, State};
+use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
 use crate::interleaved::interleaved;
 
 /// A running MD5 of one message.
 ///
-/// On one core it takes some 900 MB/s. Only a [`Pool`](crate::Pool) is faster, with several
-/// messages at once.
+/// On one core it hashes some 900 MB/s. Only a [`HashingPool`](crate::HashingPool) is faster, with
+/// several messages at once.
 #[derive(Clone)]
 pub struct Md5 {
-    state: State,
-    /// Bytes that were taken.
+    state: Md5State,
+    /// How many bytes were hashed, those in `rest` included.
     bytes: u64,
-    /// The last of them, as many as there are beyond whole blocks.
+    /// The last bytes, as many as there are beyond whole blocks.
     rest: Block,
 }
 
@@ -24,7 +24,7 @@ impl Md5 {
         Md5 { state: INITIAL, bytes: 0, rest: [0; BLOCK_BYTES] }
     }
 
-    /// Takes the next bytes.
+    /// Hashes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         let filled = self.rest_bytes();
         self.bytes = self.bytes.wrapping_add(bytes.len() as u64);
@@ -44,7 +44,7 @@ impl Md5 {
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
-    /// The MD5 of all that was taken.
+    /// The MD5 of all bytes.
     pub fn finish(mut self) -> [u8; 16] {
         let bits = self.bytes.wrapping_mul(8);
         let filled = self.rest_bytes();
@@ -65,19 +65,19 @@ impl Md5 {
         interleaved(std::slice::from_mut(&mut self.state), &[blocks]);
     }
 
-    /// How many bytes wait for their block to be full: fewer than a block has.
+    /// How many bytes wait until their block is full.
     pub(crate) fn rest_bytes(&self) -> usize {
-        // What is left of a division by 64 is less than 64.
+        // A remainder of a division by 64 fits.
         usize::try_from(self.bytes % BLOCK_BYTES as u64).unwrap_or_default()
     }
 
     /// The state after the last whole block.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> Md5State {
         self.state
     }
 
-    /// Goes on behind `blocks` blocks that were taken elsewhere, with the state after them.
-    pub(crate) fn skip(&mut self, blocks: usize, state: State) {
+    /// Continues after `blocks` blocks that were hashed elsewhere, with the state after them.
+    pub(crate) fn skip(&mut self, blocks: usize, state: Md5State) {
         debug_assert_eq!(self.rest_bytes(), 0, "blocks begin where a block ended");
         self.bytes = self.bytes.wrapping_add(blocks as u64 * BLOCK_BYTES as u64);
         self.state = state;

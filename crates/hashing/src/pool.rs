@@ -1,14 +1,12 @@
 //! Threads that hash for many bodies at once.
 //!
-//! A worker takes what waits, up to as many jobs as there are columns, and takes more whenever a
-//! column is free. While it is busy or gets no processor, jobs gather by themselves, and the more
-//! there are the cheaper each is. A job may also have [`Patience`]: it waits for company, no longer
-//! than it says, and no longer than until all who could come have come.
+//! A worker takes jobs from a queue, as many as there are columns, and takes more whenever a column is
+//! free. While it is busy or gets no processor, jobs collect in the queue, and the more there are the
+//! cheaper each is. A job may also have [`Patience`]: it waits for others, for a limited time, and not
+//! once all others that could come are there.
 //!
-//! What waits is bounded: beyond [`WAITING_JOBS_MAX`] jobs or [`WAITING_BYTES_MAX`] bytes a job is
-//! given back, and whoever brought it hashes it alone. Whoever brings a job only when the one
-//! before is done bounds it further, by the number of bodies. Whatever becomes of the workers, a job
-//! is answered, or its answer is that there will be none.
+//! The queue is bounded. Beyond [`WAITING_JOBS_MAX`] jobs or [`WAITING_BYTES_MAX`] bytes a job is given
+//! back, and its caller hashes it alone. Even if workers die, every job gets a result or an error.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,7 +25,7 @@ use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
 use crate::ways::Ways;
 
-/// Processors for which there is one worker: hashing is about a third of what large uploads cost.
+/// Processors per worker: hashing is about a third of what large uploads cost.
 pub const PROCESSORS_PER_WORKER: usize = 3;
 
 /// Jobs that wait for a column at most.
@@ -36,48 +34,48 @@ pub const WAITING_JOBS_MAX: usize = 1_024;
 /// Bytes of jobs that wait for a column at most.
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
 
-/// Jobs for which no worker waits any longer: more are hardly cheaper each.
+/// Waiting jobs at which no worker waits any longer: more of them are hardly cheaper each.
 pub const COMPANY_MAX: usize = 12;
 
-/// How long a job may wait for others, so that all of them are cheaper.
+/// How long a job may wait for others, which makes all of them cheaper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
-    /// From when it is brought; none by default.
+    /// From when it is submitted; none by default.
     pub wait: Duration,
-    /// As many jobs may come, this one included: when they all wait, nobody waits any longer.
+    /// How many jobs may come, this one included. When that many wait, none waits any longer.
     pub company: usize,
 }
 
-/// Threads that hash. They end when the pool is dropped and what it was given is done.
+/// Threads that hash. They end when the pool is dropped and all jobs are done.
 #[derive(Debug)]
-pub struct Pool {
-    queue: Arc<Queue>,
+pub struct HashingPool {
+    queue: Arc<SharedQueue>,
 }
 
-/// The MD5 after a job, when a worker is done with it.
+/// The MD5 after a job, as a future.
 ///
-/// Dropping it takes the job back.
+/// Dropping it cancels the job.
 #[derive(Debug)]
 pub struct Pending(oneshot::Receiver<Md5>);
 
-/// A worker ended before its job did, which is a fault in this program. The message's MD5 is lost.
+/// A worker ended before its job did, which is a bug. The message's MD5 is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the thread that hashes has ended")]
 pub struct Gone;
 
-impl Pool {
-    /// Starts workers. Where some threads cannot be made there are fewer, and where none can be
-    /// there is none: then every job is given back.
-    pub fn start(workers: NonZeroUsize) -> Pool {
-        let queue = Arc::new(Queue::default());
+impl HashingPool {
+    /// Starts workers. If some threads cannot be started there are fewer; if none can, every job is
+    /// given back.
+    pub fn start(workers: NonZeroUsize) -> HashingPool {
+        let queue = Arc::new(SharedQueue::default());
         for number in 0..workers.get() {
             queue.waiting().workers += 1;
             let worker = Worker(Arc::clone(&queue));
-            // A thread that cannot be made drops its worker, which takes itself off the count.
+            // If the thread cannot be started, the worker is dropped, which corrects the count.
             let _ =
                 thread::Builder::new().name(format!("md5-{number}")).spawn(move || worker.run());
         }
-        Pool { queue }
+        HashingPool { queue }
     }
 
     /// How many workers suit a machine.
@@ -100,7 +98,7 @@ impl Pool {
             return Err(job);
         }
         waiting.bytes += bytes;
-        waiting.jobs.push_back(Waiting { job, bytes, answer });
+        waiting.jobs.push_back(QueuedJob { job, bytes, answer });
         let first = waiting.due.is_none();
         waiting.due = Some(waiting.due.map_or(due, |other| other.min(due)));
         waiting.company = patience.company.min(COMPANY_MAX);
@@ -113,7 +111,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for HashingPool {
     fn drop(&mut self) {
         self.queue.waiting().closed = true;
         self.queue.arrived.notify_all();
@@ -128,43 +126,43 @@ impl Future for Pending {
     }
 }
 
-/// What waits for a worker.
+/// The queue, shared with the workers.
 #[derive(Default)]
-struct Queue {
-    waiting: Mutex<Line>,
+struct SharedQueue {
+    waiting: Mutex<JobQueue>,
     arrived: Condvar,
 }
 
 #[derive(Default)]
-struct Line {
-    jobs: VecDeque<Waiting>,
-    /// Of all of them.
+struct JobQueue {
+    jobs: VecDeque<QueuedJob>,
+    /// Bytes of all these jobs.
     bytes: usize,
-    /// Workers that have not ended, and those of them that have nothing to do.
+    /// Workers that have not ended, and those of them that are idle.
     workers: usize,
     idle: usize,
     closed: bool,
-    /// When the first of the jobs has waited for long enough, and how many it waits for.
+    /// When the jobs have waited for long enough, and how many they wait for.
     due: Option<Instant>,
     company: usize,
 }
 
-impl Line {
+impl JobQueue {
     /// Whether the jobs have waited for long enough.
     fn is_due(&self, now: Instant) -> bool {
         self.closed || self.jobs.len() >= self.company || self.due.is_none_or(|due| due <= now)
     }
 }
 
-struct Waiting {
+struct QueuedJob {
     job: Job,
     bytes: usize,
     answer: oneshot::Sender<Md5>,
 }
 
-impl Queue {
-    /// No code that holds the lock can leave half of a change behind when it panics.
-    fn waiting(&self) -> MutexGuard<'_, Line> {
+impl SharedQueue {
+    /// A poisoned lock is fine: no code can panic in the middle of a change.
+    fn waiting(&self) -> MutexGuard<'_, JobQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,9 +172,9 @@ impl Queue {
         waiting.closed && waiting.jobs.is_empty()
     }
 
-    /// Takes at most `wanted` jobs, and waits for the first one and its company if told to. None
-    /// come when others are under way, or when there will be no more.
-    fn take(&self, wanted: usize, wait: bool) -> Vec<Waiting> {
+    /// Takes at most `wanted` jobs. With `wait`, it waits until jobs are due, and returns none only if
+    /// the pool is closed.
+    fn take(&self, wanted: usize, wait: bool) -> Vec<QueuedJob> {
         let mut waiting = self.waiting();
         while wait && !(waiting.closed && waiting.jobs.is_empty()) {
             let now = Instant::now();
@@ -195,7 +193,7 @@ impl Queue {
             waiting.idle -= 1;
         }
         let taken = wanted.min(waiting.jobs.len());
-        let taken: Vec<Waiting> = waiting.jobs.drain(..taken).collect();
+        let taken: Vec<QueuedJob> = waiting.jobs.drain(..taken).collect();
         waiting.bytes -= taken.iter().map(|one| one.bytes).sum::<usize>();
         if waiting.jobs.is_empty() {
             waiting.due = None;
@@ -204,14 +202,15 @@ impl Queue {
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for SharedQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").finish_non_exhaustive()
+        f.debug_struct("SharedQueue").finish_non_exhaustive()
     }
 }
 
-/// One thread's part. However it ends, with the last one nothing is left to wait for ever.
-struct Worker(Arc<Queue>);
+/// A thread's work. When the last worker ends, for whatever reason, waiting jobs are dropped, which
+/// answers them.
+struct Worker(Arc<SharedQueue>);
 
 impl Worker {
     fn run(self) {
@@ -226,7 +225,7 @@ impl Worker {
             }
             let done = columns.extract_if(.., |column| column.is_done());
             for (md5, answer) in done.map(Column::into_md5) {
-                // Whoever asked may be gone.
+                // The caller may be gone.
                 let _ = answer.send(md5);
             }
             step(ways, &mut columns);

@@ -4,7 +4,7 @@ use md5::Digest as _;
 use proptest::prelude::*;
 
 use crate::Job;
-use crate::compress::{BLOCK_BYTES, Block, INITIAL, State};
+use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 use crate::job::{Column, step};
 use crate::md5::Md5;
@@ -78,7 +78,7 @@ fn every_length_is_padded_as_it_should() {
 }
 
 /// Hashes several messages in one way, and each by itself with the reference.
-fn compare(columns: usize, name: &str, way: impl FnOnce(&mut [State], &[&[Block]])) {
+fn compare(columns: usize, name: &str, way: impl FnOnce(&mut [Md5State], &[&[Block]])) {
     const BLOCKS: usize = 9;
     let messages: Vec<Vec<u8>> =
         (0..columns).map(|number| message(number, BLOCKS * BLOCK_BYTES)).collect();
@@ -122,7 +122,7 @@ fn columns_take_as_many_blocks_as_the_shortest_has() {
     let messages = [message(1, 5 * BLOCK_BYTES), message(2, 3 * BLOCK_BYTES)];
     let runs: Vec<&[Block]> = messages.iter().map(|message| message.as_chunks().0).collect();
     for level in [None, Some(Level::new())] {
-        let mut states: Vec<State> = vec![INITIAL; 2];
+        let mut states: Vec<Md5State> = vec![INITIAL; 2];
         match level {
             None => interleaved(&mut states, &runs),
             Some(level) => in_vectors(level, &mut states, &runs),

@@ -1,7 +1,7 @@
 //! Several messages side by side, each in a column of vector registers.
 //!
-//! A call hashes as many blocks of each message as the others: how unequal messages are brought
-//! together is not known here. What the processor has is found out when the program runs.
+//! A call hashes the same number of blocks of each message; `job` brings messages of different lengths
+//! together. Which vectors the processor has is detected at run time.
 #![expect(
     clippy::inline_always,
     reason = "vector instructions are used only by what is inlined where they are switched on"
@@ -10,20 +10,20 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
 
-use crate::compress::{Block, State, Words, compress, constants};
+use crate::compress::{Block, Md5State, Words, compress, constants};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 
 /// Messages that are hashed side by side at most.
 pub const COLUMNS_MAX: usize = 16;
 
-/// Takes as many blocks of each message as `runs` has of the shortest.
+/// Hashes as many blocks of each message as the shortest run has.
 ///
 /// There are as many states as runs, and at most [`COLUMNS_MAX`].
 ///
-/// Each kind of vectors has the two widths that pay: one vector wide, and a wider one that fills
-/// the time in which an addition waits for the one before. Every further one would take seconds to
-/// compile. For a few messages [`Ways`](crate::ways::Ways) know one that may be quicker.
-pub(crate) fn in_vectors(level: Level, states: &mut [State], runs: &[&[Block]]) {
+/// For each kind of vectors there are the two widths that pay off: one vector, and several, which fill
+/// the time in which an addition waits for the one before. Further widths would take seconds to compile.
+/// For a few messages [`Ways`](crate::ways::Ways) may choose ordinary registers instead.
+pub(crate) fn in_vectors(level: Level, states: &mut [Md5State], runs: &[&[Block]]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = level.as_avx512() {
         return match (&mut *states, runs) {
@@ -49,7 +49,7 @@ pub(crate) fn in_vectors(level: Level, states: &mut [State], runs: &[&[Block]]) 
 }
 
 /// Takes `blocks` blocks of each of at most eight messages, in vectors of four words.
-fn narrow(level: Level, states: &mut [State], runs: &[&[Block]], blocks: usize) {
+fn narrow(level: Level, states: &mut [Md5State], runs: &[&[Block]], blocks: usize) {
     #[cfg(target_arch = "x86_64")]
     let simd = level.as_sse2();
     #[cfg(target_arch = "aarch64")]
@@ -76,12 +76,11 @@ fn narrow(level: Level, states: &mut [State], runs: &[&[Block]], blocks: usize) 
     }
 }
 
-/// Calls with exactly as many columns as there are, those that nobody needs filled with the first
-/// message once more.
+/// Calls with exactly as many columns as there are. Unused ones repeat the first message.
 fn call<const COLUMNS: usize>(
-    states: &mut [State],
+    states: &mut [Md5State],
     runs: &[&[Block]],
-    columns: impl FnOnce(&mut [State; COLUMNS], &[&[Block]; COLUMNS]),
+    columns: impl FnOnce(&mut [Md5State; COLUMNS], &[&[Block]; COLUMNS]),
 ) {
     let (Some(first), Some(run)) = (states.first(), runs.first()) else { return };
     let mut all = std::array::from_fn(|column| states.get(column).copied().unwrap_or(*first));
@@ -93,7 +92,7 @@ fn call<const COLUMNS: usize>(
 }
 
 #[inline(always)]
-fn alone_in_vectors<S: Simd>(simd: S, state: &mut State, blocks: &[Block]) {
+fn alone_in_vectors<S: Simd>(simd: S, state: &mut Md5State, blocks: &[Block]) {
     let constants = constants();
     let mut vectors: [u32x4<S>; 4] = state.map(
         #[inline(always)]
@@ -114,10 +113,10 @@ macro_rules! in_columns {
     ($name:ident, $inner:ident, $columns:literal, $words:ident, $bytes:ident) => {
         /// Hashes in a fixed number of columns.
         ///
-        /// A vector of words is made by turning rows into columns: each row is a piece of one
-        /// message, and interleaving the upper half of the rows with the lower half, as often as
-        /// two divides their number, puts the same word of all messages side by side.
-        fn $name<S: Simd>(simd: S, states: &mut [State; $columns], runs: &[&[Block]; $columns]) {
+        /// The words of different messages are brought together by a transposition. Each row is a piece
+        /// of one message. The upper half of the rows is interleaved with the lower half, log2 of their
+        /// number times. After that each row has the same word of all messages.
+        fn $name<S: Simd>(simd: S, states: &mut [Md5State; $columns], runs: &[&[Block]; $columns]) {
             simd.vectorize(
                 #[inline(always)]
                 || $inner(simd, states, runs),
@@ -125,7 +124,11 @@ macro_rules! in_columns {
         }
 
         #[inline(always)]
-        fn $inner<S: Simd>(simd: S, states: &mut [State; $columns], runs: &[&[Block]; $columns]) {
+        fn $inner<S: Simd>(
+            simd: S,
+            states: &mut [Md5State; $columns],
+            runs: &[&[Block]; $columns],
+        ) {
             let constants = constants();
             let blocks = runs.iter().map(|run| run.len()).min().unwrap_or_default();
             let runs = runs.map(|run| &run[..blocks]);

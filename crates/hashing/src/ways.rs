@@ -1,34 +1,33 @@
-//! Messages side by side, in whichever way this processor is quickest.
+//! Several messages at once, in whichever way is fastest on this processor.
 //!
-//! For a few messages there are two ways, and processors differ in which is the better one by up
-//! to a factor of two: where a vector's addition takes one cycle, vectors with rotations are quicker
-//! even for one message; where it takes two, ordinary registers are. So whoever hashes much times the
-//! ways before it begins, in some milliseconds. The sums are the same either way.
+//! For a few messages there are two ways, and either may be up to twice as fast. If a vector addition
+//! takes one cycle, vectors with rotations are faster even for one message; if it takes two, ordinary
+//! registers are. So a caller that hashes much measures both first, which takes some milliseconds.
 
 use std::time::{Duration, Instant};
 
 use fearless_simd::Level;
 
-use crate::compress::{BLOCK_BYTES, Block, INITIAL, State};
+use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 use crate::vectors::in_vectors;
 
-/// Blocks of each message that are hashed to time a way.
+/// Blocks of each message that are hashed to measure a way.
 const TIMED_BLOCKS: usize = 64;
 
-/// How often each way is timed. The shortest time counts: others share the processor.
+/// How often each way is measured. The shortest time counts, because others share the processor.
 const TIMED_TRIES: usize = 12;
 
-/// Which way to hash a few messages is the quicker one on this processor.
+/// Which way of hashing a few messages is faster on this processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Ways {
     level: Level,
-    /// Whether ordinary registers are quicker, for one message, for two, and so on.
+    /// Whether ordinary registers are faster, for one message, for two, and so on.
     registers_are_quicker: [bool; INTERLEAVED_MAX],
 }
 
 impl Ways {
-    /// Times them all, in some milliseconds.
+    /// Measures them all, in some milliseconds.
     pub fn timed() -> Ways {
         let level = Level::new();
         let registers_are_quicker =
@@ -42,10 +41,10 @@ impl Ways {
         Ways { level, registers_are_quicker: [registers; INTERLEAVED_MAX] }
     }
 
-    /// Takes as many blocks of each message as `runs` has of the shortest.
+    /// Hashes as many blocks of each message as the shortest run has.
     ///
     /// There are as many states as runs, and at most [`COLUMNS_MAX`](crate::COLUMNS_MAX).
-    pub(crate) fn md5(self, states: &mut [State], runs: &[&[Block]]) {
+    pub(crate) fn md5(self, states: &mut [Md5State], runs: &[&[Block]]) {
         let others = runs.len().checked_sub(1);
         let registers = others.and_then(|others| self.registers_are_quicker.get(others));
         if registers.is_some_and(|quicker| *quicker) {

@@ -1,11 +1,10 @@
 //! Arithmetic between the ranges of a file, its slices and the blocks behind them.
 //!
-//! A content map is a list of slices in the order in which they were written; a later one hides
-//! what it covers of the earlier ones. [`resolve`] says what of it shows within a range, and its
-//! answer covers the range exactly once: a byte that no slice holds is a hole, said so and never
-//! left out.
+//! A content map is a list of slices in the order in which they were written. A later slice hides what
+//! it covers of earlier ones. [`resolve`] returns what is visible within a range. Its answer covers the
+//! range exactly once: bytes that no slice holds are returned as holes, and not left out.
 //!
-//! Nothing here knows how a block is stored or fetched, nor whether a hole is an error.
+//! This crate does not know how a block is stored or fetched, or whether a hole is an error.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 use record::{Dentry, Ino, InodeHead, Kind, Origin, SortKey, key};
-use store::{Entry, Found, Key, Read, Target, Value};
+use store::{Entry, Key, Read, ReadResult, Target, Value};
 
 use crate::object::after;
 use crate::path::{self, Unknown, is_implied};
@@ -191,7 +191,7 @@ impl Planner for ListStart<'_> {
         }
         let reads = walk.reads();
         let found = view.ranges(&reads)?;
-        walk.learn(found.into_iter().map(Found::Range).collect());
+        walk.learn(found.into_iter().map(ReadResult::Range).collect());
         Ok(Step::Done(walk))
     }
 }
@@ -455,7 +455,7 @@ impl Walk {
     }
 
     /// Takes the answers to the last reads, in their order.
-    pub fn learn(&mut self, found: Vec<Found>) {
+    pub fn learn(&mut self, found: Vec<ReadResult>) {
         let asked = std::mem::take(&mut self.asked);
         let mut found: Vec<Vec<Entry>> = found.into_iter().map(names_of).collect();
         let ahead = found.split_off(asked.len().min(found.len()));
@@ -514,9 +514,9 @@ fn names(start: Key, end: Key, limit: usize) -> Read {
     Read::Range { start, end, limit, follow: Some(key::dentry_to_head()) }
 }
 
-fn names_of(found: Found) -> Vec<Entry> {
+fn names_of(found: ReadResult) -> Vec<Entry> {
     match found {
-        Found::Range(entries) => entries,
+        ReadResult::Range(entries) => entries,
         found => unreachable!("a walk asks for ranges alone, not for {found:?}"),
     }
 }

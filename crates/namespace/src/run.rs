@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 
 use record::{DecodeError, Nonce, Timestamp};
-use store::{Found, Guard, Key, Plan, Read, Value};
+use store::{Guard, Key, Plan, Read, ReadResult, Value};
 
 use crate::view::{Hints, Known, NoHints, View};
 use crate::{FsError, Halt};
@@ -125,7 +125,7 @@ impl<'a, O: Planner> Run<'a, O> {
     }
 
     /// Takes the answers to the last [`Next::Read`].
-    pub fn learn(&mut self, reads: Vec<Read>, found: Vec<Found>) {
+    pub fn learn(&mut self, reads: Vec<Read>, found: Vec<ReadResult>) {
         self.known.learn(reads, found);
     }
 

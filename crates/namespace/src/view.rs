@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
 use record::{DecodeError, Ino};
-use store::{CounterKey, Entry, Follow, Found, Key, Read, Target, Value};
+use store::{CounterKey, Entry, Follow, Key, Read, ReadResult, Target, Value};
 
 use crate::Halt;
 
@@ -287,7 +287,7 @@ impl Known {
     }
 
     /// Takes a snapshot's answers. What was known before is unverified from now on.
-    pub(crate) fn learn(&mut self, reads: Vec<Read>, found: Vec<Found>) {
+    pub(crate) fn learn(&mut self, reads: Vec<Read>, found: Vec<ReadResult>) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();
         self.counters.clear();
@@ -297,7 +297,7 @@ impl Known {
             | Read::Counter(CounterKey(key))) = &read;
             self.met.insert(key.clone());
             match (read, found) {
-                (Read::Record { key, follow }, Found::Record(entry)) => {
+                (Read::Record { key, follow }, ReadResult::Record(entry)) => {
                     let target = entry.as_ref().zip(follow.as_ref());
                     if let Some((entry, follow)) = target
                         && let Some(target) = follow.target(&entry.value)
@@ -312,10 +312,10 @@ impl Known {
                     }
                     self.records.insert(key, entry.map(|entry| entry.value));
                 }
-                (Read::Counter(key), Found::Counter(counter)) => {
+                (Read::Counter(key), ReadResult::Counter(counter)) => {
                     self.counters.insert(key, counter);
                 }
-                (read @ Read::Range { .. }, Found::Range(entries)) => {
+                (read @ Read::Range { .. }, ReadResult::Range(entries)) => {
                     for entry in &entries {
                         self.records.insert(entry.key.clone(), Some(entry.value.clone()));
                     }

@@ -1,10 +1,9 @@
 //! Connections that do not leave the machine.
 //!
-//! Where the system paces what is sent, as it does with BBR, each connection has a timer that lets a
-//! few packets go at a time, at the rate that was measured. On the way to another process of the
-//! same machine there is no rate to keep to: the timers take processor time, wake the reader up for
-//! less at a time, and hold data back. So such connections are told to do without; all others are
-//! left to what the system's owner has chosen.
+//! With a congestion control that paces, such as BBR, each connection has a timer that sends a few
+//! packets at a time, at the measured rate. Between two processes of one machine that only costs: the
+//! timers take processor time, wake the reader more often, and hold data back. So pacing is turned off
+//! for such connections. All others keep the system's setting.
 
 use tokio::net::TcpStream;
 

@@ -1,4 +1,4 @@
-//! The volume's tasks: what must run to its end, whoever waits for it.
+//! The volume's tasks: work that must run to its end, whether or not anybody waits for it.
 //!
 //! A client that disconnects drops the future that serves it. What may not stop halfway, a commit
 //! or the deletion of blocks, runs in a task of this set instead, and shutdown waits for the set.

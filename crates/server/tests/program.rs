@@ -524,7 +524,7 @@ fn a_volume_of_a_newer_release_is_refused_in_a_sentence() {
         let key = record::key::volume();
         let reads = [store::Read::Record { key: key.clone(), follow: None }];
         let found = store.read(&reads).await.expect("read");
-        let store::Found::Record(Some(entry)) = &found[0] else { panic!("a volume") };
+        let store::ReadResult::Record(Some(entry)) = &found[0] else { panic!("a volume") };
         let mut volume = VolumeRecord::decode(&key, &entry.value).expect("a record");
         volume.format += 1;
         let writes = vec![store::Write::Put(key.clone(), volume.encode(&key))];

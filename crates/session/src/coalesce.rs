@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use runtime::Tasks;
-use store::{CounterKey, Found, Key, MetaStore, Read, StoreError, StoreErrorKind};
+use store::{CounterKey, Key, MetaStore, Read, ReadResult, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -44,7 +44,7 @@ pub(crate) const COALESCED_QUESTIONS_MAX: usize = 128;
 pub(crate) const COALESCED_BYTES_MAX: usize = 64 << 10;
 
 /// What a caller gets.
-type ReadAnswer = Result<Vec<Found>, StoreError>;
+type ReadAnswer = Result<Vec<ReadResult>, StoreError>;
 
 /// Coalesces the short reads of a session.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl ReadCoalescer {
     ///
     /// # Errors
     /// What the store says; [`VolumeError::Unavailable`] after [`META_READ_DEADLINE`].
-    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, VolumeError> {
+    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         let deadline = Instant::now() + META_READ_DEADLINE;
         let late =
             || VolumeError::Unavailable("the metadata store does not answer a read".to_owned());

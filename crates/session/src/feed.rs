@@ -111,7 +111,7 @@ impl Listener {
     /// The position to begin with. Whatever is read after this is covered by the feed.
     pub(crate) async fn begin(store: &dyn MetaStore) -> Result<Position, StoreError> {
         match store.changes(None).await? {
-            Changes::Told { next, .. } | Changes::Missed { next } => Ok(next),
+            Changes::Notified { next, .. } | Changes::Gap { next } => Ok(next),
         }
     }
 
@@ -147,7 +147,7 @@ impl Listener {
 
     fn apply(&mut self, changes: Changes) {
         match changes {
-            Changes::Told { keys, next } => {
+            Changes::Notified { keys, next } => {
                 self.position = next;
                 let mut access = false;
                 for key in &keys {
@@ -164,7 +164,7 @@ impl Listener {
                     self.access.send_modify(|version| *version += 1);
                 }
             }
-            Changes::Missed { next } => {
+            Changes::Gap { next } => {
                 warn!("more changed than the store remembers: forgetting all records");
                 self.position = next;
                 self.peers.lost();

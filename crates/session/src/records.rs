@@ -21,7 +21,7 @@ use namespace::Hints;
 use record::Ino;
 use record::key::space;
 use runtime::Moment;
-use store::{Entry, Follow, Found, Key, Plan, Read, Space, Target, Value, Verdict, Write};
+use store::{Entry, Follow, Key, Plan, Read, ReadResult, Space, Target, Value, Verdict, Write};
 
 use currency::{Books, Currency, Generation, Observation};
 use entries::{Entries, NAMES, Remembered};
@@ -113,7 +113,7 @@ impl RecordCache {
     }
 
     /// Answers single questions from what is current, all of them at one instant, or none.
-    pub(crate) fn answer(&self, reads: &[Read]) -> Option<Vec<Found>> {
+    pub(crate) fn answer(&self, reads: &[Read]) -> Option<Vec<ReadResult>> {
         if !reads.iter().all(|read| matches!(read, Read::Record { .. })) {
             return None;
         }
@@ -132,7 +132,7 @@ impl RecordCache {
     }
 
     /// The answers, if all records are current in this generation.
-    fn current(&self, reads: &[Read], generation: Generation) -> Option<Vec<Found>> {
+    fn current(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
         let value = |key: &Key| {
             let entry = self.entries.get(key)?;
             (entry.current_in == generation).then_some(entry.value)
@@ -143,12 +143,12 @@ impl RecordCache {
         };
         let found = |read: &Read| {
             let Read::Record { key, follow } = read else { return None };
-            let Some(value) = value(key)? else { return Some(Found::Record(None)) };
+            let Some(value) = value(key)? else { return Some(ReadResult::Record(None)) };
             let target = match follow {
                 Some(follow) => target(&value, follow)?,
                 None => Target::Absent,
             };
-            Some(Found::Record(Some(Entry { key: key.clone(), value, target })))
+            Some(ReadResult::Record(Some(Entry { key: key.clone(), value, target })))
         };
         reads.iter().map(found).collect()
     }
@@ -172,16 +172,16 @@ impl RecordCache {
     }
 
     /// Takes note of what a read brought.
-    fn learn(&self, books: &Books, observation: Observation, reads: &[Read], found: &[Found]) {
+    fn learn(&self, books: &Books, observation: Observation, reads: &[Read], found: &[ReadResult]) {
         for (read, found) in reads.iter().zip(found) {
             match (read, found) {
-                (Read::Record { key, .. }, Found::Record(None)) => {
+                (Read::Record { key, .. }, ReadResult::Record(None)) => {
                     self.learn_record(books, observation, key, None);
                 }
-                (Read::Record { follow, .. }, Found::Record(Some(entry))) => {
+                (Read::Record { follow, .. }, ReadResult::Record(Some(entry))) => {
                     self.learn_entry(books, observation, entry, follow.as_ref());
                 }
-                (Read::Range { follow, .. }, Found::Range(entries)) => {
+                (Read::Range { follow, .. }, ReadResult::Range(entries)) => {
                     // A page of a listing would push out what writers need; a few of its names tell
                     // whether the directory holds any. The last ones stay the longest if somebody
                     // deletes one after the other.
@@ -280,7 +280,7 @@ struct Reading {
 
 impl Reading {
     /// The read has come back with this.
-    fn found(self, reads: &[Read], found: &[Found]) {
+    fn found(self, reads: &[Read], found: &[ReadResult]) {
         let currency = &self.cache.currency;
         let books = currency.books();
         let observation = currency.observation(&books, self.left_at);

@@ -6,7 +6,7 @@
 
 use content::StagedContent;
 use namespace::{Env, FsError, Next, Planner, Run, recall};
-use store::{Found, Read};
+use store::{Read, ReadResult};
 
 use crate::commit::Outcome;
 use crate::error::{VolumeError, corrupt};
@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// Reads in one round trip, which others may share, counted and remembered.
-    pub async fn read_counted(&self, reads: &[Read]) -> Result<Vec<Found>, VolumeError> {
+    pub async fn read_counted(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         if self.is_fenced() {
             return Err(VolumeError::Fenced);
         }

@@ -61,25 +61,25 @@ impl SessionState {
 }
 
 /// A record's bytes, if the store answered with a record.
-pub fn value(found: Option<&store::Found>) -> Option<Value> {
+pub fn value(found: Option<&store::ReadResult>) -> Option<Value> {
     match found {
-        Some(store::Found::Record(Some(entry))) => Some(entry.value.clone()),
+        Some(store::ReadResult::Record(Some(entry))) => Some(entry.value.clone()),
         _ => None,
     }
 }
 
 /// A counter's number; 0 if the store answered with something else.
-pub fn counter(found: Option<&store::Found>) -> i64 {
+pub fn counter(found: Option<&store::ReadResult>) -> i64 {
     match found {
-        Some(store::Found::Counter(number)) => *number,
+        Some(store::ReadResult::Counter(number)) => *number,
         _ => 0,
     }
 }
 
 /// A record's bytes under its key, as read in a range.
-pub fn entries(found: Option<store::Found>) -> Vec<store::Entry> {
+pub fn entries(found: Option<store::ReadResult>) -> Vec<store::Entry> {
     match found {
-        Some(store::Found::Range(entries)) => entries,
+        Some(store::ReadResult::Range(entries)) => entries,
         _ => Vec::new(),
     }
 }

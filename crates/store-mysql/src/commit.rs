@@ -32,8 +32,8 @@
 //! they are still absent, that is the instant; if not, the batch begins again.
 //!
 //! Rows are locked in one order (exclusive keys, shared keys, ranges, inserts, updates, counters,
-//! the lane of the feed), but a batch's shared keys and another's exclusive ones may cross. The
-//! server notices, and undoes one of them: that one begins again.
+//! the shard of the feed). Still, the shared keys of one batch and the exclusive ones of another may
+//! cross. The server detects the deadlock and rolls one of them back; that one begins again.
 //!
 //! **What is known after an error.** Nothing is committed before COMMIT is carried out, and the
 //! server stops at the first statement that fails. So an error that the server reports of an
@@ -49,15 +49,15 @@ use tokio::time::Instant;
 
 use crate::error::{is_contention, is_unknown, kind};
 use crate::feed;
-use crate::pool::{Pool, Turn};
+use crate::pool::{ConnectionPool, PooledConnection};
 use crate::row;
-use crate::script::{Answer, Failure, LIST_ROWS_MAX, Script, push, push_bytes};
-use crate::writes::{State, Writes};
+use crate::script::{Failure, LIST_ROWS_MAX, Script, StatementResult, push, push_bytes};
+use crate::writes::{RowState, Writes};
 
-/// How often a batch is decided anew because somebody was in the way.
+/// How often a batch is tried because of contention.
 const TRIES: u32 = 16;
 
-/// After how long it is not decided anew any more.
+/// After this time a batch is not tried again.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The first pause before another try; it doubles, up to the longest, and half of it is the
@@ -67,7 +67,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 
 /// What became of one try.
 enum Trouble {
-    /// Somebody was in the way. The transaction may have to be rolled back.
+    /// A lock or a duplicate key was in the way. The transaction may have to be rolled back.
     Contention(sqlx::Error),
     /// The connection had ended before the call began.
     Ended,
@@ -76,28 +76,31 @@ enum Trouble {
 }
 
 /// Decides the plans, in order, in one transaction.
-pub(crate) async fn commit(pool: &Pool, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+pub(crate) async fn commit(
+    pool: &ConnectionPool,
+    plans: &[Plan],
+) -> Result<Vec<Verdict>, StoreError> {
     let doing = || format!("committing {} plans", plans.len());
     let began = Instant::now();
-    let mut turn = pool.turn().await?;
+    let mut connection = pool.acquire().await?;
     let mut tries = 1;
     loop {
-        match attempt(&mut turn, plans).await {
+        match attempt(&mut connection, plans).await {
             Ok((verdicts, entry)) => {
-                trim(turn, entry).await;
+                trim(connection, entry).await;
                 return Ok(verdicts);
             }
             // A new connection has not been idle, so this does not come twice in a row.
-            Err(Trouble::Ended) => turn.renew().await?,
+            Err(Trouble::Ended) => connection.renew().await?,
             Err(Trouble::Contention(error)) => {
                 let again = tries < TRIES && began.elapsed() < PATIENCE;
-                roll_back(&mut turn).await?;
+                roll_back(&mut connection).await?;
                 if !again {
-                    turn.keep();
+                    connection.keep();
                     let doing = format!("{}: in each other's way {tries} times", doing());
                     return Err(StoreError::because(StoreErrorKind::Unavailable, doing, error));
                 }
-                tokio::time::sleep(pause(tries, turn.id())).await;
+                tokio::time::sleep(pause(tries, connection.id())).await;
                 tries += 1;
             }
             Err(Trouble::Failed(kind, error)) => {
@@ -118,38 +121,38 @@ fn pause(tries: u32, connection: u64) -> Duration {
 }
 
 /// Ends a transaction that may be open, by itself or with its connection.
-async fn roll_back(turn: &mut Turn<'_>) -> Result<(), StoreError> {
+async fn roll_back(connection: &mut PooledConnection<'_>) -> Result<(), StoreError> {
     let mut script = Script::default();
     script.statement("ROLLBACK");
-    match turn.run(script).await {
+    match connection.run(script).await {
         Ok(_) => Ok(()),
-        Err(_) => turn.renew().await,
+        Err(_) => connection.renew().await,
     }
 }
 
-/// Puts the connection back, after forgetting old entries of its lane if it is time for that.
-async fn trim(mut turn: Turn<'_>, entry: Option<u64>) {
-    let trimming = entry.and_then(|number| feed::trim(feed::lane(turn.id()), number));
+/// Puts the connection back, after removing old entries of its shard if it is time for that.
+async fn trim(mut connection: PooledConnection<'_>, entry: Option<u64>) {
+    let trimming = entry.and_then(|number| feed::trim(feed::shard(connection.id()), number));
     if let Some(script) = trimming
-        && let Err(failure) = turn.run(script).await
+        && let Err(failure) = connection.run(script).await
     {
         tracing::warn!(error = %failure.error, "the change feed was not trimmed");
         return;
     }
-    turn.keep();
+    connection.keep();
 }
 
 /// Tries once. Answers with the verdicts and the number of the batch's entry in the feed.
 async fn attempt(
-    turn: &mut Turn<'_>,
+    connection: &mut PooledConnection<'_>,
     plans: &[Plan],
 ) -> Result<(Vec<Verdict>, Option<u64>), Trouble> {
     let locks = Locks::of(plans);
     let mut batch = Batch::of(plans.iter());
-    // Even if there is nothing to ask: an idle connection that has ended is found here, before
-    // anything is at stake.
-    let answers = turn.run(locks.script(&batch)).await;
-    let answers = answers.map_err(|failure| definite(turn, failure))?;
+    // This is sent even if there is nothing to ask. It detects an idle connection that has ended
+    // before anything is committed on it.
+    let answers = connection.run(locks.script(&batch)).await;
+    let answers = answers.map_err(|failure| definite(connection, failure))?;
     let found = take(&mut batch, &answers);
     let found = found.map_err(|error| Trouble::Failed(kind(&error), error))?;
     let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
@@ -159,7 +162,7 @@ async fn attempt(
     let counters = store::counter_changes(committed.map(|(plan, _)| plan));
     let writes = Writes::new(&batch, &counters, &absent, |key| locks.state(&found, key));
     if writes.is_empty() && absent.len() <= LIST_ROWS_MAX {
-        end(turn, &absent).await?;
+        end(connection, &absent).await?;
         return Ok((verdicts, None));
     }
     let mut script = Script::default();
@@ -167,25 +170,25 @@ async fn attempt(
     let entry = feed::entry(plans, &verdicts);
     let numbered = (!entry.is_empty()).then_some(script.len());
     if !entry.is_empty() {
-        feed::append(&mut script, feed::lane(turn.id()), &entry);
+        feed::append(&mut script, feed::shard(connection.id()), &entry);
     }
     script.statement("COMMIT");
-    let answers = match turn.run(script).await {
+    let answers = match connection.run(script).await {
         Ok(answers) => answers,
         Err(failure) if is_unknown(&failure) => {
             return Err(Trouble::Failed(StoreErrorKind::Unknown, failure.error));
         }
-        Err(failure) => return Err(definite(turn, failure)),
+        Err(failure) => return Err(definite(connection, failure)),
     };
     let number = numbered.and_then(|at| answers.get(at)).map(|answer| answer.last_insert_id);
     Ok((verdicts, number))
 }
 
 /// What a failure means when nothing can have been committed.
-fn definite(turn: &Turn<'_>, failure: Failure) -> Trouble {
+fn definite(connection: &PooledConnection<'_>, failure: Failure) -> Trouble {
     if is_contention(&failure.error) {
         Trouble::Contention(failure.error)
-    } else if turn.had_ended(&failure) {
+    } else if connection.had_ended(&failure) {
         Trouble::Ended
     } else {
         Trouble::Failed(kind(&failure.error), failure.error)
@@ -193,12 +196,12 @@ fn definite(turn: &Turn<'_>, failure: Failure) -> Trouble {
 }
 
 /// Ends a transaction that writes nothing, if what was absent still is.
-async fn end(turn: &mut Turn<'_>, absent: &[&Key]) -> Result<(), Trouble> {
+async fn end(connection: &mut PooledConnection<'_>, absent: &[&Key]) -> Result<(), Trouble> {
     let mut script = Script::default();
     let look = ("SELECT k FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k IN (", ") LIMIT 1");
     script.list(look, absent, |text, key| push_bytes(text, key.as_bytes()));
     script.statement("COMMIT");
-    let answers = turn.run(script).await.map_err(|failure| definite(turn, failure))?;
+    let answers = connection.run(script).await.map_err(|failure| definite(connection, failure))?;
     if answers.iter().any(|answer| !answer.rows.is_empty()) {
         let came = "a record came to be while its absence was relied on";
         return Err(Trouble::Contention(sqlx::Error::Protocol(came.into())));
@@ -265,22 +268,25 @@ impl<'a> Locks<'a> {
         script
     }
 
-    fn state(&self, found: &HashMap<Key, Value>, key: &Key) -> State {
+    fn state(&self, found: &HashMap<Key, Value>, key: &Key) -> RowState {
         match (found.contains_key(key), self.0.contains_key(key)) {
-            (true, _) => State::Present,
-            (false, true) => State::Absent,
-            (false, false) => State::Unseen,
+            (true, _) => RowState::Present,
+            (false, true) => RowState::Absent,
+            (false, false) => RowState::Unseen,
         }
     }
 
     /// Whether a key was looked at, and nothing was there.
     fn lacks(&self, found: &HashMap<Key, Value>, key: &Key) -> bool {
-        self.state(found, key) == State::Absent
+        self.state(found, key) == RowState::Absent
     }
 }
 
-/// Tells the batch what trip 1 found. Answers with the records that were found by key.
-fn take(batch: &mut Batch, answers: &[Answer]) -> Result<HashMap<Key, Value>, sqlx::Error> {
+/// Gives the batch what trip 1 found. Returns the records that were found by key.
+fn take(
+    batch: &mut Batch,
+    answers: &[StatementResult],
+) -> Result<HashMap<Key, Value>, sqlx::Error> {
     let lists = answers.len().saturating_sub(batch.ranges().count());
     let mut found = HashMap::new();
     for row in answers.iter().take(lists).flat_map(|answer| &answer.rows) {

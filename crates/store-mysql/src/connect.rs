@@ -1,4 +1,4 @@
-//! Where the server is, and what a connection to it is like.
+//! Connecting: the URL, and the settings of every connection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,29 +21,29 @@ const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
 /// How long closing may take before the socket is simply dropped.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
 
-/// Parameters that a URL may have. The rest is ours to set, or a mistake that should be heard of.
+/// Parameters that a URL may have. Any other is ours to set, or a mistake to report.
 const PARAMETERS: [&str; 9] = [
     "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
 ];
 
-/// What every connection is told. Locks are waited for 2 s at most, lists of keys are looked up in
-/// the primary key however long they are, and bytes are bytes.
+/// Settings of every connection. Locks are waited for 2 s at most, lists of keys are looked up in the
+/// primary key however long they are, and strings are plain bytes.
 const SESSION: &str = "SET SESSION innodb_lock_wait_timeout = 2, eq_range_index_dive_limit = 1, \
      autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
 
-/// What only MariaDB understands: no long list becomes a subquery, no statement takes longer than
+/// Settings that only MariaDB has: no long list becomes a subquery, and no statement takes longer than
 /// its caller waits.
 const SESSION_MARIADB: &str = "SET SESSION in_predicate_conversion_threshold = 0, \
      max_statement_time = 9";
 
-/// Answers come from the tables, never from a cache beside them.
+/// Answers come from the tables, never from the query cache.
 const NO_QUERY_CACHE: &str = "SET SESSION query_cache_type = 0";
 
 const WRITER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 const READER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
-/// A writer that stands still between its two trips must not keep its locks: the server ends it.
-/// MySQL can only do so for every idle writer.
+/// A writer that stalls between its two trips must not keep its locks, so the server ends it. MySQL can
+/// only do so for every idle writer.
 const WRITER_MARIADB: &str = "SET SESSION idle_transaction_timeout = 5, \
      idle_write_transaction_timeout = 5, idle_readonly_transaction_timeout = 5";
 const WRITER_MYSQL: &str = "SET SESSION wait_timeout = 5";
@@ -69,13 +69,13 @@ pub(crate) enum Role {
 pub(crate) struct Link {
     pub(crate) connection: MySqlConnection,
     pub(crate) id: u64,
-    /// How often the server had been found not to do when this connection was made; it is good for
-    /// as long as that has not happened again.
+    /// How many checks of the server had failed when this connection was made. It is good as long as
+    /// no further one fails.
     pub(crate) refusals: u64,
 }
 
 impl Link {
-    /// Says goodbye to the server, if it listens.
+    /// Closes the connection in good order, if the server still answers.
     pub(crate) async fn close(self) {
         match timeout(CLOSE_WAIT, self.connection.close()).await {
             Ok(Ok(())) => {}
@@ -90,7 +90,7 @@ pub(crate) struct Connector {
     options: MySqlConnectOptions,
     flavour: Flavour,
     has_query_cache: bool,
-    /// What is thought of the server.
+    /// The result of the last check of the server.
     pub(crate) standing: Standing,
 }
 
@@ -106,9 +106,9 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Reads a URL. What kind of server is there is asked later.
+    /// Reads a URL. The server is checked later.
     pub(crate) fn new(url: &str, relaxed: bool) -> Result<Connector, StoreError> {
-        // None of these sentences may hold a part of the URL: it has a password in it.
+        // None of these messages may contain a part of the URL, which has a password in it.
         let wrong = |why: &str| {
             let doing = format!("reading the URL of the metadata store: {why}");
             StoreError::new(StoreErrorKind::Unavailable, doing)
@@ -140,11 +140,11 @@ impl Connector {
         (self.flavour, self.has_query_cache) = (flavour, has_query_cache);
     }
 
-    /// A new connection, to a server that will do.
+    /// A new connection, to a server that has passed the checks.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if there is none within [`CONNECT_WAIT`], or if it leads to a
-    /// replica or to settings that risk what nobody has accepted.
+    /// [`StoreErrorKind::Unavailable`] if there is none within [`CONNECT_WAIT`], if the server is a
+    /// replica, or if its settings have risks that are not accepted.
     pub(crate) async fn connect(&self, role: Role) -> Result<Link, StoreError> {
         self.connect_and_ask(role).await.map(|(link, _)| link)
     }
@@ -168,7 +168,7 @@ impl Connector {
         match timeout(CONNECT_WAIT, connecting).await {
             Ok(done) => {
                 let (link, settings, follows) = done.map_err(while_doing(DOING))?;
-                self.standing.judge(&settings, follows)?;
+                self.standing.check(&settings, follows)?;
                 Ok((link, settings))
             }
             Err(_) => {

@@ -1,11 +1,12 @@
-//! The change feed: entries in lanes.
+//! The change feed, in shards.
 //!
-//! A commit that changes records takes the next number of one lane, as its last writes before
-//! COMMIT. The lane's row stays locked until the commit is visible, so within a lane entries become
-//! visible in order and without gaps, and a position (the highest number seen of each lane) skips
-//! nothing. Lanes are many so that commits rarely wait for each other's flush. A lane is trimmed by
-//! a commit of its own now and then; an entry that is missing between a position and the lane's
-//! head has been trimmed, or the position is not of this store.
+//! A commit that changes records takes the next number of one shard, in its last statements before
+//! COMMIT. The shard's row stays locked until the commit is visible. So the entries of a shard become
+//! visible in order and without gaps, and a position, which has the highest number seen of each shard,
+//! skips nothing. There are many shards so that commits rarely wait for each other's flush.
+//!
+//! Old entries of a shard are removed by a commit of its own now and then. If an entry between a position
+//! and the shard's head is missing, it was removed, or the position is of another store.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use store::feed::{self, FEED_BATCHES};
@@ -13,29 +14,29 @@ use store::{Changes, Plan, Position, StoreError, StoreErrorKind, Verdict};
 
 use crate::error::while_doing;
 use crate::row;
-use crate::script::{Answer, Script, push, push_bytes};
+use crate::script::{Script, StatementResult, push, push_bytes};
 
-/// How many lanes there are. Part of the format.
-pub(crate) const LANES: u8 = 16;
-const LANES_USIZE: usize = LANES as usize;
+/// How many shards there are. Part of the format.
+pub(crate) const SHARDS: u8 = 16;
+const SHARDS_USIZE: usize = SHARDS as usize;
 
-/// Entries that one answer tells. A reader further behind has missed some.
-const TOLD_MAX: u64 = FEED_BATCHES as u64;
+/// Entries of one answer, at most. A reader further behind meets a gap.
+const ENTRIES_MAX: u64 = FEED_BATCHES as u64;
 
-/// A lane keeps its latest entries; all that a store remembers may be in one of them.
+/// Entries that a shard keeps. All that the feed promises to keep may be in one shard.
 const KEPT: u64 = FEED_BATCHES as u64;
 
-/// After how many entries a lane is trimmed.
+/// After how many entries a shard is trimmed.
 const TRIM_EVERY: u64 = 512;
 
 /// Bytes that name a store at the front of a position.
 const STORE_BYTES: usize = 16;
-const POSITION_BYTES: usize = STORE_BYTES + LANES_USIZE * size_of::<u64>();
+const POSITION_BYTES: usize = STORE_BYTES + SHARDS_USIZE * size_of::<u64>();
 
-/// The lane of a connection. The server numbers connections one after the other, which spreads
-/// them over the lanes whoever they belong to.
-pub(crate) fn lane(connection: u64) -> u64 {
-    connection % u64::from(LANES)
+/// The shard of a connection. The server numbers connections one after the other, which spreads
+/// them over the shards whoever they belong to.
+pub(crate) fn shard(connection: u64) -> u64 {
+    connection % u64::from(SHARDS)
 }
 
 /// What the committed plans of a batch add to the feed; empty if they changed no records.
@@ -47,30 +48,30 @@ pub(crate) fn entry(plans: &[Plan], verdicts: &[Verdict]) -> Bytes {
 }
 
 /// Adds the statements that append an entry. The first one answers with its number.
-pub(crate) fn append(script: &mut Script, lane: u64, entry: &[u8]) {
+pub(crate) fn append(script: &mut Script, shard: u64, entry: &[u8]) {
     script.statement(format!(
-        "UPDATE ashlar_lane SET head = LAST_INSERT_ID(head + 1) WHERE lane = {lane}"
+        "UPDATE ashlar_shard SET head = LAST_INSERT_ID(head + 1) WHERE shard = {shard}"
     ));
-    let mut text = format!("INSERT INTO ashlar_change VALUES ({lane},LAST_INSERT_ID(),");
+    let mut text = format!("INSERT INTO ashlar_change VALUES ({shard},LAST_INSERT_ID(),");
     push_bytes(&mut text, entry);
     text.push(')');
     script.statement(text);
 }
 
-/// The statement that forgets old entries of a lane, if it is time for that.
-pub(crate) fn trim(lane: u64, number: u64) -> Option<Script> {
+/// The statement that removes old entries of a shard, if it is time for that.
+pub(crate) fn trim(shard: u64, number: u64) -> Option<Script> {
     if number < KEPT || !number.is_multiple_of(TRIM_EVERY) {
         return None;
     }
     let mut script = Script::default();
     let last = number - KEPT;
-    script.statement(format!("DELETE FROM ashlar_change WHERE lane = {lane} AND seq <= {last}"));
+    script.statement(format!("DELETE FROM ashlar_change WHERE shard = {shard} AND seq <= {last}"));
     Some(script)
 }
 
-/// Where a reader is: the number of the latest entry seen of each lane.
+/// A decoded position: the number of the latest entry seen of each shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Heads([u64; LANES_USIZE]);
+struct Heads([u64; SHARDS_USIZE]);
 
 impl Heads {
     fn write(&self, store: &[u8]) -> Position {
@@ -86,7 +87,7 @@ impl Heads {
             return Err(StoreError::new(StoreErrorKind::Malformed, "reading a position"));
         }
         let Some(numbers) = position.0.strip_prefix(store) else { return Ok(None) };
-        let mut heads = [0; LANES_USIZE];
+        let mut heads = [0; SHARDS_USIZE];
         for (head, bytes) in heads.iter_mut().zip(numbers.as_chunks().0) {
             *head = u64::from_be_bytes(*bytes);
         }
@@ -98,7 +99,7 @@ impl Heads {
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     store: &'a [u8],
-    /// `None` if nothing is to be told but the position.
+    /// `None` if only the position is asked for.
     since: Option<Heads>,
     /// The position was of another store.
     is_foreign: bool,
@@ -116,22 +117,22 @@ impl<'a> Question<'a> {
     /// One statement, and so one snapshot: the heads, and the entries behind the position if they
     /// are not too many.
     pub(crate) fn script(&self) -> Script {
-        let mut text = String::from("SELECT lane, head, NULL FROM ashlar_lane");
+        let mut text = String::from("SELECT shard, head, NULL FROM ashlar_shard");
         if let Some(since) = &self.since {
             let seen = since.0.iter().fold(0_u64, |sum, head| sum.saturating_add(*head));
             text.push_str(
-                " UNION ALL SELECT lane, seq, body FROM ashlar_change FORCE INDEX (PRIMARY) WHERE (",
+                " UNION ALL SELECT shard, seq, body FROM ashlar_change FORCE INDEX (PRIMARY) WHERE (",
             );
-            for (lane, head) in since.0.iter().enumerate() {
-                let or = if lane == 0 { "" } else { " OR " };
-                push(&mut text, format_args!("{or}lane = {lane} AND seq > {head}"));
+            for (shard, head) in since.0.iter().enumerate() {
+                let or = if shard == 0 { "" } else { " OR " };
+                push(&mut text, format_args!("{or}shard = {shard} AND seq > {head}"));
             }
-            // The sum alone says that nothing happened, or too much.
-            let (first, last) = (seen.saturating_add(1), seen.saturating_add(TOLD_MAX));
+            // The sum of the heads says whether there are no entries, or too many.
+            let (first, last) = (seen.saturating_add(1), seen.saturating_add(ENTRIES_MAX));
             push(
                 &mut text,
                 format_args!(
-                    ") AND (SELECT SUM(head) FROM ashlar_lane) BETWEEN {first} AND {last}"
+                    ") AND (SELECT SUM(head) FROM ashlar_shard) BETWEEN {first} AND {last}"
                 ),
             );
         }
@@ -140,34 +141,36 @@ impl<'a> Question<'a> {
         script
     }
 
-    pub(crate) fn answer(&self, answers: &[Answer]) -> Result<Changes, StoreError> {
+    pub(crate) fn answer(&self, answers: &[StatementResult]) -> Result<Changes, StoreError> {
         const DOING: &str = "reading the change feed";
-        let mut heads = Heads([0; LANES_USIZE]);
+        let mut heads = Heads([0; SHARDS_USIZE]);
         let mut entries = Vec::new();
         for row in answers.iter().flat_map(|answer| &answer.rows) {
-            let lane = row::unsigned(row, 0).map_err(while_doing(DOING))?;
+            let shard = row::unsigned(row, 0).map_err(while_doing(DOING))?;
             let number = row::unsigned(row, 1).map_err(while_doing(DOING))?;
             match row::value_if_any(row, 2).map_err(while_doing(DOING))? {
                 Some(entry) => entries.push(entry),
                 None => {
-                    let head = usize::try_from(lane).ok().and_then(|lane| heads.0.get_mut(lane));
+                    let head = usize::try_from(shard).ok().and_then(|shard| heads.0.get_mut(shard));
                     *head.ok_or_else(|| StoreError::new(StoreErrorKind::Corrupt, DOING))? = number;
                 }
             }
         }
         let next = heads.write(self.store);
         if self.is_foreign {
-            return Ok(Changes::Missed { next });
+            return Ok(Changes::Gap { next });
         }
-        let Some(since) = &self.since else { return Ok(Changes::Told { keys: Vec::new(), next }) };
-        // Without gaps there are as many entries as numbers; a lane behind the position has lost
-        // its memory.
+        let Some(since) = &self.since else {
+            return Ok(Changes::Notified { keys: Vec::new(), next });
+        };
+        // Without gaps there are as many entries as numbers. A head below the position means that the
+        // store was set back.
         let steps = heads.0.iter().zip(&since.0).map(|(head, seen)| head.checked_sub(*seen));
         let expected = steps.sum::<Option<u64>>().and_then(|steps| usize::try_from(steps).ok());
         if expected != Some(entries.len()) {
-            return Ok(Changes::Missed { next });
+            return Ok(Changes::Gap { next });
         }
-        feed::tell(entries, next)
+        feed::decode(entries, next)
     }
 }
 

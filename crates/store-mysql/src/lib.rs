@@ -1,9 +1,9 @@
 //! The metadata store in a database of MariaDB or MySQL.
 //!
 //! Records and counters are two `InnoDB` tables of bytes. A read is one statement. A batch of plans is
-//! two trips on a connection of its own: the first begins a transaction and locks what the plans
-//! look at, the second writes what they change and commits; between them the plans are decided in
-//! memory. `commit` says why that is exact. A third table remembers which records changed.
+//! two trips on a connection of its own. The first begins a transaction and locks what the plans look
+//! at, the second writes what they change and commits. In between the plans are decided in memory;
+//! `commit` says why that is exact. Two more tables are the change feed.
 //!
 //! Several stores, in this process and in others, may have one database open at the same time.
 //!
@@ -31,19 +31,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
     Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 use tokio_util::task::TaskTracker;
 
 use crate::connect::{Connector, Role};
 use crate::limits::LIMITS;
-use crate::pool::Pool;
+use crate::pool::ConnectionPool;
 
-/// Connections that commit, unless told otherwise.
+/// Connections that commit, by default.
 pub const WRITERS: u32 = 4;
 
-/// Connections that read, unless told otherwise.
+/// Connections that read, by default.
 pub const READERS: u32 = 8;
 
 /// How to open a store.
@@ -72,10 +72,10 @@ impl Default for MysqlOptions {
 #[derive(Debug)]
 pub struct MysqlStore {
     connector: Arc<Connector>,
-    writers: Arc<Pool>,
-    readers: Pool,
+    writers: Arc<ConnectionPool>,
+    readers: ConnectionPool,
     commits: TaskTracker,
-    /// What tells this store's positions from those of others.
+    /// Identifies this store in positions of its feed.
     store: Bytes,
 }
 
@@ -101,7 +101,7 @@ impl MysqlStore {
         let mut connector = Connector::new(url, options.relaxed)?;
         let store = open::open(&mut connector).await?;
         let connector = Arc::new(connector);
-        let pool = |role, size| Pool::new(Arc::clone(&connector), role, size);
+        let pool = |role, size| ConnectionPool::new(Arc::clone(&connector), role, size);
         Ok(MysqlStore {
             writers: Arc::new(pool(Role::Writer, options.writers)),
             readers: pool(Role::Reader, options.readers),
@@ -111,7 +111,7 @@ impl MysqlStore {
         })
     }
 
-    /// Fails after `close`. If it is time, the server is asked beside the call what it is.
+    /// Fails after `close`. If it is time, the server is checked in the background.
     fn check_open(&self) -> Result<(), StoreError> {
         if self.commits.is_closed() {
             return Err(error::closed());
@@ -139,7 +139,7 @@ impl MetaStore for MysqlStore {
         self.connector.standing.durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         self.check_open()?;
         read::read(&self.readers, reads).await

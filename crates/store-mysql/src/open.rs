@@ -1,5 +1,4 @@
-//! What must be there before the store is used: the tables. What the server must be, every connection
-//! asks.
+//! Opening the store: makes its tables. Every connection checks the server itself.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use store::{StoreError, StoreErrorKind};
 
 use crate::connect::{Connector, Role};
 use crate::error::{is_contention, is_missing_table, while_doing};
-use crate::feed::LANES;
+use crate::feed::SHARDS;
 use crate::row;
 use crate::script::{Failure, Script, push};
 use crate::server;
@@ -24,10 +23,10 @@ const TABLES: [&str; 5] = [
      k VARBINARY(1120) NOT NULL PRIMARY KEY, v MEDIUMBLOB NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ashlar_counter (\
      k VARBINARY(1120) NOT NULL PRIMARY KEY, n BIGINT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS ashlar_lane (\
-     lane TINYINT UNSIGNED NOT NULL PRIMARY KEY, head BIGINT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS ashlar_change (lane TINYINT UNSIGNED NOT NULL, \
-     seq BIGINT NOT NULL, body MEDIUMBLOB NOT NULL, PRIMARY KEY (lane, seq))",
+    "CREATE TABLE IF NOT EXISTS ashlar_shard (\
+     shard TINYINT UNSIGNED NOT NULL PRIMARY KEY, head BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ashlar_change (shard TINYINT UNSIGNED NOT NULL, \
+     seq BIGINT NOT NULL, body MEDIUMBLOB NOT NULL, PRIMARY KEY (shard, seq))",
     "CREATE TABLE IF NOT EXISTS ashlar_format (\
      id TINYINT NOT NULL PRIMARY KEY, format INT NOT NULL, store BINARY(16) NOT NULL)",
 ];
@@ -35,14 +34,14 @@ const TABLES: [&str; 5] = [
 /// Short rows stay in the leaves, long values go to pages of their own.
 const ENGINE: &str = " ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = binary";
 
-/// Looks at the server, and makes the tables if there are none. Sixteen bytes tell this store from
-/// every other one.
+/// Checks the server, and makes the tables if there are none. Returns the sixteen bytes that identify
+/// the store.
 pub(crate) async fn open(connector: &mut Connector) -> Result<Bytes, StoreError> {
     let (link, settings) = connector.connect_and_ask(Role::Opener).await?;
     link.close().await;
     connector.set_server(server::flavour(&settings), settings.contains_key("query_cache_type"));
     if !server::is_on(&settings, "log_bin") {
-        // Nothing acknowledged is at stake: what another commit builds on lies before it in the log.
+        // This risks no acknowledged commit: whatever a commit builds on precedes it in the log.
         tracing::info!(
             "the server has no binary log, and InnoDB then shows a commit to others before it is \
              on disk: a crash may take back a change that somebody has read and nobody was told \
@@ -52,7 +51,7 @@ pub(crate) async fn open(connector: &mut Connector) -> Result<Bytes, StoreError>
     make_tables(connector).await
 }
 
-/// Makes what is missing of the tables; the bytes that name this store.
+/// Makes the tables that are missing. Returns the bytes that identify the store.
 async fn make_tables(connector: &Connector) -> Result<Bytes, StoreError> {
     const DOING: &str = "making the tables of the metadata store";
     let mut link = connector.connect(Role::Opener).await?;
@@ -87,15 +86,15 @@ async fn make_tables(connector: &Connector) -> Result<Bytes, StoreError> {
     }
 }
 
-/// The tables, the lanes, and last of all the row that says that they are there. Each statement
-/// does nothing if somebody else has done the same.
+/// Makes the tables, the rows of the shards, and last of all the row that says that all of it exists.
+/// Each statement does nothing if somebody else has done the same.
 fn schema() -> Script {
     let mut script = Script::default();
     for table in TABLES {
         script.statement([table, ENGINE].concat());
     }
-    script.list(("INSERT IGNORE INTO ashlar_lane VALUES ", ""), 0..LANES, |text, lane| {
-        push(text, format_args!("({lane},0)"));
+    script.list(("INSERT IGNORE INTO ashlar_shard VALUES ", ""), 0..SHARDS, |text, shard| {
+        push(text, format_args!("({shard},0)"));
     });
     script.statement(format!(
         "INSERT IGNORE INTO ashlar_format VALUES (1, {FORMAT}, UNHEX(REPLACE(UUID(), '-', '')))"

@@ -1,9 +1,9 @@
-//! Connections and whose turn it is to use them.
+//! A pool of connections.
 //!
 //! A connection is used by one call at a time and comes back only from a call that said it may:
 //! one that failed, or whose caller went away in the middle, is closed. So no connection here is
-//! inside a transaction or owes an answer. Nobody asks whether an idle connection still lives; who
-//! finds it dead has it replaced.
+//! inside a transaction or owes an answer. Nobody checks whether an idle connection is still alive;
+//! a caller that finds it dead replaces it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,44 +14,50 @@ use tokio::time::timeout;
 
 use crate::connect::{Connector, Link, Role};
 use crate::error;
-use crate::script::{Answer, Failure, Script};
+use crate::script::{Failure, Script, StatementResult};
 
-/// How long a call waits for its turn.
-const TURN_WAIT: Duration = Duration::from_secs(2);
+/// How long a call waits for a connection.
+const PERMIT_WAIT: Duration = Duration::from_secs(2);
 
 /// Connections of one role, opened when first needed.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct ConnectionPool {
     connector: Arc<Connector>,
     role: Role,
     size: u32,
     idle: Mutex<Vec<Link>>,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
-/// A turn of one caller. Its connection is closed unless it is kept.
+/// A connection in the hands of one caller. It is closed unless it is put back with `keep`.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    pool: &'a Pool,
+pub(crate) struct PooledConnection<'a> {
+    pool: &'a ConnectionPool,
     link: Link,
     /// Whether the connection was idle before, and may have ended meanwhile.
     was_idle: bool,
     _permit: SemaphorePermit<'a>,
 }
 
-impl Pool {
-    pub(crate) fn new(connector: Arc<Connector>, role: Role, size: u32) -> Pool {
+impl ConnectionPool {
+    pub(crate) fn new(connector: Arc<Connector>, role: Role, size: u32) -> ConnectionPool {
         let size = size.max(1);
         let places = usize::try_from(size).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        Pool { connector, role, size, idle: Mutex::new(Vec::new()), turns: Semaphore::new(places) }
+        ConnectionPool {
+            connector,
+            role,
+            size,
+            idle: Mutex::new(Vec::new()),
+            permits: Semaphore::new(places),
+        }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn turn(&self) -> Result<Turn<'_>, StoreError> {
-        let permit = match timeout(TURN_WAIT, self.turns.acquire()).await {
+    pub(crate) async fn acquire(&self) -> Result<PooledConnection<'_>, StoreError> {
+        let permit = match timeout(PERMIT_WAIT, self.permits.acquire()).await {
             Ok(permit) => permit.map_err(|_| error::closed())?,
             Err(_) => {
                 let doing = "waiting for a connection: all of them are busy";
@@ -70,14 +76,14 @@ impl Pool {
             Some(link) => link,
             None => self.connector.connect(self.role).await?,
         };
-        Ok(Turn { pool: self, link, was_idle, _permit: permit })
+        Ok(PooledConnection { pool: self, link, was_idle, _permit: permit })
     }
 
     /// Waits for the calls under way and closes every connection.
     pub(crate) async fn close(&self) {
-        let Ok(turns) = self.turns.acquire_many(self.size).await else { return };
-        self.turns.close();
-        drop(turns);
+        let Ok(permits) = self.permits.acquire_many(self.size).await else { return };
+        self.permits.close();
+        drop(permits);
         let idle = std::mem::take(&mut *self.idle());
         for link in idle {
             link.close().await;
@@ -85,10 +91,10 @@ impl Pool {
     }
 }
 
-impl Turn<'_> {
-    /// Carries out a script on the connection of this turn. If that breaks, idle connections are
-    /// given up too: they have most likely ended for the same reason.
-    pub(crate) async fn run(&mut self, script: Script) -> Result<Vec<Answer>, Failure> {
+impl PooledConnection<'_> {
+    /// Runs a script. If the connection breaks, idle ones are given up too: they have most likely
+    /// ended for the same reason.
+    pub(crate) async fn run(&mut self, script: Script) -> Result<Vec<StatementResult>, Failure> {
         let answers = script.run(&mut self.link.connection).await;
         if answers.as_ref().is_err_and(|failure| error::is_broken(&failure.error)) {
             self.pool.idle().clear();

@@ -10,15 +10,15 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use sqlx::mysql::MySqlRow;
 use store::{
-    CounterKey, CounterPage, Entry, Follow, Found, Key, Page, Read, Space, StoreError,
+    CounterKey, CounterPage, Entry, Follow, Key, Page, Read, ReadResult, Space, StoreError,
     StoreErrorKind, Target,
 };
 
 use crate::error::while_doing;
 use crate::limits::LIMITS;
-use crate::pool::Pool;
+use crate::pool::ConnectionPool;
 use crate::row;
-use crate::script::{Answer, Script, push, push_bytes};
+use crate::script::{Script, StatementResult, push, push_bytes};
 
 /// Keys of a section. Longer lists become several sections.
 const SECTION_KEYS_MAX: usize = 512;
@@ -27,10 +27,13 @@ const SECTION_KEYS_MAX: usize = 512;
 const SECTIONS_MAX: usize = 16;
 
 /// Answers every question from one snapshot.
-pub(crate) async fn read(pool: &Pool, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+pub(crate) async fn read(
+    pool: &ConnectionPool,
+    reads: &[Read],
+) -> Result<Vec<ReadResult>, StoreError> {
     const DOING: &str = "reading";
     let sections = sections(reads);
-    let mut found: Vec<Found> = reads.iter().map(nothing).collect();
+    let mut found: Vec<ReadResult> = reads.iter().map(nothing).collect();
     if !sections.is_empty() {
         let answers = ask(pool, || script(&sections), DOING).await?;
         for row in answers.iter().flat_map(|answer| &answer.rows) {
@@ -39,38 +42,38 @@ pub(crate) async fn read(pool: &Pool, reads: &[Read]) -> Result<Vec<Found>, Stor
     }
     for answer in &mut found {
         // The server keeps to the order that each range asked for, but does not promise to.
-        if let Found::Range(entries) = answer {
+        if let ReadResult::Range(entries) = answer {
             entries.sort_by(|one, other| one.key.cmp(&other.key));
         }
     }
     Ok(found)
 }
 
-/// Carries out a script that only reads; once more if the connection had ended while it was idle.
+/// Runs a script that only reads; once more if the connection had ended while it was idle.
 pub(crate) async fn ask(
-    pool: &Pool,
+    pool: &ConnectionPool,
     script: impl Fn() -> Script,
     doing: &str,
-) -> Result<Vec<Answer>, StoreError> {
-    let mut turn = pool.turn().await?;
-    let mut answers = turn.run(script()).await;
+) -> Result<Vec<StatementResult>, StoreError> {
+    let mut connection = pool.acquire().await?;
+    let mut answers = connection.run(script()).await;
     if let Err(failure) = &answers
-        && turn.had_ended(failure)
+        && connection.had_ended(failure)
     {
-        turn.renew().await?;
-        answers = turn.run(script()).await;
+        connection.renew().await?;
+        answers = connection.run(script()).await;
     }
     let answers = answers.map_err(|failure| while_doing(doing)(failure.error))?;
-    turn.keep();
+    connection.keep();
     Ok(answers)
 }
 
-/// The answer that stands when the tables say nothing.
-fn nothing(read: &Read) -> Found {
+/// The answer if the tables have nothing.
+fn nothing(read: &Read) -> ReadResult {
     match read {
-        Read::Record { .. } => Found::Record(None),
-        Read::Range { .. } => Found::Range(Vec::new()),
-        Read::Counter(_) => Found::Counter(0),
+        Read::Record { .. } => ReadResult::Record(None),
+        Read::Range { .. } => ReadResult::Range(Vec::new()),
+        Read::Counter(_) => ReadResult::Counter(0),
     }
 }
 
@@ -203,19 +206,23 @@ fn push_keys(text: &mut String, asked: &[(&Key, usize)]) {
 }
 
 /// Puts a row where the questions are that it answers.
-fn place(found: &mut [Found], sections: &[Section<'_>], row: &MySqlRow) -> Result<(), sqlx::Error> {
+fn place(
+    found: &mut [ReadResult],
+    sections: &[Section<'_>],
+    row: &MySqlRow,
+) -> Result<(), sqlx::Error> {
     let number = usize::try_from(row::integer(row, 0)?).ok();
     let section = number.and_then(|number| sections.get(number)).ok_or(sqlx::Error::RowNotFound)?;
     let key = row::key(row, 1)?;
     let answer = match section {
-        Section::Counters(_) => Found::Counter(row::integer(row, 2)?),
+        Section::Counters(_) => ReadResult::Counter(row::integer(row, 2)?),
         Section::Records(_, follow) | Section::Range { follow, .. } => {
             let value = row::value(row, 2)?;
             let target = match follow {
                 Some(follow) => follow.found(row::value_if_any(row, 3)?),
                 None => Target::Absent,
             };
-            Found::Record(Some(Entry { key: key.clone(), value, target }))
+            ReadResult::Record(Some(Entry { key: key.clone(), value, target }))
         }
     };
     match section {
@@ -229,7 +236,7 @@ fn place(found: &mut [Found], sections: &[Section<'_>], row: &MySqlRow) -> Resul
             }
         }
         Section::Range { index, .. } => {
-            if let (Some(Found::Range(entries)), Found::Record(Some(entry))) =
+            if let (Some(ReadResult::Range(entries)), ReadResult::Record(Some(entry))) =
                 (found.get_mut(*index), answer)
             {
                 entries.push(entry);
@@ -241,7 +248,7 @@ fn place(found: &mut [Found], sections: &[Section<'_>], row: &MySqlRow) -> Resul
 
 /// A page of a walk over records.
 pub(crate) async fn walk(
-    pool: &Pool,
+    pool: &ConnectionPool,
     space: Space,
     resume: Option<Bytes>,
     limit: u32,
@@ -259,7 +266,7 @@ pub(crate) async fn walk(
 
 /// A page of a walk over counters.
 pub(crate) async fn walk_counters(
-    pool: &Pool,
+    pool: &ConnectionPool,
     space: Space,
     resume: Option<Bytes>,
     limit: u32,
@@ -277,13 +284,13 @@ pub(crate) async fn walk_counters(
 
 /// The rows of a page, and the first one of the next.
 async fn page(
-    pool: &Pool,
+    pool: &ConnectionPool,
     (columns, table): (&str, &str),
     space: Space,
     resume: Option<Bytes>,
     limit: u32,
     doing: &str,
-) -> Result<Vec<Answer>, StoreError> {
+) -> Result<Vec<StatementResult>, StoreError> {
     if resume.as_ref().is_some_and(|resume| resume.len() < Key::PREFIX_BYTES) {
         return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk"));
     }

@@ -46,9 +46,9 @@ pub(crate) struct Script {
     statements: Vec<String>,
 }
 
-/// What a statement answered.
+/// The result of one statement.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct StatementResult {
     pub(crate) rows: Vec<MySqlRow>,
     /// What `last_insert_id(…)` was set to, or 0.
     pub(crate) last_insert_id: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: sqlx::Error,
-    /// Whether the last statement may have been carried out all the same.
+    /// Whether the last statement may have run all the same.
     pub(crate) last_in_doubt: bool,
 }
 
@@ -131,12 +131,12 @@ impl Script {
         packets
     }
 
-    /// Carries the statements out, one after the other, up to the first that fails. Answers with
-    /// one answer for each.
+    /// Runs the statements, one after the other, up to the first that fails. Returns the result of
+    /// each.
     pub(crate) async fn run(
         self,
         connection: &mut MySqlConnection,
-    ) -> Result<Vec<Answer>, Failure> {
+    ) -> Result<Vec<StatementResult>, Failure> {
         let total = self.len();
         let mut answers = Vec::with_capacity(total);
         let mut sent = 0;
@@ -150,8 +150,8 @@ impl Script {
                 Ok(Err(error)) => error,
                 Err(_) => sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()),
             };
-            // What the server says of a statement ends the script there. If it said nothing, it
-            // may have carried out all that was sent.
+            // If the server reports an error, the script ended at that statement. If it reports
+            // nothing, it may have run all that was sent.
             let refused = matches!(error, sqlx::Error::Database(_));
             let last_in_doubt = sent == total && !(refused && answers.len() + 1 < total);
             return Err(Failure { error, last_in_doubt });
@@ -163,14 +163,14 @@ impl Script {
 async fn exchange(
     connection: &mut MySqlConnection,
     text: String,
-    answers: &mut Vec<Answer>,
+    answers: &mut Vec<StatementResult>,
 ) -> Result<(), sqlx::Error> {
     let mut rows = Vec::new();
     let mut steps = connection.fetch_many(sqlx::raw_sql(AssertSqlSafe(text)));
     while let Some(step) = steps.next().await {
         match step? {
             Either::Right(row) => rows.push(row),
-            Either::Left(done) => answers.push(Answer {
+            Either::Left(done) => answers.push(StatementResult {
                 rows: std::mem::take(&mut rows),
                 last_insert_id: done.last_insert_id(),
             }),
@@ -179,7 +179,7 @@ async fn exchange(
     Ok(())
 }
 
-/// Writes bytes as a literal.
+/// Writes bytes as a hexadecimal literal.
 pub(crate) fn push_bytes(text: &mut String, bytes: &[u8]) {
     text.reserve(2 * bytes.len() + 3);
     text.push_str("x'");
@@ -191,7 +191,7 @@ pub(crate) fn push_bytes(text: &mut String, bytes: &[u8]) {
     text.push('\'');
 }
 
-/// Writes anything else; what it is must be ours, since it is not quoted.
+/// Writes anything else. It is not quoted, so it must not come from outside.
 pub(crate) fn push(text: &mut String, what: impl std::fmt::Display) {
     // Writing to a string does not fail.
     let _ = write!(text, "{what}");

@@ -1,8 +1,8 @@
-//! What a server says of itself: whether it will do at all, and what its settings risk.
+//! Checks of a server: whether it can be used at all, and what its settings risk.
 //!
-//! Every new connection asks, and one is made for that now and then: a server may come back with other
-//! settings, be told others while it runs, or be another server that has the address now. What was
-//! found last is what [`Standing`] says.
+//! Every new connection checks, and from time to time one is made just for that. A server may come back
+//! with other settings, its settings may be changed while it runs, or the address may lead to another
+//! server. [`Standing`] has the result of the last check.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use store::{Durability, StoreError, StoreErrorKind};
 use tokio::time::Instant;
 
 use crate::row;
-use crate::script::{Answer, PACKET_BYTES_MAX, Script};
+use crate::script::{PACKET_BYTES_MAX, Script, StatementResult};
 
-/// How long the server is not asked again what it is.
+/// How long a check of the server is good for.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
 const SETTINGS: [&str; 17] = [
@@ -50,28 +50,28 @@ pub(crate) fn question() -> String {
 }
 
 /// Reads its answer.
-pub(crate) fn settings(answer: &Answer) -> Result<Settings, sqlx::Error> {
+pub(crate) fn settings(answer: &StatementResult) -> Result<Settings, sqlx::Error> {
     let text = |row, column| {
         row::bytes(row, column).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     };
     answer.rows.iter().map(|row| Ok((text(row, 0)?, text(row, 1)?))).collect()
 }
 
-/// Whose server it is.
+/// The product: MariaDB or MySQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
     MariaDb,
     MySql,
 }
 
-/// Whose server it is, by its settings.
+/// The product, by the server's settings.
 pub(crate) fn flavour(settings: &Settings) -> Flavour {
     let version = settings.get("version").map_or("", String::as_str);
     let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
     if is_mariadb { Flavour::MariaDb } else { Flavour::MySql }
 }
 
-/// Whether the server applies another one's changes; not so if we may not ask.
+/// Whether the server is a replica. If we may not ask, it counts as none.
 pub(crate) async fn follows(
     connection: &mut MySqlConnection,
     flavour: Flavour,
@@ -92,7 +92,7 @@ pub(crate) async fn follows(
     }
 }
 
-/// Whether one of the threads that this row is about does its work.
+/// Whether a row of the answer says that a replication thread runs.
 fn is_running(row: &MySqlRow) -> bool {
     const THREADS: [&str; 4] =
         ["Slave_IO_Running", "Slave_SQL_Running", "Replica_IO_Running", "Replica_SQL_Running"];
@@ -190,17 +190,17 @@ fn risks(settings: &Settings) -> Vec<String> {
     risks
 }
 
-/// What is thought of the server, by what it said last.
+/// The result of the last check.
 #[derive(Debug)]
 pub(crate) struct Standing {
     relaxed: bool,
     /// What it may lose, as a sentence; empty if nothing.
     risks: Mutex<String>,
-    /// How often it was found not to do. Connections from before the last time are not used any more.
+    /// How many checks have failed. Connections from before the last failure are not used any more.
     refusals: AtomicU64,
-    /// When it was asked last.
+    /// When the server was checked last.
     asked: Mutex<Instant>,
-    /// What tells the server that the last connection led to from others.
+    /// Identifies the server that the last connection led to.
     identity: Mutex<Option<[Option<String>; 3]>>,
 }
 
@@ -233,12 +233,12 @@ impl Standing {
         self.refusals.load(Ordering::Acquire)
     }
 
-    /// Takes note that the server will not do.
+    /// Notes a failed check.
     pub(crate) fn refuse(&self) {
         self.refusals.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether it is time to ask again; true for one caller.
+    /// Whether it is time to check again; true for one caller.
     pub(crate) fn is_due(&self) -> bool {
         let mut asked = self.asked();
         let due = asked.elapsed() >= ASK_EVERY;
@@ -248,18 +248,18 @@ impl Standing {
         due
     }
 
-    /// Whether the server will do, or is accepted. What has changed is logged.
-    pub(crate) fn judge(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
-        let judged = self.judged(settings, follows);
-        match &judged {
+    /// Checks that the server can be used, and notes and logs what has changed about its risks.
+    pub(crate) fn check(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
+        let checked = self.accept(settings, follows);
+        match &checked {
             Ok(()) => *self.asked() = Instant::now(),
             Err(_) => self.refuse(),
         }
-        judged
+        checked
     }
 
-    /// Takes note of which server it is. If it is another one, connections may stand that lead to the
-    /// one before, which has the data of before: they are not used any more.
+    /// Notes which server a new connection leads to. If it is another one than before, older connections
+    /// may still lead to the old one with old data, and are not used any more.
     fn identify(&self, settings: &Settings) {
         let told = ["hostname", "port", "server_id"].map(|name| settings.get(name).cloned());
         let mut known = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,7 +269,7 @@ impl Standing {
         }
     }
 
-    fn judged(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
+    fn accept(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
         check_usable(settings, follows)?;
         self.identify(settings);
         let found = risks(settings).join("; ");

@@ -1,7 +1,7 @@
 //! The whole store as it was at one instant, page by page.
 //!
 //! A snapshot is a transaction on a connection of its own, whose read view is taken when it begins.
-//! Dropped, the connection is closed, and the server forgets the view.
+//! Dropping it closes the connection, and the server frees the view.
 
 use async_trait::async_trait;
 use store::{CounterKey, Key, Snapshot, StoreError, Value};
@@ -10,7 +10,7 @@ use crate::connect::{Connector, Link, Role};
 use crate::error::while_doing;
 use crate::limits::LIMITS;
 use crate::row;
-use crate::script::{Answer, Script, push, push_bytes};
+use crate::script::{Script, StatementResult, push, push_bytes};
 
 const DOING: &str = "reading a snapshot";
 
@@ -37,7 +37,7 @@ impl MysqlSnapshot {
         (columns, table, filter): (&str, &str, &str),
         after: &[u8],
         limit: u32,
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Vec<StatementResult>, StoreError> {
         let mut text =
             format!("SELECT {columns} FROM {table} FORCE INDEX (PRIMARY) WHERE {filter}k > ");
         push_bytes(&mut text, after);

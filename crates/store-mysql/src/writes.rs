@@ -9,15 +9,15 @@ use store::{Batch, CounterChange, CounterKey, Key, Value};
 
 use crate::script::{Script, push, push_bytes};
 
-/// Where the sum of a counter is held in, far beyond what one is defined for, so that no addition
-/// fails.
+/// The bound that sums of counters are clamped to. It is far beyond where they are defined, and makes
+/// sure that no addition overflows.
 const COUNTER_BOUND: i64 = (1 << 62) - 1;
 const _: () =
     assert!(COUNTER_BOUND.checked_add(COUNTER_BOUND).is_some(), "two bounds are no number");
 
 /// What is known of the row under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RowState {
     /// There is one, and it is locked exclusively.
     Present,
     /// There was none, and nothing keeps others from making one.
@@ -29,11 +29,11 @@ pub(crate) enum State {
 /// The net effect of a batch.
 #[derive(Debug)]
 pub(crate) struct Writes<'a> {
-    /// Records whose keys have nothing under them and must not until then: put, or placeholders.
+    /// Records whose keys must not exist before this commit: new ones, and placeholders.
     new: BTreeMap<&'a Key, &'a [u8]>,
-    /// Records that are there, or may be.
+    /// Records that exist, or may.
     put: Vec<(&'a Key, &'a Value)>,
-    /// Records that are there, and placeholders.
+    /// Records to delete that exist, and placeholders.
     deleted: BTreeSet<&'a Key>,
     counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
     is_empty: bool,
@@ -46,7 +46,7 @@ impl<'a> Writes<'a> {
         batch: &'a Batch,
         counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
         absent: &[&'a Key],
-        state: impl Fn(&Key) -> State,
+        state: impl Fn(&Key) -> RowState,
     ) -> Writes<'a> {
         // A placeholder first, everywhere: what is put takes its place.
         let mut new: BTreeMap<&Key, &[u8]> = absent.iter().map(|key| (*key, &b""[..])).collect();
@@ -56,16 +56,16 @@ impl<'a> Writes<'a> {
         for (key, value) in batch.written_records() {
             is_empty = false;
             match (value, state(key)) {
-                (Some(value), State::Absent) => {
+                (Some(value), RowState::Absent) => {
                     new.insert(key, value);
                     deleted.remove(key);
                 }
-                (Some(value), State::Present | State::Unseen) => put.push((key, value)),
-                (None, State::Absent) => {
+                (Some(value), RowState::Present | RowState::Unseen) => put.push((key, value)),
+                (None, RowState::Absent) => {
                     new.insert(key, b"");
                     deleted.insert(key);
                 }
-                (None, State::Present | State::Unseen) => {
+                (None, RowState::Present | RowState::Unseen) => {
                     deleted.insert(key);
                 }
             }

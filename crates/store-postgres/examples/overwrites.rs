@@ -38,9 +38,9 @@ fn bound(parent: u64, name: &[u8], ino: u64) -> (Key, Bytes) {
     (Key::new(Space(b'd'), parent, name), value.into())
 }
 
-fn lane(step: u64) -> (Key, Bytes) {
+fn slot(step: u64) -> (Key, Bytes) {
     let value = [&[1, 2][..], &step.to_be_bytes()[5..], &[9; 4]].concat();
-    (Key::new(Space(b'K'), 7, b"session of the lane"), value.into())
+    (Key::new(Space(b'K'), 7, b"session of the slot"), value.into())
 }
 
 fn chain() -> [(Key, Bytes); 2] {
@@ -53,7 +53,7 @@ fn file(ino: u64) -> (Key, Bytes) {
 
 /// What the first step finds.
 fn setup() -> Plan {
-    let mut records = vec![(session(), Bytes::from_static(b"session")), lane(0), file(FIRST)];
+    let mut records = vec![(session(), Bytes::from_static(b"session")), slot(0), file(FIRST)];
     records.extend(chain());
     records.push((inode(FIRST), Bytes::from_static(b"inode")));
     records.push((of_ino(b'w', FIRST), Bytes::from_static(b"mark..")));
@@ -65,7 +65,7 @@ fn setup() -> Plan {
 fn overwrite(step: u64, value: Bytes) -> Plan {
     let (old, new) = (FIRST + step - 1, FIRST + step);
     let equals = |(key, value): (Key, Bytes)| Guard::Equals(key, value);
-    let mut guards = vec![equals(lane(step - 1)), Guard::Present(session())];
+    let mut guards = vec![equals(slot(step - 1)), Guard::Present(session())];
     guards.extend(chain().map(equals));
     guards.push(equals(file(old)));
     let counter = |ino: u64, which: u8| CounterKey(Key::new(Space(b'n'), ino, &[which]));
@@ -77,7 +77,7 @@ fn overwrite(step: u64, value: Bytes) -> Plan {
         Write::Put(of_ino(b'o', old), Bytes::from_static(b"orphan of a bucket")),
         Write::Add(counter(BUCKET, 3), 1),
         Write::Put(of_ino(b'w', new), Bytes::from_static(b"mark..")),
-        put(lane(step)),
+        put(slot(step)),
     ];
     Plan { guards, writes }
 }

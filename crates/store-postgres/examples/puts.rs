@@ -1,5 +1,5 @@
 //! What PUTs of small objects cost the database, without a gateway: plans shaped like those that
-//! publish members of packs, gathered into batches as a volume does.
+//! publish members of packs, collected into batches as a volume does.
 //!
 //! `puts URL SECONDS CLIENTS VALUE_BYTES` makes its records in the database that the URL names,
 //! which should be empty, and says how many plans a second there were. What the database's
@@ -26,7 +26,7 @@ const PACK: u64 = 8;
 /// Batches under way at a time.
 const IN_FLIGHT: usize = 1;
 
-type Waiting = (Plan, oneshot::Sender<()>);
+type QueuedPlan = (Plan, oneshot::Sender<()>);
 
 fn big(number: u64) -> [u8; 8] {
     number.to_be_bytes()
@@ -44,7 +44,7 @@ fn bound(parent: u64, name: &[u8], ino: u64) -> (Key, Bytes) {
 struct Client {
     number: u64,
     nonce: [u8; 10],
-    lane: Key,
+    slot: Key,
     steps: u64,
     directory: u64,
     round: u64,
@@ -57,10 +57,10 @@ impl Client {
     }
 
     fn plan(&mut self, ino: u64, name: u64) -> Plan {
-        let lane = self.lane.clone();
+        let slot = self.slot.clone();
         let before = match self.steps {
-            0 => Guard::Absent(lane.clone()),
-            _ => Guard::Equals(lane.clone(), self.step()),
+            0 => Guard::Absent(slot.clone()),
+            _ => Guard::Equals(slot.clone(), self.step()),
         };
         self.steps += 1;
         let session = Key::new(Space(b's'), 0, &self.nonce);
@@ -74,10 +74,10 @@ impl Client {
             bound(folder + 1, client.as_bytes(), self.directory + self.number),
         ];
         let parent = self.directory + self.number;
-        let slot = bound(parent, format!("{name:08}").as_bytes(), ino);
+        let dentry = bound(parent, format!("{name:08}").as_bytes(), ino);
         let mut guards = vec![before, Guard::Present(session)];
         guards.extend(chain.map(|(key, value)| Guard::Equals(key, value)));
-        guards.push(Guard::Absent(slot.0.clone()));
+        guards.push(Guard::Absent(dentry.0.clone()));
         let mut value = vec![0; self.value_bytes];
         rand::rng().fill(&mut value[..]);
         let counter = ((1 << 47) | (ino / PACK)).to_be_bytes();
@@ -87,7 +87,7 @@ impl Client {
         let counter = |ino: u64, count: u8| CounterKey(Key::new(Space(b'n'), ino, &[count]));
         let mut writes = vec![
             Write::Put(Key::new(Space(b'~'), ino, &[]), value.into()),
-            Write::Put(slot.0, slot.1),
+            Write::Put(dentry.0, dentry.1),
             Write::Max(counter(parent, 1), i64::try_from(ino).expect("small")),
             Write::Add(counter(parent, 0), 1),
             Write::Add(counter(1_000_000, 2), 1),
@@ -97,14 +97,14 @@ impl Client {
             writes.push(Write::Max(of_pack(b'r'), 1 << 40 | 8));
             writes.push(Write::Add(of_pack(b'l'), 65_536));
         }
-        writes.push(Write::Put(lane, self.step()));
+        writes.push(Write::Put(slot, self.step()));
         Plan { guards, writes }
     }
 }
 
 async fn serve(
     store: Arc<PostgresStore>,
-    mut queue: mpsc::Receiver<Waiting>,
+    mut queue: mpsc::Receiver<QueuedPlan>,
     calls: Arc<AtomicU64>,
 ) {
     let room = Arc::new(Semaphore::new(IN_FLIGHT));
@@ -165,10 +165,10 @@ async fn main() {
     let mut tasks = Vec::new();
     for number in 0..clients {
         let (send, next) = (send.clone(), Arc::clone(&next));
-        let lane = u16::try_from(number).expect("few").to_be_bytes();
+        let slot = u16::try_from(number).expect("few").to_be_bytes();
         let partition = u64::from_be_bytes(nonce[..8].try_into().expect("eight bytes"));
-        let lane = Key::new(Space(b'k'), partition, &[&nonce[..], &lane].concat());
-        let mut client = Client { number, nonce, lane, steps: 0, directory, round, value_bytes };
+        let slot = Key::new(Space(b'k'), partition, &[&nonce[..], &slot].concat());
+        let mut client = Client { number, nonce, slot, steps: 0, directory, round, value_bytes };
         tasks.push(tokio::spawn(async move {
             let mut plans = 0;
             while Instant::now() < end {

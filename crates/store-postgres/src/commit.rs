@@ -1,12 +1,12 @@
-//! Commits: one statement, and what is done when it fails.
+//! Commits: one statement, and what is done if it fails.
 //!
-//! It guesses that all guards hold. When they do not, it has changed nothing, and another statement
-//! finds out which; so a refusal costs a second trip.
+//! The statement assumes that all guards hold. If they do not, it changes nothing, and a second
+//! statement decides plan by plan. So a refusal costs a second trip.
 //!
-//! Each statement is a transaction by itself, so there is never one open between two trips, and an
-//! answer is believed only when the server is ready for the next statement, which is after the
-//! commit. What the server itself says to have aborted is tried again a few times, if trying may
-//! help; what nobody can know is `Unknown`, and never tried again here.
+//! Each statement is a transaction by itself, so none is ever open between two trips. An answer counts
+//! only when the server is ready for the next statement, which is after the commit. A commit that the
+//! server says it has aborted is tried again a few times, if that may help. If the outcome cannot be
+//! known, it is `Unknown` and never tried again here.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -30,7 +30,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// How often a commit is tried that the server aborts.
 const TRIES: u32 = 5;
 
-/// After this time it is not tried again.
+/// After this time a commit is not tried again.
 const TRYING: Duration = Duration::from_secs(5);
 
 /// The longest pause before the second try; it doubles from try to try.
@@ -42,12 +42,12 @@ const COMMIT_WHOLE: &str = "select ashlar_commit_whole_2($1, $2, $3, $4, $5, $6,
 const COMMIT: &str = "select failed, met from ashlar_commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
-/// How the database is told to commit.
+/// How batches are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By our functions, mostly in one trip.
     Functions,
-    /// By plain statements in two, where functions may not be made.
+    /// By plain statements in two trips, if the role may not make functions.
     Statements,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Batch<'a> {
         {
             return Ok(vec![Verdict::Committed; self.plans.len()]);
         }
-        // Nothing has happened: some guard did not hold, or what was taken for new was not.
+        // Nothing has happened: some guard did not hold, or a record that seemed new was not.
         let rounds = self.rounds.get_or_init(|| Rounds::of(self.plans));
         call(connection, rounds).await.map_err(Failure::after)
     }
@@ -107,7 +107,7 @@ pub(crate) async fn commit(
             Err(failure) => failure,
         };
         if is_definite(&failure.error) {
-            // Nobody has to find out what state it is in.
+            // Its state is unknown, so it is not used again.
             drop(lent);
         } else {
             lent.broke();
@@ -130,7 +130,7 @@ fn pause(tried: u32) -> Duration {
     PAUSE.saturating_mul(1 << tried.min(8)).mul_f64(part)
 }
 
-/// Calls the function for the usual case. Answers whether it was that.
+/// Calls the function for the usual case. Returns whether it applied.
 async fn call_whole(connection: &mut PgConnection, whole: &Whole<'_>) -> Result<bool, sqlx::Error> {
     fn keys<'a>(map: &BTreeMap<&'a [u8], &'a [u8]>) -> Vec<&'a [u8]> {
         map.keys().copied().collect()
@@ -192,8 +192,8 @@ async fn call(connection: &mut PgConnection, rounds: &Rounds) -> Result<Vec<Verd
     rounds.verdicts(&failed, met).ok_or_else(|| unreadable("conditions that nobody named"))
 }
 
-/// Whether a plan changes records, which the feed then tells of.
-pub(crate) fn tells(plan: &Plan) -> bool {
+/// Whether a plan changes records, which adds an entry to the feed.
+pub(crate) fn changes_records(plan: &Plan) -> bool {
     plan.writes.iter().any(|write| matches!(write, Write::Put(..) | Write::Delete(_)))
 }
 

@@ -1,10 +1,10 @@
-//! Connecting: what the URL says, what every session is told, and what the server must be.
+//! Connecting: the URL, the settings of every session, and checks of the server.
 //!
-//! Each new connection asks the server whether it is a primary and whether its settings keep what
-//! an acknowledged commit promises, in one trip after the handshake, and a connection is made for that
-//! now and then. So neither a failover nor a changed setting goes unnoticed for long: connections from
-//! before are not used any more, since sessions keep some of the settings that they began with. No
-//! error and no log names more of the URL than host, port and database.
+//! In one trip after the handshake, each new connection checks whether the server is a primary and
+//! whether its settings keep acknowledged commits. From time to time a connection is made just for
+//! that. So neither a failover nor a changed setting goes unnoticed for long. Older connections are not
+//! used any more then, since sessions keep some of the settings that they began with. No error and no
+//! log names more of the URL than host, port and database.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,25 +22,25 @@ use crate::error::{unavailable, while_doing};
 /// How long connecting may take, with its handshakes and the questions to the server.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long the server is not asked again what it is.
+/// How long a check of the server is good for.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a statement waits for a lock. Then it has certainly not happened.
 const LOCK_TIMEOUT: &str = "2s";
 
-/// How long a statement may take, shorter than this side waits for it, so that the server is the
-/// one that says what happened.
+/// How long a statement may take. This side waits longer, so that it is the server that says what
+/// happened.
 const STATEMENT_TIMEOUT: &str = "8s";
 
-/// The oldest server that is known to do: 15.
+/// The oldest server that is known to work: 15.
 const VERSION_MIN: i32 = 15_00_00;
 
 /// Prepared statements that a connection keeps; there are about a dozen.
 const STATEMENTS_CACHED: usize = 64;
 
-/// What every session is told. The planner's settings leave one way for each statement: nested
-/// loops over primary keys, planned once. Any other would depend on what the statistics say just
-/// then about tables that grow from nothing.
+/// Settings of every session. Those of the planner leave one plan for each statement: nested loops over
+/// primary keys, planned once. Any other would depend on what the statistics happen to say about tables
+/// that grow from nothing.
 const SETTINGS: &[(&str, &str)] = &[
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
@@ -61,7 +61,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("jit", "off"),
 ];
 
-/// What a URL may say beside user, password, host, port and database.
+/// Parameters that a URL may have.
 const PARAMETERS: &[&str] = &[
     "sslmode",
     "sslrootcert",
@@ -81,7 +81,7 @@ const PARAMETERS: &[&str] = &[
 pub(crate) enum Idle {
     /// Five seconds: it holds locks.
     Short,
-    /// For ever: it only looks.
+    /// For ever: it only reads.
     Endless,
 }
 
@@ -93,11 +93,11 @@ pub(crate) struct Connector {
     relaxed: bool,
     /// The server was last seen with settings that may lose acknowledged commits.
     lax: AtomicBool,
-    /// Rises whenever a connection breaks: others of the same age are not to be trusted.
+    /// Rises whenever a connection breaks: others of the same age are not trusted any more.
     age: AtomicU64,
-    /// When the server was asked last what it is.
+    /// When the server was checked last.
     asked: Mutex<Instant>,
-    /// When the server was started that the last connection led to, which tells one from another.
+    /// The start time of the server that the last connection led to, which identifies it.
     started: Mutex<Option<String>>,
 }
 
@@ -136,11 +136,11 @@ impl Connector {
 
     /// A connection of this age broke.
     pub(crate) fn broke(&self, age: u64) {
-        // One that notices late says nothing about those that were made since.
+        // If this is noticed late, it says nothing about connections that were made since.
         let _ = self.age.compare_exchange(age, age + 1, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whether it is time to ask the server again what it is; true for one caller.
+    /// Whether it is time to check the server again; true for one caller.
     pub(crate) fn is_due(&self) -> bool {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let due = asked.elapsed() >= ASK_EVERY;
@@ -150,7 +150,7 @@ impl Connector {
         due
     }
 
-    /// A new connection to a server that is what it must be.
+    /// A new connection to a server that has passed the checks.
     pub(crate) async fn connect(&self, idle: Idle) -> Result<PgConnection, StoreError> {
         let doing = format!("connecting to PostgreSQL at {}", self.name);
         let idle = match idle {
@@ -169,8 +169,8 @@ impl Connector {
         timeout(CONNECT_DEADLINE, connecting).await.map_err(late)?
     }
 
-    /// Whether a server will do, or may under relaxed durability. Connections that were made when
-    /// another answer was found are not used any more.
+    /// Checks that a server can be used, under relaxed durability if need be. Connections from before
+    /// a change of the result are not used any more.
     fn check(&self, server: &Server, doing: &str) -> Result<(), StoreError> {
         let refuse = |why: String| {
             self.age.fetch_add(1, Ordering::SeqCst);
@@ -186,7 +186,7 @@ impl Connector {
         }
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         if started.as_ref() != Some(&server.started) {
-            // Other connections may stand that lead to another server, which has the data of before.
+            // Older connections may still lead to another server, which has old data.
             if started.replace(server.started.clone()).is_some() {
                 self.age.fetch_add(1, Ordering::SeqCst);
                 tracing::warn!(server = self.name, "the address leads to another server by now");
@@ -248,7 +248,7 @@ impl Server {
         })
     }
 
-    /// Why this server will not do at all.
+    /// Why this server cannot be used at all.
     fn refused(&self) -> Option<String> {
         if self.version.parse::<i32>().is_ok_and(|version| version < VERSION_MIN) {
             let (version, least) = (&self.version, VERSION_MIN);
@@ -291,7 +291,7 @@ impl Server {
     }
 }
 
-/// Reads a URL. Nothing of it is in an error but names of parameters.
+/// Reads a URL. Errors name parameters, and show nothing else of it.
 fn parse(url: &str) -> Result<(PgConnectOptions, String), StoreError> {
     let wrong = |why: &str| unavailable(format!("reading the URL of a PostgreSQL database: {why}"));
     let url = Url::parse(url).map_err(|_| wrong("it is no URL"))?;
@@ -305,7 +305,7 @@ fn parse(url: &str) -> Result<(PgConnectOptions, String), StoreError> {
             return Err(wrong(&format!("there is no parameter {:?}", key.escape_debug())));
         }
     }
-    // Else the driver takes what this process's environment says.
+    // Otherwise the driver would take them from the environment of this process.
     if url.username().is_empty() && !has("user") {
         return Err(wrong("it names no user"));
     }

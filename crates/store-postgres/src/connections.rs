@@ -1,8 +1,8 @@
-//! A few connections, taken in turn.
+//! A pool of a few connections.
 //!
-//! A connection is lent to one call and comes back only if the call came to its end well: one that
-//! was dropped on the way, or saw an error, is closed. So no call finds another's transaction, or
-//! another's answer. This module knows no statement.
+//! A connection is lent to one call at a time. It comes back only if the call has succeeded; if the
+//! call failed or was dropped on the way, it is closed. So no call meets the transaction or the answer
+//! of another one. This module knows no statements.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,17 @@ use tokio::time::{Instant, timeout};
 use crate::connect::{Connector, Idle};
 use crate::error::{closed, unavailable};
 
-/// How long a call waits for its turn.
-const TURN_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a call waits for a connection.
+const PERMIT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// A connection that was quiet for this long is asked whether it still stands before a call relies
-/// on it: the server may have been started anew meanwhile.
+/// A connection that was idle for this long is tested before a call uses it: the server may have been
+/// restarted meanwhile.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How long the answer to that may take.
+/// How long that test may take.
 const PING_DEADLINE: Duration = Duration::from_millis(500);
 
-/// How long a goodbye may take.
+/// How long closing a connection in good order may take.
 const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 
 /// Connections for one kind of call.
@@ -35,7 +35,7 @@ const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 pub(crate) struct Connections {
     connector: Arc<Connector>,
     idle: Mutex<Vec<Resting>>,
-    turns: Semaphore,
+    permits: Semaphore,
     size: u32,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Lent<'a> {
     age: u64,
     /// Whether it was made for this call.
     pub(crate) is_new: bool,
-    _turn: SemaphorePermit<'a>,
+    _permit: SemaphorePermit<'a>,
 }
 
 impl Deref for Lent<'_> {
@@ -81,7 +81,7 @@ impl Lent<'_> {
         }
     }
 
-    /// Lets go of a connection that broke, and of all that are as old.
+    /// Drops a connection that broke, and all that are as old.
     pub(crate) fn broke(self) {
         self.connections.connector.broke(self.age);
     }
@@ -89,29 +89,29 @@ impl Lent<'_> {
 
 /// Closes a connection in good order, if the server listens.
 pub(crate) async fn say_goodbye(connection: PgConnection) {
-    // If it is gone there is nobody to say goodbye to.
+    // If the server is gone, this fails, and there is nothing to close.
     let _ = timeout(GOODBYE_DEADLINE, connection.close()).await;
 }
 
 impl Connections {
     pub(crate) fn new(connector: Arc<Connector>, size: u32) -> Connections {
         let size = size.max(1);
-        let turns = Semaphore::new(usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS));
-        Connections { connector, idle: Mutex::default(), turns, size }
+        let permits = Semaphore::new(usize::try_from(size).unwrap_or(Semaphore::MAX_PERMITS));
+        Connections { connector, idle: Mutex::default(), permits, size }
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Resting>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn, and for a connection that stands.
+    /// Waits for a permit, and then for a connection that works.
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, StoreError> {
         let late = |_| {
             let size = self.size;
             unavailable(format!("waiting for one of {size} connections to PostgreSQL: all busy"))
         };
-        let turn = timeout(TURN_DEADLINE, self.turns.acquire()).await.map_err(late)?;
-        let turn = turn.map_err(|_| closed())?;
+        let permit = timeout(PERMIT_DEADLINE, self.permits.acquire()).await.map_err(late)?;
+        let permit = permit.map_err(|_| closed())?;
         loop {
             let Some(mut resting) = self.idle().pop() else { break };
             let age = resting.age;
@@ -125,12 +125,12 @@ impl Connections {
                     continue;
                 }
             }
-            return Ok(self.lent(resting.connection, age, false, turn));
+            return Ok(self.lent(resting.connection, age, false, permit));
         }
-        // If connecting found that the server has changed, this one is used for one call only.
+        // If connecting found that the server has changed, this connection is used for one call only.
         let age = self.connector.age();
         let connection = self.connector.connect(Idle::Short).await?;
-        Ok(self.lent(connection, age, true, turn))
+        Ok(self.lent(connection, age, true, permit))
     }
 
     fn lent<'a>(
@@ -138,9 +138,9 @@ impl Connections {
         connection: PgConnection,
         age: u64,
         is_new: bool,
-        turn: SemaphorePermit<'a>,
+        permit: SemaphorePermit<'a>,
     ) -> Lent<'a> {
-        Lent { connections: self, connection, age, is_new, _turn: turn }
+        Lent { connections: self, connection, age, is_new, _permit: permit }
     }
 
     /// Puts a connection here that was made elsewhere.
@@ -150,9 +150,9 @@ impl Connections {
 
     /// Waits for the calls under way and closes every connection.
     pub(crate) async fn close(&self) {
-        let Ok(turns) = self.turns.acquire_many(self.size).await else { return };
-        self.turns.close();
-        drop(turns);
+        let Ok(permits) = self.permits.acquire_many(self.size).await else { return };
+        self.permits.close();
+        drop(permits);
         let idle = std::mem::take(&mut *self.idle());
         for resting in idle {
             say_goodbye(resting.connection).await;

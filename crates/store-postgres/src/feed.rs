@@ -1,20 +1,20 @@
 //! The change feed: one row for each batch that changed records, under its transaction's number.
 //!
-//! Transactions become visible in another order than they are numbered in, so a position is not a
-//! number but a *snapshot*: which transactions had ended. What a reader has not been told is what
-//! its last snapshot did not see, and its statement's own snapshot does; nothing can fall between.
+//! Transactions become visible in another order than that of their numbers. So a position is not a
+//! number but a *snapshot*: the set of transactions that had ended. The next answer has the rows that
+//! the last snapshot did not see and the statement's own snapshot does, so nothing is left out.
 //!
-//! A snapshot is cut behind the newest row that it sees, for two reasons. What lies behind needs
-//! not be looked through again when other databases of the server keep an old transaction open.
-//! And a crash may give numbers anew that were only ever used by transactions that it undid; up to
-//! a committed row it cannot, since that was on disk.
+//! A snapshot is cut off behind the newest row that it sees, for two reasons. First, later rows need not
+//! be searched again and again while another database of the server keeps an old transaction open.
+//! Second, after a crash the server may reuse numbers of transactions that the crash undid. It does not
+//! reuse numbers up to that of a committed row, since that was on disk.
 
 use std::fmt;
 
 use bytes::Bytes;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use store::feed::brief::Entries;
+use store::feed::compact::Entries;
 use store::feed::{self, FEED_BATCHES};
 use store::{Changes, Position, StoreError, StoreErrorKind};
 
@@ -22,7 +22,7 @@ use crate::connections::Connections;
 use crate::error::{unreadable, while_doing};
 use crate::read::fetch;
 
-/// Bytes of all entries of one answer. A reader for whom there are more has missed some.
+/// Bytes of all entries of one answer. A reader for whom there are more meets a gap.
 const ANSWER_BYTES_MAX: i64 = 16 << 20;
 
 /// Batches after which a process trims the feed.
@@ -31,14 +31,14 @@ pub(crate) const TRIM_EVERY: u64 = 256;
 /// The lowest number that a transaction can have.
 const XID_MIN: u64 = 3;
 
-const CHANGES: &str = "with told as materialized (\
+const CHANGES: &str = "with unseen as materialized (\
          select keys from ashlar_change where xid >= pg_snapshot_xmin($1::text::pg_snapshot) \
          and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)) \
      select s.identity::text, pg_current_snapshot()::text, \
          greatest(s.trimmed, (select xid from ashlar_change order by xid desc limit 1))::text, \
-         coalesce((select sum(octet_length(keys)) from told), 0)::bigint > $2, \
-         case when coalesce((select sum(octet_length(keys)) from told), 0) <= $2 \
-             then (select string_agg(keys, '') from told) end, \
+         coalesce((select sum(octet_length(keys)) from unseen), 0)::bigint > $2, \
+         case when coalesce((select sum(octet_length(keys)) from unseen), 0) <= $2 \
+             then (select string_agg(keys, '') from unseen) end, \
          coalesce(s.trimmed is not null and ( \
              not pg_visible_in_snapshot(s.trimmed, $1::text::pg_snapshot) \
              or exists (select from pg_snapshot_xip($1::text::pg_snapshot) as x(xid) \
@@ -54,8 +54,8 @@ const TRIM: &str = "with bound as (\
      update ashlar_store set trimmed = greatest(trimmed, (select xid from bound)) \
          where exists (select from bound)";
 
-/// Makes room of what was trimmed. Autovacuum would do the same, but a minute later, and by then the
-/// feed of a busy store has grown to several times its size, which it keeps.
+/// Frees the space of trimmed rows. Autovacuum would do the same a minute later, but by then the feed of
+/// a busy store has grown to several times its size, and it does not shrink.
 const CLEAR: &str = "vacuum (skip_locked on, truncate off) ashlar_change";
 
 /// Which transactions had ended: all below `xmin`, none from `xmax` on, and between them all but
@@ -89,7 +89,7 @@ impl Seen {
         whole.then_some(seen)
     }
 
-    /// The same, as if nothing had been seen behind `newest`.
+    /// The same, as if nothing after `newest` had been seen.
     fn cut(mut self, newest: Option<u64>) -> Seen {
         let xmax = newest.map_or(XID_MIN, |newest| newest.saturating_add(1)).min(self.xmax);
         self.open.retain(|xid| *xid < xmax);
@@ -117,29 +117,29 @@ fn read_position(position: &Position) -> Option<(String, Seen)> {
     Some((identity, Seen::parse(seen)?))
 }
 
-/// What one statement says about the feed.
-struct Answer {
+/// The answer of one statement about the feed.
+struct FeedState {
     identity: String,
     now: Seen,
     newest: Option<u64>,
     too_much: bool,
-    told: Option<Bytes>,
-    missed: bool,
+    entries: Option<Bytes>,
+    gap: bool,
 }
 
-impl Answer {
-    fn of(row: &PgRow) -> Result<Answer, sqlx::Error> {
+impl FeedState {
+    fn of(row: &PgRow) -> Result<FeedState, sqlx::Error> {
         let now: String = row.try_get(1)?;
         let newest: Option<String> = row.try_get(2)?;
         let newest = newest.map(|newest| newest.parse()).transpose();
-        let told: Option<&[u8]> = row.try_get(4)?;
-        Ok(Answer {
+        let entries: Option<&[u8]> = row.try_get(4)?;
+        Ok(FeedState {
             identity: row.try_get(0)?,
             now: Seen::parse(&now).ok_or_else(|| unreadable("a snapshot of a strange form"))?,
             newest: newest.map_err(|_| unreadable("a transaction's number of a strange form"))?,
             too_much: row.try_get(3)?,
-            told: told.map(Bytes::copy_from_slice),
-            missed: row.try_get(5)?,
+            entries: entries.map(Bytes::copy_from_slice),
+            gap: row.try_get(5)?,
         })
     }
 }
@@ -157,20 +157,20 @@ pub(crate) async fn changes(
     });
     let rows = rows.await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound).map_err(while_doing(DOING))?;
-    let answer = Answer::of(row).map_err(while_doing(DOING))?;
+    let answer = FeedState::of(row).map_err(while_doing(DOING))?;
     let now = answer.now.cut(answer.newest);
     let next = Position(format!("{} {now}", answer.identity).into());
     let foreign = since.is_some_and(|(identity, _)| identity != answer.identity);
-    if foreign || answer.missed || answer.too_much {
-        return Ok(Changes::Missed { next });
+    if foreign || answer.gap || answer.too_much {
+        return Ok(Changes::Gap { next });
     }
-    feed::tell(answer.told.into_iter().flat_map(Entries::new), next)
+    feed::decode(answer.entries.into_iter().flat_map(Entries::new), next)
 }
 
-/// Forgets all but the newest batches, and remembers that it did.
+/// Removes all but the newest entries, and records up to where.
 pub(crate) async fn trim(connections: &Connections) {
     let kept = i64::try_from(FEED_BATCHES).unwrap_or(i64::MAX);
-    // It may be run twice as well as once.
+    // It is idempotent.
     let trimmed = fetch(connections, "trimming the change feed", || sqlx::query(TRIM).bind(kept));
     if let Err(error) = trimmed.await {
         tracing::debug!(%error, "the change feed stays long until the next time");

@@ -1,10 +1,10 @@
 //! The metadata store in a PostgreSQL database.
 //!
-//! A commit is one statement in autocommit: it calls a function that takes a lock for each key,
-//! sees whether all guards hold, writes, and tells the change feed. If some guard does not hold it
-//! does nothing, and a second statement decides plan by plan. A read is one statement, and
-//! so one snapshot. There is no transaction that is open between two round trips, but for
-//! snapshots, which only look, and where the database does not let us make functions.
+//! A commit is one statement in autocommit. It calls a function that takes a lock for each key, checks
+//! that all guards hold, writes, and adds an entry to the change feed. If some guard does not hold, it
+//! does nothing, and a second statement decides plan by plan. A read is one statement, and so one
+//! snapshot. No transaction is open between two round trips, with two exceptions: snapshots, which only
+//! read, and commits where the role may not make functions.
 //!
 //! Several processes may use one database at once, and several stores: the tables lie in the first
 //! schema of the connection's search path, under names that begin with `ashlar_`. Connections must
@@ -47,7 +47,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
     Snapshot, Space, StoreError, Verdict,
 };
 use tokio::sync::Semaphore;
@@ -60,23 +60,23 @@ use crate::connections::Connections;
 use crate::limits::LIMITS;
 use crate::snapshot::PostgresSnapshot;
 
-/// Connections that commit, if the options do not say otherwise. More of them share fsyncs, but
-/// wait for each other at counters that all of them change.
+/// Connections that commit, by default. With more of them, more commits share an fsync, but they wait
+/// for each other at counters that all of them change.
 pub const COMMIT_CONNECTIONS: u32 = 4;
 
-/// Connections that read, if the options do not say otherwise.
+/// Connections that read, by default.
 pub const READ_CONNECTIONS: u32 = 8;
 
 /// Snapshots that one store holds at a time; each has a connection.
 pub const SNAPSHOTS: usize = 8;
 
 /// How long a snapshot waits for others to end.
-const SNAPSHOT_TURN_DEADLINE: Duration = Duration::from_secs(2);
+const SNAPSHOT_PERMIT_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How to open a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Take a server whose settings may lose acknowledged commits in a crash.
+    /// Accept a server whose settings may lose acknowledged commits in a crash.
     pub relaxed: bool,
     /// Make and use functions, so that a commit is mostly one round trip. Without them, or where the role
     /// may not make functions, it is two.
@@ -105,7 +105,7 @@ impl Default for PostgresOptions {
 #[derive(Debug)]
 pub struct PostgresStore {
     shared: Arc<Shared>,
-    /// Commits, which end by themselves whoever waits for them.
+    /// Tasks of commits, which run to their end whether or not anybody waits for them.
     tasks: TaskTracker,
     snapshots: Arc<Semaphore>,
     closed: AtomicBool,
@@ -119,7 +119,7 @@ struct Shared {
     reads: Connections,
     way: Way,
     /// Batches that went into the feed since it was trimmed last.
-    told: AtomicU64,
+    feed_entries: AtomicU64,
 }
 
 impl PostgresStore {
@@ -140,9 +140,9 @@ impl PostgresStore {
         commits.adopt(connection, age);
         let reads = Connections::new(Arc::clone(&connector), options.read_connections);
         // The feed is trimmed soon after the start, however short a process lives.
-        let told = AtomicU64::new(feed::TRIM_EVERY * 3 / 4);
+        let feed_entries = AtomicU64::new(feed::TRIM_EVERY * 3 / 4);
         Ok(PostgresStore {
-            shared: Arc::new(Shared { connector, commits, reads, way, told }),
+            shared: Arc::new(Shared { connector, commits, reads, way, feed_entries }),
             tasks: TaskTracker::new(),
             snapshots: Arc::new(Semaphore::new(SNAPSHOTS)),
             closed: AtomicBool::new(false),
@@ -153,7 +153,7 @@ impl PostgresStore {
         if self.closed.load(Ordering::SeqCst) { Err(error::closed()) } else { Ok(()) }
     }
 
-    /// If it is time, asks the server beside a call what it is.
+    /// Checks the server in the background, if it is time.
     fn look(&self) {
         if self.closed.load(Ordering::SeqCst) || !self.shared.connector.is_due() {
             return;
@@ -170,14 +170,14 @@ impl PostgresStore {
 
 impl Shared {
     async fn commit(&self, plans: Vec<Plan>) -> Result<(Vec<Verdict>, bool), StoreError> {
-        let tells: Vec<bool> = plans.iter().map(commit::tells).collect();
+        let changing: Vec<bool> = plans.iter().map(commit::changes_records).collect();
         let verdicts = commit::commit(&self.commits, self.way, plans).await?;
-        let told = tells
+        let has_entry = changing
             .iter()
             .zip(&verdicts)
-            .any(|(tells, verdict)| *tells && *verdict == Verdict::Committed);
-        let trim =
-            told && self.told.fetch_add(1, Ordering::Relaxed).is_multiple_of(feed::TRIM_EVERY);
+            .any(|(changing, verdict)| *changing && *verdict == Verdict::Committed);
+        let trim = has_entry
+            && self.feed_entries.fetch_add(1, Ordering::Relaxed).is_multiple_of(feed::TRIM_EVERY);
         Ok((verdicts, trim))
     }
 }
@@ -192,7 +192,7 @@ impl MetaStore for PostgresStore {
         self.shared.connector.durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         self.look();
         read::read(&self.shared.reads, reads).await
@@ -240,11 +240,11 @@ impl MetaStore for PostgresStore {
 
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
         self.check_open()?;
-        let turn = timeout(SNAPSHOT_TURN_DEADLINE, Arc::clone(&self.snapshots).acquire_owned());
+        let permit = timeout(SNAPSHOT_PERMIT_DEADLINE, Arc::clone(&self.snapshots).acquire_owned());
         let busy = || error::unavailable(format!("beginning a snapshot: {SNAPSHOTS} are open"));
-        let turn = turn.await.map_err(|_| busy())?.map_err(|_| error::closed())?;
+        let permit = permit.await.map_err(|_| busy())?.map_err(|_| error::closed())?;
         let connection = self.shared.connector.connect(Idle::Endless).await?;
-        Ok(Box::new(PostgresSnapshot::begin(connection, turn).await?))
+        Ok(Box::new(PostgresSnapshot::begin(connection, permit).await?))
     }
 
     async fn close(&self) {

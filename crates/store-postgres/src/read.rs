@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::{Postgres, Row};
 use store::{
-    CounterKey, CounterPage, Entry, Follow, Found, Key, Limits, Page, Read, Space, StoreError,
+    CounterKey, CounterPage, Entry, Follow, Key, Limits, Page, Read, ReadResult, Space, StoreError,
     StoreErrorKind, Target, Value,
 };
 use tokio::time::timeout;
@@ -108,7 +108,7 @@ pub(crate) async fn fetch(
 pub(crate) async fn read(
     connections: &Connections,
     reads: &[Read],
-) -> Result<Vec<Found>, StoreError> {
+) -> Result<Vec<ReadResult>, StoreError> {
     const DOING: &str = "reading";
     if reads.is_empty() {
         connections.lend().await?.give_back();
@@ -116,12 +116,12 @@ pub(crate) async fn read(
     }
     let shape = Shape::of(reads);
     let rows = fetch(connections, DOING, || shape.query(reads)).await?;
-    let mut found: Vec<Found> = reads.iter().map(nothing).collect();
+    let mut found: Vec<ReadResult> = reads.iter().map(nothing).collect();
     for row in rows {
         shape.place(&row, reads, &mut found).map_err(while_doing(DOING))?;
     }
     for found in &mut found {
-        if let Found::Range(entries) = found {
+        if let ReadResult::Range(entries) = found {
             // They come in this order as long as the planner joins as it should.
             entries.sort_by(|a, b| a.key.cmp(&b.key));
         }
@@ -192,7 +192,12 @@ impl Shape {
     }
 
     /// Puts what a row says into the answer of its question.
-    fn place(self, row: &PgRow, reads: &[Read], found: &mut [Found]) -> Result<(), sqlx::Error> {
+    fn place(
+        self,
+        row: &PgRow,
+        reads: &[Read],
+        found: &mut [ReadResult],
+    ) -> Result<(), sqlx::Error> {
         match self {
             Shape::Range | Shape::RangeFollowed => {
                 let target = match reads {
@@ -227,7 +232,7 @@ impl Shape {
                     }
                     Some(Read::Counter(_)) => {
                         let place = found.get_mut(at).ok_or_else(nobody_asked)?;
-                        *place = Found::Counter(row.try_get(4)?);
+                        *place = ReadResult::Counter(row.try_get(4)?);
                         Ok(())
                     }
                     None => Err(nobody_asked()),
@@ -246,20 +251,20 @@ fn set(
     value: Value,
     target: Target,
     reads: &[Read],
-    found: &mut [Found],
+    found: &mut [ReadResult],
 ) -> Result<(), sqlx::Error> {
     match (reads.get(at), found.get_mut(at)) {
         (Some(Read::Record { key, .. }), Some(place)) => {
-            *place = Found::Record(Some(Entry { key: key.clone(), value, target }));
+            *place = ReadResult::Record(Some(Entry { key: key.clone(), value, target }));
             Ok(())
         }
         _ => Err(nobody_asked()),
     }
 }
 
-fn add(at: usize, entry: Entry, found: &mut [Found]) -> Result<(), sqlx::Error> {
+fn add(at: usize, entry: Entry, found: &mut [ReadResult]) -> Result<(), sqlx::Error> {
     match found.get_mut(at) {
-        Some(Found::Range(entries)) => {
+        Some(ReadResult::Range(entries)) => {
             entries.push(entry);
             Ok(())
         }
@@ -268,11 +273,11 @@ fn add(at: usize, entry: Entry, found: &mut [Found]) -> Result<(), sqlx::Error> 
 }
 
 /// The answer that stands when the database says nothing.
-fn nothing(read: &Read) -> Found {
+fn nothing(read: &Read) -> ReadResult {
     match read {
-        Read::Record { .. } => Found::Record(None),
-        Read::Range { .. } => Found::Range(Vec::new()),
-        Read::Counter(_) => Found::Counter(0),
+        Read::Record { .. } => ReadResult::Record(None),
+        Read::Range { .. } => ReadResult::Range(Vec::new()),
+        Read::Counter(_) => ReadResult::Counter(0),
     }
 }
 

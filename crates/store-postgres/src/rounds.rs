@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use store::feed::brief;
+use store::feed::compact;
 use store::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
 /// The most that a counter becomes by adding, either side of 0, so that the next sum fits the type.
@@ -136,7 +136,7 @@ impl Rounds {
         }
         batch.add_changes(plans);
         batch.locks = locks(plans);
-        batch.pieces = brief::pieces(plans);
+        batch.pieces = compact::pieces(plans);
         batch
     }
 

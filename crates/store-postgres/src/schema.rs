@@ -19,8 +19,8 @@ const TABLES: &str = include_str!("tables.sql");
 /// The usual commit, and the one that can do everything.
 const FUNCTIONS: &str = concat!(include_str!("whole.sql"), include_str!("commit.sql"));
 
-/// Takes the turn to make something. The number says "ashlar" in ASCII.
-const TURN: &str =
+/// Takes the lock under which something is made. The number says "ashlar" in ASCII.
+const LOCK: &str =
     "set local lock_timeout = '8s'; select pg_advisory_xact_lock(x'6173686c6172'::bigint)";
 
 /// What is there of the store in the schema that the connection would make it in.
@@ -99,7 +99,7 @@ pub(crate) async fn prepare(
 
 /// Runs statements in one transaction, one process after the other.
 async fn make(connection: &mut PgConnection, text: &str) -> Result<(), sqlx::Error> {
-    let all = format!("begin; {TURN}; {text}; commit");
+    let all = format!("begin; {LOCK}; {text}; commit");
     let made = sqlx::raw_sql(AssertSqlSafe(all)).execute(&mut *connection).await;
     if let Err(error) = made {
         sqlx::raw_sql("rollback").execute(connection).await?;

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use futures::StreamExt as _;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Either, Row};
-use store::feed::brief;
+use store::feed::compact;
 use store::{Batch, CounterChange, Key, Plan, Verdict, counter_changes};
 
 use crate::error::{Failure, unreadable};
@@ -190,7 +190,7 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     for (key, change) in counter_changes(committed()) {
         script.add(&counter(key.0.as_bytes(), change));
     }
-    let entry = brief::told(committed());
+    let entry = compact::entry(committed());
     if !entry.is_empty() {
         script.add(&format!("insert into ashlar_change (keys) values ({})", bytes(&entry)));
     }

@@ -33,20 +33,20 @@ pub(crate) struct PostgresSnapshot {
     /// The last keys told. No key is empty, so all are behind these.
     record: Vec<u8>,
     counter: Vec<u8>,
-    _turn: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl PostgresSnapshot {
     pub(crate) async fn begin(
         mut connection: PgConnection,
-        turn: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Result<PostgresSnapshot, StoreError> {
         const DOING: &str = "beginning a snapshot";
         let begun = timeout(PAGE_DEADLINE, sqlx::raw_sql(BEGIN).fetch_all(&mut connection)).await;
         let late = |_| unavailable(format!("{DOING}: no answer within {PAGE_DEADLINE:?}"));
         begun.map_err(late)?.map_err(while_doing(DOING))?;
         let (record, counter) = (Vec::new(), Vec::new());
-        Ok(PostgresSnapshot { connection: Some(connection), record, counter, _turn: turn })
+        Ok(PostgresSnapshot { connection: Some(connection), record, counter, _permit: permit })
     }
 
     async fn page(

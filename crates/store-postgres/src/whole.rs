@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use store::feed::brief;
+use store::feed::compact;
 use store::{CounterChange, Guard, Plan, Write, counter_changes};
 
 use crate::rounds::{self, SUM_MAX};
@@ -86,7 +86,7 @@ impl<'a> Whole<'a> {
             return None;
         }
         whole.locks = rounds::locks(plans);
-        whole.entry = brief::told(plans);
+        whole.entry = compact::entry(plans);
         Some(whole)
     }
 

@@ -1,6 +1,6 @@
 //! What a server must be is asked of every connection, and again while connections last.
 
-mod place;
+mod test_database;
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use store::{Durability, MetaStore as _, Read, StoreError, StoreErrorKind, Value}
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
 
-use crate::place::{held, key, own_server, plan, put, run, run_at, write};
+use crate::test_database::{held, key, own_server, plan, put, run, run_at, write};
 
 /// Longer than the store goes on without asking again.
 const PATIENCE: Duration = Duration::from_secs(40);

@@ -1,24 +1,26 @@
 //! The suite that every engine passes, by the function and by plain statements, each case in a
 //! database of its own.
 
-mod place;
+mod test_database;
 
 use std::sync::Arc;
 
 use store::{MemoryStore, MetaStore};
 
-use crate::place::{Place, open, run};
+use crate::test_database::{TestDatabase, open, run};
 
 /// Without a server the suite runs over the reference, so that there is something to run.
-async fn fresh_with(functions: bool) -> (Arc<dyn MetaStore>, Option<Place>) {
-    let Some(place) = Place::fresh().await else { return (Arc::new(MemoryStore::new()), None) };
+async fn fresh_with(functions: bool) -> (Arc<dyn MetaStore>, Option<TestDatabase>) {
+    let Some(place) = TestDatabase::fresh().await else {
+        return (Arc::new(MemoryStore::new()), None);
+    };
     (Arc::new(open(&place.url(), functions).await), Some(place))
 }
 
 mod by_function {
-    use super::{Arc, MetaStore, Place, fresh_with, run};
+    use super::{Arc, MetaStore, TestDatabase, fresh_with, run};
 
-    async fn fresh() -> (Arc<dyn MetaStore>, Option<Place>) {
+    async fn fresh() -> (Arc<dyn MetaStore>, Option<TestDatabase>) {
         fresh_with(true).await
     }
 
@@ -26,9 +28,9 @@ mod by_function {
 }
 
 mod by_statements {
-    use super::{Arc, MetaStore, Place, fresh_with, run};
+    use super::{Arc, MetaStore, TestDatabase, fresh_with, run};
 
-    async fn fresh() -> (Arc<dyn MetaStore>, Option<Place>) {
+    async fn fresh() -> (Arc<dyn MetaStore>, Option<TestDatabase>) {
         fresh_with(false).await
     }
 

@@ -1,6 +1,6 @@
 //! Connections that break, and a server that is killed, frozen or crowded.
 
-mod place;
+mod test_database;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -12,19 +12,21 @@ use futures::future::{join, join_all};
 use proxy::{Cut, Proxy};
 use sqlx::{AssertSqlSafe, Row as _};
 use store::{
-    Changes, CounterKey, Durability, Found, Guard, MetaStore as _, Read, Space, StoreErrorKind,
-    Value, Verdict, Write,
+    Changes, CounterKey, Durability, Guard, MetaStore as _, Read, ReadResult, Space,
+    StoreErrorKind, Value, Verdict, Write,
 };
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
 
-use crate::place::{
-    Place, connect, held, key, number, open, own_server, plan, put, run, run_at, write,
+use crate::test_database::{
+    TestDatabase, connect, held, key, number, open, own_server, plan, put, run, run_at, write,
 };
 
 /// A database behind a proxy: a store that goes through it, and one that does not.
-async fn behind_proxy(functions: bool) -> Option<(PostgresStore, PostgresStore, Proxy, Place)> {
-    let place = Place::fresh().await?;
+async fn behind_proxy(
+    functions: bool,
+) -> Option<(PostgresStore, PostgresStore, Proxy, TestDatabase)> {
+    let place = TestDatabase::fresh().await?;
     let mut url = place.url();
     let host = url.host_str().expect("a host").to_owned();
     let addresses = tokio::net::lookup_host((host, url.port().unwrap_or(5432))).await;
@@ -60,7 +62,7 @@ fn each_call_is_one_trip() {
         ];
         write(&store, [put("shared", "x")]).await;
         let position = match store.changes(None).await.expect("a position") {
-            Changes::Told { next, .. } | Changes::Missed { next } => next,
+            Changes::Notified { next, .. } | Changes::Gap { next } => next,
         };
         // Connections and prepared statements are made once.
         let mut counted = BTreeMap::new();
@@ -163,7 +165,7 @@ fn reads_get_over_broken_connections() {
 #[test]
 fn a_lock_that_stays_makes_commits_unavailable() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let store = open(&place.url(), true).await;
         let mut other = place.connect().await;
         let lock = "begin; lock table ashlar_record in exclusive mode";
@@ -193,7 +195,7 @@ fn a_lock_that_stays_makes_commits_unavailable() {
 #[test]
 fn a_commit_whose_session_is_ended_is_in_doubt() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         for (stop, kind) in [
             ("pg_cancel_backend", StoreErrorKind::Unavailable),
             ("pg_terminate_backend", StoreErrorKind::Unknown),
@@ -229,7 +231,7 @@ fn a_commit_whose_session_is_ended_is_in_doubt() {
 /// A crash takes back the numbers of transactions of which nothing was on disk yet. They are given
 /// anew, and a reader that knows them as ended is told of them all the same.
 #[test]
-fn a_change_under_a_number_that_was_given_before_a_crash_is_told() {
+fn a_change_under_a_number_that_was_given_before_a_crash_is_notified() {
     run(async {
         let Some(mut server) = own_server() else { return };
         let url = Url::parse(&server.fresh("crashed")).expect("a URL");
@@ -246,7 +248,7 @@ fn a_change_under_a_number_that_was_given_before_a_crash_is_told() {
             given = row.get::<i64, _>(0);
         }
         let position = match store.changes(None).await.expect("a position") {
-            Changes::Told { next, .. } | Changes::Missed { next } => next,
+            Changes::Notified { next, .. } | Changes::Gap { next } => next,
         };
         server.kill();
         server.restart();
@@ -263,8 +265,8 @@ fn a_change_under_a_number_that_was_given_before_a_crash_is_told() {
         let again = row.expect("a row").get::<i64, _>(0);
         assert!(again > 10, "the fault happened: {again} numbers were given again");
         match store.changes(Some(&position)).await.expect("changes") {
-            Changes::Told { keys, .. } => assert_eq!(BTreeSet::from_iter(keys), expected),
-            Changes::Missed { .. } => panic!("nothing was missed"),
+            Changes::Notified { keys, .. } => assert_eq!(BTreeSet::from_iter(keys), expected),
+            Changes::Gap { .. } => panic!("there was no gap"),
         }
     });
 }
@@ -302,7 +304,7 @@ fn a_standby_is_refused_by_who_opens_and_by_who_has_opened() {
 #[test]
 fn a_commit_gets_over_a_deadlock() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let store = open(&place.url(), true).await;
         let counters = |by| ["a", "b"].map(|name| Write::Add(CounterKey(key(name)), by));
         write(&store, counters(1)).await;
@@ -488,7 +490,8 @@ fn a_server_without_room_for_locks_aborts_whole_batches() {
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("shared memory"), "{error}");
         sqlx::raw_sql("rollback").execute(&mut other).await.expect("a rollback");
-        let Found::Range(entries) = store.read(&[range()]).await.expect("a range").remove(0) else {
+        let ReadResult::Range(entries) = store.read(&[range()]).await.expect("a range").remove(0)
+        else {
             panic!("a range was asked for")
         };
         assert_eq!(entries, []);

@@ -1,6 +1,6 @@
 //! What a store is opened on, and what it refuses.
 
-mod place;
+mod test_database;
 
 use futures::future::join_all;
 use sqlx::{Connection as _, Row as _};
@@ -10,27 +10,29 @@ use store::{
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
 
-use crate::place::{Place, held, key, open, plan, put, run, run_at, server, unique, write};
+use crate::test_database::{
+    TestDatabase, held, key, open, plan, put, run, run_at, server, unique, write,
+};
 
 async fn refusal(url: &Url) -> store::StoreError {
     let opened = PostgresStore::open(url.as_str(), PostgresOptions::default()).await;
     opened.map(|_| ()).expect_err("it is refused")
 }
 
-fn in_schema(place: &Place, schema: &str) -> Url {
+fn in_schema(place: &TestDatabase, schema: &str) -> Url {
     let mut url = place.url();
     url.query_pairs_mut().append_pair("options[search_path]", schema);
     url
 }
 
 /// Somebody else on the same server.
-fn as_role(place: &Place, role: &str) -> Url {
+fn as_role(place: &TestDatabase, role: &str) -> Url {
     let mut url = place.url();
     url.set_username(role).expect("a name");
     url
 }
 
-async fn functions(place: &Place) -> i64 {
+async fn functions(place: &TestDatabase) -> i64 {
     let mut connection = place.connect().await;
     let count = sqlx::query("select count(*) from pg_proc where proname like 'ashlar%'");
     count.fetch_one(&mut connection).await.expect("a row").get(0)
@@ -39,7 +41,7 @@ async fn functions(place: &Place) -> i64 {
 #[test]
 fn processes_may_open_a_new_store_at_the_same_moment() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let url = place.url();
         let stores = join_all((0..12).map(|n| open(&url, n % 3 > 0))).await;
         write(&stores[0], [put("a", "x")]).await;
@@ -54,7 +56,7 @@ fn processes_may_open_a_new_store_at_the_same_moment() {
 #[test]
 fn functions_of_another_version_stay_beside_ours() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         place.run("create function ashlar_commit_1() returns int language sql as 'select 1'").await;
         let store = open(&place.url(), true).await;
         write(&store, [put("a", "x")]).await;
@@ -66,7 +68,7 @@ fn functions_of_another_version_stay_beside_ours() {
 #[test]
 fn what_was_committed_is_there_when_the_store_is_opened_again() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let store = open(&place.url(), true).await;
         assert_eq!(store.durability(), Durability::Strict);
         write(&store, [put("a", "x")]).await;
@@ -79,7 +81,7 @@ fn what_was_committed_is_there_when_the_store_is_opened_again() {
 #[test]
 fn schemas_hold_stores_of_their_own() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         place.run("create schema one; create schema two").await;
         let one = open(&in_schema(&place, "one"), true).await;
         let two = open(&in_schema(&place, "two"), true).await;
@@ -96,7 +98,7 @@ fn schemas_hold_stores_of_their_own() {
 #[test]
 fn a_newer_format_is_refused() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         open(&place.url(), true).await.close().await;
         place.run("update ashlar_store set format = 2").await;
         let error = refusal(&place.url()).await;
@@ -108,7 +110,7 @@ fn a_newer_format_is_refused() {
 #[test]
 fn settings_that_lose_commits_are_refused_or_agreed_to() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let name = place.url().path().trim_matches('/').to_owned();
         place.run(&format!("alter database {name} set synchronous_commit = off")).await;
         let error = refusal(&place.url()).await;
@@ -126,7 +128,7 @@ fn settings_that_lose_commits_are_refused_or_agreed_to() {
 #[test]
 fn a_role_that_may_not_make_functions_commits_all_the_same() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let role = unique();
         place
             .run(&format!(
@@ -147,7 +149,7 @@ fn a_role_that_may_not_make_functions_commits_all_the_same() {
 #[test]
 fn a_role_that_may_not_make_tables_is_told_so() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let role = unique();
         place
             .run(&format!("create role {role} login; revoke create on schema public from public"))
@@ -163,7 +165,7 @@ fn a_role_that_may_not_make_tables_is_told_so() {
 #[test]
 fn the_functions_refuse_other_isolation() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         open(&place.url(), true).await.close().await;
         let mut connection = place.connect().await;
         let calls = [
@@ -189,7 +191,7 @@ fn the_functions_refuse_other_isolation() {
 #[test]
 fn statements_that_were_planned_for_small_tables_suit_large_ones() {
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let options = PostgresOptions {
             commit_connections: 1,
             read_connections: 1,
@@ -243,7 +245,7 @@ fn statements_that_were_planned_for_small_tables_suit_large_ones() {
 fn nothing_shows_the_password() {
     const SECRET: &str = "hush-77c0";
     run(async {
-        let Some(place) = Place::fresh().await else { return };
+        let Some(place) = TestDatabase::fresh().await else { return };
         let mut url = place.url();
         url.set_password(Some(SECRET)).expect("a password");
         let store = open(&url, true).await;

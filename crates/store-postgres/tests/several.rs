@@ -1,6 +1,6 @@
 //! Two stores on one database, one that commits by its function and one by plain statements.
 
-mod place;
+mod test_database;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -11,10 +11,10 @@ use store::feed::FEED_BATCHES;
 use store::{Changes, CounterKey, Guard, Key, MetaStore as _, Position, Value, Verdict, Write};
 use store_postgres::PostgresStore;
 
-use crate::place::{Place, held, key, number, open, plan, put, run, write};
+use crate::test_database::{TestDatabase, held, key, number, open, plan, put, run, write};
 
-async fn two() -> Option<(PostgresStore, PostgresStore, Place)> {
-    let place = Place::fresh().await?;
+async fn two() -> Option<(PostgresStore, PostgresStore, TestDatabase)> {
+    let place = TestDatabase::fresh().await?;
     let (one, other) = (open(&place.url(), true).await, open(&place.url(), false).await);
     Some((one, other, place))
 }
@@ -23,17 +23,17 @@ async fn decide(store: &PostgresStore, plan: store::Plan) -> Verdict {
     store.commit(&[plan]).await.expect("a verdict").remove(0)
 }
 
-/// The keys told since a position, and where to go on.
+/// The keys that have changed since a position, and where to continue.
 async fn since(store: &PostgresStore, position: &Position) -> (Option<BTreeSet<Key>>, Position) {
     match store.changes(Some(position)).await.expect("changes") {
-        Changes::Told { keys, next } => (Some(keys.into_iter().collect()), next),
-        Changes::Missed { next } => (None, next),
+        Changes::Notified { keys, next } => (Some(keys.into_iter().collect()), next),
+        Changes::Gap { next } => (None, next),
     }
 }
 
 async fn here(store: &PostgresStore) -> Position {
     match store.changes(None).await.expect("a position") {
-        Changes::Told { next, .. } | Changes::Missed { next } => next,
+        Changes::Notified { next, .. } | Changes::Gap { next } => next,
     }
 }
 
@@ -114,7 +114,7 @@ fn a_range_is_empty_for_whoever_removes_its_owner() {
 const EACH: usize = 40;
 
 #[test]
-fn what_one_store_commits_the_other_is_told() {
+fn the_other_store_is_notified_of_commits() {
     run(async {
         let Some((one, other, _place)) = two().await else { return };
         let acknowledged = Mutex::new(BTreeSet::new());
@@ -155,7 +155,7 @@ fn what_one_store_commits_the_other_is_told() {
 /// A transaction that began before others and commits after them was not visible to a reader who
 /// has been told of the others already.
 #[test]
-fn a_change_that_becomes_visible_late_is_told() {
+fn a_change_that_becomes_visible_late_is_notified() {
     run(async {
         let Some((one, other, place)) = two().await else { return };
         let start = here(&one).await;

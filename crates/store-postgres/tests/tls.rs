@@ -1,6 +1,6 @@
 //! TLS: the URL says whom to believe.
 
-mod place;
+mod test_database;
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use store_postgres::{PostgresOptions, PostgresStore};
 use tempfile::TempDir;
 use url::Url;
 
-use crate::place::{connect, held, open, own_server, put, run, run_at, write};
+use crate::test_database::{connect, held, open, own_server, put, run, run_at, write};
 
 /// Writes a text to a file that only the server can read.
 fn for_server(text: &str, file: &str) -> String {

@@ -21,7 +21,7 @@ const DIRECTORIES: u64 = 1_000;
 /// Steps after which a writer's objects lie in the next block.
 const BLOCK_STEPS: u64 = 8;
 
-type Waiting = (Plan, oneshot::Sender<Verdict>);
+type QueuedPlan = (Plan, oneshot::Sender<Verdict>);
 
 fn key(space: u8, partition: u64, suffix: &[u8]) -> Key {
     Key::new(Space(space), partition, suffix)
@@ -35,8 +35,8 @@ fn bucket() -> (Key, Value) {
     (key(b'd', 1, b"bucket/"), Value::from_static(b"bucket-of-21-bytes..."))
 }
 
-/// A writer's lane after so many steps.
-fn lane(writer: u64, base: u64, steps: u64) -> (Key, Value) {
+/// A writer's idempotency slot after so many steps.
+fn slot(writer: u64, base: u64, steps: u64) -> (Key, Value) {
     let value = Value::copy_from_slice(&steps.to_be_bytes());
     let name = [&base.to_be_bytes()[..], &writer.to_be_bytes()].concat();
     (key(b'K', base, &name), value)
@@ -71,12 +71,12 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     let inode = noise(number, bytes + 180);
     let directory = DIRECTORIES + writer;
     let dentry = key(b'd', directory, format!("{base:x}-{steps:08}").as_bytes());
-    let (lane_key, before) = lane(writer, base, steps);
-    let (_, after) = lane(writer, base, steps + 1);
+    let (slot_key, before) = slot(writer, base, steps);
+    let (_, after) = slot(writer, base, steps + 1);
     let guard = if steps == 0 {
-        Guard::Absent(lane_key.clone())
+        Guard::Absent(slot_key.clone())
     } else {
-        Guard::Equals(lane_key.clone(), before)
+        Guard::Equals(slot_key.clone(), before)
     };
     let counter = |of: u64, suffix: &[u8]| CounterKey(key(b'n', of, suffix));
     let (bucket_key, bucket) = bucket();
@@ -93,7 +93,7 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
             Write::Add(counter(directory, b"e"), 1),
             Write::Add(counter(BUCKET, b"o"), 1),
             Write::Add(counter(BUCKET, b"b"), 4_096),
-            Write::Put(lane_key, after),
+            Write::Put(slot_key, after),
         ],
     };
     plan.guards.extend(directories(writer).into_iter().map(|(key, to)| Guard::Equals(key, to)));
@@ -115,7 +115,7 @@ fn packed(base: u64, block: u64, number: u64) -> [Write; 2] {
 
 /// Forms batches of what waits, and says how many there were.
 #[expect(clippy::disallowed_methods, reason = "the example has no tasks of a volume")]
-async fn serve(store: Arc<RedisStore>, mut queue: mpsc::Receiver<Waiting>) -> u64 {
+async fn serve(store: Arc<RedisStore>, mut queue: mpsc::Receiver<QueuedPlan>) -> u64 {
     let (room, mut batches) = (Arc::new(Semaphore::new(IN_FLIGHT)), 0);
     loop {
         let permit = Arc::clone(&room).acquire_owned().await.expect("it is never closed");
@@ -186,7 +186,7 @@ async fn main() {
 
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let base = now.expect("after 1970").as_secs() << 40;
-    let (queue, waiting) = mpsc::channel::<Waiting>(1_024);
+    let (queue, waiting) = mpsc::channel::<QueuedPlan>(1_024);
     let serving = tokio::spawn(serve(Arc::clone(&store), waiting));
     let (before, began) = (used(&mut connection), Instant::now());
     let until = began + Duration::from_secs(seconds);

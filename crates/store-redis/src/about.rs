@@ -1,8 +1,8 @@
-//! What a server says of itself: whether it will do at all, and what it may lose.
+//! Checks of a server: whether it can be used at all, and what it may lose.
 //!
-//! Every new connection asks, and one that lasts is asked again: a server may come back with other
-//! settings, be told others while it runs, or be another server that has the address now. What was
-//! found last is what [`Standing`] says.
+//! Every new connection checks, and the check is repeated while connections last. A server may come
+//! back with other settings, its settings may be changed while it runs, or the address may lead to
+//! another server. [`Standing`] has the result of the last check.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,11 @@ use store::{Durability, StoreError, StoreErrorKind};
 
 use crate::error;
 
-/// The first release of Redis that has what the scripts need. Valkey tells one that it stands for.
+/// The first major release of Redis that has what the scripts need. Valkey reports a release that it is
+/// compatible with.
 const OLDEST: u32 = 7;
 
-/// What a server has told.
+/// What a server says of itself.
 #[derive(Debug)]
 pub(crate) struct About {
     facts: HashMap<String, String>,
@@ -24,13 +25,12 @@ pub(crate) struct About {
     settings: Option<HashMap<String, String>>,
 }
 
-/// Asks, in one trip. It also shows that transactions are allowed, which commits may need: a user who
-/// may not have any is told so here.
+/// Asks, in one trip. This also shows whether the user may run transactions, which commits need.
 pub(crate) async fn ask(
     connection: &mut MultiplexedConnection,
     doing: &str,
 ) -> Result<About, StoreError> {
-    // There is nothing in the transaction: a server without memory would refuse that.
+    // The transaction is empty, because a server out of memory would refuse any command in it.
     let mut questions = redis::pipe();
     questions.cmd("MULTI").cmd("EXEC");
     let sections = ["server", "persistence", "replication", "cluster"];
@@ -69,7 +69,7 @@ impl About {
         self.fact("run_id")
     }
 
-    /// What no option makes good.
+    /// Why the server cannot be used, whatever the options.
     fn refused(&self) -> Option<String> {
         let version = self.fact("redis_version");
         let major: Option<u32> = version.split('.').next().and_then(|major| major.parse().ok());
@@ -139,7 +139,7 @@ impl About {
     }
 }
 
-/// What is thought of the server, by what it said last.
+/// The result of the last check.
 #[derive(Debug)]
 pub(crate) struct Standing {
     relaxed: bool,
@@ -162,8 +162,8 @@ impl Standing {
         if self.risks().is_empty() { Durability::Strict } else { Durability::Relaxed }
     }
 
-    /// Whether the server will do, or is accepted. What has changed is logged.
-    pub(crate) fn judge(&self, about: &About, doing: &str) -> Result<(), StoreError> {
+    /// Checks that the server can be used, and notes and logs what has changed about its risks.
+    pub(crate) fn check(&self, about: &About, doing: &str) -> Result<(), StoreError> {
         let unavailable = |why: String| {
             Err(StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: {why}")))
         };

@@ -1,7 +1,7 @@
--- Answers the entries of the change feed after the one named ARGV[1], and the last one's name. An
--- empty name asks for the latter alone. If the named entry is not there, entries are nil: it was
--- trimmed, or the server has gone back to before it, and others may have come in its place. ARGV[2]
--- bounds the bytes of an answer.
+-- Answers the entries of the change feed after the one with id ARGV[1], and the id of the last one. An
+-- empty id asks for the latter only. The entries are nil if that entry does not exist: it was trimmed,
+-- or the server was set back to before it, and others may have taken its place. They are also nil if
+-- they have more bytes than ARGV[2].
 local PAGE = 256
 local since, bytes_left = A[1], tonumber(A[2])
 local last = call('XREVRANGE', P .. 'f', '+', '-', 'COUNT', 1)[1]

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use redis::Value as Answer;
-use store::feed::brief;
+use redis::Value as Reply;
+use store::feed::compact;
 use store::{Guard, Plan, Space, StoreError, StoreErrorKind, Value, Verdict, Write};
 
 use crate::batch::MergedBatch;
@@ -47,19 +47,19 @@ pub(crate) async fn commit(
 
 async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
     let call = MergedBatch::merge(plans).map(|batch| {
-        let encoded = EncodedBatch::encode(&batch, &brief::told(plans), &links.prefix);
+        let encoded = EncodedBatch::encode(&batch, &compact::entry(plans), &links.prefix);
         let call = Call::script(links, &links.scripts.commit_batch, encoded.arguments(), DOING);
-        call.with_overflow(links, &encoded.beside).commits()
+        call.with_overflow(links, &encoded.out_of_band).commits()
     });
     if let Some(call) = call {
         match links.call(call).await? {
             COMMITTED => return Ok(vec![Verdict::Committed; plans.len()]),
-            Answer::Nil => {}
+            Reply::Nil => {}
             _ => return Err(garbled()),
         }
     }
     let call = {
-        let pieces = brief::pieces(plans);
+        let pieces = compact::pieces(plans);
         let program = program(plans, &pieces);
         Call::script(links, &links.scripts.commit_plans, program.arguments(), DOING).commits()
     };
@@ -80,7 +80,7 @@ async fn decide_without_memory(
         .map(|(plan, _)| plan.clone())
         .collect();
     let call = {
-        let pieces = brief::pieces(&some);
+        let pieces = compact::pieces(&some);
         let program = program(&some, &pieces);
         let script = &links.scripts.commit_plans_without_memory;
         Call::script(links, script, program.arguments(), DOING).commits()
@@ -185,10 +185,10 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
 }
 
 /// The guard's index in the answer if a guard cannot be decided, because a record is damaged.
-const DAMAGED_GUARD: Answer = Answer::Int(-1);
+const DAMAGED_GUARD: Reply = Reply::Int(-1);
 
 /// Reads the refusals: of each the plan, the guard and the record that it met.
-fn verdicts(plans: usize, answer: Answer) -> Result<Vec<Verdict>, StoreError> {
+fn verdicts(plans: usize, answer: Reply) -> Result<Vec<Verdict>, StoreError> {
     let mut verdicts = vec![Verdict::Committed; plans];
     let mut refusals = reply::list(answer).ok_or_else(garbled)?.into_iter();
     while let Some(plan) = refusals.next() {

@@ -1,12 +1,14 @@
 //! Connections, and the one way in which anything is asked of the server.
 //!
-//! Calls share a few connections, on which requests and answers follow each other in order. A call
-//! runs in a task of the store: a caller that goes away does not disturb the others. A connection
-//! that ended, or that failed to answer in time, is never used again; the next call makes another.
-//! Each is asked what the server is before it is used, and a new one is made for that now and then
-//! beside the calls; when the server is found to be none that will do, or another one, no connection
-//! from before is used any more.
-//! No call is sent twice, but for one that the server did not know the script of.
+//! Calls share a few connections, on which requests and answers follow each other in order. Each call
+//! runs in a task of the store, so a caller that goes away does not disturb the others. A connection
+//! that has ended, or did not answer in time, is never used again; the next call makes a new one.
+//!
+//! A new connection first checks the server (see [`about`]). From time to time one is made in the
+//! background just to check again. If the server fails the check, or turns out to be another one, no
+//! older connection is used any more.
+//!
+//! No call is sent twice, except when the server does not know its script yet.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -35,11 +37,10 @@ const LINK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a call waits for its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the server is not asked again what it is.
+/// How long a check of the server is good for.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Bytes of a request from which on it takes the last connection, so that small ones need not wait
-/// behind it.
+/// Bytes from which on a request takes the last connection, so that small ones do not wait behind it.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// The scripts, as the server knows them.
@@ -147,7 +148,7 @@ impl Call {
         Call { effect: Effect::Commits, ..self }
     }
 
-    /// The same, as one that means nothing to any other run of the server than this.
+    /// The same, as one that only this run of the server can answer.
     pub(crate) fn in_run(self, run: String) -> Call {
         Call { run: Some(run), ..self }
     }
@@ -160,8 +161,8 @@ pub(crate) struct Link {
     /// What the server calls its life from one start to the next.
     run: Arc<str>,
     ended: Arc<AtomicBool>,
-    /// How often the server had been found not to do when this connection was made; it is good for
-    /// as long as that has not happened again.
+    /// How many checks of the server had failed when this connection was made. It is good as long as
+    /// no further one fails.
     refusals: u64,
     all_refusals: Arc<AtomicU64>,
 }
@@ -210,9 +211,9 @@ pub(crate) struct Links {
     tasks: TaskTracker,
     closed: AtomicBool,
     refusals: Arc<AtomicU64>,
-    /// What is thought of the server.
+    /// The result of the last check of the server.
     pub(crate) standing: Standing,
-    /// When it was asked last what it is.
+    /// When the server was checked last.
     asked: std::sync::Mutex<Instant>,
     /// The run of the server that the last connection led to.
     run: std::sync::Mutex<Option<Arc<str>>>,
@@ -276,7 +277,7 @@ impl Links {
         self.link(0, doing).await.map(|link| link.run)
     }
 
-    /// A connection to use now; one is made if the one whose turn it is has ended.
+    /// The next connection in turn, made anew if it has ended.
     async fn link(self: &Arc<Self>, bytes: usize, doing: &str) -> Result<Link, StoreError> {
         let small = self.slots.len().saturating_sub(1).max(1);
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % small;
@@ -301,8 +302,8 @@ impl Links {
         })
     }
 
-    /// Asks the server what it is, if it was not asked for a while. Nobody waits for that. It is asked
-    /// over a connection of its own, which leads to where the address leads by now.
+    /// Checks the server in the background if the last check is too old. This takes a new connection,
+    /// because the address may lead to another server by now.
     fn ask_again(self: &Arc<Self>) {
         const DOING: &str = "looking at the server of the metadata store";
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -319,9 +320,9 @@ impl Links {
         });
     }
 
-    /// Takes note of which run of the server there is a connection to. If it is another one,
-    /// connections may stand that lead to the server of before: they are not used any more. Answers
-    /// how often the server had been found not to do.
+    /// Notes which run of the server a new connection leads to. If it is another one than before, older
+    /// connections may still lead to the old one, and are not used any more. Returns the number of
+    /// failed checks.
     fn meet(&self, run: &Arc<str>, refusals: u64) -> u64 {
         let mut known = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref() == Some(run) || known.replace(Arc::clone(run)).is_none() {
@@ -331,7 +332,8 @@ impl Links {
         self.refusals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// A new connection, to a server that will do: a replica would answer with what was.
+    /// A new connection, to a server that has passed the check. A replica, for one, would answer with
+    /// old data.
     pub(crate) async fn connect(&self, doing: &str) -> Result<Link, StoreError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(error::closed(doing));
@@ -353,7 +355,7 @@ impl Links {
             let connection = self.client.get_multiplexed_async_connection_with_config(&config);
             let mut connection = connection.await.map_err(unreachable)?;
             let about = about::ask(&mut connection, doing).await?;
-            self.standing.judge(&about, doing).inspect_err(|_| {
+            self.standing.check(&about, doing).inspect_err(|_| {
                 self.refusals.fetch_add(1, Ordering::AcqRel);
             })?;
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -367,14 +369,14 @@ impl Links {
         })
     }
 
-    /// Sees to it that something is sent, if there is still somebody to do it.
+    /// Runs something in the background, if the runtime still runs.
     pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             self.tasks.spawn_on(work, &runtime);
         }
     }
 
-    /// Waits for what is under way, and lets go of every connection.
+    /// Waits for what is under way, and closes every connection.
     pub(crate) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.tasks.close();

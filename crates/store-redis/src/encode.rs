@@ -16,7 +16,7 @@ use store::feed::FEED_BATCHES;
 
 use crate::batch::{Change, Expected, MergedBatch};
 use crate::limits::LIMITS;
-use crate::overflow::{BESIDE_BYTES, Overflow, marker};
+use crate::overflow::{OUT_OF_BAND_BYTES, Overflow, marker};
 use crate::record::{container, name_in_container, split};
 
 /// Keys that one command names, at most. Lua has a limit on arguments.
@@ -76,8 +76,8 @@ pub(crate) struct EncodedBatch<'a> {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     operations: Vec<u8>,
-    /// Overflow values that travel beside the script.
-    pub(crate) beside: Vec<Overflow<'a>>,
+    /// Overflow values that travel out of band.
+    pub(crate) out_of_band: Vec<Overflow<'a>>,
 }
 
 impl<'a> EncodedBatch<'a> {
@@ -94,7 +94,7 @@ impl<'a> EncodedBatch<'a> {
             bytes: Vec::new(),
             ends: Vec::new(),
             operations: Vec::new(),
-            beside: Vec::new(),
+            out_of_band: Vec::new(),
         };
         encoded.guards(batch);
         // Nothing above this line changes the volume, and nothing below it can fail. Counters are
@@ -122,7 +122,7 @@ impl<'a> EncodedBatch<'a> {
             let entry: [&[u8]; 6] = [b"MAXLEN", b"~", entries.as_bytes(), b"*", b"k", feed_entry];
             encoded.command(b"XADD", &[prefix, b"f"], entry);
         }
-        encoded.clear_for_beside();
+        encoded.clear_for_out_of_band();
         encoded
     }
 
@@ -284,7 +284,9 @@ impl<'a> EncodedBatch<'a> {
             let key = || overflow_key(self.prefix, write.key, &write.name);
             let is_deleted = write.head.is_none();
             match (write.overflow, write.before) {
-                (Some(value), _) if value.len() >= BESIDE_BYTES => self.beside.push((key(), value)),
+                (Some(value), _) if value.len() >= OUT_OF_BAND_BYTES => {
+                    self.out_of_band.push((key(), value));
+                }
                 (Some(value), _) => small.push((key(), value)),
                 (None, Before::Known { is_long: true, .. }) => stale.push(key()),
                 // In an ordered space, REPLACE_MEMBER sees whether the old record was long.
@@ -312,15 +314,15 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Deletes the marker and the keys of those values that travel beside the script, which are set
+    /// Deletes the marker and the keys of those values that travel out of band, which are set
     /// if none of these exists. This comes last: when the marker is gone, the batch is committed.
-    fn clear_for_beside(&mut self) {
-        let beside = std::mem::take(&mut self.beside);
-        for values in beside.chunks(COMMAND_KEYS_MAX) {
+    fn clear_for_out_of_band(&mut self) {
+        let out_of_band = std::mem::take(&mut self.out_of_band);
+        for values in out_of_band.chunks(COMMAND_KEYS_MAX) {
             let marker = marker(self.prefix);
             self.command(b"UNLINK", &[&marker], values.iter().map(|(key, _)| &key[..]));
         }
-        self.beside = beside;
+        self.out_of_band = out_of_band;
     }
 
     /// Adds new containers to the indexes of their spaces. A container exists already if a guard has

@@ -3,8 +3,8 @@
 use redis::RedisError;
 use store::{StoreError, StoreErrorKind};
 
-/// Answers of a server that has not begun a command, or not got to a script's first change. All
-/// others may come from the middle of a script.
+/// Errors of a server that has not begun a command, or has not reached a script's first write. Any other
+/// error may come from the middle of a script.
 const DEFINITE: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
@@ -23,7 +23,7 @@ const DEFINITE: &[&str] = &[
 /// What the server answers when its memory is used up.
 const OUT_OF_MEMORY: &str = "OOM";
 
-/// What our scripts answer before their first change when a record has lost a part.
+/// What our scripts answer, before their first write, if the overflow value of a record is missing.
 const DAMAGED: &str = "DAMAGED";
 
 /// What a call does, as far as its errors are concerned.
@@ -46,7 +46,7 @@ pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
     }
 }
 
-/// Whether a connection is still in step after this error: the server answered.
+/// Whether the server has answered. Then requests and answers on the connection still match.
 pub(crate) fn is_answer(error: &RedisError) -> bool {
     error.code().is_some()
 }
@@ -65,12 +65,12 @@ pub(crate) fn unreachable(doing: &str, error: RedisError) -> StoreError {
     )
 }
 
-/// The answer has another shape than what was asked for.
+/// The answer has another shape than expected.
 pub(crate) fn garbled(doing: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: reading the server's answer"))
 }
 
-/// A record that a call needs has lost a part; the server has looked, and changed nothing.
+/// The overflow value of a record is missing. The script has changed nothing.
 pub(crate) fn damaged(doing: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Corrupt,

@@ -1,13 +1,13 @@
 //! The change feed: a stream that commits add to, one entry for a batch.
 //!
-//! A position is an entry's name, which has the server's clock in it, and it is good for as long as
-//! that very entry is there. So a reader that fell behind the stream's end is told so, and one whose
-//! entry a server has lost, with whatever came after it, is too.
+//! A position is the id of an entry, which includes the server's time. It is good as long as that very
+//! entry exists. So a reader meets a gap if it fell behind the oldest entry, and also if the server
+//! has lost its entry, together with whatever came after it.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::feed::brief::Entries;
+use store::feed::compact::Entries;
 use store::{Changes, Position, StoreError, StoreErrorKind, feed};
 
 use crate::connect::{Call, Links};
@@ -16,12 +16,12 @@ use crate::{error, reply};
 /// Bytes of a position that say which volume it belongs to.
 pub(crate) const ID_BYTES: usize = 8;
 
-/// Bytes of entries that one answer tells, at most.
+/// Bytes of entries in one answer, at most.
 const BYTES_MAX: usize = 16 << 20;
 
 const DOING: &str = "reading the change feed";
 
-/// What changed since a position.
+/// What has changed since a position.
 pub(crate) async fn changes(
     links: &Arc<Links>,
     id: [u8; ID_BYTES],
@@ -40,8 +40,8 @@ pub(crate) async fn changes(
     let answer = links.call(call).await?;
     let (entries, next) = entries(id, answer).ok_or_else(|| error::garbled(DOING))?;
     match entries {
-        Some(entries) => feed::tell(entries.into_iter().flat_map(Entries::new), next),
-        None => Ok(Changes::Missed { next }),
+        Some(entries) => feed::decode(entries.into_iter().flat_map(Entries::new), next),
+        None => Ok(Changes::Gap { next }),
     }
 }
 

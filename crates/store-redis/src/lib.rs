@@ -1,17 +1,18 @@
 //! The metadata store in Redis or Valkey.
 //!
-//! A call is one script: Redis runs scripts one after the other and none beside another, so that a
-//! read is one snapshot and a batch is decided without neighbours. Only a batch of which some guard
-//! does not hold takes a second script: the first, which has changed nothing then, does not ask which. Scripts are not undone when they
-//! fail. Hence they look first and change afterwards, with commands that cannot fail, and the one
-//! thing that Redis may still refuse, memory, it refuses before a script's first change. Plans that make
-//! as much room as they need are decided all the same then, by a script that Redis does not refuse.
+//! Every call is one script. Redis runs one script at a time, so a read is one snapshot, and a batch is
+//! decided with nobody in between. There is a second script only if some guard of a batch does not
+//! hold: the first one changes nothing then, and does not find out which guard it was.
 //!
-//! All keys of a volume begin with one hash tag. The records of a point space are the fields of one
-//! hash. Those of an ordered space are the members of a sorted set for each partition, where each
-//! stands once, suffix and value together, and small directories take few bytes. Of a long record
-//! only the beginning is there, since Redis copies whole fields and members for those who want less.
-//! `prelude.lua` has the list.
+//! A script that fails is not undone. Hence scripts read first, and then write with commands that
+//! cannot fail. Redis may still refuse a script for want of memory, but only before its first write.
+//! Plans that free as much memory as they need are then decided by a script that Redis does not refuse.
+//!
+//! All keys of a volume begin with one hash tag; `prelude.lua` lists them. The records of a point space
+//! are fields of hashes, one hash for each chunk of partitions. Those of an ordered space are members
+//! of sorted sets, one for each partition. A member holds suffix and value, so that small directories
+//! take few bytes. Of a long record only the head is there: Redis copies whole fields and members even
+//! for a reader who needs less.
 //!
 //! This crate knows keys, values and integers. It does not know what they mean.
 
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
     Snapshot, Space, StoreError, Verdict,
 };
 
@@ -93,7 +94,7 @@ impl MetaStore for RedisStore {
         self.links.standing.durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         read::read(&self.links, reads).await
     }

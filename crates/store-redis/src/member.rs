@@ -1,17 +1,20 @@
 //! Members: how a record of an ordered space stands in the sorted set of its partition.
 //!
-//! A member is the record's suffix, written so that it says where it ends, and then its value. The
-//! bytes of a suffix stand as they are, but for zeros: a run of them is a zero and a byte that says
-//! how many there are. At the end, where there may be none, that byte is their number; before
-//! another byte it is 255 less their number. So members are in the order of their suffixes: of two
-//! runs the longer comes first if something follows both, and last if nothing does, and what ends
-//! comes before what goes on. No written suffix begins another, and a run costs two bytes however
-//! long it is; most numbers in keys have one.
+//! A member is the record's suffix, written so that its end can be found, and then the value. Bytes
+//! other than zero are written as they are. A run of zeros is written as a zero and a byte:
 //!
-//! Scripts take written suffixes as they come. Where they must find the end of one, or write one
-//! themselves, `prelude.lua` and `read.lua` say the same in patterns.
+//! - at the end of the suffix, where the run may be empty, the byte is the length of the run;
+//! - before another byte it is 255 minus the length.
+//!
+//! So members sort as their suffixes do. Of two runs that are followed by something the longer one
+//! sorts first, of two at the end the longer one sorts last, and a suffix sorts before what it is a
+//! prefix of. No written suffix is a prefix of another. A run costs two bytes however long it is, and
+//! most numbers in keys have just one.
+//!
+//! Scripts mostly take written suffixes as they are. `prelude.lua` has a pattern that finds the end
+//! of one, and `read.lua` a function that writes one.
 
-/// Zeros that one run tells, at most; more take several.
+/// Zeros of one run, at most. More of them take several runs.
 const RUN_MAX: usize = 127;
 
 /// Writes a suffix.
@@ -32,8 +35,7 @@ pub(crate) fn written(suffix: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Reads the suffix that a member begins with, and says what follows: the value. `None` if it is no
-/// member.
+/// Splits a member into its suffix and its value. `None` if it is no member.
 pub(crate) fn read(member: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut suffix = Vec::with_capacity(member.len());
     let mut rest = member;

@@ -1,5 +1,5 @@
 -- Makes the volume if there is none, and answers its format and id. ARGV: the format, and bytes that
--- are another server's or another start's for an id that nobody else has.
+-- differ from server to server and from start to start, which make the id unique.
 local NAME = P .. 'm'
 if call('EXISTS', NAME) == 0 then
   local time = call('TIME')

@@ -1,4 +1,4 @@
-//! Opening a volume: its own format. What the server must be, every connection asks.
+//! Opening a volume: checks its format. Every connection checks the server itself.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ const FORMAT: u32 = 1;
 
 const DOING: &str = "opening the metadata store";
 
-/// Makes or recognises the volume, over a connection that was found to be good.
+/// Makes the volume or recognises it, over a connection that has passed the checks.
 pub(crate) async fn open(links: &Arc<Links>) -> Result<[u8; ID_BYTES], StoreError> {
     let run = links.run(DOING).await?;
     volume(links, &run).await
 }
 
-/// Makes the volume if there is none, and says its id.
+/// Makes the volume if there is none, and returns its id.
 async fn volume(links: &Arc<Links>, run: &str) -> Result<[u8; ID_BYTES], StoreError> {
     let format = FORMAT.to_string();
     let arguments = [format.as_bytes(), run.as_bytes()];

@@ -21,8 +21,8 @@ pub struct RedisOptions {
     /// How long a snapshot waits for its reader. While one is open, Redis keeps the old bytes of
     /// every record that is changed.
     pub snapshot_patience: Duration,
-    /// Spaces whose records may be put although the server's memory is used up: those of who keeps
-    /// and empties the store. There must be few, or they must be gone soon.
+    /// Spaces whose records may be put although the server is out of memory, because sessions and
+    /// the reaper need them to free some. There must be few of them, or they must be gone soon.
     pub spared: Vec<Space>,
 }
 

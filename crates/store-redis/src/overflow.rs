@@ -1,4 +1,4 @@
-//! Sends large overflow values beside the commit script instead of through it.
+//! Sends large overflow values out of band: outside the commit script, not through it.
 //!
 //! Lua hashes every byte of an argument and copies it twice. For contents of 60,000 bytes that is
 //! half of what a commit costs the server. So large overflow values travel in a command of their own,
@@ -24,8 +24,8 @@ use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 /// An overflow value and its key at the server.
 pub(crate) type Overflow<'a> = (Vec<u8>, &'a [u8]);
 
-/// Bytes of an overflow value from which on it travels beside the script. Below, that is no cheaper.
-pub(crate) const BESIDE_BYTES: usize = 1_024;
+/// Bytes of an overflow value from which on it travels out of band. Below, that is no cheaper.
+pub(crate) const OUT_OF_BAND_BYTES: usize = 1_024;
 
 /// What `commit_batch.lua` answers if it has committed, and what `MSETNX` answers if it has set its
 /// keys.

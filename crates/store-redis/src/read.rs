@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use redis::Value as Answer;
-use store::{Entry, Follow, Found, Key, Read, StoreError, Target};
+use redis::Value as Reply;
+use store::{Entry, Follow, Key, Read, ReadResult, StoreError, Target};
 
 use crate::connect::{Call, Links};
 use crate::program::{Fetch, Keys, Program};
@@ -18,7 +18,10 @@ mod opcode {
 }
 
 /// Answers questions from one instant.
-pub(crate) async fn read(links: &Arc<Links>, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+pub(crate) async fn read(
+    links: &Arc<Links>,
+    reads: &[Read],
+) -> Result<Vec<ReadResult>, StoreError> {
     let call = Call::script(links, &links.scripts.read, program(reads).arguments(), DOING);
     let answer = links.call(call).await?;
     let garbled = || error::garbled(DOING);
@@ -65,7 +68,7 @@ fn instruction<'a>(program: &mut Program<'a>, opcode: u8, index: u16, follow: Op
 }
 
 /// Reads the answer to one question off the front of the answers.
-fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Found> {
+fn found(read: &Read, answers: &mut impl Iterator<Item = Reply>) -> Option<ReadResult> {
     match read {
         Read::Record { key, follow } => {
             let value = reply::record(answers.next()?)?;
@@ -73,9 +76,9 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Foun
                 Some(follow) => follow.found(reply::record(answers.next()?)?),
                 None => Target::Absent,
             };
-            Some(Found::Record(value.map(|value| Entry { key: key.clone(), value, target })))
+            Some(ReadResult::Record(value.map(|value| Entry { key: key.clone(), value, target })))
         }
-        Read::Counter(_) => reply::counter(answers.next()?).map(Found::Counter),
+        Read::Counter(_) => reply::counter(answers.next()?).map(ReadResult::Counter),
         Read::Range { start, follow, .. } => {
             let members = reply::list(answers.next()?)?;
             let mut targets = reply::list(answers.next()?)?.into_iter();
@@ -90,7 +93,7 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Answer>) -> Option<Foun
                 Some(Entry { key, value: bytes.slice_ref(value), target })
             };
             let entries: Option<Vec<Entry>> = members.into_iter().map(entry).collect();
-            entries.map(Found::Range)
+            entries.map(ReadResult::Range)
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Which plans go though the server's memory is used up.
+//! Which plans are committed although the server is out of memory.
 //!
-//! A server without memory must still be emptied. So what takes at least as much away as it brings is
-//! committed all the same, and so is what those who keep and empty the store write for that: their
-//! records are few, or gone soon, and whoever opens the store names their spaces.
+//! It must still be possible to free memory. So a plan is committed if it removes at least as much as it
+//! adds. Records in spared spaces do not count: sessions and the reaper need them to do their work.
+//! These are few, or gone soon, and whoever opens the store names their spaces.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use store::{Guard, Key, Plan, Space, Value, Write};
 /// Bytes that a record takes besides its key and its value, about.
 const RECORD_BYTES: usize = 64;
 
-/// Whether a plan needs no more room than it makes. Of records that it deletes or replaces, those
-/// count that it guards: they are there, or nothing happens.
+/// Whether a plan frees as much memory as it needs. A record that it deletes or replaces counts only if
+/// it guards it: then it certainly exists if the plan is committed.
 pub(crate) fn makes_room(plan: &Plan, spared: &[Space]) -> bool {
     let mut known: HashMap<&Key, Option<&Value>> = HashMap::new();
     for guard in &plan.guards {

@@ -1,13 +1,13 @@
 //! Snapshots: the volume as it was, while others go on.
 //!
-//! While one is open, whoever changes a record or counter first puts its old bytes aside, unless
-//! they are there already; the script of a commit does so. The reader takes one space at a time: it
-//! gathers the keys of the space, those of the present first and those put aside after, which
-//! together are all that were there; sorts them, which is the order of their keys; and asks for their
-//! old bytes where there are some. The keys of one space are what it holds in memory.
+//! This is copy on write. While a snapshot is open, the commit script first saves the old bytes of a
+//! record or counter that it changes, unless they are saved already. The reader takes one space at a
+//! time. It collects the keys that exist now, and then those that were saved; together they include
+//! all that existed when the snapshot was opened. It sorts them, and reads the value of each: the
+//! saved one, or else the present one. It holds the keys of one space in memory.
 //!
-//! A snapshot ends at the server when its reader stays away for too long, by the server's clock.
-//! Whoever ends one does so within a script. So a page is either right or an error.
+//! The server drops a snapshot whose reader stays away for too long, by the server's clock. That
+//! happens within a script, so a page is either right or an error.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use redis::Value as Answer;
+use redis::Value as Reply;
 use store::{CounterKey, Key, Snapshot, Space, StoreError, StoreErrorKind, Value};
 
 use crate::connect::{Call, Link, Links};
@@ -23,7 +23,7 @@ use crate::limits::LIMITS;
 use crate::walk::{self, BEGINNING};
 use crate::{error, reply};
 
-/// Snapshots of one volume that may be open at the same time: commits do more work for each.
+/// Snapshots of one volume that may be open at the same time. Each makes commits more expensive.
 const SNAPSHOTS_MAX: usize = 8;
 
 /// Bytes of values that one answer holds, about.
@@ -32,7 +32,7 @@ const PAGE_BYTES: usize = 4 << 20;
 /// Values that one script looks up, at most.
 const PAGE_VALUES_MAX: usize = 1_000;
 
-/// What scripts call records and counters.
+/// The codes of records and counters in scripts.
 const RECORDS: u8 = b'r';
 const COUNTERS: u8 = b'n';
 
@@ -46,7 +46,7 @@ pub(crate) struct RedisSnapshot {
     counters: Walk,
 }
 
-/// Who asks the server for pages of a snapshot.
+/// Asks the server for pages of a snapshot.
 #[derive(Debug)]
 struct Reader {
     links: Arc<Links>,
@@ -58,7 +58,7 @@ struct Reader {
 /// How far the reader has got with records or counters.
 #[derive(Debug)]
 struct Walk {
-    /// What scripts call them.
+    /// `RECORDS` or `COUNTERS`.
     kind: u8,
     /// The space of `fields`.
     space: Space,
@@ -91,11 +91,11 @@ impl RedisSnapshot {
         let arguments = [&b"open"[..], patience.as_bytes(), most.as_bytes()];
         let call = Call::script(links, &links.scripts.snapshot, arguments, DOING);
         let answer = link.call(&call).await?;
-        if answer == Answer::Nil {
+        if answer == Reply::Nil {
             let doing = format!("{DOING}: {SNAPSHOTS_MAX} are open already");
             return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
         }
-        let parts = reply::list(answer).and_then(|parts| <[Answer; 3]>::try_from(parts).ok());
+        let parts = reply::list(answer).and_then(|parts| <[Reply; 3]>::try_from(parts).ok());
         let garbled = || error::garbled(DOING);
         let [id, records, counters] = parts.ok_or_else(garbled)?;
         let id = reply::text(id).ok_or_else(garbled)?;
@@ -111,11 +111,7 @@ impl RedisSnapshot {
 impl Reader {
     /// The fields of the next page with their old bytes; none at the end. After an error, or if the
     /// caller goes away, the walk is where it was.
-    async fn page(
-        &mut self,
-        walk: &mut Walk,
-        limit: u32,
-    ) -> Result<Vec<(Key, Answer)>, StoreError> {
+    async fn page(&mut self, walk: &mut Walk, limit: u32) -> Result<Vec<(Key, Reply)>, StoreError> {
         if !self.link.is_alive() {
             self.link = self.links.connect(DOING).await?;
         }
@@ -137,7 +133,7 @@ impl Reader {
                 return Err(error::garbled(DOING));
             }
             let fields = walk.fields.drain(..answers.len());
-            let there = fields.zip(answers).filter(|(_, answer)| *answer != Answer::Nil);
+            let there = fields.zip(answers).filter(|(_, answer)| *answer != Reply::Nil);
             let key = if walk.kind == RECORDS { walk::record_key } else { walk::key };
             let page: Option<Vec<_>> =
                 there.map(|(field, answer)| Some((key(walk.space, &field)?, answer))).collect();
@@ -148,11 +144,11 @@ impl Reader {
         }
     }
 
-    /// Every field of a space that was there, and some that came later, in order. All over one
-    /// connection: a server that was started anew does not know where the last one had got to.
+    /// Every field of a space that existed, and some that came later, in order. All of it goes over one
+    /// connection, because the cursor of a scan means nothing to a restarted server.
     async fn fields(&self, place: [u8; 2]) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut fields = Vec::new();
-        // What is deleted before it is met here has been put aside by the time this is done.
+        // What is deleted before this scan meets it is saved by then, and the second one finds it.
         for verb in [&b"keys"[..], b"saved"] {
             let mut from = Bytes::from_static(BEGINNING);
             loop {
@@ -175,13 +171,13 @@ impl Reader {
         &'a self,
         verb: &'a [u8],
         arguments: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Reply, StoreError> {
         let mine = [verb, self.id.as_bytes(), self.patience.as_bytes()];
         let arguments = mine.into_iter().chain(arguments);
         let script = &self.links.scripts.snapshot;
         let call = Call::script(&self.links, script, arguments, DOING);
         match self.link.call(&call).await? {
-            Answer::Nil => Err(StoreError::new(
+            Reply::Nil => Err(StoreError::new(
                 StoreErrorKind::Unavailable,
                 format!("{DOING}: it took too long between pages, and the server has ended it"),
             )),
@@ -190,7 +186,7 @@ impl Reader {
     }
 }
 
-fn scanned(answer: Answer) -> Option<(Bytes, Vec<Vec<u8>>)> {
+fn scanned(answer: Reply) -> Option<(Bytes, Vec<Vec<u8>>)> {
     let mut answer = reply::list(answer)?.into_iter();
     let next = reply::bytes(answer.next()?)??;
     let fields = reply::list(answer.next()?)?.into_iter();
@@ -219,11 +215,11 @@ impl Snapshot for RedisSnapshot {
 
 impl Drop for RedisSnapshot {
     fn drop(&mut self) {
-        // If this does not get there, the server ends the snapshot by itself.
+        // If this does not arrive, the snapshot expires.
         let Reader { links, link, id, .. } = &self.reader;
         let arguments = [&b"close"[..], id.as_bytes()];
         let script = &links.scripts.snapshot;
-        let call = Call::script(links, script, arguments, "letting go of a snapshot");
+        let call = Call::script(links, script, arguments, "closing a snapshot");
         let link = link.clone();
         links.in_background(async move {
             if let Err(error) = link.call(&call).await {

@@ -1,9 +1,8 @@
-//! Walks over whole spaces: records of an ordered space in their order, others and counters as pages
-//! of hashes, in the order of their buckets.
+//! Walks over whole spaces: records of an ordered space in order, other records and counters in the
+//! order of the hash tables that hold them.
 //!
-//! The latter order is another one after each start of the server. So such a walk ends with an error
-//! if the server was started anew under it: to go on would be to skip records, and whoever walks
-//! believes that what is not seen is not there.
+//! The order of a hash table changes when the server restarts. A walk that continued would skip
+//! records, and its caller would believe that they do not exist. So it ends with an error instead.
 
 use std::sync::Arc;
 
@@ -16,12 +15,12 @@ use crate::limits::LIMITS;
 use crate::record::CHUNK_BYTES;
 use crate::{error, member, reply};
 
-/// Fields that the server is asked for at once, at most. It may answer some more, since it answers
-/// whole buckets.
+/// Fields that the server is asked for at once, at most. It may return some more, since it returns
+/// whole buckets of the hash table.
 const FIELDS_MAX: usize = 500;
 const _: () = assert!(4 * FIELDS_MAX <= LIMITS.range_records as usize);
 
-/// What scripts call the place to begin, and answer at the end.
+/// The first position of a walk, and what a script answers at the end.
 pub(crate) const BEGINNING: &[u8] = b"0";
 
 /// A page of records.
@@ -59,7 +58,7 @@ pub(crate) async fn counters(
 
 const DOING: &str = "walking over a space";
 
-/// What a page has, and where to go on.
+/// A page, and the next position.
 type Fields = (Vec<(Key, Value)>, Option<Bytes>);
 
 /// A record's key from its field, which has no space, and has the suffix as members do if the space
@@ -89,7 +88,7 @@ fn resumes_nowhere() -> StoreError {
     StoreError::new(StoreErrorKind::Malformed, "resuming a walk")
 }
 
-/// Records from behind the last field of the page before.
+/// The records after the last one of the previous page.
 async fn ordered_page(
     links: &Arc<Links>,
     space: Space,
@@ -104,7 +103,7 @@ async fn ordered_page(
     fields(answer, |field| record_key(space, field)).ok_or_else(|| error::garbled(DOING))
 }
 
-/// Fields from where a cursor is.
+/// The fields at a cursor.
 async fn hash_page(
     links: &Arc<Links>,
     kind: u8,
@@ -128,7 +127,7 @@ async fn hash_page(
     Ok((fields, resume))
 }
 
-/// Where the last page ended, and the run of the server that knows where that is.
+/// The cursor of the last page, and the run of the server that it belongs to.
 fn take_apart(kind: u8, resume: &Bytes) -> Option<(Bytes, String)> {
     let colon = resume.iter().rposition(|byte| *byte == b':')?;
     let run = std::str::from_utf8(resume.get(colon + 1..)?).ok()?;

@@ -20,19 +20,19 @@ fn put_plan(number: u64) -> Plan {
     let (name, directory) = (format!("object-{number:012}"), 1 + number % 16);
     let dentry = key(b'd', directory, name.as_bytes());
     let inode = key(b'~', number, b"");
-    let token = key(b't', 1, &number.to_be_bytes());
+    let slot = key(b't', 1, &number.to_be_bytes());
     let counter = |suffix: &[u8]| CounterKey(key(b'n', directory, suffix));
     Plan {
         guards: vec![
             Guard::Present(key(b's', 1, b"session")),
             Guard::Equals(key(b'~', u64::MAX, b""), Value::from_static(b"root")),
             Guard::Equals(key(b'~', u64::MAX - 1, b""), Value::from_static(b"bucket")),
-            Guard::Absent(token.clone()),
+            Guard::Absent(slot.clone()),
             Guard::Absent(dentry.clone()),
             Guard::Absent(inode.clone()),
         ],
         writes: vec![
-            Write::Put(token, Value::new()),
+            Write::Put(slot, Value::new()),
             Write::Put(dentry, Value::copy_from_slice(&number.to_be_bytes())),
             Write::Put(inode, vec![7; OBJECT_BYTES].into()),
             Write::Add(counter(b"entries"), 1),
@@ -42,15 +42,15 @@ fn put_plan(number: u64) -> Plan {
     }
 }
 
-async fn commit_for(store: &SqliteStore, lane: u64, per_call: u64, until: Instant) -> u64 {
-    let mut next = lane << 32;
+async fn commit_for(store: &SqliteStore, task: u64, per_call: u64, until: Instant) -> u64 {
+    let mut next = task << 32;
     while Instant::now() < until {
         let plans: Vec<Plan> = (next..next + per_call).map(put_plan).collect();
         let verdicts = store.commit(&plans).await.expect("committed");
         assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Committed));
         next += per_call;
     }
-    next - (lane << 32)
+    next - (task << 32)
 }
 
 /// What a GET asks: a bucket, a dentry and the inode that it points to.
@@ -68,7 +68,7 @@ async fn read_for(store: &SqliteStore, until: Instant) -> u64 {
         ];
         let found = store.read(&reads).await.expect("read");
         assert!(
-            matches!(&found[1], store::Found::Record(Some(entry)) if entry.target.whole().is_some())
+            matches!(&found[1], store::ReadResult::Record(Some(entry)) if entry.target.whole().is_some())
         );
         done += 1;
     }
@@ -112,9 +112,9 @@ async fn main() {
         [(1, 1), (1, 16), (1, 64), (8, 1), (8, 16), (32, 1), (32, 16)].into_iter().enumerate()
     {
         let base = (run as u64) << 10;
-        measure(&format!("plans, {per_call} per commit"), tasks, |lane, until| {
+        measure(&format!("plans, {per_call} per commit"), tasks, |task, until| {
             let store = Arc::clone(&store);
-            async move { commit_for(&store, base + lane, per_call, until).await }
+            async move { commit_for(&store, base + task, per_call, until).await }
         })
         .await;
     }

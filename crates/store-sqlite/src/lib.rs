@@ -7,9 +7,8 @@
 //! the file's only write lock from before the first fetch, that is exact, whoever else has the
 //! file open.
 //!
-//! The driver hands each call to the connection's own thread, and that journey costs more than a
-//! statement does. Hence a `script::Script`: several statements that travel together. A commit
-//! is two scripts, a read is one.
+//! The driver hands each call to the connection's own thread, which costs more than a statement does.
+//! Hence a `script::Script`: several statements in one call. A commit is two scripts, a read is one.
 //!
 //! The change feed is a table that the same transaction appends to. A snapshot is a read
 //! transaction on a connection of its own.
@@ -31,7 +30,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
     Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 use tokio::sync::mpsc;
@@ -43,7 +42,7 @@ use crate::read::Readers;
 use crate::snapshot::Snapshots;
 use crate::writer::{Job, Writer};
 
-/// Calls of `commit` that may wait for the writer; more of them wait for a place.
+/// Calls of `commit` that may be queued for the writer. Further ones wait to be queued.
 const JOBS_WAITING: usize = 1_024;
 
 /// A metadata store in a SQLite file.
@@ -52,7 +51,7 @@ const JOBS_WAITING: usize = 1_024;
 /// long as the runtime lives.
 ///
 /// While a snapshot lives, the log beside the file keeps everything that is committed, and cannot
-/// be cut: whoever takes one reads it and lets it go. Closing the store ends its snapshots.
+/// be cut. So a snapshot should be read and dropped without delay. Closing the store ends its snapshots.
 #[derive(Debug)]
 pub struct SqliteStore {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
@@ -101,7 +100,7 @@ impl MetaStore for SqliteStore {
         Durability::Strict
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         self.readers.read(reads).await
     }

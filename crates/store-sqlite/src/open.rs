@@ -1,4 +1,4 @@
-//! Opening the file: whose it is, what it is, and whether it keeps what it promises.
+//! Opening the file: its lock, its format, and whether commits are durable.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -41,17 +41,17 @@ const ROWS_AHEAD: usize = 1_024;
 /// Prepared scripts that a connection keeps.
 const SCRIPTS_CACHED: usize = 256;
 
-/// The file and what lies beside it are its owner's alone: SQLite gives what it makes the mode of
-/// the file.
+/// The store's files are accessible to their owner only. SQLite gives the files that it makes the same
+/// mode.
 const FILE_MODE: u32 = 0o600;
 
-/// What anybody but the owner may do.
+/// The rights of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
 /// Pages in the log at which a commit also moves them into the file: 16 MiB.
 const CHECKPOINT_PAGES: u32 = 4_096;
 
-/// Bytes of the log at which the writer waits for readers in order to begin it anew.
+/// Bytes of the log at which the writer waits for readers in order to restart it.
 pub(crate) const WAL_BYTES_MAX: u64 = 64 << 20;
 
 const SCHEMA: &str = "
@@ -67,7 +67,7 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS change (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     COMMIT";
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -76,11 +76,11 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Opens the lock file beside the store, and takes the lock if it is to be exclusive. The lock
 /// lasts as long as the returned file is open, and ends with the process, however that ends.
 pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreError> {
-    let name = beside(path, ".lock");
+    let name = sibling(path, ".lock");
     let doing = format!("opening {}", path.display());
     let mut private = OpenOptions::new();
     private.create(true).truncate(false).write(true).mode(FILE_MODE);
-    // The file, too, before SQLite makes it with another mode: an empty one is as good as none.
+    // The store's file, too: SQLite would make it with another mode, and takes an empty one as new.
     let opened = private.open(&name).and_then(|lock| private.open(path).map(|_| lock));
     let file = opened.map_err(|error| {
         let doing = format!("{doing}: its folder must exist and be writable");
@@ -100,11 +100,11 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreErr
     Ok(file)
 }
 
-/// Takes from others what they may do with the file and what lies beside it, and says so.
+/// Removes the rights of others on the store's files, and logs that.
 fn close_to_others(path: &Path) {
     let (mut closed, mut open) = (false, false);
     for suffix in ["", "-wal", "-shm", ".lock"] {
-        let path = beside(path, suffix);
+        let path = sibling(path, suffix);
         let Ok(found) = fs::metadata(&path) else { continue };
         let mode = found.permissions().mode();
         if mode & OTHERS != 0 {
@@ -147,7 +147,7 @@ pub(crate) async fn writer(path: &Path) -> Result<SqliteConnection, StoreError> 
         let needed = format!("{doing}: SQLite {version} is older than {major}.{minor}.{bugfix}");
         return Err(StoreError::new(StoreErrorKind::Unavailable, needed));
     }
-    // Nothing is changed in a file before it is known to be ours, or empty.
+    // A file is not changed before it is known to be a store, or empty.
     let is_new = is_empty(&mut connection, &doing).await?;
     make_durable(&mut connection, &doing).await?;
     close_to_others(path);
@@ -202,7 +202,7 @@ async fn is_empty(connection: &mut SqliteConnection, doing: &str) -> Result<bool
     Ok(false)
 }
 
-/// Sets what durability rests on, and believes only what SQLite then says.
+/// Turns on the settings that durability depends on, and checks that SQLite reports them.
 async fn make_durable(connection: &mut SqliteConnection, doing: &str) -> Result<(), StoreError> {
     let failed = while_doing(doing);
     let settings = format!(
@@ -235,7 +235,7 @@ async fn turn_on_wal(connection: &mut SqliteConnection) -> Result<String, sqlx::
 
 /// How long the log is now.
 pub(crate) fn wal_bytes(path: &Path) -> u64 {
-    beside(path, "-wal").metadata().map_or(0, |metadata| metadata.len())
+    sibling(path, "-wal").metadata().map_or(0, |metadata| metadata.len())
 }
 
 /// Moves the whole log into the file and cuts it, waiting a little for readers that are in it.

@@ -1,4 +1,4 @@
-//! The connections that read: each call one script, and so one snapshot and one journey.
+//! The connections that read. Each call is one script, and so one snapshot.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection, Row};
 use store::{
-    CounterKey, CounterPage, Entry, Follow, Found, Key, Page, Read, Space, StoreError,
+    CounterKey, CounterPage, Entry, Follow, Key, Page, Read, ReadResult, Space, StoreError,
     StoreErrorKind, Target, Value,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -17,7 +17,7 @@ use crate::limits::LIMITS;
 use crate::open;
 use crate::script::{LENGTH_MAX, Parameter, Script};
 
-/// Connections that read; calls beyond wait for their turn.
+/// Connections that read. Further calls wait for one of them.
 const READERS: usize = 3;
 const READERS_U32: u32 = 3;
 const _: () = assert!(READERS == READERS_U32 as usize, "one number in two types");
@@ -30,17 +30,17 @@ const _: () = assert!(LIMITS.reads <= LENGTH_MAX, "each kind of question is one 
 pub(crate) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<SqliteConnection>>,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
-/// A turn of one caller. A connection that is not put back is closed.
-struct Turn<'a> {
+/// A connection in the hands of one caller. Unless it is put back, it is closed.
+struct PooledReader<'a> {
     readers: &'a Readers,
     connection: SqliteConnection,
     _permit: SemaphorePermit<'a>,
 }
 
-impl Turn<'_> {
+impl PooledReader<'_> {
     async fn run(mut self, script: Script, doing: &str) -> Result<Vec<Vec<SqliteRow>>, StoreError> {
         let answers = script.run(&mut self.connection).await;
         let answers = answers.map_err(|failure| while_doing(doing)(failure.error))?;
@@ -55,39 +55,39 @@ impl Readers {
         Readers {
             path: path.to_owned(),
             idle: Mutex::new(Vec::with_capacity(READERS)),
-            turns: Semaphore::new(READERS),
+            permits: Semaphore::new(READERS),
         }
     }
 
-    async fn turn(&self) -> Result<Turn<'_>, StoreError> {
-        let permit = self.turns.acquire().await.map_err(|_| error::closed())?;
+    async fn acquire(&self) -> Result<PooledReader<'_>, StoreError> {
+        let permit = self.permits.acquire().await.map_err(|_| error::closed())?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
             None => open::reader(&self.path).await?,
         };
-        Ok(Turn { readers: self, connection, _permit: permit })
+        Ok(PooledReader { readers: self, connection, _permit: permit })
     }
 
-    /// Carries out one script, in its turn.
+    /// Runs one script on one of the connections.
     pub(crate) async fn run(
         &self,
         script: Script,
         doing: &str,
     ) -> Result<Vec<Vec<SqliteRow>>, StoreError> {
-        self.turn().await?.run(script, doing).await
+        self.acquire().await?.run(script, doing).await
     }
 
     /// Answers every question from one snapshot.
-    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         let doing = "reading";
         let questions = Questions::of(reads);
-        let turn = self.turn().await?;
+        let reader = self.acquire().await?;
         if reads.is_empty() {
-            return turn.run(Script::default(), doing).await.map(|_| Vec::new());
+            return reader.run(Script::default(), doing).await.map(|_| Vec::new());
         }
         let script = questions.script().map_err(while_doing(doing))?;
-        let answers = turn.run(script, doing).await?;
+        let answers = reader.run(script, doing).await?;
         questions.answers(reads, answers).map_err(while_doing(doing))
     }
 
@@ -136,7 +136,7 @@ impl Readers {
             return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk"));
         }
         let limit = i64::try_from(LIMITS.page(limit) + 1).unwrap_or(i64::MAX);
-        // Behind the last space comes what is longer than any key.
+        // There is no next space after the last one: this is longer than any key.
         let after =
             space.0.checked_add(1).map_or(vec![0xff; LIMITS.key_bytes + 1], |next| vec![next]);
         let first = [space.0];
@@ -156,9 +156,9 @@ impl Readers {
 
     /// Waits for the calls under way and closes every connection.
     pub(crate) async fn close(&self) {
-        let Ok(turns) = self.turns.acquire_many(READERS_U32).await else { return };
-        self.turns.close();
-        drop(turns);
+        let Ok(permits) = self.permits.acquire_many(READERS_U32).await else { return };
+        self.permits.close();
+        drop(permits);
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         for connection in idle {
             if let Err(error) = connection.close().await {
@@ -239,11 +239,11 @@ impl<'a> Questions<'a> {
         &self,
         reads: &[Read],
         answers: Vec<Vec<SqliteRow>>,
-    ) -> Result<Vec<Found>, sqlx::Error> {
+    ) -> Result<Vec<ReadResult>, sqlx::Error> {
         let alone = self.lists() + self.ranges.len() == 1;
         let mut answers = answers.into_iter().skip(usize::from(!alone));
-        let mut found: Vec<Found> = reads.iter().map(nothing).collect();
-        let mut put = |index: usize, answer: Found| {
+        let mut found: Vec<ReadResult> = reads.iter().map(nothing).collect();
+        let mut put = |index: usize, answer: ReadResult| {
             if let Some(place) = found.get_mut(index) {
                 *place = answer;
             }
@@ -252,20 +252,20 @@ impl<'a> Questions<'a> {
             for row in answers.next().into_iter().flatten() {
                 let (index, key) = asked(&self.records, &row)?;
                 let (key, value) = ((*key).clone(), value_at(&row, 1)?);
-                put(*index, Found::Record(Some(Entry { key, value, target: Target::Absent })));
+                put(*index, ReadResult::Record(Some(Entry { key, value, target: Target::Absent })));
             }
         }
         if !self.followed.is_empty() {
             for row in answers.next().into_iter().flatten() {
                 let (index, key, follow) = asked(&self.followed, &row)?;
                 let (value, target) = (value_at(&row, 1)?, target_at(&row, 2, Some(follow))?);
-                put(*index, Found::Record(Some(Entry { key: (*key).clone(), value, target })));
+                put(*index, ReadResult::Record(Some(Entry { key: (*key).clone(), value, target })));
             }
         }
         if !self.counters.is_empty() {
             for row in answers.next().into_iter().flatten() {
                 let (index, _) = asked(&self.counters, &row)?;
-                put(*index, Found::Counter(integer(&row, 1)?));
+                put(*index, ReadResult::Counter(integer(&row, 1)?));
             }
         }
         for ((index, read), rows) in self.ranges.iter().zip(answers) {
@@ -277,18 +277,18 @@ impl<'a> Questions<'a> {
                     Ok(Entry { key, value, target: target_at(row, 2, follow.as_ref())? })
                 })
                 .collect();
-            put(*index, Found::Range(entries?));
+            put(*index, ReadResult::Range(entries?));
         }
         Ok(found)
     }
 }
 
-/// The answer that stands when the file says nothing.
-fn nothing(read: &Read) -> Found {
+/// The answer if the file has nothing.
+fn nothing(read: &Read) -> ReadResult {
     match read {
-        Read::Record { .. } => Found::Record(None),
-        Read::Range { .. } => Found::Range(Vec::new()),
-        Read::Counter(_) => Found::Counter(0),
+        Read::Record { .. } => ReadResult::Record(None),
+        Read::Range { .. } => ReadResult::Range(Vec::new()),
+        Read::Counter(_) => ReadResult::Counter(0),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Snapshots: a connection each, in a read transaction that has begun to read.
 //!
-//! In WAL mode such a transaction sees the file as it was at its first read, and stands in nobody's
-//! way. But the log cannot be begun anew before it ends, and grows by whatever is committed.
+//! In WAL mode such a transaction sees the file as it was at its first read, and blocks nobody. But the
+//! log cannot be restarted before it ends, and grows with every commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,8 +20,8 @@ use crate::script::{Parameter, Script};
 /// Snapshots that may live at a time. Each has a connection and a thread.
 const SNAPSHOTS_MAX: usize = 8;
 
-/// A snapshot's connection. It is not there while a page is read, so that a reader who goes away
-/// in the middle takes it along, nor after an error, nor when the store has been closed.
+/// A snapshot's connection. It is taken out while a page is read, so that it is dropped with a reader
+/// who goes away in the middle. It is also gone after an error and when the store was closed.
 type Held = tokio::sync::Mutex<Option<SqliteConnection>>;
 
 /// The snapshots that live, so that closing the store ends them.

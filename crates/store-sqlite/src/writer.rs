@@ -2,7 +2,7 @@
 //!
 //! The task takes every call that waits, as far as one transaction may carry them, and commits
 //! them together. It never stops in the middle: callers wait on a channel, and one that goes away
-//! changes nothing. After an error the connection is rolled back, or closed and opened anew.
+//! changes nothing. After an error the transaction is rolled back, or the connection is reopened.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job, and where its answer will come out.
+    /// A job, and the receiver of its answer.
     pub(crate) fn new(
         plans: &[Plan],
     ) -> (Job, oneshot::Receiver<Result<Vec<Verdict>, StoreError>>) {
@@ -46,7 +46,7 @@ impl Job {
     fn answer(self, outcome: Result<Vec<Verdict>, &Shared>) {
         let doing = || format!("committing {} plans", self.plans.len());
         let outcome = outcome.map_err(|shared| shared.to_error(doing()));
-        // Whoever went away does not learn what happened; it happened all the same.
+        // The caller may have gone away. The plans were decided all the same.
         let _ = self.answer.send(outcome);
     }
 }
@@ -55,7 +55,7 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Writer {
     path: PathBuf,
-    /// `None` after trouble, until the next job.
+    /// `None` after an error, until the next job.
     connection: Option<SqliteConnection>,
     /// How long the log may be before the writer waits for readers to shorten it.
     wal_bytes_allowed: u64,
@@ -90,7 +90,7 @@ impl Writer {
                 },
             };
             let mut jobs = vec![first];
-            left_over = gather(&mut jobs, &mut queue);
+            left_over = coalesce(&mut jobs, &mut queue);
             match self.commit(&jobs).await {
                 Ok(mut verdicts) => {
                     for job in jobs {
@@ -147,7 +147,7 @@ impl Writer {
         Err(Shared::new(kind, failure.error))
     }
 
-    /// The connection, opened anew if the last one had to be given up.
+    /// The connection, reopened if the last one had to be closed.
     async fn connection(&mut self) -> Result<&mut SqliteConnection, Shared> {
         if self.connection.is_none() {
             self.connection = Some(open::writer(&self.path).await?);
@@ -155,7 +155,7 @@ impl Writer {
         self.connection.as_mut().ok_or_else(|| error::closed().into())
     }
 
-    /// Ends a transaction that may be open; whether one was, and is over.
+    /// Ends a transaction that may be open. Returns whether one was open and has ended.
     async fn roll_back(&mut self) -> bool {
         let Some(connection) = &mut self.connection else { return false };
         let mut script = Script::default();
@@ -193,8 +193,8 @@ impl Writer {
     }
 }
 
-/// Takes from the queue what still fits into one transaction. What does not is returned.
-fn gather(jobs: &mut Vec<Job>, queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
+/// Adds jobs from the queue that still fit into the transaction. Returns the first that does not.
+fn coalesce(jobs: &mut Vec<Job>, queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
     let mut items: usize = jobs.iter().map(Job::items).sum();
     let mut bytes: usize = jobs.iter().map(Job::bytes).sum();
     while let Ok(job) = queue.try_recv() {
@@ -275,8 +275,8 @@ fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
     Ok((script, records, counters))
 }
 
-/// The script that writes what a batch has changed, tells the feed and commits; empty if the batch
-/// has changed nothing.
+/// The script that writes what a batch has changed, adds to the feed and commits. It is empty if the
+/// batch has changed nothing.
 fn changes(batch: &Batch, rows: &[Vec<u8>], trims: bool) -> Result<Script, sqlx::Error> {
     const PUT: (&str, &str) = (
         "INSERT INTO record SELECT column1, column2 FROM (VALUES ",

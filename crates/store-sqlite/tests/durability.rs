@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use store::{
-    Changes, CounterKey, Found, Guard, Key, MetaStore, Plan, Position, Read, Space, Value, Verdict,
-    Write,
+    Changes, CounterKey, Guard, Key, MetaStore, Plan, Position, Read, ReadResult, Space, Value,
+    Verdict, Write,
 };
 use store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -91,7 +91,7 @@ async fn numbers(store: &SqliteStore, partition: u64) -> BTreeSet<u64> {
         let end = Key::new(Space(b'd'), partition + 1, b"");
         let read = Read::Range { start, end, limit: 1_000, follow: None };
         let found = store.read(&[read]).await.expect("read");
-        let [Found::Range(entries)] = &found[..] else { panic!("no range: {found:?}") };
+        let [ReadResult::Range(entries)] = &found[..] else { panic!("no range: {found:?}") };
         for entry in entries {
             let number = u64::from_be_bytes(entry.key.suffix().try_into().expect("a number"));
             assert_eq!(entry.value, vec![number.to_le_bytes()[0]; 3_000], "torn bytes");
@@ -113,14 +113,14 @@ async fn check_feed(
     fresh: &BTreeSet<u64>,
 ) -> Position {
     match (since, store.changes(since).await.expect("changes")) {
-        (None, Changes::Told { next, .. }) => next,
-        (Some(_), Changes::Told { keys, next }) => {
+        (None, Changes::Notified { next, .. }) => next,
+        (Some(_), Changes::Notified { keys, next }) => {
             let told: BTreeSet<_> = keys.into_iter().collect();
             let expected = [1, 2].into_iter().flat_map(|p| fresh.iter().map(move |n| key(p, *n)));
             assert_eq!(told, expected.collect());
             next
         }
-        (_, Changes::Missed { .. }) => panic!("so few commits can be told"),
+        (_, Changes::Gap { .. }) => panic!("so few commits can be told"),
     }
 }
 
@@ -136,7 +136,7 @@ async fn check(
     let lost: Vec<_> = acknowledged.iter().filter(|number| !left.contains(number)).collect();
     assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
     let counted = store.read(&[Read::Counter(counter())]).await.expect("read");
-    assert_eq!(counted, [Found::Counter(i64::try_from(left.len()).expect("few"))]);
+    assert_eq!(counted, [ReadResult::Counter(i64::try_from(left.len()).expect("few"))]);
     println!("{} acknowledged, {} there, none torn", acknowledged.len(), left.len());
     let (before, since) = earlier.unzip();
     let fresh = left.difference(&before.unwrap_or_default()).copied().collect();

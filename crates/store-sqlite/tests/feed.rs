@@ -40,16 +40,16 @@ async fn put_at_last(store: &SqliteStore, key: Key) {
 
 async fn here(store: &SqliteStore) -> Position {
     match store.changes(None).await.unwrap() {
-        Changes::Told { next, .. } => next,
-        missed @ Changes::Missed { .. } => panic!("{missed:?}"),
+        Changes::Notified { next, .. } => next,
+        gap @ Changes::Gap { .. } => panic!("{gap:?}"),
     }
 }
 
-/// The keys told since a position, or `None` if some were missed, and where to go on.
+/// The keys that have changed since a position, or `None` after a gap, and where to continue.
 async fn since(store: &SqliteStore, position: &Position) -> (Option<BTreeSet<Key>>, Position) {
     match store.changes(Some(position)).await.unwrap() {
-        Changes::Told { keys, next } => (Some(keys.into_iter().collect()), next),
-        Changes::Missed { next } => (None, next),
+        Changes::Notified { keys, next } => (Some(keys.into_iter().collect()), next),
+        Changes::Gap { next } => (None, next),
     }
 }
 
@@ -138,7 +138,7 @@ async fn two_handles_tell_each_other_everything() {
 }
 
 #[tokio::test]
-async fn a_position_of_another_file_or_of_the_future_has_missed_everything() {
+async fn a_position_of_another_file_or_of_the_future_is_a_gap() {
     let folder = TempDir::new().unwrap();
     let paths = ["one.db", "two.db"].map(|name| folder.path().join(name));
     let one = SqliteStore::open(&paths[0], EXCLUSIVE).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_position_of_another_file_or_of_the_future_has_missed_everything() {
 }
 
 #[tokio::test]
-async fn a_reader_far_behind_is_not_told_more_than_an_answer_may_hold() {
+async fn a_reader_far_behind_gets_no_more_than_an_answer_may_hold() {
     const ANSWER_BYTES_MAX: usize = 16 << 20;
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::open(&folder.path().join("meta.db"), EXCLUSIVE).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_reader_far_behind_is_not_told_more_than_an_answer_may_hold() {
 }
 
 #[tokio::test]
-async fn calls_that_share_a_transaction_are_all_told() {
+async fn calls_that_share_a_transaction_are_all_notified() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use store::{
-    CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, StoreErrorKind, Value,
-    Verdict, Write,
+    CounterKey, Guard, Key, MetaStore, Plan, Read, ReadResult, Space, StoreError, StoreErrorKind,
+    Value, Verdict, Write,
 };
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ fn put(number: u64, bytes: &[u8]) -> Plan {
 async fn get(store: &SqliteStore, number: u64) -> Option<Value> {
     let found = store.read(&[Read::Record { key: key(number), follow: None }]).await.unwrap();
     match found.into_iter().next() {
-        Some(Found::Record(found)) => found.map(|entry| entry.value),
+        Some(ReadResult::Record(found)) => found.map(|entry| entry.value),
         other => panic!("a record was asked for, not {other:?}"),
     }
 }
@@ -62,7 +62,7 @@ async fn a_reopened_file_has_kept_everything() {
         let add = Plan { guards: vec![], writes: vec![Write::Add(counter.clone(), 5)] };
         store.commit(&[put(round, b"kept"), add]).await.unwrap();
         let found = store.read(&[Read::Counter(counter.clone())]).await.unwrap();
-        assert_eq!(found, [Found::Counter(5 * (1 + round.cast_signed()))]);
+        assert_eq!(found, [ReadResult::Counter(5 * (1 + round.cast_signed()))]);
         // The last round ends without a farewell.
         if round < 2 {
             store.close().await;

@@ -1,9 +1,9 @@
 //! Deciding plans in an engine's memory, over what its database held when it was locked.
 //!
-//! A batch knows each guarded record and each counter that is added to, and enough of each range
-//! that must be empty. Plans are decided over that, in order, and change it; what they changed is
-//! then written at once. It is for engines whose database cannot decide by itself: they fetch what
-//! a batch asks for in one trip, under locks, and write what it answers in another.
+//! This is for engines whose database cannot decide a batch by itself. They fetch what a [`Batch`] asks
+//! for in one trip, under locks: each guarded record, each counter that is added to, and enough of
+//! each range that must be empty. Plans are decided on that, in order, and change it in memory. What
+//! they have changed is then written in another trip.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Nothing, unless the file says otherwise.
+    /// Nothing, until the database has answered.
     fn absent() -> Slot<T> {
         Slot { now: None, written: false }
     }
@@ -39,7 +39,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch that knows what these plans ask, and no answers yet.
+    /// A batch that knows what these plans ask for, and no answers yet.
     pub fn of<'a>(plans: impl Iterator<Item = &'a Plan>) -> Batch {
         let mut batch = Batch::default();
         for plan in plans {
@@ -79,7 +79,7 @@ impl Batch {
     }
 
     /// The ranges that must be empty, and how many keys of each to fetch: one more than this batch
-    /// can delete there, so that what is left of them says whether anything is left.
+    /// can delete there. So a range with a record that stays is seen to be not empty.
     pub fn ranges(&self) -> impl Iterator<Item = (&Key, &Key, usize)> {
         self.ranges
             .iter()
@@ -101,7 +101,7 @@ impl Batch {
             slot.now = now;
         }
         for key in in_ranges {
-            // Nobody asks for its bytes, or it would be among the records already.
+            // No guard compares its bytes: otherwise it would be among the records already.
             let there = Slot { now: Some(Bytes::new()), written: false };
             self.records.entry(key).or_insert(there);
         }

@@ -18,8 +18,8 @@ mod snapshots;
 mod walks;
 
 use crate::{
-    CounterKey, Entry, Follow, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreErrorKind,
-    Target, Value, Verdict, Write,
+    CounterKey, Entry, Follow, Guard, Key, MetaStore, Plan, Read, ReadResult, Space,
+    StoreErrorKind, Target, Value, Verdict, Write,
 };
 
 pub use commits::*;
@@ -92,11 +92,11 @@ macro_rules! conformance {
             a_walk_sees_a_whole_space
             a_walk_sees_what_exists_throughout
             a_walk_over_counters_sees_them_all
-            changes_are_told
-            refused_plans_and_counters_are_not_told
-            changes_are_told_once_acknowledged
-            whoever_falls_behind_is_told_so
-            large_batches_are_told_somehow
+            changes_are_notified
+            refused_plans_and_counters_are_not_notified
+            changes_are_notified_once_acknowledged
+            a_reader_far_behind_gets_a_gap
+            large_batches_are_notified_or_a_gap
             foreign_positions_are_no_positions
             a_snapshot_holds_everything_in_order
             a_snapshot_stays_as_it_was
@@ -183,13 +183,13 @@ async fn write(store: &dyn MetaStore, writes: impl Into<Vec<Write>>) {
     assert_eq!(decide_one(store, plan([], writes)).await, Verdict::Committed);
 }
 
-async fn ask(store: &dyn MetaStore, reads: &[Read]) -> Vec<Found> {
+async fn ask(store: &dyn MetaStore, reads: &[Read]) -> Vec<ReadResult> {
     let found = store.read(reads).await.expect("a read within limits is answered");
     assert_eq!(found.len(), reads.len(), "one answer for each question");
     found
 }
 
-async fn ask_one(store: &dyn MetaStore, read: Read) -> Found {
+async fn ask_one(store: &dyn MetaStore, read: Read) -> ReadResult {
     ask(store, &[read]).await.remove(0)
 }
 
@@ -207,7 +207,7 @@ fn entry(key: &Key, bytes: impl AsRef<[u8]>) -> Entry {
 
 async fn record(store: &dyn MetaStore, key: &Key) -> Option<Value> {
     match ask_one(store, get(key.clone())).await {
-        Found::Record(found) => found.map(|entry| {
+        ReadResult::Record(found) => found.map(|entry| {
             assert_eq!((&entry.key, &entry.target), (key, &Target::Absent));
             entry.value
         }),
@@ -221,14 +221,16 @@ async fn check_record(store: &dyn MetaStore, key: &Key, expected: Option<&[u8]>)
 
 async fn number(store: &dyn MetaStore, key: &CounterKey) -> i64 {
     match ask_one(store, Read::Counter(key.clone())).await {
-        Found::Counter(number) => number,
+        ReadResult::Counter(number) => number,
         other => panic!("a counter was asked for, not {other:?}"),
     }
 }
 
 async fn suffixes(store: &dyn MetaStore, start: Key, end: Key, limit: u32) -> Vec<Vec<u8>> {
     match ask_one(store, range(start, end, limit)).await {
-        Found::Range(entries) => entries.iter().map(|entry| entry.key.suffix().to_vec()).collect(),
+        ReadResult::Range(entries) => {
+            entries.iter().map(|entry| entry.key.suffix().to_vec()).collect()
+        }
         other => panic!("a range was asked for, not {other:?}"),
     }
 }

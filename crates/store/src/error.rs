@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub enum StoreErrorKind {
     /// Nothing happened. Try again, later or elsewhere.
     Unavailable,
-    /// The commit may have happened, or may happen yet. Resolve its token before anything else.
+    /// The commit may have happened, or may happen yet. Resolve its idempotency slot before anything else.
     Unknown,
     /// A record does not decode, or the store is not one of ours. Trying again will not help.
     Corrupt,

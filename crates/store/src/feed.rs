@@ -1,49 +1,49 @@
 //! The change feed: which records changed since a position.
 //!
-//! An engine remembers the latest batches that changed records, each as one entry whose bytes this
-//! module makes and reads, or [`brief`] does. Whoever remembers records asks now and then, and
-//! forgets what it is told of. Values are not told, nor are counters.
+//! An engine keeps an entry for each of the latest batches that changed records. An entry has the keys
+//! of those records, and neither values nor counters. Its bytes are encoded and decoded here, or by
+//! [`compact`]. Whoever caches records asks for changes now and then, and drops what has changed.
 
-pub mod brief;
+pub mod compact;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{Key, Plan, StoreError, StoreErrorKind, Write};
 
-/// Batches that an engine remembers, at least. A reader further behind may have missed some.
+/// Batches that an engine keeps entries of, at least. A reader that is further behind may meet a gap.
 pub const FEED_BATCHES: usize = 2_048;
 
-/// Bytes of the keys of one batch, at most. Of a larger batch it is told that it happened, and
-/// whoever reads it has to forget everything.
+/// Bytes of the keys of one batch, at most. The entry of a larger batch says only that any record may
+/// have changed.
 pub const FEED_BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// Keys that one answer tells, at most. A reader for whom there are more has missed some.
+/// Keys in one answer, at most. A reader for whom there are more meets a gap.
 pub const FEED_KEYS_MAX: usize = 128 << 10;
 
-/// A place in the order of changes, as the engine writes it. It means nothing to anybody else.
+/// A position in the order of changes. Its bytes mean something to the engine only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position(pub Bytes);
 
 /// What changed since a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// Records under these keys were put or deleted, in no particular order. A key may stand here
-    /// more than once, and may have been told before.
-    Told {
+    /// The records under these keys were put or deleted. They are in no particular order, and may
+    /// repeat each other or an earlier answer.
+    Notified {
         /// The keys.
         keys: Vec<Key>,
-        /// Where to go on.
+        /// Where to continue.
         next: Position,
     },
-    /// More happened than can be told: any record may have changed.
-    Missed {
-        /// Where to go on.
+    /// Entries since the position are missing or too many: any record may have changed.
+    Gap {
+        /// Where to continue.
         next: Position,
     },
 }
 
-/// What a batch adds to the feed, plan by plan: an engine joins the pieces of the plans that it
-/// commits to one entry, in any order, and adds none if the entry is empty.
+/// What each plan of a batch adds to the feed. An engine concatenates the pieces of the plans that it
+/// commits, in any order, and that is the batch's entry. It adds none if that is empty.
 pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     let pieces: Vec<Bytes> = plans.iter().map(piece).collect();
     if pieces.iter().map(Bytes::len).sum::<usize>() <= FEED_BATCH_BYTES_MAX {
@@ -70,12 +70,11 @@ fn piece(plan: &Plan) -> Bytes {
     piece.freeze()
 }
 
-/// Reads the entries since a position, in order, each the joined pieces of a batch, and says what
-/// they tell.
+/// Decodes the entries since a position, in order.
 ///
 /// # Errors
-/// [`StoreErrorKind::Corrupt`] if an entry is not made of pieces.
-pub fn tell(
+/// [`StoreErrorKind::Corrupt`] if an entry is not a sequence of pieces.
+pub fn decode(
     entries: impl IntoIterator<Item = Bytes>,
     next: Position,
 ) -> Result<Changes, StoreError> {
@@ -86,7 +85,7 @@ pub fn tell(
                 StoreError::new(StoreErrorKind::Corrupt, "reading an entry of the change feed")
             })?;
             if key.is_empty() || keys.len() == FEED_KEYS_MAX {
-                return Ok(Changes::Missed { next });
+                return Ok(Changes::Gap { next });
             }
             if key.len() < Key::PREFIX_BYTES {
                 return Err(StoreError::new(
@@ -97,7 +96,7 @@ pub fn tell(
             keys.push(Key::from_bytes(key));
         }
     }
-    Ok(Changes::Told { keys, next })
+    Ok(Changes::Notified { keys, next })
 }
 
 fn take_key(entry: &mut Bytes) -> Option<Bytes> {

@@ -5,8 +5,8 @@
 //! snapshot; [`MetaStore::commit`] decides any number of [`Plan`]s. Each call is one round trip.
 //! An engine knows keys, values, guards and counters; it does not know what an inode is.
 //!
-//! There are no optional features and no default methods: an engine that passes
-//! [`mod@conformance`] is an engine, and one that does not is not.
+//! There are no optional features and no default methods. Every engine passes all of
+//! [`mod@conformance`].
 
 mod batch;
 mod check;
@@ -39,7 +39,7 @@ pub enum Read {
     Record {
         /// The record's key.
         key: Key,
-        /// How to get on from there.
+        /// How to find the record that it points to.
         follow: Option<Follow>,
     },
     /// The first `limit` records in `start..end`, in byte order, each followed if `follow` says
@@ -51,7 +51,7 @@ pub enum Read {
         end: Key,
         /// How many records are enough; no more than [`Limits::range_records`].
         limit: u32,
-        /// How to get on from each.
+        /// How to find the records that they point to.
         follow: Option<Follow>,
     },
     /// A counter.
@@ -71,7 +71,7 @@ pub struct Entry {
 
 /// The answer to the [`Read`] at the same index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ReadResult {
     /// The answer to [`Read::Record`].
     Record(Option<Entry>),
     /// The answer to [`Read::Range`]; fewer than `limit` entries mean that the range holds no more.
@@ -80,7 +80,7 @@ pub enum Found {
     Counter(i64),
 }
 
-/// What one call may carry. Callers stay below; an engine refuses what is above, whole.
+/// What one call may carry. Callers stay within; an engine refuses a call that does not, as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a key.
@@ -108,8 +108,8 @@ pub struct Limits {
 pub enum Durability {
     /// Nothing: the process's memory.
     None,
-    /// Most crashes, but for what was acknowledged in the last moments before: the server's
-    /// settings say so, and whoever runs it has agreed to that.
+    /// Most crashes, except that the last moments before a crash may be lost. The server's settings
+    /// say so, and whoever runs the server has agreed to that.
     Relaxed,
     /// A crash of the process and of the machine.
     Strict,
@@ -124,14 +124,14 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// What one call may carry.
     fn limits(&self) -> Limits;
 
-    /// What an acknowledged commit survives, as far as the store knows just now: the settings of a
-    /// database may change while the store is open, and this says what was found last. A commit that
-    /// was acknowledged while this was not [`Durability::Strict`] may be taken back later.
+    /// What an acknowledged commit survives, as far as the store knows now. The settings of a
+    /// database may change while the store is open; this says what was found last. A commit that was
+    /// acknowledged while this was not [`Durability::Strict`] may be lost later.
     fn durability(&self) -> Durability;
 
     /// Answers every question from one snapshot that holds every commit acknowledged before the
     /// call began. One round trip. Answers stand at the indices of their questions.
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError>;
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError>;
 
     /// Decides each plan in order, atomically: all its writes if every guard holds, else none.
     /// A plan sees the writes of the plans before it. One round trip for the batch, if all of it is
@@ -165,11 +165,11 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// Which records changed since a position that an earlier call answered; with `None`, nothing,
     /// and the position as of now. One round trip.
     ///
-    /// A change is told to whoever asks after its commit was acknowledged. So who takes a position,
-    /// reads records, and forgets those that it is told of from there on, holds nothing older than
-    /// its last call. An engine remembers [`feed::FEED_BATCHES`] batches or more; a reader further
-    /// behind is answered [`Changes::Missed`]. A position of another store is
-    /// [`StoreErrorKind::Malformed`] or [`Changes::Missed`].
+    /// A change is in every answer to a call that began after its commit was acknowledged. So a cache
+    /// is never staler than its last call, if it takes a position first, then reads records, and
+    /// drops those that have changed since that position. An engine keeps entries of
+    /// [`feed::FEED_BATCHES`] batches or more; a reader further behind gets [`Changes::Gap`]. So does a
+    /// position of another store, unless it is [`StoreErrorKind::Malformed`].
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError>;
 
     /// The whole store as it is at one instant between the beginning and the end of this call,
@@ -181,7 +181,7 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     async fn close(&self);
 }
 
-/// A store as it was at one instant. Dropped, it lets go of what it holds at the database.
+/// A store as it was at one instant. Dropping it frees what it holds at the database.
 #[async_trait]
 pub trait Snapshot: Debug + Send {
     /// The next records, of all spaces, in byte order of their keys; none at the end. `limit` is a

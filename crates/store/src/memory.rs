@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 use crate::feed::{self, FEED_BATCHES};
 use crate::{
-    Changes, CounterKey, CounterPage, Durability, Entry, Follow, Found, Guard, Key, Limits,
-    MetaStore, Page, Plan, Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Target,
+    Changes, CounterKey, CounterPage, Durability, Entry, Follow, Guard, Key, Limits, MetaStore,
+    Page, Plan, Position, Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Target,
     Value, Verdict, Write,
 };
 
@@ -80,7 +80,7 @@ impl MetaStore for MemoryStore {
         Durability::None
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         let maps = self.open("reading")?;
         Ok(reads.iter().map(|read| maps.answer(read)).collect())
@@ -190,15 +190,15 @@ impl Feed {
     fn since(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
         let now = self.forgotten + self.entries.len() as u64;
         let next = Position(Bytes::copy_from_slice(&now.to_be_bytes()));
-        let Some(since) = since else { return Ok(Changes::Told { keys: Vec::new(), next }) };
+        let Some(since) = since else { return Ok(Changes::Notified { keys: Vec::new(), next }) };
         let malformed = |_| StoreError::new(StoreErrorKind::Malformed, "reading a position");
         let since = u64::from_be_bytes(since.0[..].try_into().map_err(malformed)?);
         let told = since.checked_sub(self.forgotten).and_then(|told| usize::try_from(told).ok());
         match told {
             Some(told) if told <= self.entries.len() => {
-                feed::tell(self.entries.iter().skip(told).cloned(), next)
+                feed::decode(self.entries.iter().skip(told).cloned(), next)
             }
-            _ => Ok(Changes::Missed { next }),
+            _ => Ok(Changes::Gap { next }),
         }
     }
 }
@@ -212,19 +212,19 @@ fn walk_start(space: Space, resume: Option<Bytes>) -> Result<Key, StoreError> {
 }
 
 impl Maps {
-    fn answer(&self, read: &Read) -> Found {
+    fn answer(&self, read: &Read) -> ReadResult {
         match read {
-            Read::Record { key, follow } => Found::Record(
+            Read::Record { key, follow } => ReadResult::Record(
                 self.records.get_key_value(key).map(|found| self.entry(found, follow.as_ref())),
             ),
-            Read::Range { start, end, limit, follow } => Found::Range(
+            Read::Range { start, end, limit, follow } => ReadResult::Range(
                 self.records
                     .range(start..end)
                     .take(usize::try_from(*limit).unwrap_or(usize::MAX))
                     .map(|found| self.entry(found, follow.as_ref()))
                     .collect(),
             ),
-            Read::Counter(key) => Found::Counter(self.counters.get(key).copied().unwrap_or(0)),
+            Read::Counter(key) => ReadResult::Counter(self.counters.get(key).copied().unwrap_or(0)),
         }
     }
 

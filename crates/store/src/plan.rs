@@ -20,9 +20,9 @@ pub enum Guard {
     Empty(Key, Key),
 }
 
-/// What a counter may be told to become, or to change by, either side of 0. Callers keep sums within;
-/// beyond, a counter's value is not defined, and nothing else suffers. The bound is where engines
-/// that count in floating point lose digits.
+/// The largest number, positive or negative, that a write may set a counter to or add to it. Callers
+/// keep sums within it, too. Beyond it the value of that counter is not defined, and nothing else
+/// suffers. Engines that count in floating point lose digits there.
 pub const COUNTER_MAX: i64 = 1 << 53;
 
 /// One change.

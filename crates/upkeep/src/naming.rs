@@ -6,7 +6,7 @@ use record::key::{self, space};
 use record::{BlockId, Inode, MapPage, Orphan, Part, Slice};
 use session::scan::{CompleteScan, Throttling, block_of, ino_of, slices_of, walk_throttled};
 use session::{VolumeError, corrupt};
-use store::{Found, Key, MetaStore, Read, Value};
+use store::{Key, MetaStore, Read, ReadResult, Value};
 
 /// Blocks that one round trip asks after.
 const BLOCKS_AT_ONCE: usize = 256;
@@ -54,10 +54,10 @@ pub(crate) async fn shared_or_pending(
             return Err(VolumeError::Corrupt("the store answered less than it was asked".into()));
         }
         for (block, answers) in blocks.iter().zip(answers.chunks(2)) {
-            let none = |found: &Found| match found {
-                Found::Range(entries) => entries.is_empty(),
-                Found::Record(record) => record.is_none(),
-                Found::Counter(_) => false,
+            let none = |found: &ReadResult| match found {
+                ReadResult::Range(entries) => entries.is_empty(),
+                ReadResult::Record(record) => record.is_none(),
+                ReadResult::Counter(_) => false,
             };
             if !answers.iter().all(none) {
                 found.insert(*block);

@@ -10,7 +10,7 @@ use content::{
     BlockIds, ByteBudget, Deadlines, Hashing, Packer, Packing, Pins, Reading, SizeAndLoad,
     StagedInline, Staging, Traffic, Writers,
 };
-use hashing::Pool;
+use hashing::HashingPool;
 use session::{Session, SessionOptions};
 
 /// Bytes up to which a body is kept in its record, unless told otherwise.
@@ -105,7 +105,7 @@ impl VolumeOptions {
     /// MD5s.
     pub(crate) fn writers(&self, staging: &Arc<Staging>) -> Writers {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let pool = Pool::start(Pool::workers_for(processors));
+        let pool = HashingPool::start(HashingPool::workers_for(processors));
         Writers {
             staging: Arc::clone(staging),
             packer: Arc::new(Packer::new(staging, self.packing)),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterPage, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan,
-    Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
+    Changes, CounterPage, Durability, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position,
+    Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
 };
 use tokio::sync::Notify;
 
@@ -145,7 +145,7 @@ pub async fn get(store: &dyn MetaStore, key: &Key) -> Option<store::Value> {
     let found =
         store.read(&[Read::Record { key: key.clone(), follow: None }]).await.expect("it answers");
     match found.first() {
-        Some(Found::Record(Some(entry))) => Some(entry.value.clone()),
+        Some(ReadResult::Record(Some(entry))) => Some(entry.value.clone()),
         _ => None,
     }
 }
@@ -160,7 +160,7 @@ impl MetaStore for Faulty {
         self.inner.durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(reads.to_vec());
         let Reading { takes, fails, damaged } =
@@ -183,7 +183,7 @@ impl MetaStore for Faulty {
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         self.commits.fetch_add(1, Ordering::SeqCst);
-        // A round trip takes a while, so that others can gather behind it.
+        // A round trip takes a while, so that others can collect behind it.
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         let unknown = || StoreError::new(StoreErrorKind::Unknown, "losing an answer");
         match self.next(plans) {

@@ -1,8 +1,8 @@
 //! A range of an object as it comes over its connection.
 //!
-//! Nothing is read from the connection before it is asked for, so what a slow reader has not taken
-//! waits in the buffers of the two systems and holds the bucket back. A connection is used again
-//! only if its answer was read to the end; what is dropped before ends its connection.
+//! The connection is read only as the reader asks for more. So what a slow reader has not taken waits in
+//! the buffers of both systems and holds the bucket back. A connection is reused only if its answer was
+//! read to the end; otherwise it is closed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use bytes::Bytes;
 
 use super::bare::Zipper;
 use super::fault::Doing;
-use super::objects::Found;
+use super::objects::IncomingObject;
 use crate::{Arriving, BlockError, BlockErrorKind};
 
 /// The rest of an answer.
 pub(super) struct Body {
     doing: Doing,
     /// `None` after the end, and after an error.
-    found: Option<Found>,
+    found: Option<IncomingObject>,
     /// Bytes that may still come.
     left: u64,
     /// Whether all of those were announced.
@@ -34,7 +34,7 @@ impl Body {
     /// # Errors
     /// `Unavailable` if it says that it has more.
     pub(super) fn new(
-        found: Found,
+        found: IncomingObject,
         most: u64,
         patience: Duration,
         doing: Doing,

@@ -1,4 +1,4 @@
-//! What an answer of a bucket means: one table from S3's errors to ours, whoever asked.
+//! The meaning of a bucket's answers: one table from S3's errors to ours.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use quick_xml::events::Event;
 
 use crate::{BlockError, BlockErrorKind, BlockId, Nonce};
 
-/// What is being done, for errors alone: it becomes text when there is one.
+/// What is being done. It becomes text only if there is an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doing {
     Block(&'static str, BlockId),
@@ -30,9 +30,9 @@ impl From<Doing> for String {
 
 /// An answer that is not a failure, whatever its status.
 #[derive(Debug)]
-pub(super) enum Answer<T> {
+pub(super) enum ObjectReply<T> {
     Done(T),
-    /// 404, and not for want of the bucket.
+    /// 404, although the bucket exists.
     Absent,
     /// 412: the key was not free.
     Taken,
@@ -40,13 +40,13 @@ pub(super) enum Answer<T> {
     BehindTheEnd,
 }
 
-impl<T> Answer<T> {
+impl<T> ObjectReply<T> {
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Answer::Done(_) => "with too little",
-            Answer::Absent => "404, though nothing was looked for",
-            Answer::Taken => "412, though no condition was made",
-            Answer::BehindTheEnd => "416, though no range was asked for",
+            ObjectReply::Done(_) => "with too little",
+            ObjectReply::Absent => "404, though nothing was looked for",
+            ObjectReply::Taken => "412, though no condition was made",
+            ObjectReply::BehindTheEnd => "416, though no range was asked for",
         }
     }
 }
@@ -54,23 +54,23 @@ impl<T> Answer<T> {
 /// The code of an answer to a HEAD that finds nothing: such an answer has no body to say more.
 pub(super) const NOT_FOUND: &str = "NotFound";
 
-/// Bytes that are kept of what an answer says to people.
+/// Bytes that are kept of an error message.
 const MESSAGE_BYTES_MAX: usize = 1_024;
 
 /// A request that did not succeed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// Whether the request could not even be put together.
+    /// Whether the request could not even be built.
     impossible: bool,
-    /// The answer's, if there was one.
+    /// The status of the answer, if there was one.
     status: Option<u16>,
-    /// S3's word for it; empty if there was none.
+    /// S3's error code; empty if there was none.
     code: String,
     text: String,
 }
 
 impl Failure {
-    /// No request can be made of this.
+    /// No request can be built from this.
     pub(super) fn impossible(text: String) -> Failure {
         Failure { impossible: true, status: None, code: String::new(), text }
     }
@@ -101,27 +101,27 @@ impl<E: ProvideErrorMetadata + Error + 'static> From<SdkError<E>> for Failure {
     }
 }
 
-/// What came of a request.
+/// Turns the result of a request into a reply or an error.
 pub(super) fn translate<T>(
     answer: Result<T, Failure>,
     bucket: &str,
     doing: Doing,
-) -> Result<Answer<T>, BlockError> {
+) -> Result<ObjectReply<T>, BlockError> {
     let failure = match answer {
-        Ok(value) => return Ok(Answer::Done(value)),
+        Ok(value) => return Ok(ObjectReply::Done(value)),
         Err(failure) => failure,
     };
     if failure.code == "NoSuchBucket" {
         return Err(no_bucket(bucket, doing));
     }
-    // A HEAD is answered without a code; elsewhere a 404 without one comes from something else
-    // than a bucket, such as a proxy, and says nothing about the block.
+    // The answer to a HEAD has no error code. Any other 404 without one comes from a proxy or the like,
+    // and says nothing about the block.
     match failure.status {
         Some(404) if matches!(failure.code.as_str(), "NoSuchKey" | NOT_FOUND) => {
-            return Ok(Answer::Absent);
+            return Ok(ObjectReply::Absent);
         }
-        Some(412) => return Ok(Answer::Taken),
-        Some(416) => return Ok(Answer::BehindTheEnd),
+        Some(412) => return Ok(ObjectReply::Taken),
+        Some(416) => return Ok(ObjectReply::BehindTheEnd),
         _ => {}
     }
     let (kind, advice) = meaning(&failure);
@@ -173,7 +173,7 @@ pub(super) fn no_bucket(bucket: &str, doing: Doing) -> BlockError {
     BlockError::because(BlockErrorKind::Refused, doing, error)
 }
 
-/// What the caller does next, and what the operator may do.
+/// The kind of an error, and advice for the operator.
 fn meaning(failure: &Failure) -> (BlockErrorKind, &'static str) {
     use BlockErrorKind::{Refused, Unavailable};
     match (failure.impossible, failure.status, failure.code.as_str()) {
@@ -182,7 +182,7 @@ fn meaning(failure: &Failure) -> (BlockErrorKind, &'static str) {
         (_, Some(507), _) | (_, _, "XMinioStorageFull") => {
             (Unavailable, "is full: free space on its backend: ")
         }
-        // Our own haste, and races of conditional writes.
+        // Too many or too slow requests, and races of conditional writes.
         (_, Some(408 | 409 | 429), _) | (_, _, "RequestTimeout" | "IncompleteBody") => {
             (Unavailable, "asks to try again: ")
         }

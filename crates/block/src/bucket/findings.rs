@@ -1,4 +1,4 @@
-//! What was found out about a bucket, by probes and otherwise, and what an operator is told of it.
+//! What probes and reads have observed about a bucket, and the warnings for operators.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,38 +9,38 @@ use tracing::{info, warn};
 
 use super::bare;
 
-/// How soon a probe writes a block again.
+/// How often a probe writes a block.
 const BLOCK_PROBE_EVERY: Duration = Duration::from_secs(10);
 
-/// The same for a bucket that keeps all of them.
+/// The same for a bucket that keeps old versions.
 const KEPT_PROBE_EVERY: Duration = Duration::from_hours(1);
 
-/// What probes and reads found besides.
+/// Observations of probes and reads.
 #[derive(Debug, Default)]
-pub(super) struct Findings(Mutex<Found>);
+pub(super) struct Findings(Mutex<Observations>);
 
 #[derive(Debug, Default)]
-struct Found {
-    /// When a block was last tried, and whether its checksums stayed beside it.
+struct Observations {
+    /// When a probe last wrote a block, and whether its checksums came back with it.
     block: Option<(Instant, bool)>,
     versions: Option<Versions>,
-    /// Bare blocks that had lost their checksums.
+    /// How many bare blocks had lost their checksums.
     learned: u64,
 }
 
-/// What a bucket does with what is deleted.
+/// What a bucket does with deleted objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Versions {
-    /// It is gone, as far as the bucket tells.
+    /// They are gone, as far as is known.
     None,
-    /// It stays as a version.
+    /// They stay as old versions.
     Kept,
-    /// So it does, and nobody may remove it for a while.
+    /// They stay, and nobody may remove them for a while.
     Locked,
 }
 
 impl Findings {
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn found(&self) -> MutexGuard<'_, Observations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +61,7 @@ impl Findings {
         warnings
     }
 
-    /// Notes that a block had lost its checksums. Says so the first time, and ever more seldom.
+    /// Notes that a block had lost its checksums. Logs that the first time, and then ever more rarely.
     pub(super) fn note_learned(&self, bucket: &str) {
         let mut found = self.found();
         found.learned = found.learned.saturating_add(1);
@@ -70,12 +70,12 @@ impl Findings {
         }
     }
 
-    /// Whether it is known what the bucket does with what is deleted.
+    /// Whether it is known what the bucket does with deleted objects.
     pub(super) fn versions_are_known(&self) -> bool {
         self.found().versions.is_some()
     }
 
-    /// Notes what the bucket does with what is deleted.
+    /// Notes what the bucket does with deleted objects.
     pub(super) fn note_versions(&self, versions: Versions) {
         self.found().versions = Some(versions);
     }
@@ -85,18 +85,18 @@ impl Findings {
         matches!(self.found().versions, Some(Versions::Kept | Versions::Locked))
     }
 
-    /// Whether a block is to be tried.
+    /// Whether a probe should write a block now.
     pub(super) fn block_is_due(&self) -> bool {
         let every = if self.keeps_versions() { KEPT_PROBE_EVERY } else { BLOCK_PROBE_EVERY };
         self.found().block.is_none_or(|(tried, _)| tried.elapsed() >= every)
     }
 
-    /// Whether a block was ever tried with success.
+    /// Whether a probe has ever written a block.
     pub(super) fn block_was_tried(&self) -> bool {
         self.found().block.is_some()
     }
 
-    /// Notes what became of a block's checksums. Says so when it changes.
+    /// Notes whether a block's checksums came back. Logs a change.
     pub(super) fn note_block(&self, bucket: &str, kept: bool) {
         let before = self.found().block.replace((Instant::now(), kept));
         match (before.map(|(_, kept)| kept), kept) {

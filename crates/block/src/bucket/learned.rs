@@ -1,10 +1,10 @@
 //! Checksums of bare blocks whose objects have lost theirs.
 //!
-//! Metadata is the first thing that a bucket loses: to a tool that copies objects without it, to a
-//! proxy that drops headers. The content is there nevertheless, and the record says what the CRC of
-//! all of it is. So the whole object is read once, as a stream that nobody keeps, and the checksum of
-//! each sub-block is computed on the way. If the whole is the one of the record, they are as good as
-//! those that were lost, and are remembered.
+//! Metadata is the first thing that a bucket loses: a tool copies objects without it, or a proxy drops
+//! headers. The content is still there, and the record has the CRC of all of it. So the whole object is
+//! read once, as a stream that is not kept, and the checksum of each sub-block is computed on the way.
+//! If the CRC of the whole is that of the record, these checksums are as good as the lost ones, and are
+//! kept in memory.
 //!
 //! **What it costs.** One read of the whole block, 16 MiB at most, before the first read of any of
 //! its bytes, and 4 bytes of memory for each 64 KiB of it; of [`LEARNED_MAX`] blocks at most. Up to
@@ -27,11 +27,11 @@ const LEARNED_MAX: usize = 4_096;
 /// Blocks that are read whole at a time.
 const LEARNERS_MAX: usize = 8;
 
-/// What was learned, and who learns.
+/// Recomputed checksums, and the locks of those who compute them.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
     known: Mutex<Known>,
-    /// Whoever learns of a block holds its place, so that others wait and then know it.
+    /// Whoever reads a block for its checksums holds its lock, so that others wait for the result.
     places: [tokio::sync::Mutex<()>; LEARNERS_MAX],
 }
 
@@ -43,12 +43,12 @@ struct Known {
 }
 
 impl Learned {
-    /// The checksums of a block's sub-blocks, if they were learned.
+    /// The checksums of a block's sub-blocks, if they are known.
     pub(super) fn sums(&self, id: BlockId) -> Option<Bytes> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).sums.get(&id).cloned()
     }
 
-    /// Where those wait who want to learn of this block.
+    /// The lock for this block.
     pub(super) async fn turn(&self, id: BlockId) -> tokio::sync::MutexGuard<'_, ()> {
         let at = usize::try_from(id.counter()).unwrap_or_default() % LEARNERS_MAX;
         let [first, ..] = &self.places;
@@ -77,7 +77,7 @@ impl Learned {
     }
 }
 
-/// The checksums of a block whose content passes by.
+/// Computes the checksums of a block from its streamed content.
 #[derive(Debug)]
 pub(super) struct Summing {
     block: BlockRef,

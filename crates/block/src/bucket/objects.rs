@@ -1,8 +1,8 @@
 //! Objects of one bucket, moved with as little work as S3 allows.
 //!
-//! One attempt for each call: a request is put together, signed and sent, and its answer is read to
-//! the end or its connection is ended. What an answer means for blocks is decided elsewhere, and so
-//! is how long to wait, but for a connection.
+//! Each call is one attempt: a request is built, signed and sent, and its answer is read to the end or
+//! its connection is closed. What an answer means for blocks is decided elsewhere. So are timeouts,
+//! except that for connecting.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use super::bare;
 use super::fault::{self, Failure};
 use super::options::{BucketOptions, SecretKey};
 use super::pieces::Pieces;
-use super::pool::Pool;
+use super::pool::ConnectionPool;
 use super::sign::{Signable, Signer};
 use super::span::{self, Span};
 use super::wire::{Rest, Wire};
 
-/// Bytes that are read of an answer which is not what was asked for.
+/// Bytes that are read of an error's answer.
 const ERROR_BYTES_MAX: u64 = 16 << 10;
 
 /// Headers of a request.
@@ -44,28 +44,28 @@ const AGENT: HeaderValue = HeaderValue::from_static("ashlar");
 pub(super) struct Objects {
     address: Address,
     signer: Signer,
-    pool: Arc<Pool>,
+    pool: Arc<ConnectionPool>,
 }
 
-/// An object of which the beginning of an answer has come.
-pub(super) struct Found {
-    pool: Arc<Pool>,
+/// An object whose answer has begun to arrive.
+pub(super) struct IncomingObject {
+    pool: Arc<ConnectionPool>,
     wire: Wire,
     head: Parts,
     body: Incoming,
 }
 
-/// What is sent with a request.
+/// The body of a request, and the metadata that goes with it.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct Payload {
     pub(super) body: Pieces,
     /// The checksums that stand beside a bare block.
     pub(super) sums: Option<String>,
 }
 
-impl From<Pieces> for Sent {
-    fn from(body: Pieces) -> Sent {
-        Sent { body, sums: None }
+impl From<Pieces> for Payload {
+    fn from(body: Pieces) -> Payload {
+        Payload { body, sums: None }
     }
 }
 
@@ -80,7 +80,7 @@ impl Objects {
         let (region, service) = (address.region.clone(), address.service.clone());
         let signer = Signer::new(options.access_key.clone(), secret_key, region, service, now())
             .map_err(|error| format!("the access key or the region: {error}"))?;
-        let pool = Pool::new(address.endpoint.clone(), options.connect_timeout)
+        let pool = ConnectionPool::new(address.endpoint.clone(), options.connect_timeout)
             .map_err(|error| format!("no TLS to {}: {error}", address.endpoint))?;
         Ok(Objects { address, signer, pool: Arc::new(pool) })
     }
@@ -89,7 +89,7 @@ impl Objects {
     pub(super) async fn put(
         &self,
         name: &str,
-        body: Sent,
+        body: Payload,
         only_if_absent: bool,
     ) -> Result<Option<[u8; 16]>, Failure> {
         let condition = only_if_absent.then_some((IF_NONE_MATCH, "*"));
@@ -100,21 +100,21 @@ impl Objects {
     }
 
     /// GET of a range.
-    pub(super) async fn get(&self, name: &str, span: Span) -> Result<Found, Failure> {
+    pub(super) async fn get(&self, name: &str, span: Span) -> Result<IncomingObject, Failure> {
         let range = span.to_string();
         let condition = Some((RANGE, range.as_str()));
-        let (wire, answer) = self.ask(Method::GET, name, condition, Sent::default()).await?;
+        let (wire, answer) = self.ask(Method::GET, name, condition, Payload::default()).await?;
         if !matches!(answer.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
             return Err(Box::pin(self.refusal(wire, answer)).await);
         }
         span.check(&answer).map_err(|why| Failure::answered(answer.status(), "", &why))?;
         let (head, body) = answer.into_parts();
-        Ok(Found { pool: Arc::clone(&self.pool), wire, head, body })
+        Ok(IncomingObject { pool: Arc::clone(&self.pool), wire, head, body })
     }
 
     /// HEAD: the object's size in bytes, if the answer has one.
     pub(super) async fn head(&self, name: &str) -> Result<Option<u64>, Failure> {
-        let (wire, answer) = self.ask(Method::HEAD, name, None, Sent::default()).await?;
+        let (wire, answer) = self.ask(Method::HEAD, name, None, Payload::default()).await?;
         let status = answer.status();
         let size = number(answer.headers(), CONTENT_LENGTH);
         match self.end(wire, answer).await {
@@ -129,7 +129,7 @@ impl Objects {
 
     /// DELETE.
     pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
-        let (wire, answer) = self.ask(Method::DELETE, name, None, Sent::default()).await?;
+        let (wire, answer) = self.ask(Method::DELETE, name, None, Payload::default()).await?;
         self.end(wire, answer).await
     }
 
@@ -139,7 +139,7 @@ impl Objects {
         method: Method,
         name: &str,
         condition: Option<(HeaderName, &str)>,
-        body: Sent,
+        body: Payload,
     ) -> Result<(Wire, Response<Incoming>), Failure> {
         let request = self.request(method, name, condition, body);
         let request = request.map_err(|error| Failure::impossible(error.to_string()))?;
@@ -151,7 +151,7 @@ impl Objects {
         method: Method,
         name: &str,
         condition: Option<(HeaderName, &str)>,
-        Sent { body, sums }: Sent,
+        Payload { body, sums }: Payload,
     ) -> Result<Request<Pieces>, http::Error> {
         let Address { host, .. } = &self.address;
         let path = self.address.path(name);
@@ -189,12 +189,12 @@ impl Objects {
         Ok(request)
     }
 
-    /// Reads an answer that brings nothing but its status.
+    /// Reads an answer that has only a status.
     async fn end(&self, mut wire: Wire, answer: Response<Incoming>) -> Result<(), Failure> {
         if !answer.status().is_success() {
             return Err(Box::pin(self.refusal(wire, answer)).await);
         }
-        // What was asked for is done, whatever becomes of the connection.
+        // The request has succeeded, whatever happens to the connection.
         if let Ok(body) = wire.read(answer.into_body(), ERROR_BYTES_MAX).await
             && body.len() as u64 <= ERROR_BYTES_MAX
         {
@@ -203,7 +203,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Reads an answer that says why not. Callers box it, because it is seldom.
+    /// Reads the answer of a failed request. Callers box it, because it is rare.
     async fn refusal(&self, mut wire: Wire, answer: Response<Incoming>) -> Failure {
         let status = answer.status();
         let body = match wire.read(answer.into_body(), ERROR_BYTES_MAX).await {
@@ -218,7 +218,7 @@ impl Objects {
     }
 }
 
-impl Found {
+impl IncomingObject {
     /// The bytes that were asked for, at most `most`.
     pub(super) async fn collect(
         mut self,
@@ -255,7 +255,7 @@ impl Found {
         self.body.size_hint().exact()
     }
 
-    /// Lets the connection rest, after the last piece.
+    /// Gives the connection back, after the last piece.
     pub(super) async fn end(self) {
         self.pool.give(self.wire).await;
     }

@@ -1,10 +1,10 @@
-//! The connections to a bucket: those at rest, and how a new one is made.
+//! A pool of connections to a bucket.
 //!
-//! A connection is in the pool, or in the hands of one request. It comes back only when its answer
-//! was read to the end. The one that rested shortest goes out first, so that those not needed
-//! grow old; no connection is used after it rested for longer than the idle time. Nobody watches
-//! the pool: what has grown old is closed by the next call, and until then it only takes up room.
-//! Knows where to connect, and not what is asked there.
+//! A connection is in the pool or in use by one request. It comes back only if its answer was read to
+//! the end. The one that was idle shortest is used first, so that surplus ones age. A connection that was
+//! idle for too long is not used any more. Nothing watches the pool: old connections are closed by the
+//! next call, and until then they only take up memory. This module knows where to connect, and not what
+//! is requested.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -33,15 +33,15 @@ pub(super) const IDLE_CONNECTIONS_MAX: usize = 256;
 type Cause = Box<dyn Error + Send + Sync>;
 
 /// The connections to one place.
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     place: Uri,
     connector: Connector,
     connect_timeout: Duration,
-    /// The one that rested longest in front.
+    /// The one that was idle longest is in front.
     resting: Mutex<VecDeque<Resting>>,
 }
 
-/// A connection that is not used.
+/// An idle connection.
 struct Resting {
     since: Instant,
     wire: Wire,
@@ -53,12 +53,12 @@ enum Connector {
     Secure(HttpsConnector<HttpConnector>),
 }
 
-impl Pool {
+impl ConnectionPool {
     /// A pool without connections. `place` has a scheme and a host.
     ///
     /// # Errors
     /// If the system has no certificates to know the other side by.
-    pub(super) fn new(place: Uri, connect_timeout: Duration) -> Result<Pool, Cause> {
+    pub(super) fn new(place: Uri, connect_timeout: Duration) -> Result<ConnectionPool, Cause> {
         // Without TLS there is no need for the system's certificates, which may not be installed.
         let connector = if place.scheme_str() == Some("https") {
             let tls = HttpsConnectorBuilder::new()
@@ -67,11 +67,11 @@ impl Pool {
         } else {
             Connector::Plain(tcp())
         };
-        Ok(Pool { place, connector, connect_timeout, resting: Mutex::default() })
+        Ok(ConnectionPool { place, connector, connect_timeout, resting: Mutex::default() })
     }
 
-    /// Sends a request and waits for the head of its answer. Once more on a new connection, if a
-    /// connection at rest turns out to be closed before anything was sent.
+    /// Sends a request and waits for the head of its answer. If an idle connection turns out to be
+    /// closed before anything was sent, the request is sent on a new one.
     pub(super) async fn send(
         &self,
         mut request: Request<Pieces>,
@@ -83,7 +83,7 @@ impl Pool {
                 Some(wire) => wire,
                 None => {
                     fresh = true;
-                    // Boxed, because it is large and seldom.
+                    // Boxed, because it is large and rare.
                     Box::pin(self.connect()).await?
                 }
             };
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Takes a connection back whose answer was read to the end, and says how it stood.
+    /// Takes back a connection whose answer was read to the end, and returns its state.
     pub(super) async fn give(&self, mut wire: Wire) -> Rest {
         let rest = wire.rest().await;
         if rest == Rest::Ready {
@@ -108,7 +108,7 @@ impl Pool {
         rest
     }
 
-    /// Lets a connection rest, and ends those for which there is no room or no use.
+    /// Keeps an idle connection, and closes those that are too many or too old.
     fn lay(&self, wire: Wire) {
         let since = Instant::now();
         let mut resting = self.resting();
@@ -117,11 +117,11 @@ impl Pool {
         let aged = resting.iter().take_while(|resting| is_old(resting, since)).count();
         let ended: Vec<Resting> = resting.drain(..surplus.max(aged)).collect();
         drop(resting);
-        // Closing takes a call of the system's each.
+        // Each close is a system call, so this happens outside the lock.
         drop(ended);
     }
 
-    /// The connection that rested shortest, if one can be used.
+    /// The connection that was idle shortest, if one can be used.
     async fn take(&self) -> Option<Wire> {
         loop {
             let mut found = self.youngest()?;
@@ -131,7 +131,7 @@ impl Pool {
         }
     }
 
-    /// The connection that rested shortest, if it is not too old.
+    /// The connection that was idle shortest, unless it is too old.
     fn youngest(&self) -> Option<Wire> {
         let mut resting = self.resting();
         let youngest = resting.pop_back()?;
@@ -158,7 +158,7 @@ impl Pool {
     }
 
     fn resting(&self) -> MutexGuard<'_, VecDeque<Resting>> {
-        // Whoever panics with the lock leaves whole connections behind.
+        // A panic under the lock leaves no half-made entry.
         self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -190,10 +190,10 @@ impl Connector {
     }
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let resting = self.resting().len();
-        f.debug_struct("Pool")
+        f.debug_struct("ConnectionPool")
             .field("place", &self.place)
             .field("resting", &resting)
             .finish_non_exhaustive()

@@ -1,13 +1,13 @@
-//! What is found out about a bucket by trying it.
+//! Probes of a bucket: what it can do is found out by trying.
 //!
-//! Each probe writes a small object, which a bucket that is there and lets us in takes, and lists.
-//! At first, and every ten seconds at most, it writes a *block* as real ones are, of 256 KiB with its checksums
-//! beside it, and reads bytes and checksums back, in two ranges. What comes back changed, or not at
-//! all, is no place for blocks. What comes back without its checksums, or is refused because of them,
-//! is a place for sealed blocks only: none is written bare until a later probe finds them kept.
+//! Each probe writes a small object, which shows that the bucket exists and that we have access, and
+//! lists. The first probe, and later ones every ten seconds at most, also writes a *block* as real ones
+//! are, of 256 KiB with its checksums in its metadata, and reads bytes and checksums back, in two ranges.
+//! If the bytes come back changed or not at all, the bucket is unusable. If the checksums do not come
+//! back, or the bucket refuses them, no block is written bare until a later probe finds them kept.
 //!
-//! The first probe also asks whether the bucket keeps old versions, where deletes free nothing. Such
-//! a bucket gets a block an hour, and a small object only if it has none.
+//! The first probe also asks whether the bucket keeps old versions, in which case deletes free nothing.
+//! Such a bucket gets a block every hour, and a small object only if it has none.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -20,9 +20,9 @@ use tracing::{debug, warn};
 
 use super::BucketBlocks;
 use super::bare;
-use super::fault::{Answer, Doing};
+use super::fault::{Doing, ObjectReply};
 use super::findings::Versions;
-use super::objects::Sent;
+use super::objects::Payload;
 use super::pieces::Pieces;
 use crate::store::BlockStore as _;
 use crate::{BlockError, BlockErrorKind, SUB_BLOCK_BYTES, SealedBlock, Sealer};
@@ -32,16 +32,16 @@ const PROBE: &str = "probe";
 const BARE_PROBE: &str = "probebare";
 const SEALED_PROBE: &str = "probesealed";
 
-/// Content of the block that a probe writes: more than what buckets keep in a place of its own.
+/// Content of the block that a probe writes: more than what some buckets keep inline with metadata.
 const BLOCK_PROBE_BYTES: u32 = 256 << 10;
 
-/// How long a probe waits for a block, but for the first one.
+/// How long a probe waits for a block, except the first one.
 const BLOCK_PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 const PROBING: Doing = Doing::Other("probing the block bucket");
 
 impl BucketBlocks {
-    /// A probe: see the top of this file. What is tried is tried side by side, because readiness has
+    /// A probe: see the top of this file. Its parts run concurrently, because readiness checks have
     /// little time.
     pub(super) async fn try_out(&self) -> Result<(), BlockError> {
         let (small, block) = futures::join!(self.try_small(), self.try_block_now_and_then());
@@ -67,16 +67,16 @@ impl BucketBlocks {
         let once = self.honours_conditions() && self.findings.keeps_versions();
         let sent = Pieces::from_iter([body.clone()]);
         let tells = match self.put_object(PROBE, sent, once, PROBING).await? {
-            Answer::Done(told) => bare::is_md5_of(told, &body),
+            ObjectReply::Done(told) => bare::is_md5_of(told, &body),
             // It stands there from before.
-            Answer::Taken if once => self.tells_md5(),
+            ObjectReply::Taken if once => self.tells_md5(),
             answer => return Err(self.unexpected(PROBING, &answer)),
         };
         if !self.honours_conditions() {
             let second = self.put_object(PROBE, Pieces::from_iter([body]), true, PROBING).await;
             // A bucket that does not know conditions may refuse them in any words it likes.
             let honoured = match second {
-                Ok(answer) => matches!(answer, Answer::Taken),
+                Ok(answer) => matches!(answer, ObjectReply::Taken),
                 Err(error) if error.kind() == BlockErrorKind::Refused => false,
                 Err(error) => return Err(error),
             };
@@ -113,9 +113,9 @@ impl BucketBlocks {
         let block = probe_block();
         let content: Bytes = block.content().collect::<Vec<_>>().concat().into();
         let sums = bare::sums(&block);
-        let sent = Sent { body: Pieces::from_iter([content.clone()]), sums: Some(sums) };
+        let sent = Payload { body: Pieces::from_iter([content.clone()]), sums: Some(sums) };
         let told = match self.put_object(BARE_PROBE, sent, false, PROBING).await {
-            Ok(Answer::Done(told)) => told,
+            Ok(ObjectReply::Done(told)) => told,
             Ok(answer) => return Err(self.unexpected(PROBING, &answer)),
             // Is it the metadata, or everything?
             Err(error) if error.kind() == BlockErrorKind::Refused => {
@@ -134,7 +134,7 @@ impl BucketBlocks {
         let sealed = block.to_bytes();
         let sent = Pieces::from_iter([sealed.clone()]);
         match self.put_object(SEALED_PROBE, sent, false, PROBING).await? {
-            Answer::Done(_) => {}
+            ObjectReply::Done(_) => {}
             answer => return Err(self.unexpected(PROBING, &answer)),
         }
         self.read_back(SEALED_PROBE, &sealed, block).await?;
@@ -182,9 +182,11 @@ impl BucketBlocks {
         let most = u64::from(range.end - range.start);
         let wanted = u64::from(range.start)..u64::from(range.end);
         let found = match self.ask_for(name, wanted, PROBING).await? {
-            Answer::Done(found) => found,
-            Answer::Absent | Answer::BehindTheEnd => return Err(changed("does not find")),
-            answer @ Answer::Taken => return Err(self.unexpected(PROBING, &answer)),
+            ObjectReply::Done(found) => found,
+            ObjectReply::Absent | ObjectReply::BehindTheEnd => {
+                return Err(changed("does not find"));
+            }
+            answer @ ObjectReply::Taken => return Err(self.unexpected(PROBING, &answer)),
         };
         let sums = bare::kept_sums(found.headers());
         let told = found.whole();
@@ -206,7 +208,7 @@ impl BucketBlocks {
     async fn ask_versions(&self) -> Versions {
         let asking = self.client.get_bucket_versioning().bucket(&self.bucket).send();
         let versioned = match self.ask_sdk(PROBING, asking).await {
-            Ok(Answer::Done(told)) => told.status() == Some(&BucketVersioningStatus::Enabled),
+            Ok(ObjectReply::Done(told)) => told.status() == Some(&BucketVersioningStatus::Enabled),
             Ok(_) => false,
             Err(error) => {
                 debug!(%error, "the bucket does not say whether it keeps versions");
@@ -218,7 +220,7 @@ impl BucketBlocks {
         }
         let asking = self.client.get_object_lock_configuration().bucket(&self.bucket).send();
         let locked = match self.ask_sdk(PROBING, asking).await {
-            Ok(Answer::Done(told)) => told
+            Ok(ObjectReply::Done(told)) => told
                 .object_lock_configuration()
                 .and_then(|lock| lock.object_lock_enabled())
                 .is_some_and(|enabled| *enabled == ObjectLockEnabled::Enabled),

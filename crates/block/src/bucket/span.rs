@@ -30,13 +30,13 @@ impl Span {
     /// What it brings instead.
     pub(super) fn check<B: Body>(&self, answer: &Response<B>) -> Result<(), String> {
         if answer.status() != StatusCode::PARTIAL_CONTENT {
-            // All of the object, which begins as the range does or does not.
+            // The whole object has come, which is right only if the range begins where it does.
             return match self.first {
                 0 => Ok(()),
                 _ => Err(format!("all of the object came instead of {self}")),
             };
         }
-        // Some leave out what they should say. The length is compared when the body has come.
+        // Some servers leave this out. The length is checked when the body has come.
         let Some(said) = answer.headers().get(CONTENT_RANGE) else {
             return Ok(());
         };

@@ -1,10 +1,10 @@
-//! One connection to a bucket, which whoever holds it also moves on.
+//! One HTTP connection, which is driven by whoever uses it.
 //!
-//! A hyper connection is a future that somebody must poll. Here no task of its own does: the
-//! request that waits for an answer polls the connection that brings it, which spares two wake-ups
-//! and a queue for each piece of an answer. So whoever drops a wire ends its connection, with all
-//! that was under way on it, and a connection at rest learns only when it is taken up again that
-//! the other side has closed it. Knows nothing of buckets.
+//! A hyper connection is a future that somebody must poll. There is no task for that here: the request
+//! that waits for an answer polls the connection, which saves two wake-ups and a queue for each piece of
+//! the answer. Hence dropping a wire ends its connection, with all that is under way on it. And an idle
+//! connection notices only when it is used again that the other side has closed it. This module knows
+//! nothing of buckets.
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
@@ -23,10 +23,10 @@ use tokio::net::TcpStream;
 
 use super::pieces::Pieces;
 
-/// What a connection runs on.
+/// The stream below a connection.
 pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// Bytes that are set aside for a body before any of them came: a whole block.
+/// Bytes that are reserved for a body before any of it has come: a whole block.
 const BODY_BUFFER_MAX: u64 = crate::BLOCK_BYTES_MAX as u64 + (1 << 20);
 
 /// Bytes that a connection reads at once at most. What is read is checksummed and passed on before
@@ -47,10 +47,10 @@ enum Line {
     Spoilt,
 }
 
-/// How a connection stands when nothing is waited for.
+/// The state of a connection between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// It takes another request.
+    /// It can take another request.
     Ready,
     /// It has ended, or something is still under way on it.
     Over,
@@ -58,7 +58,7 @@ pub(super) enum Rest {
     Surplus,
 }
 
-/// Why a body could not be had.
+/// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
     /// The connection failed.
@@ -81,7 +81,7 @@ pub(super) enum BodyError {
 }
 
 impl Wire {
-    /// A connection that nothing was sent on.
+    /// A new connection.
     pub(super) async fn open(stream: Stream) -> hyper::Result<Wire> {
         let mut builder = Builder::new();
         let (sender, connection) = builder.max_buf_size(READ_BYTES_MAX).handshake(stream).await?;
@@ -140,13 +140,13 @@ impl Wire {
             };
             match frame?.into_data() {
                 Ok(piece) if !piece.is_empty() => return Ok(Some(piece)),
-                // Trailers say nothing that is of use here.
+                // Trailers are of no use here.
                 Ok(_) | Err(_) => {}
             }
         }
     }
 
-    /// How the connection stands now. Waits for nothing.
+    /// The state of the connection now, without waiting.
     pub(super) async fn rest(&mut self) -> Rest {
         poll_fn(|context| {
             self.line.advance(context);
@@ -162,7 +162,7 @@ impl Wire {
 }
 
 impl Line {
-    /// Waits for what a connection brings, and moves the connection on meanwhile.
+    /// Waits for something from the connection, and drives the connection meanwhile.
     async fn drive<F: Future>(&mut self, waiting: F) -> F::Output {
         let mut waiting = pin!(waiting);
         poll_fn(|context| {
@@ -175,13 +175,12 @@ impl Line {
         .await
     }
 
-    /// Moves the connection on. Its end is told to whoever waits: by hyper, or because the
-    /// connection is dropped.
+    /// Drives the connection. Whoever waits learns of its end from hyper, or because it is dropped.
     fn advance(&mut self, context: &mut Context<'_>) {
         let Line::Open(connection) = self else { return };
         match Pin::new(connection).poll(context) {
             Poll::Pending => {}
-            // What is not the network's fault is the other side's.
+            // Anything else than an error of the network is the other side's fault.
             Poll::Ready(Err(error)) if error.source().is_none() => *self = Line::Spoilt,
             Poll::Ready(_) => *self = Line::Ended,
         }

@@ -1,4 +1,4 @@
-//! Modes: what is made here is for its owner alone, and what others could read is closed to them.
+//! File modes: new files and folders are accessible to their owner only, and existing ones are made so.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io;
@@ -10,7 +10,7 @@ use tracing::warn;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// What anybody but the owner may do.
+/// The rights of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
 /// Makes a folder and those above it that are missing.
@@ -28,8 +28,8 @@ pub(super) fn of_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
     options.write(true).mode(FILE_MODE)
 }
 
-/// Takes from others what they may do with files and folders that exist, and says so. What is not
-/// there, or not ours to change, stays as it is, and the latter is said too.
+/// Removes the rights of others on existing files and folders, and logs that. What does not exist, or is
+/// not ours to change, stays as it is; the latter is logged, too.
 pub(super) fn close_to_others(root: &Path, paths: impl Iterator<Item = PathBuf>) {
     let (mut closed, mut open) = (0_u32, 0_u32);
     for path in paths {

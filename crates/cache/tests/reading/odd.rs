@@ -60,15 +60,15 @@ impl Odd {
 }
 
 /// An answer, as long as somebody holds it.
-struct Answer(Bytes, std::sync::Arc<AtomicU64>);
+struct HeldBytes(Bytes, std::sync::Arc<AtomicU64>);
 
-impl AsRef<[u8]> for Answer {
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl Drop for Answer {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.1.fetch_sub(1, Ordering::SeqCst);
     }
@@ -104,7 +104,7 @@ impl BlockStore for Odd {
             None => {}
         }
         self.held.fetch_add(1, Ordering::SeqCst);
-        Ok(Bytes::from_owner(Answer(found.into(), self.held.clone())))
+        Ok(Bytes::from_owner(HeldBytes(found.into(), self.held.clone())))
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {

@@ -6,7 +6,7 @@ use tokio::runtime::Builder;
 use super::*;
 
 fn pool() -> Arc<Hashing> {
-    Arc::new(Hashing::new(Pool::start(NonZeroUsize::MIN)))
+    Arc::new(Hashing::new(HashingPool::start(NonZeroUsize::MIN)))
 }
 
 fn content(bytes: usize) -> Bytes {

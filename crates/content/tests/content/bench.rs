@@ -14,7 +14,7 @@ use content::{
     Traffic, Writers,
 };
 use futures::TryStreamExt;
-use hashing::Pool;
+use hashing::HashingPool;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use record::{Content, Nonce};
@@ -109,7 +109,7 @@ impl Bench {
         let writers = Writers {
             staging: Arc::clone(&staging),
             packer: Arc::new(Packer::new(&staging, Packing::default())),
-            hashing: Arc::new(Hashing::new(Pool::start(NonZeroUsize::MIN))),
+            hashing: Arc::new(Hashing::new(HashingPool::start(NonZeroUsize::MIN))),
         };
         Bench { faulty, staging, writers, direct, reading, tasks, pins }
     }

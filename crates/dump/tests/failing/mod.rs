@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterKey, CounterPage, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page,
-    Plan, Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Value, Verdict,
+    Changes, CounterKey, CounterPage, Durability, Key, Limits, MemoryStore, MetaStore, Page, Plan,
+    Position, Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Value, Verdict,
 };
 
 use crate::stores::{keystone_key, put, write};
@@ -92,7 +92,7 @@ impl MetaStore for Failing {
         self.store.durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.store.read(reads).await
     }
 

@@ -13,9 +13,9 @@ const ALL: [(Crc, CrcAlgorithm); 3] = [
 fn check_values_of_the_catalogue_are_met() {
     let known = [0xcbf4_3926, 0xe306_9283, 0xae8b_1486_0a79_9888];
     for ((crc, engine), known) in ALL.into_iter().zip(known) {
-        let strung =
-            Behind::new(crc, 4).strung(checksum(engine, b"12345"), checksum(engine, b"6789"));
-        assert_eq!(strung, known, "{crc:?}");
+        let combined =
+            CrcCombiner::new(crc, 4).combine(checksum(engine, b"12345"), checksum(engine, b"6789"));
+        assert_eq!(combined, known, "{crc:?}");
     }
 }
 
@@ -23,8 +23,8 @@ fn check_values_of_the_catalogue_are_met() {
 fn nothing_before_and_nothing_behind_change_nothing() {
     for (crc, engine) in ALL {
         let sum = checksum(engine, b"something");
-        assert_eq!(Behind::new(crc, 0).strung(sum, 0), sum);
-        assert_eq!(Behind::new(crc, 9).strung(0, sum), sum);
+        assert_eq!(CrcCombiner::new(crc, 0).combine(sum, 0), sum);
+        assert_eq!(CrcCombiner::new(crc, 9).combine(0, sum), sum);
     }
 }
 
@@ -36,9 +36,9 @@ proptest! {
     ) {
         let whole = [first.as_slice(), second.as_slice()].concat();
         for (crc, engine) in ALL {
-            let behind = Behind::new(crc, second.len() as u64);
-            let strung = behind.strung(checksum(engine, &first), checksum(engine, &second));
-            prop_assert_eq!(strung, checksum(engine, &whole));
+            let combiner = CrcCombiner::new(crc, second.len() as u64);
+            let combined = combiner.combine(checksum(engine, &first), checksum(engine, &second));
+            prop_assert_eq!(combined, checksum(engine, &whole));
         }
     }
 
@@ -51,7 +51,7 @@ proptest! {
         for (crc, engine) in ALL {
             let (first, second) = (u64::from(first), u64::from(second));
             let expected = checksum_combine(engine, first, second, bytes);
-            prop_assert_eq!(Behind::new(crc, bytes).strung(first, second), expected);
+            prop_assert_eq!(CrcCombiner::new(crc, bytes).combine(first, second), expected);
         }
     }
 }

@@ -17,29 +17,29 @@ fn job(number: usize, bytes: usize) -> Job {
 }
 
 /// A pool whose worker takes nothing, as one that gets no processor.
-fn at_rest() -> Pool {
-    let queue = Arc::new(Queue::default());
+fn at_rest() -> HashingPool {
+    let queue = Arc::new(SharedQueue::default());
     queue.waiting().workers = 1;
-    Pool { queue }
+    HashingPool { queue }
 }
 
 #[test]
 fn a_job_is_answered() {
-    let pool = Pool::start(one());
+    let pool = HashingPool::start(one());
     let pending = pool.submit(job(1, 100_001), Patience::default()).unwrap();
     assert_eq!(block_on(pending).unwrap().finish(), reference(&message(1, 100_001)));
 }
 
 #[test]
 fn a_job_of_no_bytes_is_answered() {
-    let pool = Pool::start(one());
+    let pool = HashingPool::start(one());
     let pending = pool.submit(Job::default(), Patience::default()).unwrap();
     assert_eq!(block_on(pending).unwrap().finish(), reference(b""));
 }
 
 #[test]
 fn what_waited_when_the_pool_was_dropped_is_still_done() {
-    let pool = Pool::start(one());
+    let pool = HashingPool::start(one());
     let pending: Vec<Pending> = (0..40)
         .map(|number| pool.submit(job(number, 30_000), Patience::default()).unwrap())
         .collect();
@@ -56,7 +56,7 @@ fn what_waited_when_the_pool_was_dropped_is_still_done() {
 
 #[test]
 fn a_job_that_nobody_waits_for_any_more_does_no_harm() {
-    let pool = Pool::start(one());
+    let pool = HashingPool::start(one());
     let others: Vec<Pending> = (0..30)
         .map(|number| pool.submit(job(number, 200_000), Patience::default()).unwrap())
         .collect();
@@ -115,7 +115,8 @@ fn a_worker_that_panics_leaves_errors_and_nobody_waiting() {
 
 #[test]
 fn a_machine_has_a_worker_for_every_three_processors() {
-    let workers = |processors| Pool::workers_for(NonZeroUsize::new(processors).unwrap()).get();
+    let workers =
+        |processors| HashingPool::workers_for(NonZeroUsize::new(processors).unwrap()).get();
     assert_eq!([1, 2, 5, 6, 8, 16, 64].map(workers), [1, 1, 1, 2, 2, 5, 21]);
 }
 
@@ -131,7 +132,7 @@ proptest! {
         ),
         workers in 1_usize..3,
     ) {
-        let pool = Arc::new(Pool::start(NonZeroUsize::new(workers).unwrap()));
+        let pool = Arc::new(HashingPool::start(NonZeroUsize::new(workers).unwrap()));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build();
         let runtime = runtime.unwrap();
         let tasks: Vec<_> = bodies.into_iter().enumerate().map(|(number, jobs)| {
@@ -157,7 +158,7 @@ proptest! {
 fn a_patient_job_waits_until_its_company_has_come() {
     let pool = at_rest();
     let patience = Patience { wait: Duration::from_hours(1), company: 3 };
-    let waits = |pool: &Pool| {
+    let waits = |pool: &HashingPool| {
         let waiting = pool.queue.waiting();
         !waiting.is_due(Instant::now())
     };
@@ -178,7 +179,7 @@ fn a_patient_job_waits_until_its_company_has_come() {
 
 #[test]
 fn a_patient_job_without_company_is_done_when_it_is_due() {
-    let pool = Pool::start(one());
+    let pool = HashingPool::start(one());
     let patience = Patience { wait: Duration::from_millis(30), company: 9 };
     let began = Instant::now();
     let pending = pool.submit(job(1, 1_000), patience).unwrap();
@@ -188,7 +189,7 @@ fn a_patient_job_without_company_is_done_when_it_is_due() {
 
 #[test]
 fn an_impatient_job_takes_the_patient_ones_along() {
-    let pool = Pool::start(one());
+    let pool = HashingPool::start(one());
     let patience = Patience { wait: Duration::from_hours(1), company: 9 };
     let patient = pool.submit(job(1, 1_000), patience).unwrap();
     let other = pool.submit(job(2, 1_000), Patience::default()).unwrap();

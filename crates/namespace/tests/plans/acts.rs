@@ -13,7 +13,7 @@ use record::{
     Bucket, BucketConfig, BucketConfigKind, Ino, Inode, ObjectHeaders, Part, PartTag, Timestamp,
     Upload, UploadState, key,
 };
-use store::{Found, MemoryStore, MetaStore, Plan, Value, Verdict, Write};
+use store::{MemoryStore, MetaStore, Plan, ReadResult, Value, Verdict, Write};
 
 use crate::audit;
 use crate::world::{NONCE, State, World, file, tag};
@@ -324,13 +324,13 @@ pub(crate) struct Steps<'a, O: Planner> {
     met: Vec<u64>,
 }
 
-fn hash(found: &[Found]) -> u64 {
+fn hash(found: &[ReadResult]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for found in found {
         let entries = match found {
-            Found::Record(entry) => entry.as_slice(),
-            Found::Range(entries) => entries,
-            Found::Counter(counter) => {
+            ReadResult::Record(entry) => entry.as_slice(),
+            ReadResult::Range(entries) => entries,
+            ReadResult::Counter(counter) => {
                 counter.hash(&mut hasher);
                 continue;
             }

@@ -340,7 +340,7 @@ fn a_page_reads_the_heads_of_objects_alone() {
     let found = block_on(world.store.read(&reads)).unwrap();
     let cut = |entry: &store::Entry| matches!(entry.target, Target::Cut(_));
     let cuts = found.iter().filter_map(|found| match found {
-        store::Found::Range(entries) => Some(entries.iter().map(cut).collect::<Vec<_>>()),
+        store::ReadResult::Range(entries) => Some(entries.iter().map(cut).collect::<Vec<_>>()),
         _ => None,
     });
     assert_eq!(cuts.collect::<Vec<_>>(), [[true, false]], "of the large one only the first bytes");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use namespace::Hints;
 use record::{Ino, key};
-use store::{Found, Key, Plan, Read, Target, Value, Write};
+use store::{Key, Plan, Read, ReadResult, Target, Value, Write};
 
 /// Remembers exactly what it was told: records and absences.
 #[derive(Clone, Debug, Default)]
@@ -15,17 +15,17 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Takes note of what was read.
-    pub(crate) fn learn(&self, reads: &[Read], found: &[Found]) {
+    pub(crate) fn learn(&self, reads: &[Read], found: &[ReadResult]) {
         let mut records = self.records.borrow_mut();
         for (read, found) in reads.iter().zip(found) {
             let (entries, follow) = match (read, found) {
-                (Read::Record { key, follow }, Found::Record(entry)) => {
+                (Read::Record { key, follow }, ReadResult::Record(entry)) => {
                     if entry.is_none() {
                         records.insert(key.clone(), None);
                     }
                     (entry.as_slice(), follow)
                 }
-                (Read::Range { follow, .. }, Found::Range(entries)) => (&entries[..], follow),
+                (Read::Range { follow, .. }, ReadResult::Range(entries)) => (&entries[..], follow),
                 _ => continue,
             };
             for entry in entries {

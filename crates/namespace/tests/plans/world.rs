@@ -12,7 +12,9 @@ use record::{
     Attributes, Bucket, Content, Dentry, File, Ino, Inode, InodeBody, Nonce, ObjectHeaders, Origin,
     Orphan, SortKey, Tag, Timestamp, key, key::space,
 };
-use store::{CounterKey, Found, Key, MemoryStore, MetaStore, Plan, Read, Value, Verdict, Write};
+use store::{
+    CounterKey, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, Value, Verdict, Write,
+};
 
 use crate::audit;
 use crate::memory::Memory;
@@ -194,7 +196,7 @@ impl World {
             let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
             let read = [Read::Record { key: slot.clone(), follow: None }];
             let found = block_on(self.store.read(&read)).unwrap();
-            if let [Found::Record(Some(entry))] = &found[..] {
+            if let [ReadResult::Record(Some(entry))] = &found[..] {
                 parent = Dentry::decode(&slot, &entry.value).unwrap().ino;
                 continue;
             }

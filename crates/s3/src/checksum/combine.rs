@@ -1,6 +1,6 @@
 //! The checksum of an object from the checksums of its parts. No content is read.
 
-use hashing::{Behind, Crc};
+use hashing::{Crc, CrcCombiner};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
@@ -28,16 +28,16 @@ pub fn combine<'a>(
     // All three CRCs of no bytes are zero.
     let mut whole = 0;
     // The factor depends on the length alone, and most parts have the length of the one before.
-    let mut behind = Behind::new(crc, 0);
+    let mut behind = CrcCombiner::new(crc, 0);
     for piece in pieces {
         if piece.sum.len() != bytes {
             return None;
         }
         let sum = piece.sum.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         if behind.bytes() != piece.length {
-            behind = Behind::new(crc, piece.length);
+            behind = CrcCombiner::new(crc, piece.length);
         }
-        whole = behind.strung(whole, sum);
+        whole = behind.combine(whole, sum);
     }
     Some(whole.to_be_bytes().iter().skip(8 - bytes).copied().collect())
 }

@@ -15,7 +15,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::key::{self, space};
 use record::{DecodeError, VolumeRecord};
-use store::{Found, MetaStore, Read};
+use store::{MetaStore, Read, ReadResult};
 use tempfile::NamedTempFile;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -141,7 +141,9 @@ async fn existing(
     let at = key::volume();
     let reads = [Read::Record { key: at.clone(), follow: None }];
     let found = meta.read(&reads).await.map_err(|error| Problem::new(doing, error))?;
-    let Some(Found::Record(Some(entry))) = found.into_iter().next() else { return Err(absent()) };
+    let Some(ReadResult::Record(Some(entry))) = found.into_iter().next() else {
+        return Err(absent());
+    };
     if Keystone::is_unfinished(&entry.value) {
         return Err(refusal(doing, &settings.meta, &DumpError::Unfinished));
     }
@@ -210,7 +212,7 @@ async fn sessions(meta: &dyn MetaStore) -> Result<usize, store::StoreError> {
     let limit = SESSIONS_COUNTED.min(meta.limits().range_records);
     let found = meta.read(&[Read::Range { start, end, limit, follow: None }]).await?;
     match found.first() {
-        Some(Found::Range(entries)) => Ok(entries.len()),
+        Some(ReadResult::Range(entries)) => Ok(entries.len()),
         _ => Ok(0),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use faulty::{Faulty, Reading};
 use futures::future::join_all;
 use record::key::{self, space};
-use store::{Found, Key, MetaStore, Plan, Read, StoreErrorKind, Write};
+use store::{Key, MetaStore, Plan, Read, ReadResult, StoreErrorKind, Write};
 use tokio::time::Instant;
 
 use super::*;
@@ -24,9 +24,9 @@ fn ask(number: usize) -> Vec<Read> {
 }
 
 /// The number in the record that was found, if that is the answer.
-fn number(found: &[Found]) -> Option<usize> {
+fn number(found: &[ReadResult]) -> Option<usize> {
     match found {
-        [Found::Record(Some(entry))] => {
+        [ReadResult::Record(Some(entry))] => {
             let value = std::str::from_utf8(&entry.value).unwrap().parse().unwrap();
             assert_eq!(entry.key, at(value), "an answer to another question");
             Some(value)
@@ -89,7 +89,7 @@ async fn what_waits_leaves_together_and_is_told_apart() {
     assert_eq!(asked(&store), [1, 39]);
     assert_eq!(begun.elapsed(), 2 * TRIP);
     let missing = coalescer.read(&ask(77)).await.unwrap();
-    assert_eq!(missing, [Found::Record(None)], "the place is free again");
+    assert_eq!(missing, [ReadResult::Record(None)], "the place is free again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn what_several_ask_is_asked_once() {
         assert_eq!(found.len(), 4);
         let numbers = [0, 2, 3].map(|place| number(&found[place..=place]));
         assert_eq!(numbers, [Some(3), Some(n), Some(3)]);
-        assert_eq!(found[1], Found::Counter(0));
+        assert_eq!(found[1], ReadResult::Counter(0));
     }
     // The first had four questions for itself; the others share record 3 and the counter.
     assert_eq!(asked(&store), [4, 10]);
@@ -270,7 +270,7 @@ async fn a_read_never_joins_one_that_left_before_it_was_asked() {
     let later = async {
         let write = Plan { guards: Vec::new(), writes: vec![Write::Delete(at(0))] };
         store.commit_now(&[write]).await;
-        assert_eq!(read().await, [Found::Record(None)], "the delete was acknowledged before");
+        assert_eq!(read().await, [ReadResult::Record(None)], "the delete was acknowledged before");
     };
     futures::join!(begin, later);
     assert_eq!(asked(&store), [1, 1]);

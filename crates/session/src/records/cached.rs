@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterPage, Durability, Found, Limits, MetaStore, Page, Plan, Position, Read,
+    Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
     Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 
@@ -34,7 +34,7 @@ impl MetaStore for CachedStore {
         self.store.durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.store.limits().check_read(reads)?;
         if let Some(found) = self.cache.answer(reads) {
             return Ok(found);

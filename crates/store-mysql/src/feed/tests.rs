@@ -1,12 +1,12 @@
 use store::{Position, StoreErrorKind};
 
-use super::{Heads, KEPT, LANES, LANES_USIZE, Question, TRIM_EVERY, lane, trim};
+use super::{Heads, KEPT, Question, SHARDS, SHARDS_USIZE, TRIM_EVERY, shard, trim};
 
 const STORE: &[u8] = b"sixteen bytes...";
 
 #[test]
 fn positions_come_back() {
-    let mut heads = Heads([0; LANES_USIZE]);
+    let mut heads = Heads([0; SHARDS_USIZE]);
     heads.0[3] = u64::MAX;
     heads.0[15] = 7;
     let position = heads.write(STORE);
@@ -22,5 +22,5 @@ fn a_lane_is_trimmed_now_and_then_and_keeps_what_it_must() {
     assert!((0..KEPT).all(|number| trim(0, number).is_none()));
     let trims: Vec<u64> = (KEPT..2 * KEPT).filter(|number| trim(0, *number).is_some()).collect();
     assert_eq!(trims.len() as u64, KEPT / TRIM_EVERY);
-    assert!((0..100).all(|connection| lane(connection) < u64::from(LANES)));
+    assert!((0..100).all(|connection| shard(connection) < u64::from(SHARDS)));
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use store::{Batch, CounterKey, Guard, Key, Plan, Space, Value, Verdict, Write};
 
-use super::{State, Writes};
+use super::{RowState, Writes};
 use crate::script::Script;
 
 fn key(suffix: &str) -> Key {
@@ -13,17 +13,17 @@ fn key(suffix: &str) -> Key {
 /// are there, those with `a` are not, others have not been looked at.
 fn statements(plan: &Plan) -> Vec<String> {
     let state = |key: &Key| match key.suffix().first() {
-        Some(b'p') => State::Present,
-        Some(b'a') => State::Absent,
-        _ => State::Unseen,
+        Some(b'p') => RowState::Present,
+        Some(b'a') => RowState::Absent,
+        _ => RowState::Unseen,
     };
     let mut batch = Batch::of([plan].into_iter());
-    let value = |key: &Key| (state(key) == State::Present).then(Value::new);
+    let value = |key: &Key| (state(key) == RowState::Present).then(Value::new);
     let found = batch.records().map(value).collect();
     batch.found(found, Vec::new(), Vec::new());
     assert_eq!(batch.decide(plan), Verdict::Committed);
     let counters = store::counter_changes([plan]);
-    let absent: Vec<&Key> = batch.records().filter(|key| state(key) == State::Absent).collect();
+    let absent: Vec<&Key> = batch.records().filter(|key| state(key) == RowState::Absent).collect();
     let writes = Writes::new(&batch, &counters, &absent, state);
     let mut script = Script::default();
     writes.add_to(&mut script);
@@ -86,5 +86,5 @@ fn a_batch_without_changes_is_empty() {
     let plan = Plan { guards: vec![Guard::Absent(key("a"))], writes: Vec::new() };
     let batch = Batch::of([&plan].into_iter());
     let none = BTreeMap::new();
-    assert!(Writes::new(&batch, &none, &[], |_| State::Absent).is_empty());
+    assert!(Writes::new(&batch, &none, &[], |_| RowState::Absent).is_empty());
 }

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use proxy::Cut;
 use sqlx::Row;
 use store::{
-    Changes, Follow, Found, Guard, Key, MetaStore, Read, Space, StoreErrorKind, Verdict, Write,
+    Changes, Follow, Guard, Key, MetaStore, Read, ReadResult, Space, StoreErrorKind, Verdict, Write,
 };
 use store_mysql::MysqlStore;
 
@@ -40,7 +40,7 @@ fn every_call_takes_the_trips_it_says() {
         let warm = [create(&key(9, "warm"))];
         store.commit(&warm).await.expect("a commit");
         let position = match store.changes(None).await.expect("a position") {
-            Changes::Told { next, .. } | Changes::Missed { next } => next,
+            Changes::Notified { next, .. } | Changes::Gap { next } => next,
         };
         let follow = Follow { prefix: "I".into(), offset: 0, length: 8, most: None };
         let mut reads: Vec<Read> = (0..40_u64)
@@ -300,7 +300,8 @@ async fn numbers(store: &MysqlStore, partition: u64) -> BTreeSet<u64> {
     loop {
         let end = key(partition + 1, "");
         let read = Read::Range { start, end, limit: 5_000, follow: None };
-        let Found::Range(entries) = store.read(&[read]).await.expect("entries").remove(0) else {
+        let ReadResult::Range(entries) = store.read(&[read]).await.expect("entries").remove(0)
+        else {
             panic!("a range was asked for")
         };
         let suffix = |entry: &store::Entry| entry.key.suffix().try_into().expect("eight bytes");
@@ -314,9 +315,10 @@ async fn numbers(store: &MysqlStore, partition: u64) -> BTreeSet<u64> {
 fn a_killed_server_loses_nothing_acknowledged() {
     run(async |mut bench| {
         let store = open(&bench.direct).await;
-        let Changes::Told { next: position, .. } = store.changes(None).await.expect("a position")
+        let Changes::Notified { next: position, .. } =
+            store.changes(None).await.expect("a position")
         else {
-            panic!("nothing can be missed without a position")
+            panic!("there cannot be a gap")
         };
         let ending = AtomicBool::new(false);
         let writing = join_all((0..6).map(|task| write_pairs(&store, task, &ending)));
@@ -345,7 +347,9 @@ fn a_killed_server_loses_nothing_acknowledged() {
         let others: BTreeSet<u64> = left.difference(&acknowledged).copied().collect();
         assert!(others.is_subset(&unknown), "{others:?}");
         assert_eq!(number(&store, &counter(1)).await.unsigned_abs(), left.len() as u64);
-        if let Changes::Told { keys, .. } = store.changes(Some(&position)).await.expect("changes") {
+        if let Changes::Notified { keys, .. } =
+            store.changes(Some(&position)).await.expect("changes")
+        {
             let told: BTreeSet<Key> = keys.into_iter().collect();
             assert!(left.iter().all(|number| told.contains(&key(1, number.to_be_bytes()))));
         } else {

@@ -169,13 +169,13 @@ fn an_empty_range_is_kept_by_its_owner() {
 
 /// What one store acknowledged is told by the other, whichever of its connections wrote it.
 #[test]
-fn changes_at_one_store_are_told_by_the_other() {
+fn changes_at_one_store_are_notified_by_the_other() {
     run(async {
         let (one, other, database) = two().await;
-        let Changes::Told { next: mut position, .. } =
+        let Changes::Notified { next: mut position, .. } =
             other.changes(None).await.expect("a position")
         else {
-            panic!("nothing can be missed without a position")
+            panic!("there cannot be a gap")
         };
         for round in 0..40_u64 {
             let keys: BTreeSet<Key> = (0..6_u8).map(|n| key(round, [n])).collect();
@@ -185,18 +185,18 @@ fn changes_at_one_store_are_told_by_the_other() {
             });
             join_all(writers).await;
             match other.changes(Some(&position)).await.expect("changes") {
-                Changes::Told { keys: told, next } => {
+                Changes::Notified { keys: told, next } => {
                     assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), keys, "round {round}");
                     position = next;
                 }
-                Changes::Missed { .. } => panic!("six batches behind"),
+                Changes::Gap { .. } => panic!("six batches behind"),
             }
         }
         // The position of another store means nothing here.
         let elsewhere = Database::new().await;
         let stranger = open(&elsewhere.url()).await;
         let answer = stranger.changes(Some(&position)).await.expect("an answer");
-        assert!(matches!(answer, Changes::Missed { .. }), "{answer:?}");
+        assert!(matches!(answer, Changes::Gap { .. }), "{answer:?}");
         futures::join!(one.close(), other.close(), stranger.close());
         drop((database, elsewhere));
     });
@@ -222,7 +222,7 @@ fn pairs_are_whole_through_either_store() {
                 let reads = [1, 2].map(|half| Read::Record { key: key(half, [7]), follow: None });
                 let found = store.read(&reads).await.expect("answers");
                 let values = found.into_iter().map(|found| match found {
-                    store::Found::Record(entry) => entry.map(|entry| entry.value),
+                    store::ReadResult::Record(entry) => entry.map(|entry| entry.value),
                     other => panic!("a record was asked for, not {other:?}"),
                 });
                 let values: Vec<_> = values.collect();

@@ -15,11 +15,11 @@ async fn ask(url: &str, text: &str) -> i64 {
 
 fn next(changes: &Changes) -> Position {
     match changes {
-        Changes::Told { next, .. } | Changes::Missed { next } => next.clone(),
+        Changes::Notified { next, .. } | Changes::Gap { next } => next.clone(),
     }
 }
 
-/// A lane that has grown long is cut down to what must be remembered, and goes on from there.
+/// A shard that has grown long is cut down to what must be remembered, and goes on from there.
 #[test]
 fn a_long_lane_is_trimmed() {
     run(async {
@@ -31,12 +31,12 @@ fn a_long_lane_is_trimmed() {
         decide_one(&store, plan([], [put(key(1, "a"), "x")])).await;
         // As if the only writer had made many batches since.
         let batches = 3 * i64::try_from(FEED_BATCHES).expect("few") - 1;
-        let lane = ask(&url, "SELECT lane FROM ashlar_change").await;
+        let shard = ask(&url, "SELECT shard FROM ashlar_change").await;
         execute(
             &url,
             format!(
-                "INSERT INTO ashlar_change SELECT {lane}, seq, '' FROM seq_2_to_{batches}; \
-                 UPDATE ashlar_lane SET head = {batches} WHERE lane = {lane}"
+                "INSERT INTO ashlar_change SELECT {shard}, seq, '' FROM seq_2_to_{batches}; \
+                 UPDATE ashlar_shard SET head = {batches} WHERE shard = {shard}"
             ),
         )
         .await;
@@ -47,19 +47,22 @@ fn a_long_lane_is_trimmed() {
         assert_eq!(ask(&url, "SELECT COUNT(*) FROM ashlar_change").await, kept);
         assert_eq!(ask(&url, "SELECT MIN(seq) FROM ashlar_change").await, batches + 2 - kept);
         let told = store.changes(Some(&before)).await.expect("changes");
-        assert!(matches!(&told, Changes::Told { keys, .. } if *keys == [key(1, "b")]), "{told:?}");
-        let missed = store.changes(Some(&start)).await.expect("changes");
-        assert!(matches!(missed, Changes::Missed { .. }), "{missed:?}");
-        let none = store.changes(Some(&next(&missed))).await.expect("changes");
-        assert!(matches!(&none, Changes::Told { keys, .. } if keys.is_empty()), "{none:?}");
+        assert!(
+            matches!(&told, Changes::Notified { keys, .. } if *keys == [key(1, "b")]),
+            "{told:?}"
+        );
+        let gap = store.changes(Some(&start)).await.expect("changes");
+        assert!(matches!(gap, Changes::Gap { .. }), "{gap:?}");
+        let none = store.changes(Some(&next(&gap))).await.expect("changes");
+        assert!(matches!(&none, Changes::Notified { keys, .. } if keys.is_empty()), "{none:?}");
         store.close().await;
         drop(database);
     });
 }
 
-/// An entry that is gone, or a store that was set back, is told as missed.
+/// An entry that is gone, or a store that was set back, is a gap.
 #[test]
-fn what_is_gone_is_missed() {
+fn missing_entries_are_a_gap() {
     run(async {
         let database = Database::new().await;
         let url = database.url();
@@ -70,11 +73,11 @@ fn what_is_gone_is_missed() {
         }
         let end = next(&store.changes(None).await.expect("a position"));
         execute(&url, "DELETE FROM ashlar_change WHERE seq = 1 LIMIT 1").await;
-        let missed = store.changes(Some(&start)).await.expect("changes");
-        assert!(matches!(missed, Changes::Missed { .. }), "{missed:?}");
-        execute(&url, "UPDATE ashlar_lane SET head = 0; DELETE FROM ashlar_change").await;
-        let missed = store.changes(Some(&end)).await.expect("changes");
-        assert!(matches!(missed, Changes::Missed { .. }), "{missed:?}");
+        let gap = store.changes(Some(&start)).await.expect("changes");
+        assert!(matches!(gap, Changes::Gap { .. }), "{gap:?}");
+        execute(&url, "UPDATE ashlar_shard SET head = 0; DELETE FROM ashlar_change").await;
+        let gap = store.changes(Some(&end)).await.expect("changes");
+        assert!(matches!(gap, Changes::Gap { .. }), "{gap:?}");
         store.close().await;
         drop(database);
     });

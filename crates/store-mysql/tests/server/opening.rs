@@ -141,7 +141,7 @@ fn tables_are_what_they_are_meant_to_be() {
         let mut connection = connect(&database.url()).await;
         let rows = sqlx::query(TABLES).fetch_all(&mut connection).await.expect("tables");
         let tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        let expected = ["change", "counter", "format", "lane", "record"];
+        let expected = ["change", "counter", "format", "record", "shard"];
         assert_eq!(tables, expected.map(|name| format!("ashlar_{name} InnoDB Dynamic")));
         drop(database);
     });

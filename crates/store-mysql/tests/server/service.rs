@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 use store::{
-    CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, Value, Verdict, Write as Change,
+    CounterKey, Guard, Key, MetaStore, Plan, Read, ReadResult, Space, Value, Verdict,
+    Write as Change,
 };
 use store_mysql::{MysqlOptions, MysqlStore};
 
@@ -126,14 +127,14 @@ pub(crate) async fn decide_one(store: &MysqlStore, plan: Plan) -> Verdict {
 pub(crate) async fn record(store: &MysqlStore, key: &Key) -> Option<Value> {
     let read = Read::Record { key: key.clone(), follow: None };
     match store.read(&[read]).await.expect("a read is answered").remove(0) {
-        Found::Record(found) => found.map(|entry| entry.value),
+        ReadResult::Record(found) => found.map(|entry| entry.value),
         other => panic!("a record was asked for, not {other:?}"),
     }
 }
 
 pub(crate) async fn number(store: &MysqlStore, key: &CounterKey) -> i64 {
     match store.read(&[Read::Counter(key.clone())]).await.expect("a read is answered").remove(0) {
-        Found::Counter(number) => number,
+        ReadResult::Counter(number) => number,
         other => panic!("a counter was asked for, not {other:?}"),
     }
 }

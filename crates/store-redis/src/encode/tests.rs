@@ -56,18 +56,18 @@ fn bounds_hold_a_suffix_and_what_follows_it() {
 
 fn put_of_a_small_object(number: u64) -> Plan {
     let dentry = Key::new(Space(b'd'), 7, format!("name-{number}").as_bytes());
-    let lane = Key::new(Space(b'K'), 7, &number.to_be_bytes());
+    let slot = Key::new(Space(b'K'), 7, &number.to_be_bytes());
     let counter = |suffix: &[u8]| CounterKey(Key::new(Space(b'n'), 7, suffix));
     Plan {
         guards: vec![
-            Guard::Equals(lane.clone(), Value::from_static(b"step")),
+            Guard::Equals(slot.clone(), Value::from_static(b"step")),
             Guard::Present(Key::new(Space(b's'), 0, b"session")),
             Guard::Absent(dentry.clone()),
         ],
         writes: vec![
             Write::Put(Key::new(Space(b'~'), number, b""), vec![7; 4_300].into()),
             Write::Put(dentry, Value::from_static(b"inode")),
-            Write::Put(lane, Value::from_static(b"next")),
+            Write::Put(slot, Value::from_static(b"next")),
             Write::Add(counter(b"e"), 1),
             Write::Max(counter(b"m"), 1),
         ],
@@ -82,9 +82,9 @@ fn another_object_adds_a_few_arguments_and_no_operation() {
         let plans: Vec<Plan> = (0..objects).map(put_of_a_small_object).collect();
         let batch = MergedBatch::merge(&plans).expect("plans that can be merged");
         let encoded = EncodedBatch::encode(&batch, b"entry", "{volume}:");
-        (encoded.operations.len() / 5, encoded.ends.len(), encoded.beside.len())
+        (encoded.operations.len() / 5, encoded.ends.len(), encoded.out_of_band.len())
     };
-    let ((operations, arguments, beside), more) = (cost(8), cost(9));
-    assert_eq!((more.0 - operations, more.1 - arguments, more.2 - beside), (0, 11, 1));
+    let ((operations, arguments, out_of_band), more) = (cost(8), cost(9));
+    assert_eq!((more.0 - operations, more.1 - arguments, more.2 - out_of_band), (0, 11, 1));
     assert_eq!(operations, 12);
 }

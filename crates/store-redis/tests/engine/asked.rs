@@ -107,7 +107,7 @@ async fn settings_that_change_while_connections_last_are_noticed() {
     assert_eq!(accepting.durability(), Durability::Relaxed);
 }
 
-async fn store_record(store: &RedisStore) -> Result<Vec<store::Found>, store::StoreError> {
+async fn store_record(store: &RedisStore) -> Result<Vec<store::ReadResult>, store::StoreError> {
     store.read(&[Read::Record { key: key(1, "a"), follow: None }]).await
 }
 

@@ -12,13 +12,13 @@ use crate::{plan, point, put, record, write};
 
 async fn here(store: &dyn MetaStore) -> Position {
     match store.changes(None).await.expect("a position") {
-        Changes::Told { next, .. } => next,
-        Changes::Missed { .. } => panic!("nothing can be missed"),
+        Changes::Notified { next, .. } => next,
+        Changes::Gap { .. } => panic!("there cannot be a gap"),
     }
 }
 
-async fn is_missed(store: &dyn MetaStore, since: &Position) -> bool {
-    matches!(store.changes(Some(since)).await.expect("an answer"), Changes::Missed { .. })
+async fn is_gap(store: &dyn MetaStore, since: &Position) -> bool {
+    matches!(store.changes(Some(since)).await.expect("an answer"), Changes::Gap { .. })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,9 +36,9 @@ async fn the_feed_is_bounded_and_as_long_as_promised() {
         let each = (from..from + 128).map(|number| write(&store, [put(point(number), "")]));
         futures::future::join_all(each).await;
     }
-    assert!(is_missed(&store, &beginning).await, "the stream was never trimmed");
+    assert!(is_gap(&store, &beginning).await, "the stream was never trimmed");
     let told = store.changes(Some(&recent)).await.expect("an answer");
-    assert!(matches!(&told, Changes::Told { keys, .. } if keys.len() == FEED_BATCHES));
+    assert!(matches!(&told, Changes::Notified { keys, .. } if keys.len() == FEED_BATCHES));
     let mut connection = server::connection(&server);
     let mut length = redis::cmd("XLEN");
     let length: usize =
@@ -47,7 +47,7 @@ async fn the_feed_is_bounded_and_as_long_as_promised() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_that_was_deleted_has_been_missed() {
+async fn a_deleted_feed_is_a_gap() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -58,14 +58,14 @@ async fn a_feed_that_was_deleted_has_been_missed() {
     let deleted: u64 =
         delete.arg(format!("{}f", volume.prefix())).query(&mut connection).expect("an answer");
     assert_eq!(deleted, 1, "there was no feed");
-    assert!(is_missed(&store, &before).await);
+    assert!(is_gap(&store, &before).await);
     let between = here(&store).await;
     write(&store, [put(point(2), "")]).await;
-    assert!(is_missed(&store, &before).await);
-    assert!(is_missed(&store, &between).await);
+    assert!(is_gap(&store, &before).await);
+    assert!(is_gap(&store, &between).await);
     let after = here(&store).await;
     write(&store, [put(point(3), "")]).await;
-    assert!(!is_missed(&store, &after).await);
+    assert!(!is_gap(&store, &after).await);
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -75,7 +75,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// A server that comes back with an older file has lost commits, and makes others in their place.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_position_that_the_server_has_lost_has_been_missed() {
+async fn a_position_that_the_server_has_lost_is_a_gap() {
     let Some(mut server) = server::own() else { return };
     let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
     write(&store, [put(point(1), "kept")]).await;
@@ -94,12 +94,12 @@ async fn a_position_that_the_server_has_lost_has_been_missed() {
     server.restart();
     while store.changes(None).await.is_err() {}
     assert_eq!(record(&store, point(2)).await, None, "the server has lost nothing");
-    assert!(is_missed(&store, &lost).await, "before others came in its place");
+    assert!(is_gap(&store, &lost).await, "before others came in its place");
     let many: Vec<Plan> = (10..20).map(|number| plan([], [put(point(number), "new")])).collect();
     for one in many {
         store.commit(&[one]).await.expect("decided");
     }
-    assert!(is_missed(&store, &lost).await, "after others came in its place");
-    assert!(!is_missed(&store, &kept).await, "an older position is still good");
+    assert!(is_gap(&store, &lost).await, "after others came in its place");
+    assert!(!is_gap(&store, &kept).await, "an older position is still good");
     store.close().await;
 }

@@ -68,7 +68,7 @@ async fn what_makes_room_is_not_kept_waiting_by_what_needs_some() {
     let mut connection = server::connection(&server.url());
     write(&store, [put(key(1, "a"), "x"), put(key(1, "b"), "x")]).await;
     let place = store.changes(None).await.expect("a position");
-    let store::Changes::Told { next, .. } = place else { panic!("nothing can be missed") };
+    let store::Changes::Notified { next, .. } = place else { panic!("there cannot be a gap") };
     set(&mut connection, &[("maxmemory", "1")]);
     let remove = |name| plan([equals(key(1, name), "x")], [Write::Delete(key(1, name))]);
     let grow = || plan([], [Write::Put(point(1), filled(1))]);
@@ -90,7 +90,7 @@ async fn what_makes_room_is_not_kept_waiting_by_what_needs_some() {
     assert_eq!(record(&store, key(1, "b")).await, None);
     assert_eq!(record(&store, point(1)).await, None);
     let told = store.changes(Some(&next)).await.expect("an answer");
-    let store::Changes::Told { keys, .. } = told else { panic!("nothing was missed") };
+    let store::Changes::Notified { keys, .. } = told else { panic!("there was no gap") };
     assert!(keys.contains(&key(1, "a")) && !keys.contains(&point(1)), "{keys:?}");
 }
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::{
-    Follow, Found, Guard, Key, MemoryStore, MetaStore, Plan, Read, Space, StoreErrorKind, Target,
-    Value, Verdict, Write,
+    Follow, Guard, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, Space, StoreErrorKind,
+    Target, Value, Verdict, Write,
 };
 use store_redis::RedisStore;
 
@@ -200,9 +200,9 @@ async fn follows_bring_as_much_of_a_long_record_as_is_enough() {
         let reads: Vec<Read> = [range].into_iter().chain(each).collect();
         let mut found = store.read(&reads).await.expect("answers");
         let singles = found.split_off(1);
-        let Some(Found::Range(entries)) = found.pop() else { panic!("a range was asked for") };
+        let Some(ReadResult::Range(entries)) = found.pop() else { panic!("a range was asked for") };
         let singles = singles.into_iter().map(|single| match single {
-            Found::Record(Some(entry)) => entry,
+            ReadResult::Record(Some(entry)) => entry,
             other => panic!("{other:?}"),
         });
         for entries in [entries, singles.collect()] {
@@ -240,7 +240,7 @@ async fn long_records_are_followed_from_wherever_they_point() {
         let follow = Some(Follow { prefix: b"I"[..].into(), offset, length: 8, most: None });
         let range = Read::Range { start: key(1, ""), end: key(2, ""), limit: 9, follow };
         let found = store.read(&[range]).await.expect("an answer").remove(0);
-        let Found::Range(entries) = found else { panic!("a range was asked for") };
+        let ReadResult::Range(entries) = found else { panic!("a range was asked for") };
         assert_eq!(entries.len(), 4);
         for entry in entries {
             let reaches = entry.value.len() >= usize::from(offset) + 8;

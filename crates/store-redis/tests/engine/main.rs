@@ -20,7 +20,8 @@ mod together;
 mod trouble;
 
 use store::{
-    CounterKey, Found, Guard, Key, MetaStore, Plan, Read, Space, StoreError, Value, Verdict, Write,
+    CounterKey, Guard, Key, MetaStore, Plan, Read, ReadResult, Space, StoreError, Value, Verdict,
+    Write,
 };
 
 fn key(partition: u64, suffix: &str) -> Key {
@@ -59,12 +60,14 @@ async fn write(store: &dyn MetaStore, writes: impl Into<Vec<Write>>) {
 
 async fn record(store: &dyn MetaStore, key: Key) -> Option<Value> {
     let found = store.read(&[Read::Record { key, follow: None }]).await.expect("a read").remove(0);
-    let Found::Record(found) = found else { panic!("a record was asked for, not {found:?}") };
+    let ReadResult::Record(found) = found else { panic!("a record was asked for, not {found:?}") };
     found.map(|entry| entry.value)
 }
 
 async fn number(store: &dyn MetaStore, counter: CounterKey) -> i64 {
     let found = store.read(&[Read::Counter(counter)]).await.expect("a read").remove(0);
-    let Found::Counter(number) = found else { panic!("a counter was asked for, not {found:?}") };
+    let ReadResult::Counter(number) = found else {
+        panic!("a counter was asked for, not {found:?}")
+    };
     number
 }

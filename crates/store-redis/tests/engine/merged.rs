@@ -29,7 +29,7 @@ fn counters() -> Vec<CounterKey> {
 async fn guard(memory: &MemoryStore, place: &Key, numbers: &mut Dice, one_in: u64) -> Guard {
     let question = Read::Record { key: place.clone(), follow: None };
     let found = memory.read(&[question]).await.expect("a read").remove(0);
-    let store::Found::Record(found) = found else { panic!("a record was asked for") };
+    let store::ReadResult::Record(found) = found else { panic!("a record was asked for") };
     match found {
         _ if numbers.below(one_in) == 0 => Guard::Equals(place.clone(), value(numbers)),
         None => Guard::Absent(place.clone()),
@@ -67,7 +67,7 @@ async fn batch(memory: &MemoryStore, numbers: &mut Dice) -> Vec<Plan> {
     plans
 }
 
-async fn everything(store: &dyn MetaStore) -> Vec<store::Found> {
+async fn everything(store: &dyn MetaStore) -> Vec<store::ReadResult> {
     let mut reads: Vec<Read> =
         places().into_iter().map(|key| Read::Record { key, follow: None }).collect();
     reads.extend(counters().into_iter().map(Read::Counter));
@@ -80,10 +80,10 @@ async fn everything(store: &dyn MetaStore) -> Vec<store::Found> {
     store.read(&reads).await.expect("a read")
 }
 
-fn keys_told(changes: Changes) -> BTreeSet<Key> {
+fn notified_keys(changes: Changes) -> BTreeSet<Key> {
     match changes {
-        Changes::Told { keys, .. } => keys.into_iter().collect(),
-        Changes::Missed { .. } => panic!("nothing can be missed"),
+        Changes::Notified { keys, .. } => keys.into_iter().collect(),
+        Changes::Gap { .. } => panic!("there cannot be a gap"),
     }
 }
 
@@ -95,13 +95,13 @@ async fn batches_come_to_the_same_as_in_memory() {
     let memory = MemoryStore::new();
     let (mut whole, mut numbers) = (0, Dice(7));
     for round in 0..600 {
-        let Changes::Told { next, .. } = store.changes(None).await.expect("a position") else {
-            panic!("nothing can be missed")
+        let Changes::Notified { next, .. } = store.changes(None).await.expect("a position") else {
+            panic!("there cannot be a gap")
         };
-        let Changes::Told { next: next_in_memory, .. } =
+        let Changes::Notified { next: next_in_memory, .. } =
             memory.changes(None).await.expect("a position")
         else {
-            panic!("nothing can be missed")
+            panic!("there cannot be a gap")
         };
         let plans = batch(&memory, &mut numbers).await;
         let expected = memory.commit(&plans).await.expect("decided");
@@ -109,9 +109,9 @@ async fn batches_come_to_the_same_as_in_memory() {
         assert_eq!(verdicts, expected, "round {round}: {plans:?}");
         whole += u32::from(verdicts.iter().all(|verdict| *verdict == store::Verdict::Committed));
         assert_eq!(everything(&store).await, everything(&memory).await, "round {round}: {plans:?}");
-        let told = keys_told(store.changes(Some(&next)).await.expect("the changes"));
+        let told = notified_keys(store.changes(Some(&next)).await.expect("the changes"));
         let expected = memory.changes(Some(&next_in_memory)).await.expect("the changes");
-        assert_eq!(told, keys_told(expected), "round {round}");
+        assert_eq!(told, notified_keys(expected), "round {round}");
     }
     assert!(whole > 100, "only {whole} batches were committed whole");
     crate::long_records::check_no_string_is_left(&server, &volume, &store).await;

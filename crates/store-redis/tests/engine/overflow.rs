@@ -1,4 +1,4 @@
-//! Overflow values that travel beside the commit script: nothing of them stays at the server unless
+//! Overflow values that travel out of band: nothing of them stays at the server unless
 //! the plans that bring them are committed.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use store_redis::{RedisOptions, RedisStore};
 use crate::server::{self, Volume};
 use crate::{counter, equals, key, plan, point, put, record, write};
 
-/// A value that travels beside the script.
+/// A value that travels out of band.
 fn long(salt: u8) -> Value {
     (0..5_000_u32).map(|at| u8::try_from(at % 241).expect("a byte") ^ salt).collect()
 }

@@ -99,16 +99,20 @@ async fn a_directory_is_removed_or_written_into_and_never_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_store_commits_the_other_is_told() {
+async fn the_other_store_is_notified_of_commits() {
     let Some((one, other, _volume)) = two().await else { return };
-    let Ok(Changes::Told { mut next, .. }) = other.changes(None).await else { panic!("no place") };
+    let Ok(Changes::Notified { mut next, .. }) = other.changes(None).await else {
+        panic!("no place")
+    };
     for round in 0..50_u64 {
         let changes = plan([], [put(point(round), "x"), Write::Delete(key(round, "gone"))]);
         let refused = plan([Guard::Absent(point(round))], [put(key(round, "never"), "")]);
         let verdicts = one.commit(&[changes, refused]).await.expect("decided");
         assert_eq!(verdicts[0], Verdict::Committed);
         let told = other.changes(Some(&next)).await.expect("changes");
-        let Changes::Told { keys, next: after } = told else { panic!("missed in round {round}") };
+        let Changes::Notified { keys, next: after } = told else {
+            panic!("a gap in round {round}")
+        };
         let keys: BTreeSet<_> = keys.into_iter().collect();
         assert_eq!(keys, [point(round), key(round, "gone")].into());
         next = after;
@@ -116,7 +120,7 @@ async fn what_one_store_commits_the_other_is_told() {
     // A position of one is good at the other, which has the same feed.
     write(&*other, [put(point(1), "y")]).await;
     let told = one.changes(Some(&next)).await.expect("changes");
-    assert!(matches!(told, Changes::Told { keys, .. } if keys == [point(1)]));
+    assert!(matches!(told, Changes::Notified { keys, .. } if keys == [point(1)]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,9 +130,9 @@ async fn volumes_of_one_server_do_not_know_each_other() {
     write(&*one, [put(key(1, "a"), "mine"), Write::Add(counter(1), 5)]).await;
     assert_eq!(record(&*foreign, key(1, "a")).await, None);
     assert_eq!(number(&*foreign, counter(1)).await, 0);
-    let Ok(Changes::Told { next, .. }) = one.changes(None).await else { panic!("no position") };
+    let Ok(Changes::Notified { next, .. }) = one.changes(None).await else { panic!("no position") };
     let told = foreign.changes(Some(&next)).await.expect("an answer");
-    assert!(matches!(told, Changes::Missed { .. }), "a position of another volume: {told:?}");
+    assert!(matches!(told, Changes::Gap { .. }), "a position of another volume: {told:?}");
 }
 
 /// What a counter is beyond its bounds is not defined. It must still be a number, and nothing else

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use databases::Database;
 use proxy::{Cut, Proxy};
-use store::{Found, Guard, MetaStore, Read, StoreErrorKind, Verdict, Write};
+use store::{Guard, MetaStore, Read, ReadResult, StoreErrorKind, Verdict, Write};
 use store_redis::{RedisOptions, RedisStore};
 
 use crate::server::{self, Volume};
@@ -55,7 +55,7 @@ async fn every_call_is_one_round_trip() {
         })
         .collect();
     let place = store.changes(None).await.expect("a position");
-    let store::Changes::Told { next, .. } = place else { panic!("nothing can be missed") };
+    let store::Changes::Notified { next, .. } = place else { panic!("there cannot be a gap") };
     // The server learns each script at its first call.
     store.commit(&plans).await.expect("decided");
     store.read(&reads).await.expect("answered");
@@ -80,19 +80,19 @@ async fn a_commit_that_got_lost_is_in_doubt_and_its_lane_tells() {
         .into_iter()
         .enumerate()
     {
-        let lane = || key(1, &format!("lane-{round}"));
-        write(&store, [put(lane(), "v0")]).await;
+        let slot = || key(1, &format!("slot-{round}"));
+        write(&store, [put(slot(), "v0")]).await;
         let cuts = proxy.cuts();
         proxy.cut(cut, b"EVALSHA", 1);
         let original =
-            plan([equals(lane(), "v0")], [put(lane(), "v1"), Write::Add(counter(round as u64), 1)]);
+            plan([equals(slot(), "v0")], [put(slot(), "v1"), Write::Add(counter(round as u64), 1)]);
         let error = store.commit(&[original]).await.expect_err("the connection was cut");
         assert_eq!(error.kind(), StoreErrorKind::Unknown, "{cut:?}: {error}");
         assert_eq!(proxy.cuts(), cuts + 1, "nothing was cut");
         let happened = cut == Cut::AfterReply;
         assert_eq!(number(&witness, counter(round as u64)).await, i64::from(happened), "{cut:?}");
-        // The next call has a connection of its own, and the lane settles the matter.
-        let tombstone = plan([equals(lane(), "v0")], [put(lane(), "aborted")]);
+        // The next call has a connection of its own, and the slot settles the matter.
+        let tombstone = plan([equals(slot(), "v0")], [put(slot(), "aborted")]);
         let settled = store.commit(&[tombstone]).await.expect("the connection is made anew");
         assert_eq!(matches!(settled[0], Verdict::Refused { .. }), happened, "{cut:?}");
     }
@@ -162,7 +162,7 @@ async fn callers_that_go_away_get_nobody_elses_answer() {
                     continue;
                 }
                 let found = store.read(&read).await.expect("answered");
-                let Found::Record(Some(entry)) = &found[0] else { panic!("{found:?}") };
+                let ReadResult::Record(Some(entry)) = &found[0] else { panic!("{found:?}") };
                 assert_eq!(entry.value, wanted.to_string(), "somebody else's answer");
             }
         }

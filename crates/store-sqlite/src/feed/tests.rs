@@ -1,7 +1,7 @@
-use store::feed::{FEED_BATCH_BYTES_MAX, tell};
+use store::feed::{FEED_BATCH_BYTES_MAX, decode};
 use store::{Changes, Key, Plan, Position, Space, StoreErrorKind, Value, Verdict, Write};
 
-use super::{Place, rows};
+use super::{FeedPosition, rows};
 
 fn key(number: u64) -> Key {
     // Long, so that few fill a row.
@@ -14,11 +14,11 @@ fn puts(numbers: std::ops::Range<u64>) -> Vec<Plan> {
     numbers.map(plan).collect()
 }
 
-fn told(row: Vec<u8>) -> Vec<u64> {
+fn keys_of(row: Vec<u8>) -> Vec<u64> {
     let nowhere = Position(Value::new());
-    match tell([row.into()], nowhere).expect("an entry") {
-        Changes::Told { keys, .. } => keys.iter().map(Key::partition).collect(),
-        Changes::Missed { .. } => panic!("missed"),
+    match decode([row.into()], nowhere).expect("an entry") {
+        Changes::Notified { keys, .. } => keys.iter().map(Key::partition).collect(),
+        Changes::Gap { .. } => panic!("a gap"),
     }
 }
 
@@ -36,7 +36,7 @@ fn small_batches_share_a_row_and_refused_plans_have_none() {
     let both = batches.iter().zip(&verdicts).map(|(plans, verdicts)| (&plans[..], &verdicts[..]));
     let mut rows = rows(both);
     assert_eq!(rows.len(), 1);
-    assert_eq!(told(rows.remove(0)), [0, 1, 4, 5]);
+    assert_eq!(keys_of(rows.remove(0)), [0, 1, 4, 5]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_batch_that_does_not_fit_begins_a_row() {
     let verdicts = vec![Verdict::Committed; 40];
     let rows = rows(batches.iter().map(|plans| (&plans[..], &verdicts[..plans.len()])));
     assert!(rows.iter().all(|row| row.len() <= FEED_BATCH_BYTES_MAX));
-    let told: Vec<_> = rows.into_iter().map(told).collect();
+    let told: Vec<_> = rows.into_iter().map(keys_of).collect();
     assert_eq!(told, [(0..60).collect::<Vec<_>>(), (60..81).collect()]);
 }
 
@@ -60,11 +60,12 @@ fn nothing_committed_is_no_row() {
 #[test]
 fn a_position_is_read_as_it_was_written() {
     for number in [0, 1, i64::MAX] {
-        let place = Place { origin: *b"\x00origin\xff", number };
-        assert_eq!(Place::read(&place.write()).expect("a position"), place);
+        let place = FeedPosition { origin: *b"\x00origin\xff", number };
+        assert_eq!(FeedPosition::read(&place.write()).expect("a position"), place);
     }
     for bytes in [&[][..], &[0; 15], &[0; 17], &[0xff; 16]] {
-        let error = Place::read(&Position(Value::copy_from_slice(bytes))).expect_err("refused");
+        let error =
+            FeedPosition::read(&Position(Value::copy_from_slice(bytes))).expect_err("refused");
         assert_eq!(error.kind(), StoreErrorKind::Malformed);
     }
 }

@@ -10,24 +10,24 @@ use crate::{Changes, Key, MetaStore, Position, StoreErrorKind, Verdict, Write};
 
 async fn here(store: &dyn MetaStore) -> Position {
     match store.changes(None).await.expect("a position") {
-        Changes::Told { keys, next } => {
+        Changes::Notified { keys, next } => {
             assert!(keys.is_empty(), "nothing is told without a position");
             next
         }
-        Changes::Missed { .. } => panic!("nothing can be missed without a position"),
+        Changes::Gap { .. } => panic!("there cannot be a gap"),
     }
 }
 
-/// The keys told since a position, or `None` if some were missed, and where to go on.
+/// The keys that have changed since a position, or `None` after a gap, and where to continue.
 async fn since(store: &dyn MetaStore, position: &Position) -> (Option<BTreeSet<Key>>, Position) {
     match store.changes(Some(position)).await.expect("changes") {
-        Changes::Told { keys, next } => (Some(keys.into_iter().collect()), next),
-        Changes::Missed { next } => (None, next),
+        Changes::Notified { keys, next } => (Some(keys.into_iter().collect()), next),
+        Changes::Gap { next } => (None, next),
     }
 }
 
 /// Puts and deletes are told, each from the position before it on, and nothing else is.
-pub async fn changes_are_told(store: &dyn MetaStore) {
+pub async fn changes_are_notified(store: &dyn MetaStore) {
     write(store, [put(key(1, "before"), "x")]).await;
     let first = here(store).await;
     assert_eq!(since(store, &first).await.0, Some(BTreeSet::new()), "nothing happened");
@@ -46,7 +46,7 @@ pub async fn changes_are_told(store: &dyn MetaStore) {
 }
 
 /// A refused plan changed nothing, and counters are not records.
-pub async fn refused_plans_and_counters_are_not_told(store: &dyn MetaStore) {
+pub async fn refused_plans_and_counters_are_not_notified(store: &dyn MetaStore) {
     let start = here(store).await;
     let verdicts = decide(
         store,
@@ -64,7 +64,7 @@ pub async fn refused_plans_and_counters_are_not_told(store: &dyn MetaStore) {
 
 /// While batches are committed side by side, a reader that asks again and again is told of each
 /// one that was acknowledged before it asked.
-pub async fn changes_are_told_once_acknowledged(store: &dyn MetaStore) {
+pub async fn changes_are_notified_once_acknowledged(store: &dyn MetaStore) {
     const WRITERS: u64 = 6;
     const BATCHES: u64 = 25;
     let acknowledged = std::sync::Mutex::new(BTreeSet::new());
@@ -99,7 +99,7 @@ pub async fn changes_are_told_once_acknowledged(store: &dyn MetaStore) {
 }
 
 /// Whoever falls behind by more than an engine remembers is told so, or is told everything.
-pub async fn whoever_falls_behind_is_told_so(store: &dyn MetaStore) {
+pub async fn a_reader_far_behind_gets_a_gap(store: &dyn MetaStore) {
     let start = here(store).await;
     let batches = FEED_BATCHES as u64 + 100;
     let one = |number: u64| write(store, [put(point(number), "x")]);
@@ -114,8 +114,8 @@ pub async fn whoever_falls_behind_is_told_so(store: &dyn MetaStore) {
     assert_eq!(since(store, &next).await.0, Some([point(batches)].into()), "from there on");
 }
 
-/// A batch of more keys than an entry may have is told all the same, or as missed.
-pub async fn large_batches_are_told_somehow(store: &dyn MetaStore) {
+/// A batch of more keys than an entry may have is notified all the same, or is a gap.
+pub async fn large_batches_are_notified_or_a_gap(store: &dyn MetaStore) {
     let start = here(store).await;
     let limits = store.limits();
     let many = limits.plan_items as u64;
@@ -127,14 +127,16 @@ pub async fn large_batches_are_told_somehow(store: &dyn MetaStore) {
     assert_eq!(since(store, &next).await.0, Some([point(1)].into()), "from there on");
 }
 
-/// What is no position is refused, or answered as if everything had been missed.
+/// What is no position is refused, or answered with a gap.
 pub async fn foreign_positions_are_no_positions(store: &dyn MetaStore) {
     write(store, [put(point(1), "x")]).await;
     for bytes in [&b""[..], b"x", b"\0\0\0\0\0\0\0", b"99999999999999999999:1", &[0xff; 40]] {
         let position = Position(bytes::Bytes::copy_from_slice(bytes));
         match store.changes(Some(&position)).await {
-            Ok(Changes::Missed { .. }) => {}
-            Ok(told @ Changes::Told { .. }) => panic!("{position:?} is no position, yet {told:?}"),
+            Ok(Changes::Gap { .. }) => {}
+            Ok(told @ Changes::Notified { .. }) => {
+                panic!("{position:?} is no position, yet {told:?}")
+            }
             Err(error) => assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}"),
         }
     }

@@ -4,7 +4,7 @@ use super::{
     ORDERED, POINT, ask, check_malformed_plans, check_malformed_reads, check_record, counter,
     decide, follow, get, key, number, plan, point, put, range, suffixes, value, write,
 };
-use crate::{Follow, Found, Guard, Key, Limits, MetaStore, Plan, Read, Value, Verdict, Write};
+use crate::{Follow, Guard, Key, Limits, MetaStore, Plan, Read, ReadResult, Value, Verdict, Write};
 
 fn filled(length: usize, salt: u8) -> Value {
     (0..length).map(|at| salt ^ u8::try_from(at % 251).expect("below 251")).collect()
@@ -112,20 +112,20 @@ pub async fn a_full_read_is_accepted(store: &dyn MetaStore) {
         .collect();
     for (number, found) in ask(store, &reads).await.into_iter().enumerate() {
         let right = match found {
-            Found::Record(Some(entry)) => {
+            ReadResult::Record(Some(entry)) => {
                 entry.value == value("A")
                     && entry.target.whole().is_some() == (number % 4 == 1)
                     && number % 4 < 2
             }
-            Found::Record(None) => number % 4 == 3,
-            Found::Counter(counter) => number % 4 == 2 && counter == 2,
-            Found::Range(_) => false,
+            ReadResult::Record(None) => number % 4 == 3,
+            ReadResult::Counter(counter) => number % 4 == 2 && counter == 2,
+            ReadResult::Range(_) => false,
         };
         assert!(right, "question {number}");
     }
     let ranges = vec![range(key(1, ""), key(2, ""), limits.range_records); limits.reads.min(64)];
     let found = ask(store, &ranges).await;
-    assert!(found.iter().all(|found| matches!(found, Found::Range(all) if all.len() == 1)));
+    assert!(found.iter().all(|found| matches!(found, ReadResult::Range(all) if all.len() == 1)));
 }
 
 /// What is above a limit is refused whole, and none of it is written.

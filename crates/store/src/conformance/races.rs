@@ -11,17 +11,17 @@ use super::{
     ask, check_record, counter, decide, decide_one, equals, get, key, number, plan, put, range,
     record, refused, write,
 };
-use crate::{Found, Guard, MetaStore, Read, StoreErrorKind, Value, Verdict, Write};
+use crate::{Guard, MetaStore, Read, ReadResult, StoreErrorKind, Value, Verdict, Write};
 
-/// Once a resolver has marked a lane as aborted, the original that comes later is refused.
+/// Once a resolver has marked a slot as aborted, the original that comes later is refused.
 pub async fn a_tombstone_beats_a_late_original(store: &dyn MetaStore) {
-    let lane = key(1, "lane");
-    write(store, [put(lane.clone(), "v0")]).await;
-    let resolver = plan([equals(lane.clone(), "v0")], [put(lane.clone(), "aborted")]);
+    let slot = key(1, "slot");
+    write(store, [put(slot.clone(), "v0")]).await;
+    let resolver = plan([equals(slot.clone(), "v0")], [put(slot.clone(), "aborted")]);
     let original = plan(
-        [equals(lane.clone(), "v0")],
+        [equals(slot.clone(), "v0")],
         [
-            put(lane.clone(), "v1"),
+            put(slot.clone(), "v1"),
             put(key(2, "effect"), "happened"),
             Write::Add(counter(2, "n"), 1),
         ],
@@ -33,16 +33,16 @@ pub async fn a_tombstone_beats_a_late_original(store: &dyn MetaStore) {
 }
 
 /// A resolver that comes after the original is refused, and learns that it happened. When both
-/// are under way at once, exactly one of them wins, and the lane says which.
+/// are under way at once, exactly one of them wins, and the slot says which.
 pub async fn a_tombstone_waits_for_an_early_original(store: &dyn MetaStore) {
     for turn in 0..50_u64 {
-        let lane = key(turn, "lane");
-        write(store, [put(lane.clone(), "v0")]).await;
+        let slot = key(turn, "slot");
+        write(store, [put(slot.clone(), "v0")]).await;
         let original = [plan(
-            [equals(lane.clone(), "v0")],
-            [put(lane.clone(), "v1"), put(key(turn, "effect"), "")],
+            [equals(slot.clone(), "v0")],
+            [put(slot.clone(), "v1"), put(key(turn, "effect"), "")],
         )];
-        let resolver = [plan([equals(lane.clone(), "v0")], [put(lane.clone(), "aborted")])];
+        let resolver = [plan([equals(slot.clone(), "v0")], [put(slot.clone(), "aborted")])];
         let (happened, aborted) = if turn == 0 {
             (decide(store, &original).await, decide(store, &resolver).await)
         } else if turn % 2 == 0 {
@@ -54,7 +54,7 @@ pub async fn a_tombstone_waits_for_an_early_original(store: &dyn MetaStore) {
         };
         if happened[0] == Verdict::Committed {
             assert_eq!(aborted, [refused(0, Some(b"v1"))]);
-            check_record(store, &lane, Some(b"v1")).await;
+            check_record(store, &slot, Some(b"v1")).await;
             check_record(store, &key(turn, "effect"), Some(b"")).await;
         } else {
             assert!(turn > 0, "the original came first");
@@ -62,7 +62,7 @@ pub async fn a_tombstone_waits_for_an_early_original(store: &dyn MetaStore) {
                 (happened, aborted),
                 (vec![refused(0, Some(b"aborted"))], vec![Verdict::Committed])
             );
-            check_record(store, &lane, Some(b"aborted")).await;
+            check_record(store, &slot, Some(b"aborted")).await;
             check_record(store, &key(turn, "effect"), None).await;
         }
     }
@@ -161,7 +161,8 @@ pub async fn concurrent_readers_see_whole_batches(store: &dyn MetaStore) {
                 get(key(2, [task, turn])),
             ];
             let found = ask(store, &reads).await;
-            let [Found::Range(left), Found::Range(right), Found::Record(Some(_))] = &found[..]
+            let [ReadResult::Range(left), ReadResult::Range(right), ReadResult::Record(Some(_))] =
+                &found[..]
             else {
                 panic!("a task does not find its own write: {found:?}")
             };
@@ -201,7 +202,7 @@ pub async fn commits_outlive_their_callers(store: &dyn MetaStore) {
         let found =
             ask(store, &[get(key(1, [turn])), get(key(2, [turn])), get(key(3, [turn]))]).await;
         let there: Vec<bool> =
-            found.iter().map(|found| matches!(found, Found::Record(Some(_)))).collect();
+            found.iter().map(|found| matches!(found, ReadResult::Record(Some(_)))).collect();
         assert_eq!(there[0], there[1], "a batch of one call was torn in turn {turn}");
         assert!(there[2]);
     }

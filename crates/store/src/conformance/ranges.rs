@@ -4,7 +4,7 @@ use super::{
     ORDERED, ask, check_record, decide_one, entry, follow, get, key, plan, point, put, range,
     suffixes, value, write,
 };
-use crate::{Entry, Found, Guard, Key, MetaStore, Read, Space, Target, Verdict, Write};
+use crate::{Entry, Guard, Key, MetaStore, Read, ReadResult, Space, Target, Verdict, Write};
 
 /// A whole partition is a range, and only its own records are in it.
 pub async fn a_whole_partition_is_a_range(store: &dyn MetaStore) {
@@ -123,7 +123,7 @@ pub async fn suffixes_may_have_any_bytes(store: &dyn MetaStore) {
     }
     let reads: Vec<Read> = all.iter().map(|suffix| get(key(3, suffix))).collect();
     for (suffix, found) in all.iter().zip(ask(store, &reads).await) {
-        assert_eq!(found, Found::Record(Some(entry(&key(3, suffix), suffix))));
+        assert_eq!(found, ReadResult::Record(Some(entry(&key(3, suffix), suffix))));
     }
     // A record whose value is a suffix leads to the record that has it.
     let prefix = key(3, "").as_bytes().to_vec();
@@ -135,7 +135,7 @@ pub async fn suffixes_may_have_any_bytes(store: &dyn MetaStore) {
         let met = Entry { key: key(9, "pointer"), value: value(suffix), target };
         let mut reads = vec![Read::Record { key: key(9, "pointer"), follow: by.clone() }];
         reads.push(Read::Range { start: key(9, ""), end: key(9, "q"), limit: 5, follow: by });
-        let expected = [Found::Record(Some(met.clone())), Found::Range(vec![met])];
+        let expected = [ReadResult::Record(Some(met.clone())), ReadResult::Range(vec![met])];
         assert_eq!(ask(store, &reads).await, expected);
     }
     // What is put over one, and what is deleted, disturbs no other.
@@ -155,6 +155,6 @@ pub async fn suffixes_may_have_any_bytes(store: &dyn MetaStore) {
         })
         .collect();
     let found = ask(store, &[range(key(3, ""), key(4, ""), 1_000)]).await;
-    assert_eq!(found, [Found::Range(left)]);
+    assert_eq!(found, [ReadResult::Range(left)]);
     check_record(store, &key(3, ""), None).await;
 }

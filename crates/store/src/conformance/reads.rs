@@ -6,7 +6,7 @@ use super::{
     POINT, ask, ask_one, check_record, counter, entry, follow, get, key, plan, point, put, range,
     value, write,
 };
-use crate::{Entry, Follow, Found, MetaStore, Read, Target, Value, Verdict, Write};
+use crate::{Entry, Follow, MetaStore, Read, ReadResult, Target, Value, Verdict, Write};
 
 /// Answers stand at the indices of their questions, whatever the kinds and repetitions.
 pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
@@ -25,15 +25,15 @@ pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
     ];
     let b = entry(&key(1, "b"), "B");
     let expected = [
-        Found::Record(Some(entry(&point(9), "P"))),
-        Found::Counter(7),
-        Found::Range(vec![entry(&key(1, "a"), "A")]),
-        Found::Record(None),
-        Found::Record(Some(b.clone())),
-        Found::Counter(0),
-        Found::Range(vec![b.clone()]),
-        Found::Record(Some(b)),
-        Found::Counter(7),
+        ReadResult::Record(Some(entry(&point(9), "P"))),
+        ReadResult::Counter(7),
+        ReadResult::Range(vec![entry(&key(1, "a"), "A")]),
+        ReadResult::Record(None),
+        ReadResult::Record(Some(b.clone())),
+        ReadResult::Counter(0),
+        ReadResult::Range(vec![b.clone()]),
+        ReadResult::Record(Some(b)),
+        ReadResult::Counter(7),
     ];
     assert_eq!(ask(store, &reads).await, expected);
     assert!(ask(store, &[]).await.is_empty());
@@ -51,8 +51,11 @@ pub async fn reads_see_acknowledged_commits(store: &dyn MetaStore) {
         ];
         let found = ask(store, &reads).await;
         let record = entry(&key(1, "turn"), now);
-        let expected =
-            [Found::Record(Some(record.clone())), Found::Range(vec![record]), Found::Counter(turn)];
+        let expected = [
+            ReadResult::Record(Some(record.clone())),
+            ReadResult::Range(vec![record]),
+            ReadResult::Counter(turn),
+        ];
         assert_eq!(found, expected, "turn {turn}");
     }
 }
@@ -82,8 +85,11 @@ pub async fn reads_are_snapshots(store: &dyn MetaStore) {
                 Read::Counter(counter(3, "moved")),
             ];
             let found = ask(store, &reads).await;
-            let [Found::Record(Some(left)), Found::Range(right), Found::Counter(moved)] =
-                &found[..]
+            let [
+                ReadResult::Record(Some(left)),
+                ReadResult::Range(right),
+                ReadResult::Counter(moved),
+            ] = &found[..]
             else {
                 panic!("answers of other kinds: {found:?}")
             };
@@ -122,15 +128,15 @@ pub async fn a_follow_hits_misses_and_falls_short(store: &dyn MetaStore) {
     let reads = ["hit", "miss", "short", "empty", "none"]
         .map(|name| Read::Record { key: key(1, name), follow: Some(by.clone()) });
     let expected = [
-        Found::Record(Some(Entry {
+        ReadResult::Record(Some(Entry {
             key: key(1, "hit"),
             value: value(&pointer),
             target: Target::Whole(value(b"\0found\0")),
         })),
-        Found::Record(Some(entry(&key(1, "miss"), [9; 10]))),
-        Found::Record(Some(entry(&key(1, "short"), &pointer[..9]))),
-        Found::Record(Some(entry(&key(1, "empty"), ""))),
-        Found::Record(None),
+        ReadResult::Record(Some(entry(&key(1, "miss"), [9; 10]))),
+        ReadResult::Record(Some(entry(&key(1, "short"), &pointer[..9]))),
+        ReadResult::Record(Some(entry(&key(1, "empty"), ""))),
+        ReadResult::Record(None),
     ];
     assert_eq!(ask(store, &reads).await, expected);
 
@@ -139,10 +145,14 @@ pub async fn a_follow_hits_misses_and_falls_short(store: &dyn MetaStore) {
     prefix.extend_from_slice(&5_u64.to_be_bytes());
     write(store, [put(key(5, "\0\u{1}"), "suffix"), put(key(5, ""), "partition")]).await;
     let by_suffix = Read::Record { key: key(1, "hit"), follow: Some(follow(&prefix, 2, 2)) };
-    let Found::Record(Some(found)) = ask_one(store, by_suffix).await else { panic!("it is there") };
+    let ReadResult::Record(Some(found)) = ask_one(store, by_suffix).await else {
+        panic!("it is there")
+    };
     assert_eq!(found.target, Target::Whole(value("suffix")));
     let by_nothing = Read::Record { key: key(1, "empty"), follow: Some(follow(&prefix, 0, 0)) };
-    let Found::Record(Some(found)) = ask_one(store, by_nothing).await else { panic!("it's there") };
+    let ReadResult::Record(Some(found)) = ask_one(store, by_nothing).await else {
+        panic!("it's there")
+    };
     assert_eq!(found.target, Target::Whole(value("partition")));
 }
 
@@ -162,7 +172,9 @@ pub async fn ranges_follow_each_record(store: &dyn MetaStore) {
         limit: 12,
         follow: Some(follow(&[POINT.0], 0, 8)),
     };
-    let Found::Range(entries) = ask_one(store, read).await else { panic!("a range was asked for") };
+    let ReadResult::Range(entries) = ask_one(store, read).await else {
+        panic!("a range was asked for")
+    };
     assert_eq!(entries.len(), 12);
     for (number, found) in (2_u64..).zip(&entries) {
         let expected = Entry {
@@ -234,8 +246,8 @@ pub async fn a_follow_brings_no_more_than_is_enough(store: &dyn MetaStore) {
             expected.push(Target::Absent);
         }
     }
-    let check = |read: &Read, found: &Found, expected: &Target| {
-        let Found::Record(Some(entry)) = found else { panic!("it is there: {read:?}") };
+    let check = |read: &Read, found: &ReadResult, expected: &Target| {
+        let ReadResult::Record(Some(entry)) = found else { panic!("it is there: {read:?}") };
         check_target(&entry.target, expected, read);
     };
     // All at once, and each by itself: an engine may have a way of its own for either.
@@ -263,7 +275,7 @@ pub async fn ranges_follow_no_further_than_is_enough(store: &dyn MetaStore) {
         let beside =
             ask(store, &[get(point(1)), read, Read::Counter(counter(1, "n"))]).await.remove(1);
         for found in [alone, beside] {
-            let Found::Range(entries) = found else { panic!("a range was asked for") };
+            let ReadResult::Range(entries) = found else { panic!("a range was asked for") };
             assert_eq!(entries.len(), expected.len());
             for (entry, expected) in entries.iter().zip(&expected) {
                 check_target(&entry.target, expected, &(most, &entry.key));

@@ -14,7 +14,7 @@ fn plan(writes: Vec<Write>) -> Plan {
 }
 
 #[test]
-fn what_plans_write_is_told_and_counters_are_not() {
+fn pieces_have_written_records_and_no_counters() {
     let plans = [
         plan(vec![Write::Put(key(1), Value::from_static(b"x")), Write::Delete(key(2))]),
         plan(vec![Write::Add(CounterKey(key(3)), 1), Write::Clear(CounterKey(key(4)))]),
@@ -22,28 +22,28 @@ fn what_plans_write_is_told_and_counters_are_not() {
     ];
     let pieces = pieces(&plans);
     assert!(pieces[1].is_empty());
-    let told = tell([pieces.concat().into()], here()).unwrap();
-    assert_eq!(told, Changes::Told { keys: vec![key(1), key(2), key(5)], next: here() });
+    let told = decode([pieces.concat().into()], here()).unwrap();
+    assert_eq!(told, Changes::Notified { keys: vec![key(1), key(2), key(5)], next: here() });
 }
 
 #[test]
-fn a_batch_too_large_to_tell_is_told_as_such() {
+fn a_batch_too_large_is_a_gap() {
     let writes = (0..10_000).map(|number| Write::Delete(key(number))).collect();
     let pieces = pieces(&[plan(writes), plan(vec![Write::Add(CounterKey(key(3)), 1)])]);
     assert!(pieces.iter().map(Bytes::len).sum::<usize>() < 10);
     assert!(pieces[1].is_empty());
-    let told = tell([pieces.concat().into()], here()).unwrap();
-    assert_eq!(told, Changes::Missed { next: here() });
+    let told = decode([pieces.concat().into()], here()).unwrap();
+    assert_eq!(told, Changes::Gap { next: here() });
 }
 
 #[test]
-fn more_keys_than_an_answer_has_are_missed() {
+fn more_keys_than_an_answer_has_are_a_gap() {
     let writes = (0..1_000).map(|number| Write::Delete(key(number))).collect();
     let entry = Bytes::from(pieces(&[plan(writes)]).concat());
     let entries = |number| std::iter::repeat_n(entry.clone(), number);
     let full = FEED_KEYS_MAX / 1_000;
-    assert!(matches!(tell(entries(full), here()).unwrap(), Changes::Told { .. }));
-    assert_eq!(tell(entries(full + 1), here()).unwrap(), Changes::Missed { next: here() });
+    assert!(matches!(decode(entries(full), here()).unwrap(), Changes::Notified { .. }));
+    assert_eq!(decode(entries(full + 1), here()).unwrap(), Changes::Gap { next: here() });
 }
 
 #[test]
@@ -52,6 +52,6 @@ fn an_entry_that_is_cut_is_corrupt() {
     let whole = entry.len() / 2;
     for length in 1..entry.len() {
         let cut = Bytes::copy_from_slice(&entry[..length]);
-        assert_eq!(tell([cut], here()).is_ok(), length == whole, "cut to {length}");
+        assert_eq!(decode([cut], here()).is_ok(), length == whole, "cut to {length}");
     }
 }

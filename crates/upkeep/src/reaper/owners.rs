@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use record::{BlockId, Ino, key};
 use session::{VolumeError, counter, value};
-use store::{Found, Key, Read};
+use store::{Key, Read, ReadResult};
 
 use crate::upkeep::Upkeep;
 
@@ -94,9 +94,14 @@ fn questions(block: BlockId, indices: &[usize], references: &[Reference], most: 
         .collect()
 }
 
-fn answer(indices: &[usize], references: &[Reference], found: &[Found], owners: &mut [Owners]) {
+fn answer(
+    indices: &[usize],
+    references: &[Reference],
+    found: &[ReadResult],
+    owners: &mut [Owners],
+) {
     let shares = match found.first() {
-        Some(Found::Range(entries)) => entries.as_slice(),
+        Some(ReadResult::Range(entries)) => entries.as_slice(),
         _ => &[],
     };
     let live = counter(found.get(1));

@@ -3,7 +3,7 @@
 use record::{BlockId, Inode, key, key::space};
 use session::scan::{ino_of, slices_of};
 use session::{VolumeError, closing, value};
-use store::{CounterKey, Found, Read};
+use store::{CounterKey, Read, ReadResult};
 
 use crate::sparse::is_sparse;
 use crate::upkeep::Upkeep;
@@ -57,7 +57,7 @@ impl Upkeep {
         let mut owned = Vec::with_capacity(suspects.len());
         for ((pack, live), found) in suspects.iter().zip(&found) {
             // Without an owner it is on its way out.
-            if let Found::Range(shares) = found
+            if let ReadResult::Range(shares) = found
                 && let Some(share) = shares.first()
             {
                 owned.push((*pack, *live, ino_of(&share.key)?));

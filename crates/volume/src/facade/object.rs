@@ -286,8 +286,8 @@ pub(super) async fn read_records(
     let reads: Vec<Read> = keys.iter().map(record).collect();
     let found = store.read(&reads).await?;
     let value = |found| match found {
-        store::Found::Record(entry) => entry.map(|entry: store::Entry| entry.value),
-        store::Found::Range(_) | store::Found::Counter(_) => None,
+        store::ReadResult::Record(entry) => entry.map(|entry: store::Entry| entry.value),
+        store::ReadResult::Range(_) | store::ReadResult::Counter(_) => None,
     };
     Ok(found.into_iter().map(value).collect())
 }

@@ -9,7 +9,7 @@ use faulty::{Fault, Faulty};
 use namespace::{Branch, FsError, Removal, Remove, WriteCondition};
 use record::key::{self, CounterKind, space};
 use session::COMMIT_DEADLINE;
-use store::{Found, MetaStore, Read, Verdict};
+use store::{MetaStore, Read, ReadResult, Verdict};
 
 use super::{count_blocks, lookup, make_bucket, open, publish, publish_staged, staged};
 use crate::{Trips, VolumeError, measured};
@@ -17,7 +17,7 @@ use crate::{Trips, VolumeError, measured};
 async fn objects(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     let counter = Read::Counter(key::counter(bucket, CounterKind::Objects));
     match store.read(&[counter]).await.unwrap()[..] {
-        [Found::Counter(count)] => count,
+        [ReadResult::Counter(count)] => count,
         _ => panic!("a counter was asked for"),
     }
 }

@@ -11,7 +11,7 @@ use namespace::WriteCondition;
 use record::key::{self, CounterKind, space};
 use record::{ObjectHeaders, PartTag, Sum, Tag};
 use session::SessionOptions;
-use store::{Found, MetaStore, Page, Read, Space};
+use store::{MetaStore, Page, Read, ReadResult, Space};
 use upkeep::UPLOAD_RESULT_KEPT;
 
 use super::{count_blocks, make_bucket, open, publish, staged};
@@ -39,7 +39,7 @@ pub(super) async fn records(store: &dyn MetaStore, space: Space) -> usize {
 pub(super) async fn bytes_of(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     let read = Read::Counter(key::counter(bucket, CounterKind::Bytes));
     match store.read(&[read]).await.unwrap()[..] {
-        [Found::Counter(bytes)] => bytes,
+        [ReadResult::Counter(bytes)] => bytes,
         _ => panic!("a counter was asked for"),
     }
 }

@@ -11,8 +11,8 @@ use futures::TryStreamExt;
 use record::{Ino, Sequence, key};
 use session::{HEARTBEAT_INTERVAL, Outcome};
 use store::{
-    Changes, CounterPage, Durability, Found, Guard, Limits, MemoryStore, MetaStore, Page, Plan,
-    Position, Read, Snapshot, Space, StoreError, Verdict, Write,
+    Changes, CounterPage, Durability, Guard, Limits, MemoryStore, MetaStore, Page, Plan, Position,
+    Read, ReadResult, Snapshot, Space, StoreError, Verdict, Write,
 };
 use tokio::time::{Duration, sleep};
 
@@ -73,7 +73,7 @@ impl MetaStore for Restorable {
         self.now().durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.now().read(reads).await
     }
 

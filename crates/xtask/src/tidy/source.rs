@@ -16,7 +16,7 @@ const CLOCKS: [&str; 2] = ["now_utc", "now_local"];
 
 /// The part of `hashing` that a pure crate may name. These types only compute; the rest has threads and
 /// a clock.
-const PURE_HASHING: [&str; 3] = ["Behind", "Crc", "Md5"];
+const PURE_HASHING: [&str; 3] = ["CrcCombiner", "Crc", "Md5"];
 
 /// The only task-locals: the costs of an operation, and the HTTP/2 stream of a task.
 const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("server", "FLOW")];

@@ -78,7 +78,7 @@ async fn requests_go_over_tls_on_one_connection() {
     let mut service = secure().await;
     let tls = HttpsConnectorBuilder::new().with_tls_config(service.client.clone());
     let connector = tls.https_only().enable_http1().wrap_connector(tcp());
-    let pool = Pool {
+    let pool = ConnectionPool {
         place: service.place.clone(),
         connector: Connector::Secure(connector),
         connect_timeout: WAIT,
@@ -97,7 +97,8 @@ async fn requests_go_over_tls_on_one_connection() {
 #[tokio::test]
 async fn a_certificate_that_the_system_does_not_know_is_refused() {
     let mut service = secure().await;
-    let pool = Pool::new(service.place.clone(), WAIT).expect("the system has certificates");
+    let pool =
+        ConnectionPool::new(service.place.clone(), WAIT).expect("the system has certificates");
     let Err(error) = pool.send(request()).await else { panic!("nobody vouches for it") };
     assert!(format!("{error:?}").contains("UnknownIssuer"), "{error:?}");
     service.running.shutdown().await;

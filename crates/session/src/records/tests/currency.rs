@@ -9,8 +9,8 @@ use namespace::Hints as _;
 use record::{Ino, key};
 use runtime::Moment;
 use store::{
-    Follow, Found, Guard, Key, MemoryStore, MetaStore, Plan, Read, StoreErrorKind, Target, Verdict,
-    Write,
+    Follow, Guard, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, StoreErrorKind, Target,
+    Verdict, Write,
 };
 
 use super::super::currency::{DOUBTFUL_KEYS_MAX, WRITTEN_KEYS_MAX};
@@ -237,8 +237,8 @@ async fn a_record_is_followed_to_one_that_is_known() {
         let follow = Some(Follow { most, ..key::dentry_to_inode() });
         [Read::Record { key: name.clone(), follow }]
     };
-    let target = |found: Option<Vec<Found>>| match found.map(|mut found| found.remove(0)) {
-        Some(Found::Record(Some(entry))) => Some(entry.target),
+    let target = |found: Option<Vec<ReadResult>>| match found.map(|mut found| found.remove(0)) {
+        Some(ReadResult::Record(Some(entry))) => Some(entry.target),
         None => None,
         found => panic!("{found:?}"),
     };

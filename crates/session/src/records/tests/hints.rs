@@ -6,7 +6,7 @@ use record::{
     Attributes, Content, Dentry, File, Ino, Inode, InodeBody, ObjectHeaders, Tag, Timestamp, key,
 };
 use runtime::Moment;
-use store::{Entry, Found, Key, MemoryStore, MetaStore, Plan, Read, Value, Write};
+use store::{Entry, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, Value, Write};
 
 use super::super::{CachedStore, HINT_VALUE_BYTES_MAX, RecordCache};
 
@@ -110,7 +110,7 @@ fn what_came_cut_is_not_remembered() {
     let found = |record: &'static [u8]| {
         let target = follow.found(Some(Value::from_static(record)));
         let entry = Entry { key: slot.clone(), value: bound.clone(), target };
-        [Found::Record(Some(entry))]
+        [ReadResult::Record(Some(entry))]
     };
     hints.reading().found(&read, &found(b"whole"));
     assert_eq!(hints.record(&target), None);

@@ -11,8 +11,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use record::{Ino, key};
 use runtime::Tasks;
 use store::{
-    Changes, CounterPage, Durability, Found, Key, Limits, MemoryStore, MetaStore, Page, Plan,
-    Position, Read, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
+    Changes, CounterPage, Durability, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position,
+    Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
 };
 
 use super::super::{CachedStore, RecordCache};
@@ -61,7 +61,7 @@ impl MetaStore for Slow {
         self.inner.durability()
     }
 
-    async fn read(&self, reads: &[Read]) -> Result<Vec<Found>, StoreError> {
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.dawdle().await;
         let found = self.inner.read(reads).await;
         self.dawdle().await;
@@ -124,7 +124,7 @@ struct Pair {
     drawn: AtomicU64,
 }
 
-fn number(found: Option<&Found>) -> u64 {
+fn number(found: Option<&ReadResult>) -> u64 {
     let Some(value) = value(found) else { return 0 };
     u64::from_be_bytes(value[..].try_into().expect("eight bytes"))
 }

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::{Entries, pieces, told};
+use super::{Entries, entry, pieces};
 use crate::feed::{self, FEED_BATCH_BYTES_MAX};
 use crate::{Changes, CounterKey, Key, Plan, Position, Space, StoreErrorKind, Write};
 
@@ -15,13 +15,13 @@ fn plan(keys: &[Key]) -> Plan {
 
 fn read(joined: impl Into<Bytes>) -> Changes {
     let next = Position(Bytes::from_static(b"next"));
-    feed::tell(Entries::new(joined.into()), next).expect("entries that can be read")
+    feed::decode(Entries::new(joined.into()), next).expect("entries that can be read")
 }
 
 fn keys(changes: Changes) -> Vec<Key> {
     match changes {
-        Changes::Told { keys, .. } => keys,
-        Changes::Missed { .. } => panic!("nothing was missed"),
+        Changes::Notified { keys, .. } => keys,
+        Changes::Gap { .. } => panic!("there was no gap"),
     }
 }
 
@@ -32,12 +32,12 @@ fn sorted(mut keys: Vec<Key>) -> Vec<Key> {
 }
 
 #[test]
-fn a_batch_is_told_once_and_in_order() {
-    let one = [key(b'd', 7, b"0001"), key(b'I', 1_000, b""), key(b'k', 9, b"lane")];
-    let other = [key(b'd', 7, b"0002"), key(b'I', 1_001, b""), key(b'k', 9, b"lane")];
+fn an_entry_has_each_key_once_and_in_order() {
+    let one = [key(b'd', 7, b"0001"), key(b'I', 1_000, b""), key(b'k', 9, b"slot")];
+    let other = [key(b'd', 7, b"0002"), key(b'I', 1_001, b""), key(b'k', 9, b"slot")];
     let plans = [plan(&one), plan(&other)];
     let all = sorted(one.iter().chain(&other).cloned().collect());
-    let whole = told(&plans);
+    let whole = entry(&plans);
     assert_eq!(keys(read(whole.clone())), all);
     assert!(whole.len() < 60, "{} bytes for five keys of 63", whole.len());
     let pieces = pieces(&plans);
@@ -70,28 +70,28 @@ fn long_keys_and_what_they_share_come_back() {
             let first = key(b'd', 1, &vec![5; shared]);
             let second = key(b'd', 1, &[vec![5; shared], vec![6; more]].concat());
             let all = sorted(vec![first, second]);
-            assert_eq!(keys(read(told(&[plan(&all)]))), all, "{shared} and {more}");
+            assert_eq!(keys(read(entry(&[plan(&all)]))), all, "{shared} and {more}");
         }
     }
 }
 
 #[test]
-fn counters_are_not_told_and_large_batches_only_as_such() {
+fn counters_are_left_out_and_large_batches_are_a_gap() {
     let add = Write::Add(CounterKey(key(b'n', 1, b"")), 1);
     let silent = [Plan { guards: Vec::new(), writes: vec![add] }];
-    assert!(told(&silent).is_empty() && pieces(&silent).is_empty());
+    assert!(entry(&silent).is_empty() && pieces(&silent).is_empty());
     let many = FEED_BATCH_BYTES_MAX / 1_009 + 1;
     let long = |number: usize| key(b'd', 1, format!("{number:01000}").as_bytes());
     let all: Vec<Key> = (0..many).map(long).collect();
-    assert!(matches!(read(told(&[plan(&all)])), Changes::Missed { .. }));
-    assert_eq!(keys(read(told(&[plan(&all[1..])]))).len(), many - 1);
+    assert!(matches!(read(entry(&[plan(&all)])), Changes::Gap { .. }));
+    assert_eq!(keys(read(entry(&[plan(&all[1..])]))).len(), many - 1);
 }
 
 #[test]
 fn what_is_not_an_entry_is_refused() {
     for wrong in [&[0][..], &[1, 0], &[0, 2, b'd'], &[0, 0x80], &[0, 1, b'd']] {
         let next = Position(Bytes::new());
-        let error = feed::tell(Entries::new(Bytes::from_static(wrong)), next).unwrap_err();
+        let error = feed::decode(Entries::new(Bytes::from_static(wrong)), next).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{wrong:?}");
     }
 }

@@ -1,13 +1,13 @@
-//! Brief entries, for engines that keep the feed where bytes are dear: the keys of a batch, each
-//! without what it has in common with the one before it.
+//! Compact entries, for engines that keep the feed where bytes are expensive: the keys of a batch in
+//! order, each without the prefix that it shares with the one before.
 //!
-//! A key is a byte that says how many bytes it shares with the key before, the length of the rest
-//! in one byte or two, and the rest. The first one shares nothing, so entries may be joined. A key
-//! without bytes says that any record may have changed.
+//! A key is encoded as one byte, the length of the shared prefix; one byte or two, the length of the
+//! rest; and the rest. The first key shares nothing, so entries may be concatenated. A key without
+//! bytes says that any record may have changed.
 //!
-//! The keys of one batch are much alike once they are in order: most of them are new records below
-//! a few parents, under numbers that follow each other. Where it is not yet known which plans will be
-//! committed, each has a piece of its own, which is longer.
+//! This pays because the keys of one batch are much alike: most of them are new records below a few
+//! parents, with consecutive numbers. If it is not yet known which plans will be committed, each plan
+//! has a piece of its own. These are longer, since keys of different plans share nothing.
 
 use std::collections::BTreeSet;
 
@@ -16,20 +16,20 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use super::FEED_BATCH_BYTES_MAX;
 use crate::{Key, Plan, Write};
 
-/// Says that any record may have changed.
+/// A key without bytes: any record may have changed.
 const ALL: &[u8] = &[0, 0];
 
 /// The first bit of a length that takes two bytes.
 const LONG: u16 = 0x8000;
 
-/// What plans that are committed together add to the feed.
-pub fn told<'a>(plans: impl IntoIterator<Item = &'a Plan> + Clone) -> Bytes {
+/// The entry of a batch of which all plans are committed.
+pub fn entry<'a>(plans: impl IntoIterator<Item = &'a Plan> + Clone) -> Bytes {
     let fits = fits(plans.clone());
     join(plans, fits)
 }
 
-/// What each plan of a batch adds to the feed, where some of them may not be committed; nothing at
-/// all if none changes records.
+/// What each plan of a batch adds to the entry if it is committed. There are no pieces at all if no
+/// plan changes records.
 pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     let fits = fits(plans);
     let pieces: Vec<Bytes> = plans.iter().map(|plan| join([plan], fits)).collect();
@@ -74,8 +74,8 @@ fn join<'a>(plans: impl IntoIterator<Item = &'a Plan>, fits: bool) -> Bytes {
     entry.freeze()
 }
 
-/// Reads joined entries key by key, each in the form that [`super::tell`] takes. What cannot be read
-/// comes as a piece that it refuses.
+/// Splits concatenated entries into keys, each as an entry of its own in the form that
+/// [`super::decode`] takes. What cannot be read becomes an entry that it refuses.
 #[derive(Debug)]
 pub struct Entries {
     rest: Bytes,

@@ -12,7 +12,7 @@ use databases::{Database, Engine};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use store::{
-    CounterKey, Found, Guard, Key, MetaStore as _, Plan, Read, Space, Value, Verdict, Write,
+    CounterKey, Guard, Key, MetaStore as _, Plan, Read, ReadResult, Space, Value, Verdict, Write,
 };
 use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
@@ -72,7 +72,7 @@ pub(crate) async fn write(store: &PostgresStore, writes: impl Into<Vec<Write>>) 
 pub(crate) async fn held(store: &PostgresStore, name: &str) -> Option<Value> {
     let read = [Read::Record { key: key(name), follow: None }];
     match store.read(&read).await.expect("an answer").remove(0) {
-        Found::Record(entry) => entry.map(|entry| entry.value),
+        ReadResult::Record(entry) => entry.map(|entry| entry.value),
         other => panic!("a record was asked for, not {other:?}"),
     }
 }
@@ -81,7 +81,7 @@ pub(crate) async fn held(store: &PostgresStore, name: &str) -> Option<Value> {
 pub(crate) async fn number(store: &PostgresStore, name: &str) -> i64 {
     let read = [Read::Counter(CounterKey(key(name)))];
     match store.read(&read).await.expect("an answer").remove(0) {
-        Found::Counter(number) => number,
+        ReadResult::Counter(number) => number,
         other => panic!("a counter was asked for, not {other:?}"),
     }
 }
@@ -102,22 +102,22 @@ pub(crate) fn unique() -> String {
 }
 
 /// A database of a test's own.
-pub(crate) struct Place {
+pub(crate) struct TestDatabase {
     server: Url,
     name: String,
 }
 
-impl Place {
+impl TestDatabase {
     /// Makes a database on the server under test.
-    pub(crate) async fn fresh() -> Option<Place> {
-        Some(Place::on(server()?).await)
+    pub(crate) async fn fresh() -> Option<TestDatabase> {
+        Some(TestDatabase::on(server()?).await)
     }
 
     /// Makes a database on some server.
-    pub(crate) async fn on(server: Url) -> Place {
+    pub(crate) async fn on(server: Url) -> TestDatabase {
         let name = unique();
         run_at(&server, &format!("create database {name}")).await;
-        Place { server, name }
+        TestDatabase { server, name }
     }
 
     /// The database's URL.
@@ -150,7 +150,7 @@ pub(crate) async fn run_at(url: &Url, text: &str) {
     connection.close().await.expect("a goodbye");
 }
 
-impl Drop for Place {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), self.name.clone());
         // A test's own runtime may be in the middle of something.
