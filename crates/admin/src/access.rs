@@ -1,8 +1,8 @@
 //! Access keys.
 //!
-//! Access keys and policies are changed without a session. No gateway answers from remembered records
-//! of them: it reads all of them again when the change feed reports a change. So unlike a change of a
-//! bucket's settings, these need not wait for a gateway.
+//! Access keys and policies are changed without a session. No gateway answers from remembered
+//! records of them: it reads all of them again when the change feed reports a change. So unlike a
+//! change of a bucket's settings, these need not wait for a gateway.
 
 use std::fmt;
 
@@ -90,7 +90,8 @@ impl fmt::Debug for IssuedKey {
 }
 
 impl Admin {
-    /// All access keys, in order. The operator's own key is not among them, because it has no record.
+    /// All access keys, in order. The operator's own key is not among them, because it has no
+    /// record.
     pub async fn users(&self) -> Result<Vec<Account>, AdminError> {
         let users = self.run(&ListUsers, None).await?;
         Ok(users.into_iter().map(|(name, user)| Account::new(name, user)).collect())
@@ -106,8 +107,8 @@ impl Admin {
         Ok(Account::new(access_key.to_owned(), user))
     }
 
-    /// Whether a new access key would be accepted now. Nothing is changed. This is for a caller that
-    /// must do something before it adds the key, and only if the key will be accepted.
+    /// Whether a new access key would be accepted now. Nothing is changed. This is for a caller
+    /// that must do something before it adds the key, and only if the key will be accepted.
     ///
     /// # Errors
     /// Those of [`Admin::add_user`].

@@ -1,9 +1,9 @@
 //! Runs operations of the namespace without opening the volume: read, plan, commit.
 //!
-//! It is the loop of `session` for a caller that makes one change: nothing is remembered, and no other
-//! plans are in the batch. There are no token lanes, so a commit with an unknown outcome is resolved
-//! in another way. The guards of a plan let it happen only once, so it is sent again. If it is refused
-//! then, the records that it should have written are read.
+//! It is the loop of `session` for a caller that makes one change: nothing is remembered, and no
+//! other plans are in the batch. There are no token lanes, so a commit with an unknown outcome is
+//! resolved in another way. The guards of a plan let it happen only once, so it is sent again. If
+//! it is refused then, the records that it should have written are read.
 
 use std::slice;
 

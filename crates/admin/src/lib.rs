@@ -3,8 +3,8 @@
 //!
 //! The command line uses this, and so can any other interface for operators. Every change is an
 //! operation of the namespace, whose plan guards the records that it depends on. So it may be made
-//! while gateways and other operators make changes, too. If the outcome of a change is not known, the
-//! error says so.
+//! while gateways and other operators make changes, too. If the outcome of a change is not known,
+//! the error says so.
 //!
 //! Nothing here prints, reads the environment, opens a store, or knows a master key.
 

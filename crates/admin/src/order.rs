@@ -66,8 +66,8 @@ impl Admin {
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
     }
 
-    /// Refuses a store without a volume. Opening it would make a volume, and a check would find it in
-    /// perfect order.
+    /// Refuses a store without a volume. Opening it would make a volume, and a check would find it
+    /// in perfect order.
     async fn check_volume(&self) -> Result<(), AdminError> {
         if self.has_volume().await? { Ok(()) } else { Err(AdminError::NoVolume) }
     }

@@ -64,8 +64,9 @@ impl Admin {
         Ok(PolicySet { existed, half_denied: policy.half_denied() })
     }
 
-    /// Removes a policy that no access key has. A policy may deny something, so a key that loses one
-    /// could be allowed more than before. Gateways refuse a key with a missing policy altogether.
+    /// Removes a policy that no access key has. A policy may deny something, so a key that loses
+    /// one could be allowed more than before. Gateways refuse a key with a missing policy
+    /// altogether.
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`], [`AdminError::PolicyInUse`],

@@ -32,7 +32,8 @@ pub fn random_text(random: &dyn Random, chars: usize) -> Result<String, AdminErr
     while text.len() < chars {
         let mut bytes = [0; 64];
         random.fill(&mut bytes).map_err(AdminError::Random)?;
-        // Bytes beyond the end of the alphabet are skipped, so that all characters are equally likely.
+        // Bytes beyond the end of the alphabet are skipped, so that all characters are equally
+        // likely.
         let drawn = bytes.iter().filter_map(|&byte| ALPHABET.get(usize::from(byte & 63)));
         text.extend(drawn.take(chars - text.len()).map(|&byte| char::from(byte)));
     }

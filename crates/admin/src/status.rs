@@ -18,8 +18,8 @@ pub struct Status {
     pub volume: VolumeRecord,
     /// The durability of the metadata store now.
     pub durability: Durability,
-    /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. That of a process that was killed is among
-    /// them until it is fenced.
+    /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. That of a process that was killed is
+    /// among them until it is fenced.
     pub sessions: Vec<OpenSession>,
 }
 

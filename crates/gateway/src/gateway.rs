@@ -144,9 +144,9 @@ impl Gateway {
         request: &RequestHead<'_>,
         claimed: Option<s3::Operation>,
     ) -> Result<(Verified, Option<Arc<Identity>>), Fault> {
-        // Where no signature is needed, one that is there may belong to another request: a browser's
-        // preflight has the presigned URL of the request that it is going to send. The signature is
-        // not looked at then, and the client is anonymous.
+        // Where no signature is needed, one that is there may belong to another request: a
+        // browser's preflight has the presigned URL of the request that it is going to send. The
+        // signature is not looked at then, and the client is anonymous.
         let credentials = match claimed {
             Some(operation) if operation.is_open() => Credentials::Anonymous,
             _ => Credentials::parse(request)?,

@@ -56,8 +56,8 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::PutBucketAcl => put_bucket_acl(call, body).await,
         Operation::GetObjectAcl => object_acl(call).await,
         Operation::PutObjectAcl => put_object_acl(call, body).await,
-        // S3 responds like this where a bucket has no CORS configuration, and here none has one. The
-        // client need not be authenticated.
+        // S3 responds like this where a bucket has no CORS configuration, and here none has one.
+        // The client need not be authenticated.
         Operation::OptionsObject => Err(Code::AccessForbidden.into()),
         other => stub(call, other).await,
     }

@@ -49,8 +49,8 @@ impl S3Response {
         (self.body, self.in_memory) = (body, false);
     }
 
-    /// Sets a header. A value that no header can carry is left out: it was stored by something other
-    /// than S3.
+    /// Sets a header. A value that no header can carry is left out: it was stored by something
+    /// other than S3.
     pub(crate) fn set(&mut self, name: HeaderName, value: &str) {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);

@@ -1,4 +1,5 @@
-//! Bodies of responses while they are sent, which give memory back while their client takes nothing.
+//! Bodies of responses while they are sent, which give memory back while their client takes
+//! nothing.
 //!
 //! What a stream has read ahead of its client takes memory from a budget that all streams share.
 //! When a reader waits for that memory, streams whose client has taken nothing for a while release

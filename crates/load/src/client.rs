@@ -1,7 +1,7 @@
 //! One client: a connection, a signature, and the S3 requests that workloads are made of.
 //!
-//! Every response is verified here: its status, its length, its ETag where there must be one. After a
-//! wrong response the connection is closed, because what follows cannot be trusted.
+//! Every response is verified here: its status, its length, its ETag where there must be one. After
+//! a wrong response the connection is closed, because what follows cannot be trusted.
 
 use std::sync::Arc;
 
@@ -159,8 +159,8 @@ impl Client {
             .ok_or_else(|| request.content("was answered without ETag"))
     }
 
-    /// Reads an object, or a range of it, and counts its bytes. Compares them with `content`, if that is
-    /// given.
+    /// Reads an object, or a range of it, and counts its bytes. Compares them with `content`, if
+    /// that is given.
     pub(crate) async fn get(
         &mut self,
         key: &str,

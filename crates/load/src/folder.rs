@@ -1,7 +1,7 @@
 //! Load on a folder: threads that make system calls.
 //!
-//! Reads may come from the kernel's page cache. What is measured is what a program sees that works on
-//! files which it has just written.
+//! Reads may come from the kernel's page cache. What is measured is what a program sees that works
+//! on files which it has just written.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -50,8 +50,8 @@ impl Keys {
         format!("{}parts-{bytes}/{round}/{client}/{number:08}", self.prefix)
     }
 
-    /// All keys of a round, about in the order of writing: the first one of each client, then the second
-    /// of each, and so on.
+    /// All keys of a round, about in the order of writing: the first one of each client, then the
+    /// second of each, and so on.
     pub(crate) fn all(&self, written: &Written) -> Vec<String> {
         let most = written.counts.iter().copied().max().unwrap_or(0);
         let mut keys = Vec::new();

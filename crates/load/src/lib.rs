@@ -1,14 +1,14 @@
 //! A light load generator: S3 requests against any endpoint, or system calls on any folder.
 //!
-//! It often runs on the machine of what it measures, so a request costs it as little as possible. Each
-//! client has one connection, which stays open, and one thread serves all clients. Bodies are sent
-//! from one shared buffer and hashed once; received bodies are counted and dropped frame by frame.
-//! Responses are verified all the same: status, number of bytes, ETag. A wrong one is counted, and the
-//! run has failed.
+//! It often runs on the machine of what it measures, so a request costs it as little as possible.
+//! Each client has one connection, which stays open, and one thread serves all clients. Bodies are
+//! sent from one shared buffer and hashed once; received bodies are counted and dropped frame by
+//! frame. Responses are verified all the same: status, number of bytes, ETag. A wrong one is
+//! counted, and the run has failed.
 //!
 //! But for the arithmetic of signatures it shares no code with the gateway, so that a mistake there
-//! cannot hide behind the same mistake here. Keys and the order of requests follow from a seed, so two
-//! endpoints get the same requests.
+//! cannot hide behind the same mistake here. Keys and the order of requests follow from a seed, so
+//! two endpoints get the same requests.
 
 mod client;
 mod connection;

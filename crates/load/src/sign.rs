@@ -1,7 +1,7 @@
 //! Signature version 4, in the `Authorization` header.
 //!
-//! The signed headers are the host, the time, the hash of the body, and the session token if there is
-//! one. The signing key is derived once a day; a signature then costs two hashes.
+//! The signed headers are the host, the time, the hash of the body, and the session token if there
+//! is one. The signing key is derived once a day; a signature then costs two hashes.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};

@@ -1,7 +1,7 @@
 //! The little XML that a client needs: the texts of elements with a known name.
 //!
-//! Responses are written by machines, and the elements in question contain only text, so searching for
-//! tags finds the same as a parser would.
+//! Responses are written by machines, and the elements in question contain only text, so searching
+//! for tags finds the same as a parser would.
 
 /// The texts of all elements of a name, as they stand.
 pub(crate) fn texts<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a str> {

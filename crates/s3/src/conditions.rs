@@ -1,7 +1,7 @@
 //! Preconditions: what `If-…` headers mean for an object.
 //!
-//! The preconditions of reads are decided here. That of a write becomes a guard of the commit, which
-//! decides it; here it is only checked early.
+//! The preconditions of reads are decided here. That of a write becomes a guard of the commit,
+//! which decides it; here it is only checked early.
 
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;

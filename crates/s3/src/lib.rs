@@ -1,8 +1,8 @@
 //! The S3 protocol as values: signatures, requests, XML, error codes, checksums, bodies.
 //!
-//! Everything here is pure: bytes and the time come in as arguments, decisions go out as values. There
-//! is no socket, no clock, no runtime and no storage. What the network sends is parsed once, into types
-//! that cannot have illegal values. Nothing it sends can cause a panic.
+//! Everything here is pure: bytes and the time come in as arguments, decisions go out as values.
+//! There is no socket, no clock, no runtime and no storage. What the network sends is parsed once,
+//! into types that cannot have illegal values. Nothing it sends can cause a panic.
 
 pub mod auth;
 pub mod body;

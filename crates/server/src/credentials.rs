@@ -1,8 +1,8 @@
 //! The operator's own access key and the master key: given, or made once at random.
 //!
-//! There is no default password, and no secret is derived from another. A secret that is made here is
-//! written to a file that only its owner can read. The file appears whole or not at all, and is never
-//! replaced.
+//! There is no default password, and no secret is derived from another. A secret that is made here
+//! is written to a file that only its owner can read. The file appears whole or not at all, and is
+//! never replaced.
 
 use std::fs;
 use std::io::{self, Write};
@@ -46,7 +46,8 @@ pub(crate) enum Source {
     Made(PathBuf),
 }
 
-/// Makes the data directory, readable by its owner alone. Checks the permissions of one that exists.
+/// Makes the data directory, readable by its owner alone. Checks the permissions of one that
+/// exists.
 pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

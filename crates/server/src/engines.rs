@@ -37,9 +37,10 @@ use crate::problem::Problem;
 /// How long a start waits for the block store's first response.
 const PROBE_WAIT: Duration = Duration::from_secs(15);
 
-/// Spaces whose records a metadata store still accepts when its memory is full, so that deletion keeps
-/// working: the records that a session needs to live and to commit, those of names and uploads that
-/// were deleted, until their blocks are gone, and those that the deletion of blocks waits for.
+/// Spaces whose records a metadata store still accepts when its memory is full, so that deletion
+/// keeps working: the records that a session needs to live and to commit, those of names and
+/// uploads that were deleted, until their blocks are gone, and those that the deletion of blocks
+/// waits for.
 #[cfg(feature = "redis")]
 const SPARED: [Space; 11] = [
     space::SESSION,
@@ -159,9 +160,9 @@ pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     }
 }
 
-/// Commits that may be in flight at a time. SQLite has one writer. A server works on one batch while
-/// the next one is on its way. In PostgreSQL and Redis each batch has a cost of its own, in PostgreSQL
-/// a sync of the log: there fewer and larger batches are cheaper.
+/// Commits that may be in flight at a time. SQLite has one writer. A server works on one batch
+/// while the next one is on its way. In PostgreSQL and Redis each batch has a cost of its own, in
+/// PostgreSQL a sync of the log: there fewer and larger batches are cheaper.
 pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     match place {
         MetaPlace::Server(server) if server.kind == ServerKind::Mysql => 2,
@@ -276,8 +277,8 @@ fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
         endpoint: place.endpoint.clone(),
         region: place.region.clone(),
         prefix: place.prefix.clone(),
-        // AWS itself wants the bucket in the host name. Other endpoints often have no host names for
-        // buckets.
+        // AWS itself wants the bucket in the host name. Other endpoints often have no host names
+        // for buckets.
         path_style: place.endpoint.is_some(),
         ..BucketOptions::new(
             &place.bucket,

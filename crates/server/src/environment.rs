@@ -1,7 +1,7 @@
 //! Secrets from the environment, or from files that it names.
 //!
-//! Options are read by the parser of the command line. This is for secrets, which must not appear on
-//! a command line or in a configuration file.
+//! Options are read by the parser of the command line. This is for secrets, which must not appear
+//! on a command line or in a configuration file.
 
 use std::path::Path;
 

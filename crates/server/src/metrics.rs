@@ -150,8 +150,8 @@ impl Metrics {
         self.bytes.get_or_create(&Direction { direction: "out" }).inc_by(cost.sent);
     }
 
-    /// The label of a bucket. It gets one of its own only when something has been served from it, so
-    /// that requests for buckets that do not exist cannot use up the labels.
+    /// The label of a bucket. It gets one of its own only when something has been served from it,
+    /// so that requests for buckets that do not exist cannot use up the labels.
     fn bucket_label(&self, served: &Served, status: StatusCode) -> String {
         let Some(bucket) = &served.bucket else { return String::new() };
         let mut known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
 //! The second listener: metrics and the detailed status, for operators.
 //!
-//! It has no authentication. That is why it listens on the loopback by default, and why nothing of it
-//! is on the S3 port. A page in a browser on this machine could still reach it, if the page's own host
-//! name is made to resolve to the loopback ("DNS rebinding"). Such a request has that name in `Host`,
-//! so unknown names are refused.
+//! It has no authentication. That is why it listens on the loopback by default, and why nothing of
+//! it is on the S3 port. A page in a browser on this machine could still reach it, if the page's
+//! own host name is made to resolve to the loopback ("DNS rebinding"). Such a request has that name
+//! in `Host`, so unknown names are refused.
 
 use std::convert::Infallible;
 use std::io;
@@ -59,8 +59,8 @@ pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, 
     }
 }
 
-/// The names in `Host` that the listener accepts, in lower case. Addresses and `localhost` are accepted
-/// besides.
+/// The names in `Host` that the listener accepts, in lower case. Addresses and `localhost` are
+/// accepted besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts(Arc<[String]>);
 
@@ -76,8 +76,8 @@ impl Hosts {
         Hosts(names.filter(|name| !name.is_empty()).collect())
     }
 
-    /// Whether a `Host` is accepted. An address always is: no name was resolved, so the request cannot
-    /// come from a page under another name.
+    /// Whether a `Host` is accepted. An address always is: no name was resolved, so the request
+    /// cannot come from a page under another name.
     fn admit(&self, host: &str) -> bool {
         let name = bare(host).to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

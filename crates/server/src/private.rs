@@ -1,9 +1,9 @@
 //! Permissions of files and folders: no other user of the machine may read what is ours.
 //!
 //! What this program makes is for its owner alone. If something exists already and others can read
-//! it, its permissions are changed and a warning is logged. Where this user may not change them, the
-//! command fails, unless they do no harm. A folder is changed only if it contains nothing but files of
-//! this program: otherwise somebody else may need it.
+//! it, its permissions are changed and a warning is logged. Where this user may not change them,
+//! the command fails, unless they do no harm. A folder is changed only if it contains nothing but
+//! files of this program: otherwise somebody else may need it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -45,8 +45,8 @@ fn judge(mode: u32, foreign: bool) -> Verdict {
     }
 }
 
-/// Checks and changes the permissions of a folder, if it exists. `ours` says which names this program
-/// gives to files in it.
+/// Checks and changes the permissions of a folder, if it exists. `ours` says which names this
+/// program gives to files in it.
 pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Problem> {
     let doing = || format!("use the folder {}", path.display());
     let problem = |error| Problem::new(doing(), error);
@@ -85,14 +85,14 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
     Ok(())
 }
 
-/// Checks and changes the permissions of a file with a secret of our own, if it exists: only its owner
-/// may read it.
+/// Checks and changes the permissions of a file with a secret of our own, if it exists: only its
+/// owner may read it.
 pub(crate) fn secret(path: &Path) -> Result<(), Problem> {
     file(path, OTHERS)
 }
 
-/// Checks and changes the permissions of a file with a secret that came from elsewhere, if it exists:
-/// its owner's group may read it too, as is common for TLS keys.
+/// Checks and changes the permissions of a file with a secret that came from elsewhere, if it
+/// exists: its owner's group may read it too, as is common for TLS keys.
 pub(crate) fn given(path: &Path) -> Result<(), Problem> {
     file(path, STRANGERS)
 }

@@ -237,9 +237,9 @@ impl Signals {
         })
     }
 
-    /// Handles signals until the gateway has stopped. The first signal to stop drains the gateway, the
-    /// second one ends the process. SIGHUP reads the certificate again; so does a timer, if the file
-    /// has changed.
+    /// Handles signals until the gateway has stopped. The first signal to stop drains the gateway,
+    /// the second one ends the process. SIGHUP reads the certificate again; so does a timer, if the
+    /// file has changed.
     async fn obey<S: Service>(
         mut self,
         tls: Option<Tls>,

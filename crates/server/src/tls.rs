@@ -84,7 +84,8 @@ impl Tls {
             return Ok(false);
         }
         let fresh = load(&certificate.files, &certificate.provider)?;
-        // A renewed key with wrong permissions is used all the same: an expired certificate is worse.
+        // A renewed key with wrong permissions is used all the same: an expired certificate is
+        // worse.
         if let Err(problem) = private::given(&certificate.files.key) {
             tracing::warn!(%problem, "the TLS key is used nevertheless");
         }

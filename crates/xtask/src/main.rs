@@ -1,8 +1,10 @@
-//! Runs what a machine must do around the code: tests with services and clients, checks, benchmarks.
+//! Runs what a machine must do around the code: tests with services and clients, checks,
+//! benchmarks.
 //!
 //! Whatever a task starts, it ends: every program runs in a process group of its own, which ends
-//! with the value that owns it, also on Ctrl-C. Of ours, only what starts databases for tests is linked
-//! in here; the gateway is known by its command line and its S3 interface only, as users know it.
+//! with the value that owns it, also on Ctrl-C. Of ours, only what starts databases for tests is
+//! linked in here; the gateway is known by its command line and its S3 interface only, as users
+//! know it.
 
 mod bench;
 mod certificate;

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the architecture's invariants, checked on every change.
 //!
-//! What a crate depends on is read from cargo; what a file names is read from its tokens. Each rule has
-//! a test that plants a violation, so that a rule cannot stop working unnoticed.
+//! What a crate depends on is read from cargo; what a file names is read from its tokens. Each rule
+//! has a test that plants a violation, so that a rule cannot stop working unnoticed.
 
 mod circles;
 mod dependencies;

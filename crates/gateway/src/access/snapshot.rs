@@ -131,8 +131,8 @@ impl Access {
         self.users.read().unwrap_or_else(PoisonError::into_inner).get(access_key).cloned()
     }
 
-    /// Whether an identity has a permission; `None` is an anonymous client. What no statement allows
-    /// is denied, and a statement that denies wins. The operator's key has every permission.
+    /// Whether an identity has a permission; `None` is an anonymous client. What no statement
+    /// allows is denied, and a statement that denies wins. The operator's key has every permission.
     pub fn authorise(&self, identity: Option<&Identity>, permission: &Permission) -> bool {
         identity.is_some_and(|identity| {
             let policies = identity.policies.iter().map(Arc::as_ref);

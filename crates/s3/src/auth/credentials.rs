@@ -77,9 +77,9 @@ impl Credentials {
         }
     }
 
-    /// Verifies the credentials. `secret` is that of [`access_key`](Self::access_key). If there is no
-    /// such key, or it is disabled, pass `None`: then the same work is done, so that the time does
-    /// not tell, and the fault is `InvalidAccessKeyId`.
+    /// Verifies the credentials. `secret` is that of [`access_key`](Self::access_key). If there is
+    /// no such key, or it is disabled, pass `None`: then the same work is done, so that the time
+    /// does not tell, and the fault is `InvalidAccessKeyId`.
     ///
     /// Faults, in the order of the checks: `InvalidRequest` and `NotImplemented` (payload mode);
     /// `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` (scope);

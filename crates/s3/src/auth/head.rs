@@ -6,8 +6,8 @@ use crate::{Code, Fault};
 
 /// The head of a request, exactly as it arrived.
 ///
-/// Clients sign headers that we do not use (`accept-encoding`, `expect`), so no header may be dropped
-/// or rewritten before this.
+/// Clients sign headers that we do not use (`accept-encoding`, `expect`), so no header may be
+/// dropped or rewritten before this.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     /// The method.

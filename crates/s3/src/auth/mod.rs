@@ -1,12 +1,12 @@
 //! Authentication: who has sent a request.
 //!
-//! [`Credentials`] are what a request carries: one of four kinds, decided once, before any access key
-//! is looked up. [`Credentials::verify`] is the only way to a [`Verified`], and a body is decoded only
-//! for a [`Verified`]. So no content is reached without a valid signature, unless the request is
-//! anonymous.
+//! [`Credentials`] are what a request carries: one of four kinds, decided once, before any access
+//! key is looked up. [`Credentials::verify`] is the only way to a [`Verified`], and a body is
+//! decoded only for a [`Verified`]. So no content is reached without a valid signature, unless the
+//! request is anonymous.
 //!
-//! The arithmetic of signatures is that of `sigv4`. Nothing here knows who may do what, where keys are
-//! stored, or what time it is.
+//! The arithmetic of signatures is that of `sigv4`. Nothing here knows who may do what, where keys
+//! are stored, or what time it is.
 
 mod canonical;
 mod credentials;

@@ -3,10 +3,10 @@
 //! boto3 and the AWS CLI still presign like this for their best-known regions. The scheme leaves
 //! most of the query unsigned, so a parameter that it does not sign is not accepted at all.
 //!
-//! The string to sign is decoded text without any escapes, so different requests could have the same
-//! one. Here only one request can: names of headers are tokens, which contain neither a colon nor a
-//! line feed; no value contains control characters; and the value that is signed is, byte for byte,
-//! the value that is used.
+//! The string to sign is decoded text without any escapes, so different requests could have the
+//! same one. Here only one request can: names of headers are tokens, which contain neither a colon
+//! nor a line feed; no value contains control characters; and the value that is signed is, byte for
+//! byte, the value that is used.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -264,8 +264,8 @@ fn names_object(request: &RequestHead<'_>) -> bool {
     }
 }
 
-/// Whether a value could be read as two lines or as two parameters. What is signed is decoded text, so
-/// such a value would make the string to sign ambiguous.
+/// Whether a value could be read as two lines or as two parameters. What is signed is decoded text,
+/// so such a value would make the string to sign ambiguous.
 fn is_ambiguous(value: &str) -> bool {
     let names_another = |text: &str| {
         let name = text.split('=').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! SigV4: verifies that a signature was made with the access key that it names, for this request, and
-//! that it is valid now.
+//! SigV4: verifies that a signature was made with the access key that it names, for this request,
+//! and that it is valid now.
 
 use http::HeaderMap;
 use sigv4::{SigningKey, UNSIGNED_PAYLOAD};
@@ -111,8 +111,8 @@ fn scope_error(claim: &Claim, region: &str) -> Option<String> {
     }
 }
 
-/// Checks that every `x-amz-*` header is signed. The hash of the body is exempt, because the canonical
-/// request has it as its last line anyway.
+/// Checks that every `x-amz-*` header is signed. The hash of the body is exempt, because the
+/// canonical request has it as its last line anyway.
 fn check_coverage(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
     let unsigned: Vec<&str> = headers
         .keys()
@@ -130,8 +130,8 @@ fn check_coverage(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
     .with("HeadersNotSigned", unsigned.join(", ")))
 }
 
-/// Verifies a signature. The same work is done if the access key does not exist, so that the time does
-/// not tell which keys exist.
+/// Verifies a signature. The same work is done if the access key does not exist, so that the time
+/// does not tell which keys exist.
 fn check_signature(
     claim: &Claim,
     secret: Option<&str>,

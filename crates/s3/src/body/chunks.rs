@@ -77,7 +77,8 @@ impl Chunks {
         }
     }
 
-    /// Decodes `input` up to the next content in it, which may be empty; `None` at the end of `input`.
+    /// Decodes `input` up to the next content in it, which may be empty; `None` at the end of
+    /// `input`.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, Fault> {
         if input.is_empty() {
             return Ok(None);

@@ -13,8 +13,8 @@ pub(super) struct Line {
 pub(super) struct TooLong;
 
 impl Line {
-    /// Takes bytes from `input` up to the next CR LF. Returns the line without it, once it is complete.
-    /// A line feed alone does not end a line.
+    /// Takes bytes from `input` up to the next CR LF. Returns the line without it, once it is
+    /// complete. A line feed alone does not end a line.
     pub(super) fn take(
         &mut self,
         input: &mut Bytes,

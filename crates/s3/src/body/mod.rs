@@ -1,9 +1,9 @@
 //! Decodes bodies as they arrive: bytes go in, slices of them come out, and nothing is copied.
 //!
 //! One decoder serves all payload modes. It keeps no content, only the beginning of a line, so its
-//! memory is bounded by the longest line, however large chunks are. The content that it passes on is
-//! not verified yet: only [`BodyDecoder::finish`] says that length, framing and signatures were right,
-//! and nothing may be committed before.
+//! memory is bounded by the longest line, however large chunks are. The content that it passes on
+//! is not verified yet: only [`BodyDecoder::finish`] says that length, framing and signatures were
+//! right, and nothing may be committed before.
 //!
 //! Checksums are verified elsewhere. HTTP's own trailers do not come here.
 

@@ -33,7 +33,8 @@ pub(super) enum StatedChecksum {
     /// Only its algorithm, in a presigned URL: there is nothing to compare with.
     Algorithm(ChecksumAlgorithm),
     Header(ChecksumAlgorithm, Vec<u8>),
-    /// In a presigned URL. Some SDKs put the checksum of an empty body there, whatever body follows.
+    /// In a presigned URL. Some SDKs put the checksum of an empty body there, whatever body
+    /// follows.
     Hoisted(ChecksumAlgorithm, Vec<u8>),
     /// After the body.
     Trailer(ChecksumAlgorithm),

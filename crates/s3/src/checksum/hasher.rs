@@ -10,8 +10,8 @@ use crate::request::ChecksumAlgorithm;
 
 /// Computes digests of a body as it arrives.
 ///
-/// It is as fast as MD5, and SHA-256 if that is wanted: about 400 to 600 MB/s on one core. A task that
-/// shares its thread should pass at most 256 KiB at a time.
+/// It is as fast as MD5, and SHA-256 if that is wanted: about 400 to 600 MB/s on one core. A task
+/// that shares its thread should pass at most 256 KiB at a time.
 #[derive(Clone, Debug)]
 pub struct BodyHasher {
     bytes: u64,
@@ -32,8 +32,8 @@ pub struct Digests {
 }
 
 impl BodyHasher {
-    /// Computes what the expectation needs, and one checksum more if something other than the request
-    /// wants it.
+    /// Computes what the expectation needs, and one checksum more if something other than the
+    /// request wants it.
     pub fn new(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let md5 = expectation.wants_md5().then(Md5::new);
         BodyHasher { md5, ..BodyHasher::without_md5(expectation, also) }

@@ -1,8 +1,8 @@
 //! Checksums: computed in one pass over a body, compared with what the client sent, combined.
 //!
 //! What a request states about the bytes of its body is an [`Expectation`]. It says what a
-//! [`BodyHasher`] must compute, and verifies the result. A CRC-64 is computed of every body, whether it
-//! was asked for or not.
+//! [`BodyHasher`] must compute, and verifies the result. A CRC-64 is computed of every body,
+//! whether it was asked for or not.
 
 mod combine;
 mod expect;

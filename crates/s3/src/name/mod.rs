@@ -1,8 +1,8 @@
 //! Names as S3 has them: buckets, object keys, prefixes, versions, copy sources.
 //!
-//! A name may arrive in a URL, a header, an XML body or a form, and the same parser reads all of them.
-//! It is decoded at most once and never normalised: what is stored is what was sent. How keys become
-//! file names is not known here.
+//! A name may arrive in a URL, a header, an XML body or a form, and the same parser reads all of
+//! them. It is decoded at most once and never normalised: what is stored is what was sent. How keys
+//! become file names is not known here.
 
 use std::fmt;
 

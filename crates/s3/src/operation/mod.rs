@@ -1,9 +1,9 @@
 //! Which operation a request is, and which permissions it needs.
 //!
-//! One table has every operation: its method, the kind of resource, the query parameter that selects
-//! it, how far it is served, and the action by which policies know it. A request that matches no row is
-//! refused; it never falls through to a similar operation. Every row has an action, or says that it
-//! needs none.
+//! One table has every operation: its method, the kind of resource, the query parameter that
+//! selects it, how far it is served, and the action by which policies know it. A request that
+//! matches no row is refused; it never falls through to a similar operation. Every row has an
+//! action, or says that it needs none.
 
 mod permission;
 mod resource;

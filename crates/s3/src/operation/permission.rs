@@ -54,9 +54,9 @@ impl Permission {
         Permission::on_object(action, bucket, key)
     }
 
-    /// To make a write depend on an object's entity tag. A client that may not read the object could
-    /// otherwise find out its tag by trying. Whether there is an object at all, `*`, every writer may
-    /// ask.
+    /// To make a write depend on an object's entity tag. A client that may not read the object
+    /// could otherwise find out its tag by trying. Whether there is an object at all, `*`, every
+    /// writer may ask.
     ///
     /// S3's user guide says so under "Enforce conditional writes" (`If-Match` needs
     /// `s3:GetObject`, `If-None-Match` does not) and "How to perform conditional deletes" ("with an
@@ -76,8 +76,8 @@ impl Permission {
         }
     }
 
-    /// To carry the tags of a copy's source over to its destination, asked for where there are any: "You
-    /// must have `s3:GetObjectTagging` permission for the source object … and
+    /// To carry the tags of a copy's source over to its destination, asked for where there are any:
+    /// "You must have `s3:GetObjectTagging` permission for the source object … and
     /// `s3:PutObjectTagging` permission for objects in the destination bucket" (AWS re:Post, on
     /// copying objects that have tags). The tags of a version are read by an action of their own.
     pub fn carry_tags(
@@ -109,14 +109,14 @@ impl Permission {
 }
 
 impl Operation {
-    /// Whether it needs no permission at all, whatever its request says. Then not even the signature
-    /// is verified, if there is one.
+    /// Whether it needs no permission at all, whatever its request says. Then not even the
+    /// signature is verified, if there is one.
     pub const fn is_open(self) -> bool {
         self.action().is_none()
     }
 
-    /// The permissions that the operation needs: on its resource, on its copy source, and for what its
-    /// headers add.
+    /// The permissions that the operation needs: on its resource, on its copy source, and for what
+    /// its headers add.
     ///
     /// Tags that a copy carries over from its source are not known here: see
     /// `Permission::carry_tags`. An ACL header demands nothing, because the ones accepted change

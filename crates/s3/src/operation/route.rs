@@ -123,8 +123,8 @@ fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Ope
     }
 }
 
-/// An `x-amz-*` parameter counts only in a presigned URL, where it stands for a header. Elsewhere it is
-/// refused, because it would have no effect.
+/// An `x-amz-*` parameter counts only in a presigned URL, where it stands for a header. Elsewhere
+/// it is refused, because it would have no effect.
 fn is_ignored(name: &str, fields: Fields<'_>) -> bool {
     let name = name.to_ascii_lowercase();
     if SIGNING.contains(&name.as_str()) {

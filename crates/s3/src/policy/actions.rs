@@ -18,8 +18,8 @@ pub(super) fn covers_any(pattern: &str) -> bool {
 }
 
 /// All of "Actions, resources, and condition keys for Amazon S3" in AWS's Service Authorization
-/// Reference, and the one that directory buckets have: a policy that was written for AWS may be added
-/// as it is.
+/// Reference, and the one that directory buckets have: a policy that was written for AWS may be
+/// added as it is.
 const S3: &[&str] = &[
     "s3:AbortMultipartUpload",
     "s3:AllowVendedLogDeliveryForResource",

@@ -1,8 +1,9 @@
 //! Policies: who may do what, in the JSON of AWS.
 //!
-//! Nothing is allowed by default, and an explicit deny wins over any allow. A document with anything
-//! that is not evaluated here is refused when it is added, because ignoring a condition would allow
-//! more than its author meant. Where policies are stored, and whom they belong to, is not known here.
+//! Nothing is allowed by default, and an explicit deny wins over any allow. A document with
+//! anything that is not evaluated here is refused when it is added, because ignoring a condition
+//! would allow more than its author meant. Where policies are stored, and whom they belong to, is
+//! not known here.
 
 mod actions;
 mod canned;
@@ -68,8 +69,8 @@ impl Policy {
         Policy::of_user(json, Vocabulary::Any)
     }
 
-    /// Reads a user's policy that is being added. As `parse`, but each action must be an action of S3
-    /// or a pattern that covers one: a misspelt action would deny nothing.
+    /// Reads a user's policy that is being added. As `parse`, but each action must be an action of
+    /// S3 or a pattern that covers one: a misspelt action would deny nothing.
     pub fn parse_new(json: &str) -> Result<Policy, Fault> {
         Policy::of_user(json, Vocabulary::S3)
     }
@@ -97,8 +98,8 @@ impl Policy {
     }
 
     /// Pairs of actions that mean the same here, of which a statement denies the first and not the
-    /// second. S3 checks one action if a request names a version and another one if it does not; here
-    /// every object is also its version `null`, so denying only one of them denies little.
+    /// second. S3 checks one action if a request names a version and another one if it does not;
+    /// here every object is also its version `null`, so denying only one of them denies little.
     pub fn half_denied(&self) -> Vec<(&'static str, &'static str)> {
         let denied = |action: &str| {
             let action = action.to_ascii_lowercase();

@@ -1,8 +1,8 @@
 //! What each operation asks for, parsed once from query, headers and body.
 //!
-//! A request is a plain value, and nothing else of the HTTP request is needed to carry it out. What S3
-//! knows and we do not serve is refused here, never ignored: a client that asked for encryption or a
-//! lock must not believe that it got one.
+//! A request is a plain value, and nothing else of the HTTP request is needed to carry it out. What
+//! S3 knows and we do not serve is refused here, never ignored: a client that asked for encryption
+//! or a lock must not believe that it got one.
 
 mod bucket;
 mod checksum;

@@ -70,8 +70,8 @@ impl GetObject {
         })
     }
 
-    /// The range that applies to the object: none if `If-Range` names another version of it, so that a
-    /// resumed download never joins two versions. `etag` is without quotes.
+    /// The range that applies to the object: none if `If-Range` names another version of it, so
+    /// that a resumed download never joins two versions. `etag` is without quotes.
     pub fn range_for(&self, etag: &str, last_modified: OffsetDateTime) -> Option<Range> {
         let range = self.range?;
         let Some(wanted) = &self.if_range else { return Some(range) };

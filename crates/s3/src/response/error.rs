@@ -3,8 +3,8 @@
 use crate::Fault;
 use crate::xml::Writer;
 
-/// Bytes of a request's path that its error document repeats: those of a key and its bucket, encoded
-/// once.
+/// Bytes of a request's path that its error document repeats: those of a key and its bucket,
+/// encoded once.
 const RESOURCE_BYTES_MAX: usize = 3 * (1024 + 64);
 
 impl Fault {

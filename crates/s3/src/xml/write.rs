@@ -16,8 +16,8 @@ pub fn url_encode(text: &str) -> String {
     utf8_percent_encode(text, URL_KEEP).to_string()
 }
 
-/// A time in responses: `2026-01-02T03:04:05.006Z`. Headers have whole seconds, but here clients need
-/// milliseconds to compare an object's time with a file's.
+/// A time in responses: `2026-01-02T03:04:05.006Z`. Headers have whole seconds, but here clients
+/// need milliseconds to compare an object's time with a file's.
 pub fn format_time(time: OffsetDateTime) -> String {
     let mut out = String::with_capacity(24);
     push_time(&mut out, time);

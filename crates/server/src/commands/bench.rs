@@ -1,7 +1,7 @@
 //! `ashlar bench`: measures how fast an S3 endpoint or a folder is, as seen from this machine.
 //!
-//! The endpoint may be a gateway of ours or any other. Only what clients see is measured; no volume is
-//! opened.
+//! The endpoint may be a gateway of ours or any other. Only what clients see is measured; no volume
+//! is opened.
 
 mod folder;
 mod live;

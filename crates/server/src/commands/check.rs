@@ -1,5 +1,5 @@
-//! `ashlar health`, `status` and `check-config`: questions to a gateway on this machine, and about its
-//! configuration.
+//! `ashlar health`, `status` and `check-config`: questions to a gateway on this machine, and about
+//! its configuration.
 
 use std::sync::Arc;
 use std::time::Duration;

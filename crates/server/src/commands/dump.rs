@@ -1,9 +1,9 @@
 //! `ashlar dump` and `ashlar load`: a volume's metadata as one file, and from there into another
 //! database.
 //!
-//! A dump gets its name when all of it is on disk. Only its owner can read it, and it replaces no file
-//! without `--force`. A store that is loaded only in part is no volume, because the volume's own
-//! record is written last.
+//! A dump gets its name when all of it is on disk. Only its owner can read it, and it replaces no
+//! file without `--force`. A store that is loaded only in part is no volume, because the volume's
+//! own record is written last.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek};
@@ -153,8 +153,8 @@ async fn existing(
     Ok((meta, volume))
 }
 
-/// Opens the metadata store that is to be filled. Nobody else may be using it, as far as the engine can
-/// ensure that.
+/// Opens the metadata store that is to be filled. Nobody else may be using it, as far as the engine
+/// can ensure that.
 async fn target(settings: &VolumeSettings, doing: &str) -> Result<Arc<dyn MetaStore>, Problem> {
     match &settings.meta {
         MetaPlace::Memory => {
@@ -237,7 +237,8 @@ async fn interrupted() {
 /// Where a dump goes.
 enum DumpOutput {
     Standard,
-    /// To a temporary file beside `file`. It gets that name at the end, and is deleted if it does not.
+    /// To a temporary file beside `file`. It gets that name at the end, and is deleted if it does
+    /// not.
     File {
         part: NamedTempFile,
         file: PathBuf,

@@ -111,8 +111,9 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     Ok(Outcome::Well)
 }
 
-/// Opens the metadata store of a volume that exists, and tells whether nobody else uses it. A database
-/// that does not exist is an error: otherwise it would be made, and be found in perfect order.
+/// Opens the metadata store of a volume that exists, and tells whether nobody else uses it. A
+/// database that does not exist is an error: otherwise it would be made, and be found in perfect
+/// order.
 async fn existing(
     settings: &VolumeSettings,
     doing: &str,

@@ -1,8 +1,8 @@
 //! Configuration, from flags, environment variables and a file.
 //!
-//! A flag beats a variable, a variable beats the file, the file beats the default. All three sources
-//! have the same options, which are declared once, in `options`. Their values are checked once, here;
-//! the rest of the program sees only settings that are valid. Secrets are not options.
+//! A flag beats a variable, a variable beats the file, the file beats the default. All three
+//! sources have the same options, which are declared once, in `options`. Their values are checked
+//! once, here; the rest of the program sees only settings that are valid. Secrets are not options.
 
 mod grace;
 mod memory;

@@ -1,7 +1,7 @@
 //! Where metadata and blocks are stored, as URLs.
 //!
-//! No secret of a URL is ever shown. In a valid URL only the password of a database is a secret, and
-//! `Display` leaves it out. Of an invalid one hardly anything is shown.
+//! No secret of a URL is ever shown. In a valid URL only the password of a database is a secret,
+//! and `Display` leaves it out. Of an invalid one hardly anything is shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -204,8 +204,8 @@ fn checked_endpoint(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// What may be shown of an invalid URL, which may have a secret anywhere: its scheme, if it is a known
-/// one.
+/// What may be shown of an invalid URL, which may have a secret anywhere: its scheme, if it is a
+/// known one.
 fn shown(url: &str) -> String {
     match url.split_once(':') {
         Some((scheme, _)) if SCHEMES.contains(&scheme) => format!("{scheme}:…"),

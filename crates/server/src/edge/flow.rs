@@ -1,10 +1,10 @@
 //! Flow control of responses to an HTTP/2 peer, which may stop taking any of them.
 //!
-//! The peer's windows limit how much of a stream may be sent, so a peer can let a thousand responses
-//! wait in memory and take none. A [`Flow`] knows whether a frame of its response is waiting to be
-//! sent, and since when. The next frame is made only when that one has been written to the
-//! connection, and the stream ends only when all frames have. A stream whose frame is not taken for
-//! too long is reset, which frees whatever the connection still held of it.
+//! The peer's windows limit how much of a stream may be sent, so a peer can let a thousand
+//! responses wait in memory and take none. A [`Flow`] knows whether a frame of its response is
+//! waiting to be sent, and since when. The next frame is made only when that one has been written
+//! to the connection, and the stream ends only when all frames have. A stream whose frame is not
+//! taken for too long is reset, which frees whatever the connection still held of it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::metrics::Metrics;
 
-/// Bytes of a frame of a response over HTTP/2. A peer must take this many bytes of each stream within
-/// the listener's patience. They are few because a hundred streams may share a slow link.
+/// Bytes of a frame of a response over HTTP/2. A peer must take this many bytes of each stream
+/// within the listener's patience. They are few because a hundred streams may share a slow link.
 pub(crate) const FRAME_BYTES_MAX: usize = 16 << 10;
 
 tokio::task_local! {
@@ -40,8 +40,8 @@ struct FlowState {
 }
 
 impl Flow {
-    /// The flow of the current task's stream. `None` over HTTP/1, where a connection has one response
-    /// at a time, and [`Stall`](super::Stall) ends it if its peer takes nothing.
+    /// The flow of the current task's stream. `None` over HTTP/1, where a connection has one
+    /// response at a time, and [`Stall`](super::Stall) ends it if its peer takes nothing.
     pub(crate) fn here() -> Option<Arc<Flow>> {
         FLOW.try_with(Arc::clone).ok()
     }

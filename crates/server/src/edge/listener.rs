@@ -27,8 +27,8 @@ use crate::tls::Tls;
 /// How long a client may take to send a request's head, and how long a connection may be idle.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
-/// How long an HTTP/2 connection may be without a request until GOAWAY is sent, and how long the peer
-/// then has to close it.
+/// How long an HTTP/2 connection may be without a request until GOAWAY is sent, and how long the
+/// peer then has to close it.
 const H2_IDLE_WAIT: Duration = Duration::from_secs(30);
 const H2_GOAWAY_WAIT: Duration = Duration::from_secs(5);
 
@@ -146,8 +146,8 @@ impl<S: Service> Listener<S> {
         });
     }
 
-    /// Serves one connection to its end. An error is what went wrong, for a metric. It is not logged:
-    /// clients go away all the time.
+    /// Serves one connection to its end. An error is what went wrong, for a metric. It is not
+    /// logged: clients go away all the time.
     async fn connection(
         &self,
         stream: TcpStream,

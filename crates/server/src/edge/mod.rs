@@ -145,8 +145,8 @@ impl<S: Service> Edge<S> {
                 Err(limit) => self.slow_down(limit, &context),
             }
         };
-        // A response that is whole in memory needs no permit while its client takes it, only memory.
-        // Nor is a permit held while the rest of an unwanted request body is read.
+        // A response that is whole in memory needs no permit while its client takes it, only
+        // memory. Nor is a permit held while the rest of an unwanted request body is read.
         let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
         let mut memory = if in_memory { self.memory(&response) } else { None };
         if in_memory && memory.is_none() && (permit.is_none() || is_fault(&response)) {
@@ -186,8 +186,8 @@ impl<S: Service> Edge<S> {
         Response::from_parts(head, ResponseBody::new(body, account, Flow::here()).boxed_unsync())
     }
 
-    /// Waits for a request's permit: first among the requests of its host, so that a busy host waits
-    /// behind itself. Without a permit, the name of the limit.
+    /// Waits for a request's permit: first among the requests of its host, so that a busy host
+    /// waits behind itself. Without a permit, the name of the limit.
     async fn request_permit(
         &self,
         peer: &Arc<Peer>,

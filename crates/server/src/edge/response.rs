@@ -18,8 +18,8 @@ use super::permit::RequestPermit;
 use super::upload::BodyWatch;
 use crate::metrics::{Metrics, RequestCost};
 
-/// What is known of a request when its response begins. It is recorded once, when the response's body
-/// has been sent or abandoned.
+/// What is known of a request when its response begins. It is recorded once, when the response's
+/// body has been sent or abandoned.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) metrics: Arc<Metrics>,

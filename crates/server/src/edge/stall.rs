@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Fails a write that makes no progress for `patience`. Reads pass: how long they may take depends on
-/// what is being read, which is not known here.
+/// Fails a write that makes no progress for `patience`. Reads pass: how long they may take depends
+/// on what is being read, which is not known here.
 #[derive(Debug)]
 pub(crate) struct Stall<T> {
     inner: T,

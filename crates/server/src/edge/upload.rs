@@ -12,8 +12,8 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-/// Bytes of an unread body that are read and discarded, so that the connection can go on, and so that
-/// a client that is still sending sees an early response instead of a reset.
+/// Bytes of an unread body that are read and discarded, so that the connection can go on, and so
+/// that a client that is still sending sees an early response instead of a reset.
 const DRAIN_BYTES_MAX: u64 = 1 << 20;
 
 /// How long that may take.

@@ -7,8 +7,8 @@ use tokio::net::TcpListener;
 use crate::config::{LogFormat, ServeSettings, VolumeSettings};
 use crate::credentials::{Root, Source};
 
-/// Logs where the gateway listens. On a terminal, or when credentials were made, also prints what to
-/// paste into clients. With JSON logs no secret is ever printed.
+/// Logs where the gateway listens. On a terminal, or when credentials were made, also prints what
+/// to paste into clients. With JSON logs no secret is ever printed.
 pub(super) fn say(
     volume: &VolumeSettings,
     serve: &ServeSettings,

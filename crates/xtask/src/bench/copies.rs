@@ -31,8 +31,8 @@ impl Bench<'_> {
         let mut times: [[Vec<f64>; 2]; 2] = Default::default();
         let mut cpu: [Vec<f64>; 2] = Default::default();
         let running = self.progress.begin(&format!("mc cp {mib} MiB"));
-        // No row needs any more what the load wrote, and the disk may have no room for both. What was
-        // written through the gateway stays: the gateway would reclaim it while it is measured.
+        // No row needs any more what the load wrote, and the disk may have no room for both. What
+        // was written through the gateway stays: the gateway would reclaim it while it is measured.
         self.runners[0].clean()?;
         for number in 0..self.options.rounds {
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };

@@ -83,7 +83,8 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// The size that the last commit in a write-ahead log gave the database; `None` if it has no commit.
+/// The size that the last commit in a write-ahead log gave the database; `None` if it has no
+/// commit.
 ///
 /// The log is a header of 32 bytes and frames: a header of 24 bytes and a page each. A frame that
 /// ends a commit holds the database's pages in its second word. Frames from before the log began
@@ -123,9 +124,9 @@ fn size_below(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// All memory that a Redis has allocated, but for what is on its way to or from clients and its file.
-/// Its own `used_memory_dataset` would leave out the tables that its keys are found by, which other
-/// engines count as indexes.
+/// All memory that a Redis has allocated, but for what is on its way to or from clients and its
+/// file. Its own `used_memory_dataset` would leave out the tables that its keys are found by, which
+/// other engines count as indexes.
 fn used_memory(address: SocketAddr) -> Result<u64> {
     let answer = ask_redis(address, "INFO memory")?;
     used_memory_in(&answer).context("Redis does not tell its memory")

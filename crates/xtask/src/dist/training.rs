@@ -1,8 +1,9 @@
 //! The load under which the program counts what it does: what the benchmark measures and what it
 //! does not, over every engine, so that nothing which users run looks as if nobody did.
 //!
-//! Blocks go to a bucket that a gateway of the same program serves, which keeps its own in a folder:
-//! so both ways of keeping them are taken, and nothing else has to be there but the databases.
+//! Blocks go to a bucket that a gateway of the same program serves, which keeps its own in a
+//! folder: so both ways of keeping them are taken, and nothing else has to be there but the
+//! databases.
 
 use std::path::Path;
 use std::sync::Arc;

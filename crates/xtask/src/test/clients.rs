@@ -1,8 +1,8 @@
 //! The client suites: real clients with default settings, over the matrix of engines, block stores
 //! and schemes.
 //!
-//! http and https are two protocols to an S3 client, so each suite runs over both. Engines and block
-//! stores do not know each other: every engine meets MinIO, one of them a folder as well.
+//! http and https are two protocols to an S3 client, so each suite runs over both. Engines and
+//! block stores do not know each other: every engine meets MinIO, one of them a folder as well.
 //!
 //! Cells share nothing but servers, in which each has a place of its own, so several run at a time:
 //! a client and its gateway mostly wait for each other.
@@ -42,8 +42,8 @@ const SUITES: [(&str, Python); 8] = [
     (COLUMNAR, Python::Frames),
 ];
 
-/// The suite that looks at what the gateway asks its backend for. It moves much, and learns the same
-/// from each engine.
+/// The suite that looks at what the gateway asks its backend for. It moves much, and learns the
+/// same from each engine.
 const COLUMNAR: &str = "columnar";
 
 /// The suites that a plain run takes over https to engines that have been met over http: the

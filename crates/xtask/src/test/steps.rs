@@ -24,8 +24,8 @@ pub(crate) struct Options {
     /// Only steps whose name contains these words, as "clients", "boto3 redis-http" or "rust"; may
     /// be given several times.
     ///
-    /// Client suites run in cells: folder-http and minio-http over SQLite, postgres-http, mysql-http
-    /// and redis-http over blocks in MinIO, and the same over https.
+    /// Client suites run in cells: folder-http and minio-http over SQLite, postgres-http,
+    /// mysql-http and redis-http over blocks in MinIO, and the same over https.
     #[arg(long, value_name = "NAME")]
     pub(super) only: Vec<String>,
     /// Only this metadata engine: its crate's tests, the gateway's tests and the client suites on

@@ -1,11 +1,11 @@
 //! Modules of one crate that import each other in a circle.
 //!
-//! An arrow leads from a file that names an item to the file that defines it, through all re-exports.
-//! A declaration of a module is no arrow, and neither is a re-export of an item below the module. Calls
-//! of methods are no arrows either, because the call does not name the type.
+//! An arrow leads from a file that names an item to the file that defines it, through all
+//! re-exports. A declaration of a module is no arrow, and neither is a re-export of an item below
+//! the module. Calls of methods are no arrows either, because the call does not name the type.
 //!
-//! For its siblings a module includes everything below it: if `a::x` names an item of `b`, and `b` one
-//! of `a::y`, then `a` and `b` are in a circle. A module and its children count as siblings.
+//! For its siblings a module includes everything below it: if `a::x` names an item of `b`, and `b`
+//! one of `a::y`, then `a` and `b` are in a circle. A module and its children count as siblings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ use super::outline::{Kind, ModuleIndex, Named, Outline};
 /// Crates that still have circles, and why.
 pub(super) const NOT_YET: [(&str, &str); 0] = [];
 
-/// The violations: circles of crates that are not in `not_yet`, and crates in `not_yet` without any.
+/// The violations: circles of crates that are not in `not_yet`, and crates in `not_yet` without
+/// any.
 pub(super) fn judge(found: &[(String, Vec<String>)], not_yet: &[(&str, &str)]) -> Vec<String> {
     let listed = |package: &str| not_yet.iter().any(|(name, _)| *name == package);
     let has = |package: &str| found.iter().any(|(name, it)| name == package && !it.is_empty());
@@ -121,8 +122,8 @@ struct Names<'a> {
     outline: &'a Outline,
 }
 
-/// The names that were looked up already for one path, and whether as its last part. Imports may refer
-/// to each other in circles, and reach the same name in many ways.
+/// The names that were looked up already for one path, and whether as its last part. Imports may
+/// refer to each other in circles, and reach the same name in many ways.
 type Seen = BTreeSet<(ModuleIndex, String, bool)>;
 
 impl Names<'_> {

@@ -1,7 +1,7 @@
 //! Public types of the same name, in two crates or in one.
 //!
-//! A reader who meets `Target` should not have to look up which one it is. The path of a type does not
-//! count, only its name.
+//! A reader who meets `Target` should not have to look up which one it is. The path of a type does
+//! not count, only its name.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ impl PublicTypes {
         }
     }
 
-    /// The violations: names of more than one type that are not in `not_yet`, and names in `not_yet` of
-    /// fewer than two.
+    /// The violations: names of more than one type that are not in `not_yet`, and names in
+    /// `not_yet` of fewer than two.
     pub(super) fn judge(&self, not_yet: &[&str]) -> Vec<String> {
         let twice = self.0.iter().filter(|(_, places)| places.len() > 1);
         let wrong = twice.filter(|(name, _)| !not_yet.contains(&name.as_str()));

@@ -1,7 +1,7 @@
 //! The modules of a crate, read from its tokens: what each one defines, imports and names.
 //!
-//! Items under `#[cfg(test)]` are left out. Macros are not expanded, so what only an expansion defines
-//! or names is not seen.
+//! Items under `#[cfg(test)]` are left out. Macros are not expanded, so what only an expansion
+//! defines or names is not seen.
 
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};

@@ -14,8 +14,8 @@ const OUTSIDE: [&str; 5] = ["fs", "net", "process", "thread", "time"];
 /// What `time` reads the clock with; all else of it is arithmetic.
 const CLOCKS: [&str; 2] = ["now_utc", "now_local"];
 
-/// The part of `hashing` that a pure crate may name. These types only compute; the rest has threads and
-/// a clock.
+/// The part of `hashing` that a pure crate may name. These types only compute; the rest has threads
+/// and a clock.
 const PURE_HASHING: [&str; 3] = ["CrcCombiner", "Crc", "Md5"];
 
 /// The only task-locals: the costs of an operation, and the HTTP/2 stream of a task.

@@ -58,8 +58,8 @@ impl Live {
     }
 }
 
-/// Runs `work` on a thread of its own, and shows its progress. SIGINT and SIGTERM ask it to end, and it
-/// still cleans up then.
+/// Runs `work` on a thread of its own, and shows its progress. SIGINT and SIGTERM ask it to end,
+/// and it still cleans up then.
 pub(super) async fn watched<T: Send + 'static>(
     work: impl FnOnce(Live) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -152,8 +152,8 @@ async fn a_reader_that_stops_reading_is_dropped() {
     assert!(began.elapsed() >= patience);
 }
 
-/// What is too long to wait in memory without a permit keeps its permit until it has left, over HTTP/1.1
-/// too, where the body itself is gone with its last frame.
+/// What is too long to wait in memory without a permit keeps its permit until it has left, over
+/// HTTP/1.1 too, where the body itself is gone with its last frame.
 #[tokio::test]
 async fn an_answer_in_memory_keeps_what_it_holds_until_it_was_taken() {
     let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
