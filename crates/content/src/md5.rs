@@ -83,7 +83,7 @@ impl Hashing {
     fn patience(&self, wait: Duration) -> Patience {
         match self.bodies.load(Ordering::Relaxed) {
             0 | 1 => Patience::default(),
-            company => Patience { wait, company },
+            busy => Patience { wait, jobs: busy },
         }
     }
 

@@ -35,7 +35,7 @@ pub const WAITING_JOBS_MAX: usize = 1_024;
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
 
 /// Waiting jobs at which no worker waits any longer: more of them are hardly cheaper each.
-pub const COMPANY_MAX: usize = 12;
+pub const JOBS_WAITING_MAX: usize = 12;
 
 /// How long a job may wait for others, which makes all of them cheaper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Patience {
     /// From when it is submitted; none by default.
     pub wait: Duration,
     /// How many jobs may come, this one included. When that many wait, none waits any longer.
-    pub company: usize,
+    pub jobs: usize,
 }
 
 /// Threads that hash. They end when the pool is dropped and all jobs are done.
@@ -101,7 +101,7 @@ impl HashingPool {
         waiting.jobs.push_back(QueuedJob { job, bytes, answer });
         let first = waiting.due.is_none();
         waiting.due = Some(waiting.due.map_or(due, |other| other.min(due)));
-        waiting.company = patience.company.min(COMPANY_MAX);
+        waiting.awaited = patience.jobs.min(JOBS_WAITING_MAX);
         let wake = waiting.idle > 0 && (first || waiting.is_due(Instant::now()));
         drop(waiting);
         if wake {
@@ -144,13 +144,13 @@ struct JobQueue {
     closed: bool,
     /// When the jobs have waited for long enough, and how many they wait for.
     due: Option<Instant>,
-    company: usize,
+    awaited: usize,
 }
 
 impl JobQueue {
     /// Whether the jobs have waited for long enough.
     fn is_due(&self, now: Instant) -> bool {
-        self.closed || self.jobs.len() >= self.company || self.due.is_none_or(|due| due <= now)
+        self.closed || self.jobs.len() >= self.awaited || self.due.is_none_or(|due| due <= now)
     }
 }
 

@@ -49,7 +49,6 @@ impl fmt::Display for Report {
 /// Checks every member.
 pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
     let mut report = Report::default();
-    let mut circles = Vec::new();
     let mut types = PublicTypes::default();
     for member in &workspace.members {
         if is_empty_name(&member.name) {
@@ -63,10 +62,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
         if member.folder.starts_with(workspace.root.join("crates")) {
             outlines.iter().for_each(|outline| types.add(&member.name, outline));
         }
-        circles.push((member.name.clone(), outlines.iter().flat_map(circles::circles).collect()));
+        let circles = outlines.iter().flat_map(circles::circles);
+        let circles = circles.map(|it| format!("{}: modules in a circle: {it}", member.name));
+        report.errors.extend(circles);
     }
-    report.errors.extend(circles::judge(&circles, &circles::NOT_YET));
-    report.errors.extend(types.judge(&names::NOT_YET));
+    report.errors.extend(types.violations());
     Ok(report)
 }
 

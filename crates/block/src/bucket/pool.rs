@@ -38,11 +38,11 @@ pub(super) struct ConnectionPool {
     connector: Connector,
     connect_timeout: Duration,
     /// The one that was idle longest is in front.
-    resting: Mutex<VecDeque<Resting>>,
+    idle: Mutex<VecDeque<IdleConnection>>,
 }
 
 /// An idle connection.
-struct Resting {
+struct IdleConnection {
     since: Instant,
     wire: Wire,
 }
@@ -67,7 +67,7 @@ impl ConnectionPool {
         } else {
             Connector::Plain(tcp())
         };
-        Ok(ConnectionPool { place, connector, connect_timeout, resting: Mutex::default() })
+        Ok(ConnectionPool { place, connector, connect_timeout, idle: Mutex::default() })
     }
 
     /// Sends a request and waits for the head of its answer. If an idle connection turns out to be
@@ -111,12 +111,12 @@ impl ConnectionPool {
     /// Keeps an idle connection, and closes those that are too many or too old.
     fn lay(&self, wire: Wire) {
         let since = Instant::now();
-        let mut resting = self.resting();
-        resting.push_back(Resting { since, wire });
-        let surplus = resting.len().saturating_sub(IDLE_CONNECTIONS_MAX);
-        let aged = resting.iter().take_while(|resting| is_old(resting, since)).count();
-        let ended: Vec<Resting> = resting.drain(..surplus.max(aged)).collect();
-        drop(resting);
+        let mut idle = self.idle();
+        idle.push_back(IdleConnection { since, wire });
+        let surplus = idle.len().saturating_sub(IDLE_CONNECTIONS_MAX);
+        let aged = idle.iter().take_while(|idle| is_old(idle, since)).count();
+        let ended: Vec<IdleConnection> = idle.drain(..surplus.max(aged)).collect();
+        drop(idle);
         // Each close is a system call, so this happens outside the lock.
         drop(ended);
     }
@@ -133,12 +133,12 @@ impl ConnectionPool {
 
     /// The connection that was idle shortest, unless it is too old.
     fn youngest(&self) -> Option<Wire> {
-        let mut resting = self.resting();
-        let youngest = resting.pop_back()?;
+        let mut idle = self.idle();
+        let youngest = idle.pop_back()?;
         if is_old(&youngest, Instant::now()) {
             // Then all others are older.
-            let ended = std::mem::take(&mut *resting);
-            drop(resting);
+            let ended = std::mem::take(&mut *idle);
+            drop(idle);
             drop(ended);
             return None;
         }
@@ -157,14 +157,14 @@ impl ConnectionPool {
         Ok(Wire::open(stream).await?)
     }
 
-    fn resting(&self) -> MutexGuard<'_, VecDeque<Resting>> {
+    fn idle(&self) -> MutexGuard<'_, VecDeque<IdleConnection>> {
         // A panic under the lock leaves no half-made entry.
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_old(resting: &Resting, now: Instant) -> bool {
-    now.saturating_duration_since(resting.since) >= IDLE_CONNECTION_MAX
+fn is_old(idle: &IdleConnection, now: Instant) -> bool {
+    now.saturating_duration_since(idle.since) >= IDLE_CONNECTION_MAX
 }
 
 fn tcp() -> HttpConnector {
@@ -192,10 +192,10 @@ impl Connector {
 
 impl fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let resting = self.resting().len();
+        let idle = self.idle().len();
         f.debug_struct("ConnectionPool")
             .field("place", &self.place)
-            .field("resting", &resting)
+            .field("idle", &idle)
             .finish_non_exhaustive()
     }
 }

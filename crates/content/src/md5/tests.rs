@@ -167,7 +167,7 @@ async fn a_body_waits_for_others_only_if_there_are_any() {
     let first = BodyMd5::new(&hashing, None);
     assert_eq!(hashing.patience(WHOLE_PATIENCE), Patience::default());
     let second = BodyMd5::new(&hashing, Some(WHOLE_BYTES_MAX as u64));
-    let both = Patience { wait: WHOLE_PATIENCE, company: 2 };
+    let both = Patience { wait: WHOLE_PATIENCE, jobs: 2 };
     assert_eq!(hashing.patience(WHOLE_PATIENCE), both);
     drop(first);
     assert_eq!(hashing.patience(WHOLE_PATIENCE), Patience::default());

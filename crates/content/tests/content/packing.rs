@@ -69,7 +69,7 @@ async fn a_body_that_is_alone_leaves_at_once_in_a_block_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_company_that_stays_away_waits_for_one_window() {
+async fn who_waits_for_others_that_stay_away_waits_for_one_window() {
     let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
     for staged in all(&bench, &bodies(10)).await {
         drop(staged.unwrap());

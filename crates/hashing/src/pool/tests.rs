@@ -157,7 +157,7 @@ proptest! {
 #[test]
 fn a_patient_job_waits_until_its_company_has_come() {
     let pool = at_rest();
-    let patience = Patience { wait: Duration::from_hours(1), company: 3 };
+    let patience = Patience { wait: Duration::from_hours(1), jobs: 3 };
     let waits = |pool: &HashingPool| {
         let waiting = pool.queue.waiting();
         !waiting.is_due(Instant::now())
@@ -180,7 +180,7 @@ fn a_patient_job_waits_until_its_company_has_come() {
 #[test]
 fn a_patient_job_without_company_is_done_when_it_is_due() {
     let pool = HashingPool::start(one());
-    let patience = Patience { wait: Duration::from_millis(30), company: 9 };
+    let patience = Patience { wait: Duration::from_millis(30), jobs: 9 };
     let began = Instant::now();
     let pending = pool.submit(job(1, 1_000), patience).unwrap();
     assert_eq!(block_on(pending).unwrap().finish(), reference(&message(1, 1_000)));
@@ -190,7 +190,7 @@ fn a_patient_job_without_company_is_done_when_it_is_due() {
 #[test]
 fn an_impatient_job_takes_the_patient_ones_along() {
     let pool = HashingPool::start(one());
-    let patience = Patience { wait: Duration::from_hours(1), company: 9 };
+    let patience = Patience { wait: Duration::from_hours(1), jobs: 9 };
     let patient = pool.submit(job(1, 1_000), patience).unwrap();
     let other = pool.submit(job(2, 1_000), Patience::default()).unwrap();
     assert_eq!(block_on(patient).unwrap().finish(), reference(&message(1, 1_000)));

@@ -225,7 +225,7 @@ fn sessions() -> Vec<Sample> {
             &SlotRecord { count: 300, aborted: true },
         ),
         sample("mark-staged", key::staged(NONCE, INO), &Mark),
-        sample("mark-resting", key::staged_inline(INO), &Mark),
+        sample("mark-staged-inline", key::staged_inline(INO), &Mark),
         sample("mark-fenced", key::fenced(NONCE), &Mark),
         sample("swept", key::swept(NONCE), &SweptRecord { since: NOW, done: true }),
         sample("mark-share", key::share(block, INO), &Mark),

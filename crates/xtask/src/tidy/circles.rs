@@ -11,24 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::outline::{Kind, ModuleIndex, Named, Outline};
 
-/// Crates that still have circles, and why.
-pub(super) const NOT_YET: [(&str, &str); 0] = [];
-
-/// The violations: circles of crates that are not in `not_yet`, and crates in `not_yet` without
-/// any.
-pub(super) fn judge(found: &[(String, Vec<String>)], not_yet: &[(&str, &str)]) -> Vec<String> {
-    let listed = |package: &str| not_yet.iter().any(|(name, _)| *name == package);
-    let has = |package: &str| found.iter().any(|(name, it)| name == package && !it.is_empty());
-    let broken = found.iter().filter(|(package, _)| !listed(package));
-    let circles = broken.flat_map(|(package, circles)| {
-        circles.iter().map(move |circle| format!("{package}: modules in a circle: {circle}"))
-    });
-    let done = not_yet.iter().filter(|(package, _)| !has(package)).map(|(package, _)| {
-        format!("{package}: no circle of modules is left, take it off the list in tidy/circles.rs")
-    });
-    circles.chain(done).collect()
-}
-
 /// The circles of one crate, each as the list of its arrows.
 pub(super) fn circles(outline: &Outline) -> Vec<String> {
     let mut levels: BTreeMap<ModuleIndex, BTreeMap<Ends, String>> = BTreeMap::new();

@@ -7,9 +7,6 @@ use std::collections::BTreeMap;
 
 use super::outline::{Kind, Outline};
 
-/// Names that more than one type still has.
-pub(super) const NOT_YET: [&str; 0] = [];
-
 /// Where public types are defined, by name.
 #[derive(Debug, Default)]
 pub(super) struct PublicTypes(BTreeMap<String, Vec<String>>);
@@ -28,20 +25,12 @@ impl PublicTypes {
         }
     }
 
-    /// The violations: names of more than one type that are not in `not_yet`, and names in
-    /// `not_yet` of fewer than two.
-    pub(super) fn judge(&self, not_yet: &[&str]) -> Vec<String> {
+    /// The violations: names of more than one type, each with the places of those types.
+    pub(super) fn violations(&self) -> Vec<String> {
         let twice = self.0.iter().filter(|(_, places)| places.len() > 1);
-        let wrong = twice.filter(|(name, _)| !not_yet.contains(&name.as_str()));
-        let wrong = wrong
-            .map(|(name, places)| format!("public types called {name}: {}", places.join(", ")));
-        let done = not_yet.iter().filter(|name| self.0.get(**name).is_none_or(|it| it.len() < 2));
-        let done = done.map(|name| {
-            format!(
-                "{name} is the name of one public type now, take it off the list in tidy/names.rs"
-            )
-        });
-        wrong.chain(done).collect()
+        twice
+            .map(|(name, places)| format!("public types called {name}: {}", places.join(", ")))
+            .collect()
     }
 }
 

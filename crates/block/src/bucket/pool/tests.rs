@@ -82,7 +82,7 @@ async fn requests_go_over_tls_on_one_connection() {
         place: service.place.clone(),
         connector: Connector::Secure(connector),
         connect_timeout: WAIT,
-        resting: Mutex::default(),
+        idle: Mutex::default(),
     };
     for _ in 0..3 {
         let (mut wire, answer) = pool.send(request()).await.expect("answered");

@@ -172,26 +172,3 @@ fn tests_may_import_what_they_like() {
         "not for tests only"
     );
 }
-
-#[test]
-fn the_list_of_crates_with_circles_grows_shorter() {
-    let circle = || vec!["a -> b, b -> a".to_owned()];
-    let crates = |names: &[(&str, bool)]| {
-        let circles = names
-            .iter()
-            .map(|(name, has)| ((*name).to_owned(), if *has { circle() } else { Vec::new() }));
-        circles.collect::<Vec<_>>()
-    };
-    let list = [("old", "it is old")];
-    assert!(judge(&crates(&[("old", true), ("new", false)]), &list).is_empty());
-    assert_eq!(
-        judge(&crates(&[("old", true), ("new", true)]), &list),
-        ["new: modules in a circle: a -> b, b -> a"]
-    );
-    for crates in [crates(&[("old", false)]), crates(&[])] {
-        assert_eq!(
-            judge(&crates, &list),
-            ["old: no circle of modules is left, take it off the list in tidy/circles.rs"]
-        );
-    }
-}
