@@ -36,10 +36,10 @@ const TRYING: Duration = Duration::from_secs(5);
 /// The longest pause before the second try; it doubles from try to try.
 const PAUSE: Duration = Duration::from_millis(10);
 
-const COMMIT_WHOLE: &str = "select ashlar_commit_whole_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+const COMMIT_WHOLE: &str = "select ashlar_commit_whole_1($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15)";
 
-const COMMIT: &str = "select failed, met from ashlar_commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+const COMMIT: &str = "select failed, met from ashlar_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
 /// How batches are committed.

@@ -4,22 +4,22 @@
 -- It must be volatile and run under READ COMMITTED: only then does each statement in here see what
 -- was committed while the locks were waited for.
 --
--- The batch comes in rounds. Plans of one round do not touch what the others of it look at, so a
--- round is decided at once. `ends` has four numbers for each round: where its conditions, its
--- members, its puts and its deletes end. A condition is what one guard or several equal ones say; a
--- member says that a plan rests on a condition. Kinds of conditions: 0 equals, 1 absent, 2 present,
--- 3 empty. Plans and conditions are numbered from 0.
+-- The batch comes in rounds. Plans of one round do not write what others of the round look at, so a
+-- round is decided at once. `ends` has four numbers for each round: where its conditions, its members,
+-- its puts and its deletes end. A condition stands for one guard, or for several equal ones; a member
+-- says that a plan depends on a condition. Kinds of conditions: 0 equals, 1 absent, 2 present, 3 empty.
+-- Plans and conditions are numbered from 0.
 --
--- No guard names a counter, so these come last, in the order of their keys, each row once. Kinds:
--- 0 add and 1 raise, if a key has no other in this batch; 2 set and 3 clear, if a key has nothing
--- else; 10 to 13 the same for all other keys, one after the other.
-create function ashlar_commit_2(
+-- No guard names a counter, so counters come last, in the order of their keys, each row once. Kinds: 0
+-- add and 1 raise, if these are the only changes of the key in this batch; 2 set and 3 clear likewise; 10
+-- to 13 the same for all other keys, one after the other.
+create function ashlar_commit_1(
     lock_hash int[], lock_exclusive boolean[], ends int[],
     c_kind int[], c_key bytea[], c_arg bytea[],
     m_plan int[], m_condition int[],
     p_plan int[], p_key bytea[], p_value bytea[],
     d_plan int[], d_key bytea[],
-    t_plan int[], t_kind int[], t_key bytea[], t_number bigint[], t_kinds int,
+    counter_plan int[], counter_kind int[], counter_key bytea[], counter_number bigint[], counter_kinds int,
     pieces bytea[],
     out failed int[], out met bytea[])
 language plpgsql volatile as $$
@@ -37,8 +37,8 @@ begin
     end if;
     failed := '{}';
     met := '{}';
-    -- One lock for each key, in one order everywhere, so that batches do not block each other in a
-    -- circle. The table's own number keeps other stores and other programs apart.
+    -- One lock for each key, in the same order everywhere, so that batches do not deadlock. The oid of the
+    -- table keeps other stores and other programs apart.
     perform case when l.exclusive
             then pg_advisory_xact_lock('ashlar_record'::regclass::oid::int, l.hash)
             else pg_advisory_xact_lock_shared('ashlar_record'::regclass::oid::int, l.hash) end
@@ -87,40 +87,40 @@ begin
         c_from := c_to; m_from := m_to; p_from := p_to; d_from := d_to;
     end loop;
 
-    -- Sums stay far enough inside the type that the next one cannot leave it.
-    if t_kinds & 1 > 0 then
+    -- Sums stay so far within the type that the next one cannot overflow.
+    if counter_kinds & 1 > 0 then
         insert into ashlar_counter as t (key, value)
             select a.key, greatest(least(sum(a.number), 1::bigint << 61), -(1::bigint << 61))::bigint
-                from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
+                from unnest(counter_plan, counter_kind, counter_key, counter_number) as a(plan, kind, key, number)
                 where a.kind = 0 and a.plan <> all (refused)
                 group by a.key having sum(a.number) <> 0 order by a.key
             on conflict (key) do update set value =
                 greatest(least(t.value + excluded.value, 1::bigint << 61), -(1::bigint << 61));
     end if;
-    if t_kinds & 2 > 0 then
+    if counter_kinds & 2 > 0 then
         insert into ashlar_counter as t (key, value)
             select a.key, max(a.number)
-                from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
+                from unnest(counter_plan, counter_kind, counter_key, counter_number) as a(plan, kind, key, number)
                 where a.kind = 1 and a.plan <> all (refused)
                 group by a.key order by a.key
             on conflict (key) do update set value = excluded.value where t.value < excluded.value;
     end if;
-    if t_kinds & 4 > 0 then
+    if counter_kinds & 4 > 0 then
         insert into ashlar_counter as t (key, value)
             select a.key, a.number
-                from unnest(t_plan, t_kind, t_key, t_number) as a(plan, kind, key, number)
+                from unnest(counter_plan, counter_kind, counter_key, counter_number) as a(plan, kind, key, number)
                 where a.kind = 2 and a.plan <> all (refused) order by a.key
             on conflict (key) do update set value = excluded.value;
     end if;
-    if t_kinds & 8 > 0 then
+    if counter_kinds & 8 > 0 then
         delete from ashlar_counter where key = any (array(
-            select a.key from unnest(t_plan, t_kind, t_key) as a(plan, kind, key)
+            select a.key from unnest(counter_plan, counter_kind, counter_key) as a(plan, kind, key)
                 where a.kind = 3 and a.plan <> all (refused) order by a.key));
     end if;
-    if t_kinds & 16 > 0 then
+    if counter_kinds & 16 > 0 then
         for step in
             select a.kind, a.key, a.number
-                from unnest(t_plan, t_kind, t_key, t_number) with ordinality
+                from unnest(counter_plan, counter_kind, counter_key, counter_number) with ordinality
                     as a(plan, kind, key, number, at)
                 where a.kind >= 10 and a.plan <> all (refused) order by a.key, a.at
         loop

@@ -1,7 +1,7 @@
-//! Reads: whatever is asked, one statement, and so one snapshot and one trip.
+//! Reads: each call is one statement, and so one snapshot and one trip.
 //!
-//! Three shapes of statement are enough: some records, one range, and any mix. Each row says which
-//! question it answers. Answers are put in order here, so nothing rests on the order of rows.
+//! There are three kinds of statement: for records only, for one range, and for any mix. Each row says
+//! which question it answers. Answers are sorted here, so the order of rows does not matter.
 
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ pub(crate) async fn fetch(
             }
             Err(error) => error,
         };
-        // A connection that was made for this call tells how the server is now; an older one may
-        // have broken long ago.
+        // If a new connection breaks, the server is in trouble now. An older one may have broken long
+        // ago, so it is worth another try.
         let stale = !lent.is_new && !is_definite(&error);
         if is_definite(&error) {
             drop(lent);
@@ -122,7 +122,7 @@ pub(crate) async fn read(
     }
     for found in &mut found {
         if let ReadResult::Range(entries) = found {
-            // They come in this order as long as the planner joins as it should.
+            // They are in order already, as long as the planner joins as expected.
             entries.sort_by(|a, b| a.key.cmp(&b.key));
         }
     }
@@ -191,7 +191,7 @@ impl Shape {
         }
     }
 
-    /// Puts what a row says into the answer of its question.
+    /// Puts a row into the answer to its question.
     fn place(
         self,
         row: &PgRow,
@@ -272,7 +272,7 @@ fn add(at: usize, entry: Entry, found: &mut [ReadResult]) -> Result<(), sqlx::Er
     }
 }
 
-/// The answer that stands when the database says nothing.
+/// The answer if the database has nothing.
 fn nothing(read: &Read) -> ReadResult {
     match read {
         Read::Record { .. } => ReadResult::Record(None),
@@ -424,7 +424,7 @@ async fn page(
     .await
 }
 
-/// The first key behind a space. Behind the last one comes what is longer than any key.
+/// The first key after a space. After the last space, it is longer than any key.
 fn behind(space: Space, limits: &Limits) -> Vec<u8> {
     space.0.checked_add(1).map_or_else(|| vec![0xff; limits.key_bytes + 1], |next| vec![next])
 }

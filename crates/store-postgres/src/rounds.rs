@@ -1,12 +1,12 @@
 //! A batch as arrays: what is locked, what must hold, and what is written, round by round.
 //!
-//! A plan's round is one more than the highest round of the earlier plans that it conflicts with:
-//! a record that one writes and the other writes or guards. So the plans of one round may be
-//! decided in any order, or all at once, and the rounds one after the other give what the plans
-//! one by one would give. Counters do not count here: nothing can be decided by them, and they are
-//! carried out in the plans' order at the end.
+//! Two plans conflict if one writes a record that the other one writes or guards. A plan's round is one
+//! more than the highest round of the earlier plans that it conflicts with. So the plans of one round may
+//! be decided in any order, or all at once, and the rounds in order give the same result as the plans one
+//! by one. Counters do not matter here: no decision depends on them, and they are changed at the end, in
+//! the order of the plans.
 //!
-//! This module knows no SQL and no connection.
+//! This module knows neither SQL nor connections.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,8 @@ use bytes::Bytes;
 use store::feed::compact;
 use store::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
-/// The most that a counter becomes by adding, either side of 0, so that the next sum fits the type.
+/// The bound, positive and negative, that sums of counters are clamped to, so that the next sum fits the
+/// type.
 pub(crate) const SUM_MAX: i64 = 1 << 61;
 
 /// Kinds of conditions, as `commit.sql` numbers them.
@@ -37,7 +38,7 @@ mod change {
     pub(super) const ONE_BY_ONE_BIT: i32 = 16;
 }
 
-/// What one guard says, or several equal ones of one round.
+/// One guard, or several equal ones of one round.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Condition {
     pub(crate) kind: i32,
@@ -75,7 +76,7 @@ pub(crate) struct Rounds {
     /// For each round, where its conditions, members, puts and deletes end.
     pub(crate) ends: Vec<[i32; 4]>,
     pub(crate) conditions: Vec<Condition>,
-    /// Which plan rests on which condition.
+    /// Which plan depends on which condition.
     pub(crate) members: Vec<(i32, i32)>,
     pub(crate) puts: Vec<(i32, Key, Value)>,
     pub(crate) deletes: Vec<(i32, Key)>,

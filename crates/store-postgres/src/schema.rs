@@ -1,9 +1,9 @@
 //! Making the store: its tables, and the functions that commit.
 //!
-//! Processes that open at once take turns under a lock. The functions' names carry one number, which
-//! rises when the text of either changes: a process finds both of its version or makes both, and
-//! processes of two versions work beside each other. The locks and the tables that they share are
-//! the format, which has a number of its own.
+//! Processes that open at the same time do this one after the other, under a lock. The names of the
+//! functions end with a number, which rises when the text of either changes. So a process finds both of
+//! its version or makes both, and processes of two versions can work at the same time. The tables and
+//! locks that they share are the format, which has a number of its own.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row};
@@ -23,20 +23,20 @@ const FUNCTIONS: &str = concat!(include_str!("whole.sql"), include_str!("commit.
 const LOCK: &str =
     "set local lock_timeout = '8s'; select pg_advisory_xact_lock(x'6173686c6172'::bigint)";
 
-/// What is there of the store in the schema that the connection would make it in.
+/// What exists of the store in the schema where the connection would make it.
 #[derive(Debug)]
 struct There {
     schema: Option<String>,
     tables: bool,
     functions: bool,
-    /// The server notices when a disk gives other bytes than it took.
+    /// The server has checksums for its pages.
     checksums: bool,
 }
 
 const LOOK: &str = "select current_schema()::text, \
      to_regclass(quote_ident(current_schema()) || '.ashlar_store') is not null, \
-     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_2') is not null \
-     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_2') is not null, \
+     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null \
+     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_1') is not null, \
      current_setting('data_checksums')";
 
 async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, StoreError> {
@@ -51,7 +51,7 @@ async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, Store
     there.map_err(while_doing(doing))
 }
 
-/// Makes what is missing, and says how to commit.
+/// Makes what is missing. Returns the way to commit.
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     name: &str,

@@ -1,13 +1,13 @@
-//! Commits where functions may not be made: two trips, each several plain statements.
+//! Commits if the role may not make functions: two trips, each of several plain statements.
 //!
-//! The first opens a transaction, takes the same locks as the function does, and fetches what the
-//! plans look at. They are decided in memory. The second writes what came out and commits. Both
-//! run on a connection that nobody else has. Statements of several carry no parameters; bytes are
-//! written as hexadecimal digits, and nothing else of a plan is written but numbers.
+//! The first trip opens a transaction, takes the same locks as the function does, and fetches what the
+//! plans look at. The plans are decided in memory. The second trip writes the result and commits. Both run
+//! on a connection of their own. Several statements in one text cannot have parameters. So bytes are
+//! written as hexadecimal digits, and besides them only numbers are.
 //!
-//! A transaction that failed answers COMMIT with ROLLBACK, and the driver takes that for success.
-//! It cannot get there: PostgreSQL stops at the first statement of a text that fails, so COMMIT is
-//! reached only if all before it went well; and all of their answers are counted.
+//! In a failed transaction COMMIT is answered with ROLLBACK, which the driver takes for success. That
+//! cannot happen here: PostgreSQL stops at the first statement of a text that fails, so COMMIT runs only
+//! if all before it succeeded. Besides, the answers are counted.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ impl Script {
         self.statements += 1;
     }
 
-    /// Carries the statements out. Answers with the rows of each.
+    /// Runs the statements. Returns the rows of each.
     async fn run(self, connection: &mut PgConnection) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
         let mut answers = Vec::with_capacity(self.statements);
         let mut rows = Vec::new();
@@ -130,9 +130,9 @@ fn questions(plans: &[Plan], batch: &Batch) -> Script {
     script
 }
 
-/// Tells the batch what was found.
+/// Gives the batch what was found.
 fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>) -> Result<(), sqlx::Error> {
-    // BEGIN, SET and the locks answer nothing that matters.
+    // The answers of BEGIN, SET and the locks do not matter.
     let mut answers = answers.into_iter().skip(3);
     let mut records = vec![None; batch.records().len()];
     for row in answers.next().into_iter().flatten() {
@@ -212,7 +212,7 @@ fn counter(key: &[u8], change: CounterChange) -> String {
         }
         CounterChange::By { add, floor } => {
             let add = add.clamp(-SUM_MAX, SUM_MAX);
-            // `greatest` passes over what is null.
+            // `greatest` ignores nulls.
             let floor = floor.map(|floor| floor.clamp(-SUM_MAX, SUM_MAX));
             let floor = floor.map_or("null".to_owned(), |floor| floor.to_string());
             format!(

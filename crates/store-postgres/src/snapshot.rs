@@ -1,4 +1,4 @@
-//! Snapshots: a transaction that only looks, on a connection of its own, page by page.
+//! Snapshots: a transaction that only reads, on a connection of its own, page by page.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::read::{key_at, value_at};
 /// How long this side waits for a page.
 const PAGE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The instant is that of the first statement that looks at something.
+/// The snapshot's instant is that of the first statement that reads.
 const BEGIN: &str =
     "begin isolation level repeatable read read only; select format from ashlar_store";
 
@@ -25,12 +25,12 @@ const RECORDS: &str = "select key, value from ashlar_record where key > $1 order
 const COUNTERS: &str = "select key, value from ashlar_counter where key > $1 and value <> 0 \
      order by key limit $2";
 
-/// The store as it was when this began. Dropped, its connection closes, and the server lets go.
+/// The store as it was at one instant. Dropping it closes its connection, which frees the snapshot.
 #[derive(Debug)]
 pub(crate) struct PostgresSnapshot {
     /// `None` after an error: the transaction is over.
     connection: Option<PgConnection>,
-    /// The last keys told. No key is empty, so all are behind these.
+    /// The last keys that were returned. No key is empty, so all follow the empty ones at the start.
     record: Vec<u8>,
     counter: Vec<u8>,
     _permit: OwnedSemaphorePermit,
@@ -56,7 +56,7 @@ impl PostgresSnapshot {
         limit: u32,
     ) -> Result<Vec<PgRow>, StoreError> {
         const DOING: &str = "reading a page of a snapshot";
-        // Taken for the time of the call: one that is dropped on the way ends the snapshot.
+        // Taken out during the call, so that dropping the call ends the snapshot.
         let Some(mut connection) = self.connection.take() else {
             return Err(unavailable(format!("{DOING}: it ended with an earlier error")));
         };

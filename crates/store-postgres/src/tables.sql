@@ -4,7 +4,7 @@ create table if not exists ashlar_record (
     key bytea primary key,
     value bytea not null
 ) with (
-    -- Most records are written once. The few that are written again and again go where new ones go.
+    -- Most records are written once. New versions of the few others go where new records go.
     fillfactor = 100,
     -- Two rows fit a page: small contents lie beside their records, larger ones in rows of their own.
     toast_tuple_target = 4080,
@@ -18,7 +18,7 @@ create table if not exists ashlar_counter (
     key bytea primary key,
     value bigint not null
 ) with (
-    -- Some room for new versions of those that every batch changes; most rows soon rest.
+    -- Some room for new versions of rows that every batch changes. Most rows soon stop changing.
     fillfactor = 90,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 1000,

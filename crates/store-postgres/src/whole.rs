@@ -1,11 +1,11 @@
-//! A batch as lists, for the usual commit: every guard holds, and no plan looks at what another
-//! one writes.
+//! A batch as lists, for the usual commit: every guard holds, and no plan looks at what another one
+//! writes.
 //!
-//! Then nothing of the batch has an order or can be left out, so guards become sets of keys, and
-//! writes become one change for each key. Whether all guards hold only the database can say. If
-//! they do not, it says so, and the batch goes the long way of [`crate::rounds`].
+//! Then the order of the plans does not matter. Guards become sets of keys, and writes one change for each
+//! key. Whether all guards hold, only the database can say. If they do not, the batch is sent again in the
+//! form of [`crate::rounds`].
 //!
-//! This module knows no SQL and no connection.
+//! This module knows neither SQL nor connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use store::{CounterChange, Guard, Plan, Write, counter_changes};
 
 use crate::rounds::{self, SUM_MAX};
 
-/// Records that are written anew, or counters, at most: a value is looked for among all of them.
+/// Updated records, or counters, at most: each value is searched for among all of them.
 const CHANGES_MAX: usize = 256;
 
 /// A batch in which everything holds, ready to be sent. Keys are in ascending order.
@@ -26,9 +26,9 @@ pub(crate) struct Whole<'a> {
     pub(crate) equal: BTreeMap<&'a [u8], &'a [u8]>,
     pub(crate) held: BTreeSet<&'a [u8]>,
     pub(crate) absent: BTreeSet<&'a [u8]>,
-    /// Records that are there and get other values.
+    /// Records that exist and get new values.
     pub(crate) updates: BTreeMap<&'a [u8], &'a [u8]>,
-    /// Records that are not there yet.
+    /// Records that do not exist yet.
     pub(crate) news: BTreeMap<&'a [u8], &'a [u8]>,
     pub(crate) deletes: BTreeSet<&'a [u8]>,
     /// What changes counters, in the order of [`Rounds`](crate::rounds::Rounds): those that are only
@@ -48,8 +48,7 @@ pub(crate) struct Counter<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// A batch of plans, which are within limits; `None` if it may need the long way even when all
-    /// guards hold.
+    /// A batch of plans, which are within limits. `None` if it may need rounds even if all guards hold.
     pub(crate) fn of(plans: &'a [Plan]) -> Option<Whole<'a>> {
         if rounds::rounds(plans).into_iter().any(|round| round > 0) {
             return None;
@@ -95,7 +94,7 @@ impl<'a> Whole<'a> {
         let before = if self.equal.contains_key(key) || self.held.contains(key) {
             self.updates.insert(key, value)
         } else {
-            // Most likely nobody has looked because it is new.
+            // Most likely there is no guard because the record is new.
             self.absent.insert(key);
             self.news.insert(key, value)
         };
@@ -110,7 +109,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// What plans make of counters; `None` if one becomes something whatever it was before.
+/// What plans make of counters; `None` if one is set regardless of its value.
 fn counters(plans: &[Plan]) -> Option<Vec<Counter<'_>>> {
     let within = |number: i64| number.clamp(-SUM_MAX, SUM_MAX);
     let mut counters = Vec::new();

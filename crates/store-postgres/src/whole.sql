@@ -1,23 +1,23 @@
--- Commits a batch whose guards all hold and which needs no order among its plans; answers false,
--- and has changed nothing, if that is not so. It is the usual commit, and does not ask what else
--- might be: that is what `commit.sql` is for, which is called next.
+-- The usual commit: of a batch whose guards all hold, and whose plans need no order. If a guard does
+-- not hold, it answers false and has changed nothing. Then `commit.sql` is called, which decides plan
+-- by plan.
 --
 -- It must be volatile and run under READ COMMITTED: only then does each statement in here see what
 -- was committed while the locks were waited for.
 --
--- Keys of records stand in ascending order in each list, none twice: `e` equal a value, `h` are
--- held, `a` are absent, among them all that are put without having been looked at; `u` are there
--- and get other values, `n` are new, `d` are deleted. A counter becomes what it was and `add`, and at
--- least `floor`; they stand in the order in which `commit.sql` changes them.
+-- The keys of records are in ascending order in each list, without duplicates: those of `e` must equal a
+-- value, those of `h` must exist, and those of `a` must not. All unguarded puts are assumed to be new and
+-- are in `a`, too. `u` are updated, `n` are inserted, `d` are deleted. A counter becomes the sum of its
+-- value and `add`, but at least `floor`; counters are in the order in which `commit.sql` changes them.
 --
--- Lists are looked up in by index, and values found by their keys' places, so that there is one way
--- to carry out each statement, whatever the planner believes of the tables. Where rows are made of
--- lists, `unnest` stands in the select list: in `from` it would copy each value into a row first.
-create function ashlar_commit_whole_2(
+-- Tables are searched by index, and values are found by the positions of their keys. So each statement
+-- has only one plan, whatever the planner believes of the tables. Where lists are turned into rows,
+-- `unnest` is in the select list: in `from` it would copy each value into a row first.
+create function ashlar_commit_whole_1(
     lock_hash int[], lock_exclusive boolean[],
     e_key bytea[], e_value bytea[], h_key bytea[], a_key bytea[],
     u_key bytea[], u_value bytea[], n_key bytea[], n_value bytea[], d_key bytea[],
-    t_key bytea[], t_add bigint[], t_floor bigint[],
+    counter_key bytea[], counter_add bigint[], counter_floor bigint[],
     entry bytea)
 returns boolean
 language plpgsql volatile as $$
@@ -51,17 +51,16 @@ begin
         delete from ashlar_record r where r.key = any (d_key);
     end if;
 
-    -- Row after row, as they stand in the list, so that batches do not block each other in a circle.
-    -- Sums stay far enough inside the type that the next one cannot leave it; `greatest` passes over
-    -- what is null.
-    if cardinality(t_key) > 0 then
+    -- Row by row in the order of the list, so that batches do not deadlock.
+    -- Sums stay so far within the type that the next one cannot overflow. `greatest` ignores nulls.
+    if cardinality(counter_key) > 0 then
         insert into ashlar_counter as t (key, value)
             select n.key, greatest(n.number, n.floor)
-                from (select unnest(t_key) as key, unnest(t_add) as number,
-                             unnest(t_floor) as floor) n
+                from (select unnest(counter_key) as key, unnest(counter_add) as number,
+                             unnest(counter_floor) as floor) n
             on conflict (key) do update set value = greatest(
-                least(t.value + t_add[array_position(t_key, t.key)], 1::bigint << 61),
-                -(1::bigint << 61), t_floor[array_position(t_key, t.key)]);
+                least(t.value + counter_add[array_position(counter_key, t.key)], 1::bigint << 61),
+                -(1::bigint << 61), counter_floor[array_position(counter_key, t.key)]);
     end if;
 
     if octet_length(entry) > 0 then

@@ -97,9 +97,9 @@ impl<'a> EncodedBatch<'a> {
             out_of_band: Vec::new(),
         };
         encoded.guards(batch);
-        // Nothing above this line changes the volume, and nothing below it can fail. Counters are
-        // read and computed before, since a counter that is no number would be an error.
+        // This may fail the script, if a counter is damaged and no number. So it comes first.
         encoded.counters(batch);
+        // Nothing so far changes the volume, and nothing from here on can fail.
         encoded.operation(opcode::WRITE_COUNTERS, encoded.next());
         let writes = record_writes(batch);
         let groups: Vec<&[RecordWrite<'_>]> = writes
@@ -253,7 +253,7 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Reads counters and computes what becomes of them.
+    /// Reads counters and computes their new values.
     fn counters(&mut self, batch: &MergedBatch<'a>) {
         let all: Vec<(&Key, Change)> =
             batch.counters.iter().map(|(key, change)| (*key, *change)).collect();
