@@ -25,8 +25,8 @@ pub use crc::{Crc, CrcCombiner};
 pub use job::Job;
 pub use md5::Md5;
 pub use pool::{
-    Gone, HashingPool, JOBS_WAITING_MAX, PROCESSORS_PER_WORKER, Patience, Pending, WAITING_BYTES_MAX,
-    WAITING_JOBS_MAX,
+    Gone, HashingPool, JOBS_WAITING_MAX, PROCESSORS_PER_WORKER, Patience, Pending,
+    WAITING_BYTES_MAX, WAITING_JOBS_MAX,
 };
 pub use vectors::COLUMNS_MAX;
 pub use ways::Ways;

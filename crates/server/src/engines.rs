@@ -71,6 +71,10 @@ pub(crate) async fn meta(
     purpose: Use,
 ) -> Result<Arc<dyn MetaStore>, Problem> {
     let place = &settings.meta;
+    if let Some(feature) = missing_feature(place) {
+        return Err(Problem::new(format!("open the metadata store {place}"), left_out(feature))
+            .remedy("build Ashlar with this feature, which the default features include"));
+    }
     match place {
         MetaPlace::Memory => Ok(Arc::new(MemoryStore::new())),
         MetaPlace::Sqlite(path) => {
@@ -143,8 +147,21 @@ async fn open_server(
     }
 }
 
+/// The feature that this program would need for a metadata store, if it was built without it.
+fn missing_feature(place: &MetaPlace) -> Option<&'static str> {
+    let (feature, is_built) = match place {
+        MetaPlace::Memory => return None,
+        MetaPlace::Sqlite(_) => ("sqlite", cfg!(feature = "sqlite")),
+        MetaPlace::Server(server) => match server.kind {
+            ServerKind::Postgres => ("postgres", cfg!(feature = "postgres")),
+            ServerKind::Mysql => ("mysql", cfg!(feature = "mysql")),
+            ServerKind::Redis => ("redis", cfg!(feature = "redis")),
+        },
+    };
+    (!is_built).then_some(feature)
+}
+
 /// Why a store of an engine that this program was built without cannot be opened.
-#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "mysql", feature = "redis")))]
 fn left_out(feature: &str) -> StoreError {
     let why = format!("this program was built without the feature {feature}");
     StoreError::new(store::StoreErrorKind::Unavailable, why)

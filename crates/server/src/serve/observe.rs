@@ -121,8 +121,8 @@ impl Collector for VolumeCollector {
             ("packs_rewritten", seen.packs_rewritten),
             ("packs_left", seen.packs_left),
             ("bytes_repacked", seen.bytes_repacked),
-            ("bodies_settled", seen.bodies_destaged),
-            ("bytes_settled", seen.bytes_destaged),
+            ("bodies_destaged", seen.bodies_destaged),
+            ("bytes_destaged", seen.bytes_destaged),
         ];
         let what = "What was deleted or moved behind the scenes";
         family(&mut encoder, "ashlar_volume_reclaimed", what, "what", &reclaimed)?;
