@@ -48,7 +48,7 @@ pub struct StagedInline {
 struct Ledger {
     /// Bytes of all bodies that are staged inline or have a reservation.
     bytes: u64,
-    /// Whether a body has a reservation that is not assigned to a file yet.
+    /// Whether a body has a reservation whose writer has not ended.
     arriving: bool,
     /// When two bodies were last under way at the same time.
     concurrent_at: Option<Instant>,

@@ -23,7 +23,7 @@ use namespace::join_packs;
 use record::{Content, Ino, Inode, InodeBody, Slice, key, key::space};
 use session::scan::ino_of;
 use session::{Outcome, Priority, ReaderGuard, VolumeError, closing, value};
-use store::{Guard, Plan, Read, Value, Write};
+use store::{Guard, Plan, Read, StoreErrorKind, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -206,12 +206,10 @@ impl Upkeep {
         if staying.is_empty() {
             return Ok((Vec::new(), gone));
         }
-        let reads: Vec<Read> = staying.iter().map(|ino| record(key::inode(*ino))).collect();
-        let found = self.session.store().read(&reads).await?;
         let mut movers = Vec::with_capacity(staying.len());
-        for (ino, found) in staying.into_iter().zip(&found) {
+        for (ino, found) in self.inodes(staying).await? {
             let at = key::inode(ino);
-            let Some(record) = value(Some(found)) else {
+            let Some(record) = found else {
                 gone.push(Gone { ino, guard: Guard::Absent(at) });
                 continue;
             };
@@ -224,6 +222,32 @@ impl Upkeep {
             }
         }
         Ok((movers, gone))
+    }
+
+    /// The inodes' records as they are in the store, in one round trip. If one of them is damaged the
+    /// store may fail the whole read: then each is read by itself, and the damaged ones are left out.
+    async fn inodes(&self, inos: Vec<Ino>) -> Result<Vec<(Ino, Option<Value>)>, VolumeError> {
+        let store = self.session.store();
+        let read = |ino: &Ino| Read::Record { key: key::inode(*ino), follow: None };
+        match store.read(&inos.iter().map(read).collect::<Vec<_>>()).await {
+            Ok(found) => {
+                let records = found.iter().map(|found| value(Some(found)));
+                return Ok(inos.into_iter().zip(records).collect());
+            }
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut records = Vec::with_capacity(inos.len());
+        for ino in inos {
+            match store.read(&[read(&ino)]).await {
+                Ok(found) => records.push((ino, value(found.first()))),
+                Err(error) if error.kind() == StoreErrorKind::Corrupt => {
+                    warn!(ino = ino.0, %error, "a file that is staged inline cannot be read");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(records)
     }
 
     /// Puts bodies into one block, and lets their files name it.

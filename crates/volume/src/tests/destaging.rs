@@ -341,8 +341,30 @@ async fn what_failed_is_tried_again() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
+/// A store may fail a read of many records because of one of them.
 #[tokio::test(start_paused = true)]
-async fn a_check_finds_what_rests_without_a_mark() {
+async fn a_damaged_record_does_not_keep_others_staged() {
+    let (store, blocks, volume) = world().await;
+    put(&volume, "a", 100_000).await;
+    put(&volume, "b", 100_000).await;
+    put(&volume, "c", 100_000).await;
+    let ino = lookup(&volume, b"b").await.unwrap().ino;
+    store.reading.lock().unwrap().damaged = Some(key::inode(ino));
+    let destaged = volume.destage_now().await.unwrap();
+    assert_eq!((destaged.bodies, destaged.gone), (2, 0));
+    assert_eq!(marks(&store).await, 1, "the damaged one keeps its mark");
+    store.reading.lock().unwrap().damaged = None;
+    assert!(is_inline(&volume, "b").await, "nothing was done to it");
+    for name in ["a", "c"] {
+        assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, 100_000));
+        assert!(!is_inline(&volume, name).await);
+    }
+    assert_eq!(volume.destage_now().await.unwrap().bodies, 1);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_finds_what_is_staged_inline_without_a_mark() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     let ino = lookup(&volume, b"a").await.unwrap().ino;
