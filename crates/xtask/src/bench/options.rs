@@ -94,4 +94,4 @@ impl Options {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

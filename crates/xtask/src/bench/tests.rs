@@ -1,16 +1,5 @@
-use clap::Parser as _;
-
+use super::options::tests::options;
 use super::*;
-
-#[derive(clap::Parser, Debug)]
-struct Line {
-    #[command(flatten)]
-    options: Options,
-}
-
-fn options(words: &[&str]) -> Options {
-    Line::try_parse_from([&["bench"], words].concat()).expect("good options").options
-}
 
 #[test]
 fn rows_are_picked_by_words_of_their_names() {

@@ -8,7 +8,8 @@ struct Line {
     options: Options,
 }
 
-fn options(words: &[&str]) -> Options {
+/// The options of these words of a command line.
+pub(in crate::bench) fn options(words: &[&str]) -> Options {
     Line::try_parse_from([&["bench"], words].concat()).expect("good options").options
 }
 
