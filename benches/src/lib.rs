@@ -9,8 +9,8 @@ use block::{BlockRef, Sealer};
 use bytes::Bytes;
 use namespace::{Env, Hints, NoHints, Overlap, Path, Publish, Run, WriteCondition};
 use record::{
-    Attributes, BlockId, Content, Dentry, File, Ino, Inode, InodeBody, Nonce, ObjectHeaders,
-    Origin, Slice, SortKey, Tag, Timestamp, key,
+    Attributes, BlockId, Content, Dentry, File, Ino, Inode, InodeBody, Nonce, Origin, Slice,
+    SortKey, Tag, Timestamp, key,
 };
 use s3::response::{ListObjectsV2Output, ObjectEntry};
 use store::{Key, Value};
@@ -48,19 +48,16 @@ fn inode() -> Inode {
         offset: 0,
         length: BLOCK_BYTES,
     };
-    let now = Timestamp(1_790_000_000_000_000);
+    let now = Timestamp(1_790_000_000_000_000_000);
     Inode {
-        attributes: Attributes { mode: 0o644, uid: 1, gid: 1, changed: now, modified: now },
-        body: InodeBody::File(Box::new(File {
-            size: 4 * u64::from(BLOCK_BYTES),
-            data_version: 1,
-            links: 1,
-            tag: Tag::Md5([9; 16]),
-            sums: Vec::new(),
-            object: ObjectHeaders::default(),
-            parts: Vec::new(),
-            content: Content::Slices((0..4).map(slice).collect()),
-        })),
+        attributes: Attributes::new(0o644, 1, 1, now),
+        bucket: Ino(2_000),
+        xattrs: Vec::new(),
+        body: InodeBody::File(Box::new(File::new(
+            4 * u64::from(BLOCK_BYTES),
+            Tag::Md5([9; 16]),
+            Content::Slices((0..4).map(slice).collect()),
+        ))),
     }
 }
 
@@ -102,7 +99,7 @@ fn plan_publish() -> Case {
         parent = Ino(ino);
     }
     let (path, inode) = (Path::new(b"bucket", b"a/b/file"), inode());
-    let env = Env { now: Timestamp(1_790_000_000_000_000), session: Nonce([7; 10]) };
+    let env = Env { now: Timestamp(1_790_000_000_000_000_000), session: Nonce([7; 10]) };
     let work = move || {
         let operation = Publish {
             path: &path,

@@ -12,8 +12,8 @@
 //! without memory of its own; each other run is read in a task.
 //!
 //! **Whole or not at all.** Every byte was verified by the [`BlockReader`]. A block that is missing
-//! or damaged is an error, and so is a range that no slice holds: never zeros, never fewer bytes
-//! than the range has. Where all runs of a whole block were fetched now, their checksums together
+//! or damaged is an error, and so is a range that no slice holds, unless the file is sparse, of which
+//! it is zeros: never fewer bytes than the range has. Where all runs of a whole block were fetched now, their checksums together
 //! must be the block's: a block that was replaced by another consistent one is found before its
 //! end leaves.
 //!
@@ -23,6 +23,7 @@
 //! run that the reader waits for waits for memory; what is ahead of the reader takes what is free.
 
 mod arriving;
+mod holes;
 mod reading;
 mod runs;
 
@@ -46,6 +47,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::arriving::Arriving;
 pub use self::arriving::{ARRIVAL_MEMORY_BYTES, OPEN_AHEAD_BYTES};
+use self::holes::Zeros;
 pub use self::reading::Reading;
 use self::runs::{FetchedRun, Planned, Run, Seam};
 use crate::{ContentError, Deadlines, Permit};
@@ -71,17 +73,29 @@ pub trait SliceSource: fmt::Debug + Send + Sync + 'static {
     /// Every slice that overlaps the range, in the order in which they were written: later ones
     /// hide earlier ones. Others may be among them. Of one version of the file, whenever asked.
     async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError>;
+
+    /// Whether bytes that no slice holds are zeros. Of other files they are damage.
+    fn is_sparse(&self) -> bool;
 }
 
 /// The slices that stand in a file's own record.
 #[derive(Clone, Debug)]
-pub struct RecordSlices(pub Vec<Slice>);
+pub struct RecordSlices {
+    /// The slices.
+    pub slices: Vec<Slice>,
+    /// Whether bytes that none of them holds are zeros.
+    pub sparse: bool,
+}
 
 #[async_trait]
 impl SliceSource for RecordSlices {
     async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError> {
         let overlaps = |slice: &&Slice| slice.position < range.end && slice.end() > range.start;
-        Ok(self.0.iter().filter(overlaps).copied().collect())
+        Ok(self.slices.iter().filter(overlaps).copied().collect())
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.sparse
     }
 }
 
@@ -111,6 +125,7 @@ impl ContentStream {
             planned: VecDeque::new(),
             in_flight: VecDeque::new(),
             ready: Vec::new().into_iter(),
+            zeros: Zeros::default(),
             arriving: None,
             spare: None,
             window: RUN_BYTES_MIN,
@@ -129,19 +144,24 @@ impl ContentStream {
     }
 
     /// A range of bytes that stand in the file's record, which has been verified with them. The
-    /// caller has cut the range to the file's size. Nothing is read for it any more, so it keeps
-    /// nothing from being deleted.
-    pub fn inline(bytes: &Bytes, range: Range<u64>) -> ContentStream {
+    /// caller has cut the range to the file's size. What lies behind the bytes of a `sparse` file is
+    /// zeros. Nothing is read for it any more, so it keeps nothing from being deleted.
+    pub fn inline(bytes: &Bytes, range: Range<u64>, sparse: bool) -> ContentStream {
+        let size = bytes.len() as u64;
+        let held = range.start.min(size)..range.end.min(size);
+        let hole = (range.end - range.start).saturating_sub(held.end - held.start);
         let piece = || {
-            let start = usize::try_from(range.start).ok()?;
-            let end = usize::try_from(range.end).ok()?;
-            (start <= end && end <= bytes.len()).then(|| bytes.slice(start..end))
+            let (start, end) = (usize::try_from(held.start), usize::try_from(held.end));
+            let piece = bytes.slice(start.ok()?..end.ok()?);
+            (sparse || hole == 0).then_some(piece)
         };
-        let frame = piece().ok_or_else(|| {
-            let (Range { start, end }, size) = (range.clone(), bytes.len());
-            ContentError::Corrupt(format!("bytes {start}..{end} of a record with {size} bytes"))
+        let Range { start, end } = range;
+        let first = piece().ok_or_else(|| {
+            let what = format!("bytes {start}..{end} of a record with {size} bytes");
+            ContentError::Corrupt(what)
         });
-        let frames = stream::iter([frame])
+        let zeros = Zeros::new(if first.is_ok() { hole } else { 0 });
+        let frames = stream::iter(std::iter::once(first).chain(zeros.map(Ok)))
             .filter(|frame| std::future::ready(!matches!(frame, Ok(bytes) if bytes.is_empty())));
         ContentStream { frames: frames.boxed(), _guard: Box::new(()) }
     }
@@ -168,11 +188,13 @@ struct Feeder {
     /// The end of the range, whose slices have not been asked for.
     unresolved: Range<u64>,
     /// What to read next, in order.
-    planned: VecDeque<Planned>,
+    planned: VecDeque<Piece>,
     /// What is being read, in order.
     in_flight: VecDeque<InFlight>,
     /// What has been read of the current run.
     ready: std::vec::IntoIter<Bytes>,
+    /// What is left of the current hole.
+    zeros: Zeros,
     /// The current run, if it is one that arrives.
     arriving: Option<Box<Arriving>>,
     /// The memory of a run that arrived, kept for the next one: a reader who was admitted does not
@@ -187,10 +209,20 @@ struct Feeder {
     seam: Seam,
 }
 
-/// A run that was begun, and how far it has come.
-struct InFlight {
-    run: Run,
-    state: RunState,
+/// A part of the range that was resolved.
+enum Piece {
+    /// What is to be read of a slice.
+    Slice(Planned),
+    /// So many zeros.
+    Hole(u64),
+}
+
+/// What comes next for the reader.
+enum InFlight {
+    /// A run that was begun, and how far it has come.
+    Run(Run, RunState),
+    /// So many zeros.
+    Hole(u64),
 }
 
 enum RunState {
@@ -211,6 +243,10 @@ impl Feeder {
                 self.read_ahead();
                 return Ok(Some(frame));
             }
+            if let Some(frame) = self.zeros.next() {
+                self.read_ahead();
+                return Ok(Some(frame));
+            }
             if let Some(mut arriving) = self.arriving.take() {
                 if let Some(frame) = arriving.next(&self.reading).await? {
                     self.arriving = Some(arriving);
@@ -222,17 +258,21 @@ impl Feeder {
             if self.planned.is_empty() {
                 self.resolve().await?;
             }
-            if self.in_flight.is_empty() {
+            if self.in_flight.is_empty() && !self.begin_hole() {
                 let Some(run) = self.next_run() else { return Ok(None) };
                 if !self.begin_from_memory(run) {
                     self.begin_in_turn(run).await?;
                 }
             }
-            if let Some(InFlight { run, state }) = self.in_flight.pop_front() {
-                self.ahead -= run.length;
-                self.ready = self.take(run, state).await?.into_iter();
-                self.window = self.window.saturating_mul(2).min(READ_AHEAD_BYTES_MAX);
-                self.begun = true;
+            match self.in_flight.pop_front() {
+                Some(InFlight::Run(run, state)) => {
+                    self.ahead -= run.length;
+                    self.ready = self.take(run, state).await?.into_iter();
+                    self.window = self.window.saturating_mul(2).min(READ_AHEAD_BYTES_MAX);
+                    self.begun = true;
+                }
+                Some(InFlight::Hole(length)) => self.zeros = Zeros::new(length),
+                None => {}
             }
         }
     }
@@ -270,7 +310,12 @@ impl Feeder {
         let slices = self.source.slices(window.clone()).await?;
         for segment in layout::resolve(&slices, window.clone()) {
             match segment {
-                Segment::Block(slice) => self.planned.push_back(Planned::new(&slice)),
+                Segment::Block(slice) => {
+                    self.planned.push_back(Piece::Slice(Planned::new(&slice)));
+                }
+                Segment::Hole { length, .. } if self.source.is_sparse() => {
+                    self.planned.push_back(Piece::Hole(length));
+                }
                 Segment::Hole { position, length } => {
                     let what = format!("no block holds the {length} bytes at {position}");
                     return Err(ContentError::Corrupt(what));
@@ -281,9 +326,18 @@ impl Feeder {
         Ok(())
     }
 
-    /// What to read next, if anything is planned. It stays planned until it is begun.
+    /// What to read next, if that is planned next. It stays planned until it is begun.
     fn next_run(&self) -> Option<Run> {
-        self.planned.front().map(|planned| planned.first_run(self.window.min(RUN_BYTES_MAX)))
+        let Some(Piece::Slice(planned)) = self.planned.front() else { return None };
+        Some(planned.first_run(self.window.min(RUN_BYTES_MAX)))
+    }
+
+    /// Begins the hole that is planned next, if one is.
+    fn begin_hole(&mut self) -> bool {
+        let Some(Piece::Hole(length)) = self.planned.front() else { return false };
+        self.in_flight.push_back(InFlight::Hole(*length));
+        self.planned.pop_front();
+        true
     }
 
     /// Begins the run that the reader waits for, when there is memory for it.
@@ -316,6 +370,9 @@ impl Feeder {
             return;
         }
         while self.ahead < self.window {
+            if self.begin_hole() {
+                continue;
+            }
             let Some(run) = self.next_run() else { return };
             if self.begin_from_memory(run) {
                 continue;
@@ -335,14 +392,14 @@ impl Feeder {
     /// Whether something that arrives leaves nothing to be done ahead of it: connections hold what
     /// comes next, and no more than one of them waits for the reader.
     fn waits_for_an_arrival(&self) -> bool {
-        let asked = |flight: &InFlight| matches!(flight.state, RunState::Requested(_));
+        let asked = |flight: &InFlight| matches!(flight, InFlight::Run(_, RunState::Requested(_)));
         self.arriving.as_ref().is_some_and(|arriving| !arriving.is_near_its_end())
             || self.in_flight.iter().any(asked)
     }
 
     /// The next run, if it is one to pass on as it arrives.
     fn arrival(&self) -> Option<(Run, Arrival)> {
-        let planned = self.planned.front()?;
+        let Some(Piece::Slice(planned)) = self.planned.front() else { return None };
         let arrival = self.reading.reader.arrival(planned.block(), planned.range())?;
         Some((planned.beginning(arrival.left()), arrival))
     }
@@ -371,12 +428,13 @@ impl Feeder {
     }
 
     fn push(&mut self, run: Run, state: RunState) {
-        let planned = self.planned.pop_front();
-        if let Some(rest) = planned.and_then(|planned| planned.behind(&run)) {
-            self.planned.push_front(rest);
+        if let Some(Piece::Slice(planned)) = self.planned.pop_front()
+            && let Some(rest) = planned.behind(&run)
+        {
+            self.planned.push_front(Piece::Slice(rest));
         }
         self.ahead += run.length;
-        self.in_flight.push_back(InFlight { run, state });
+        self.in_flight.push_back(InFlight::Run(run, state));
     }
 }
 

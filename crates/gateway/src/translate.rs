@@ -167,8 +167,8 @@ pub(crate) fn metadata(object: &ObjectHeaders) -> Metadata {
 /// An instant, from the volume to S3. One out of range, which no clock of ours produces, becomes
 /// 1970.
 pub(crate) fn time(at: Timestamp) -> OffsetDateTime {
-    let nanoseconds = i128::from(at.0) * 1_000;
-    OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.0))
+        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// The owner with a user id.

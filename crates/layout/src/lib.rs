@@ -64,6 +64,30 @@ pub fn resolve(slices: &[Slice], range: Range<u64>) -> Vec<Segment> {
     segments
 }
 
+/// A content map that others were written over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overlay {
+    /// What shows, in the order of positions. No two slices overlap.
+    pub slices: Vec<Slice>,
+    /// The pieces of the slices before that show no longer.
+    pub hidden: Vec<Slice>,
+}
+
+/// Writes slices over those of a content map, and cuts it at `size`. Neither map has slices of its
+/// own that overlap.
+pub fn overlay(old: &[Slice], new: &[Slice], size: u64) -> Overlay {
+    let whole = 0..size;
+    let mut hidden: Vec<Slice> =
+        old.iter().filter_map(|slice| clip(slice, &(size..u64::MAX))).collect();
+    let mut shown: BTreeMap<u64, Slice> =
+        old.iter().filter_map(|slice| clip(slice, &whole)).map(|s| (s.position, s)).collect();
+    for slice in new.iter().filter_map(|slice| clip(slice, &whole)) {
+        hidden.extend(hide(&mut shown, slice.position..slice.end()));
+        shown.insert(slice.position, slice);
+    }
+    Overlay { slices: shown.into_values().collect(), hidden }
+}
+
 /// The part of a slice that lies within a range of the file, or `None` if there is none.
 pub fn clip(slice: &Slice, range: &Range<u64>) -> Option<Slice> {
     let start = slice.position.max(range.start);
@@ -75,11 +99,12 @@ pub fn clip(slice: &Slice, range: &Range<u64>) -> Option<Slice> {
     (length > 0).then_some(piece)
 }
 
-/// Takes a range away from what shows.
-fn hide(shown: &mut BTreeMap<u64, Slice>, range: Range<u64>) {
+/// Takes a range away from what shows. Answers with what showed there.
+fn hide(shown: &mut BTreeMap<u64, Slice>, range: Range<u64>) -> Vec<Slice> {
     let before = shown.range(..range.start).next_back().map(|(position, _)| *position);
     let within = shown.range(range.clone()).map(|(position, _)| *position);
     let touched: Vec<u64> = before.into_iter().chain(within).collect();
+    let mut hidden = Vec::new();
     for position in touched {
         let Some(slice) = shown.remove(&position) else { continue };
         for rest in [0..range.start, range.end..u64::MAX] {
@@ -87,7 +112,9 @@ fn hide(shown: &mut BTreeMap<u64, Slice>, range: Range<u64>) {
                 shown.insert(piece.position, piece);
             }
         }
+        hidden.extend(clip(&slice, &range));
     }
+    hidden
 }
 
 fn hole(range: Range<u64>) -> Option<Segment> {

@@ -63,6 +63,68 @@ proptest! {
     }
 }
 
+/// Slices of these gaps and lengths, one behind the other, in blocks from `first` on.
+fn apart(first: u64, gaps: &[(u64, u32)]) -> Vec<Slice> {
+    let mut position = 0;
+    let mut slices = Vec::new();
+    for (block, (gap, length)) in (first..).zip(gaps) {
+        position += gap;
+        slices.push(slice(block, position, 10, *length));
+        position += u64::from(*length);
+    }
+    slices
+}
+
+/// How often each byte of a block stands in slices.
+fn count(slices: &[Slice]) -> BTreeMap<(BlockId, u64), u32> {
+    let mut counts = BTreeMap::new();
+    for slice in slices {
+        for byte in u64::from(slice.offset)..u64::from(slice.offset + slice.length) {
+            *counts.entry((slice.block, byte)).or_default() += 1;
+        }
+    }
+    counts
+}
+
+proptest! {
+    #[test]
+    fn an_overlay_shows_the_new_over_the_old_and_accounts_for_every_byte(
+        old in prop::collection::vec((0..9_u64, 1..20_u32), 0..8),
+        new in prop::collection::vec((0..20_u64, 1..30_u32), 0..5),
+        size in 0..FILE_BYTES,
+    ) {
+        let (old, new) = (apart(1, &old), apart(100, &new));
+        let Overlay { slices, hidden } = overlay(&old, &new, size);
+        prop_assert!(slices.windows(2).all(|pair| pair[0].end() <= pair[1].position));
+        prop_assert!(slices.iter().chain(&hidden).all(|piece| piece.length > 0));
+        let mut expected = painted(&[&old[..], &new[..]].concat());
+        expected[usize::try_from(size).unwrap()..].fill(None);
+        prop_assert_eq!(painted(&slices), expected);
+        // What was there shows or is hidden, each byte once; and nothing new is hidden.
+        let is_old = |slice: &&Slice| old.iter().any(|old| old.block == slice.block);
+        let shown: Vec<Slice> = slices.iter().filter(is_old).copied().collect();
+        prop_assert_eq!(count(&[shown, hidden].concat()), count(&old));
+    }
+}
+
+#[test]
+fn a_slice_cut_out_of_another_leaves_two_pieces_and_hides_one() {
+    let expected = Overlay {
+        slices: vec![slice(1, 0, 100, 10), slice(2, 10, 0, 5), slice(1, 15, 115, 15)],
+        hidden: vec![slice(1, 10, 110, 5)],
+    };
+    assert_eq!(overlay(&[slice(1, 0, 100, 30)], &[slice(2, 10, 0, 5)], 30), expected);
+}
+
+#[test]
+fn what_lies_behind_the_end_is_hidden() {
+    let expected =
+        Overlay { slices: vec![slice(1, 0, 100, 7)], hidden: vec![slice(1, 7, 107, 23)] };
+    assert_eq!(overlay(&[slice(1, 0, 100, 30)], &[], 7), expected);
+    let all = Overlay { slices: vec![], hidden: vec![slice(1, 0, 100, 30)] };
+    assert_eq!(overlay(&[slice(1, 0, 100, 30)], &[], 0), all);
+}
+
 #[test]
 fn an_unwritten_file_is_one_hole() {
     assert_eq!(resolve(&[], 3..10), [Segment::Hole { position: 3, length: 7 }]);

@@ -1,8 +1,8 @@
 //! Buckets: the directories below the root.
 
 use record::{
-    Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Ino, Inode, InodeBody, Origin,
-    Orphan, SortKey, Timestamp, key,
+    Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Ino, Inode, InodeBody,
+    Origin, Orphan, SortKey, Timestamp, Xattr, XattrPlace, key,
 };
 use store::{Guard, Key, Plan, Read, Write};
 
@@ -49,14 +49,10 @@ impl Planner for MakeBucket<'_> {
         }
         let (inode_key, bucket_key) = (key::inode(self.ino), key::bucket(self.ino));
         let inode = Inode {
-            attributes: Attributes {
-                mode: DIRECTORY_MODE,
-                uid: self.owner.0,
-                gid: self.owner.1,
-                changed: env.now,
-                modified: env.now,
-            },
-            body: InodeBody::Directory { parent: Ino::ROOT },
+            attributes: Attributes::new(DIRECTORY_MODE, self.owner.0, self.owner.1, env.now),
+            bucket: self.ino,
+            xattrs: Vec::new(),
+            body: InodeBody::Directory(Directory { parent: Ino::ROOT, name: self.name.to_vec() }),
         };
         let dentry = Dentry::directory(self.ino, Origin::Made);
         let mut plan = Plan {
@@ -66,7 +62,8 @@ impl Planner for MakeBucket<'_> {
                 Write::Put(inode_key.clone(), inode.encode(&inode_key)),
                 Write::Put(bucket_key.clone(), self.settings.encode(&bucket_key)),
                 Write::Add(key::counter(Ino::ROOT, key::CounterKind::Entries), 1),
-                Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.0),
+                Write::Add(key::counter(Ino::ROOT, key::CounterKind::Directories), 1),
+                Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.micros()),
             ],
         };
         guard_absent(&inode_key, view, &mut plan)?;
@@ -87,6 +84,8 @@ impl Planner for DeleteBucket<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let bucket = path::bucket(view, self.name)?;
         let ino = bucket.dentry.ino;
+        let inode_key = key::inode(ino);
+        let inode = view.record(&inode_key);
         let (names, configs) = (key::dentries(ino), key::bucket_configs(ino));
         let range =
             |(start, end): (Key, Key), limit| Read::Range { start, end, limit, follow: None };
@@ -94,6 +93,8 @@ impl Planner for DeleteBucket<'_> {
         if !found[0].is_empty() {
             return Err(FsError::BucketNotEmpty.into());
         }
+        let inode = inode?.ok_or(FsError::NoSuchBucket)?;
+        let xattrs = decode(&inode_key, &inode, Inode::decode)?.xattrs;
         // Whoever creates something in the bucket guards the dentry that this plan deletes. So of
         // the two plans one is refused.
         let orphan = key::orphan(ino);
@@ -102,13 +103,22 @@ impl Planner for DeleteBucket<'_> {
             Write::Delete(key::inode(ino)),
             Write::Delete(key::bucket(ino)),
             Write::Add(key::counter(Ino::ROOT, key::CounterKind::Entries), -1),
-            Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.0),
+            Write::Add(key::counter(Ino::ROOT, key::CounterKind::Directories), -1),
+            Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.micros()),
             Write::Put(orphan.clone(), Orphan::Bucket.encode(&orphan)),
         ];
-        let counts =
-            [key::CounterKind::Entries, key::CounterKind::Modified, key::CounterKind::Objects];
+        let counts = [
+            key::CounterKind::Entries,
+            key::CounterKind::Modified,
+            key::CounterKind::Directories,
+            key::CounterKind::Objects,
+        ];
         writes.extend(counts.map(|count| Write::Clear(key::counter(ino, count))));
-        let mut guards = vec![bucket.guard(), Guard::Empty(names.0, names.1)];
+        let long = |xattr: &&Xattr| matches!(xattr.value, XattrPlace::Apart(_));
+        let long = xattrs.iter().filter(long);
+        writes.extend(long.map(|xattr| Write::Delete(key::xattr(ino, &xattr.name))));
+        let inode = Guard::Equals(inode_key, inode);
+        let mut guards = vec![bucket.guard(), inode, Guard::Empty(names.0, names.1)];
         // All that were seen, including those of kinds that this release does not know.
         let (mut start, end) = configs;
         for config in &found[1] {
@@ -145,7 +155,7 @@ impl Planner for FindBucket<'_> {
         };
         let inode = decode(&inode_key, &inode, Inode::decode)?;
         let settings = decode(&bucket_key, &settings, Bucket::decode)?;
-        let (name, made) = (self.name.to_vec(), inode.attributes.changed);
+        let (name, made) = (self.name.to_vec(), inode.attributes.created);
         Ok(Step::Done(FoundBucket { name, ino, made, settings }))
     }
 }
@@ -189,7 +199,7 @@ impl Planner for ReadBuckets<'_> {
             names.into_iter().zip(keys.chunks_exact(2).zip(records.chunks_exact(2)))
         {
             let [Some(inode), Some(settings)] = pair else { continue };
-            let made = decode(&keys[0], inode, Inode::decode)?.attributes.changed;
+            let made = decode(&keys[0], inode, Inode::decode)?.attributes.created;
             let settings = decode(&keys[1], settings, Bucket::decode)?;
             found.push(FoundBucket { name, ino: dentry.ino, made, settings });
         }

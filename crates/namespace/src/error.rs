@@ -49,6 +49,49 @@ pub enum FsError {
     /// The object that is copied changed, or went, meanwhile.
     #[error("the source changed meanwhile")]
     SourceChanged,
+    /// Something is bound to the name already.
+    #[error("the name exists")]
+    NameExists,
+    /// A directory was wanted, and this is none.
+    #[error("not a directory")]
+    NotADirectory,
+    /// Anything but a directory was wanted, and this is one.
+    #[error("a directory")]
+    IsADirectory,
+    /// Something is left in the directory.
+    #[error("the directory is not empty")]
+    DirectoryNotEmpty,
+    /// A directory would come to be below itself.
+    #[error("a directory cannot be moved below itself")]
+    BelowItself,
+    /// The two names are in two buckets.
+    #[error("nothing is moved or linked from one bucket to another")]
+    OtherBucket,
+    /// Only buckets stand directly below the root, and they are not renamed.
+    #[error("only buckets stand directly below the root")]
+    OnlyBuckets,
+    /// A directory has one name.
+    #[error("a directory has one name")]
+    LinkedDirectory,
+    /// The file or directory is gone, or the name does not lead to it any more: it is to be looked
+    /// up again.
+    #[error("the name leads elsewhere by now")]
+    Stale,
+    /// There are too many directories above.
+    #[error("too many directories above each other")]
+    TooDeep,
+    /// The content has another form than the change was made for, which is to be made again.
+    #[error("the content has changed its form")]
+    ContentReplaced,
+    /// There is no extended attribute of this name.
+    #[error("no such attribute")]
+    NoSuchAttribute,
+    /// There is an extended attribute of this name.
+    #[error("the attribute exists")]
+    AttributeExists,
+    /// The names of the extended attributes would be longer than a list of them may be.
+    #[error("too many extended attributes")]
+    TooManyAttributes,
     /// A number that was leased is in use already: the store has forgotten who leased it.
     #[error("a leased number is in use already")]
     NumberTaken,

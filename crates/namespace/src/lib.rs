@@ -6,15 +6,17 @@
 
 mod access;
 mod bucket;
+mod content_map;
 mod error;
-mod layout;
 mod list;
+mod node;
 mod object;
 mod packs;
 mod path;
 mod remove;
 mod run;
 mod stage;
+mod unbind;
 mod upload;
 mod view;
 
@@ -26,11 +28,17 @@ pub use bucket::{
     BUCKETS_MAX, BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket,
     ReadBuckets, SetBucket, SetBucketConfig,
 };
+pub use content_map::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use error::{FsError, Halt};
-pub use layout::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use list::{
     ListEntry, ListQuery, ListStart, Listing, PAGE_RANGES_MAX, PAGE_WAVES_MAX, WAVE_RANGES, Walk,
     WalkStep,
+};
+pub use node::{
+    AttributeChange, ContentChange, DirectoryCounts, FindName, FindNode, FindXattr, FoundNode,
+    LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory,
+    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAttributes, SetTime, SetXattr,
+    WriteContent, XattrChange,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,

@@ -14,11 +14,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
-use record::{Dentry, Ino, InodeHead, Kind, Origin, SortKey, key};
+use record::{Dentry, Ino, InodeHead, Kind, SortKey, key};
 use store::{Entry, Key, Read, ReadResult, Target, Value};
 
 use crate::object::after;
-use crate::path::{self, Unknown, is_implied};
+use crate::path::{self, Unknown};
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
@@ -43,7 +43,7 @@ pub enum ListEntry {
     Object {
         /// Its key.
         key: Vec<u8>,
-        /// What its inode is; a directory's for an empty directory that somebody made.
+        /// What its inode is; a directory's for an empty directory.
         inode: InodeHead,
     },
     /// What several keys have in common, up to and with the delimiter.
@@ -99,9 +99,9 @@ struct Unread {
     prefix: Bytes,
     start: Key,
     end: Key,
-    /// The directory's inode, if somebody made the directory and nothing of it was read yet. Such a
-    /// directory is an object itself if it is empty.
-    made: Target,
+    /// The directory's inode, if nothing of the directory was read yet: one that is empty is an
+    /// object itself. Somebody made it, or has emptied it as a file program does.
+    itself: Target,
 }
 
 /// A piece of the walk, in the order of keys.
@@ -177,9 +177,10 @@ impl Planner for ListStart<'_> {
         }
         let directory = chain.deepest();
         let mut unread = Unread::within(directory, Bytes::copy_from_slice(base), name);
-        if name.is_empty() && chain.directories.last().is_some_and(|last| !is_implied(last)) {
-            unread.made = whole(view.record(&key::inode(directory))?);
-        }
+        // Asked for together with the names, so that it costs no round trip.
+        let itself = name.is_empty() && !chain.directories.is_empty();
+        let inode = if itself { view.record(&key::inode(directory)) } else { Ok(None) };
+        unread.itself = inode.clone().map_or(Target::Absent, whole);
         match query.lower_bound() {
             Some(bound) if bound.as_slice() > query.prefix.as_slice() => {
                 if !bound.starts_with(&query.prefix) {
@@ -190,7 +191,7 @@ impl Planner for ListStart<'_> {
             _ => walk.pieces.push_back(Piece::Unread(unread)),
         }
         let reads = walk.reads();
-        let found = view.ranges(&reads)?;
+        let (found, _) = (view.ranges(&reads)?, inode?);
         walk.learn(found.into_iter().map(ReadResult::Range).collect());
         Ok(Step::Done(walk))
     }
@@ -223,7 +224,7 @@ impl Unread {
             Some(next) => key::dentry(directory, &next),
             None => key::dentries(directory).1,
         };
-        Unread { directory, prefix, start, end, made: Target::Absent }
+        Unread { directory, prefix, start, end, itself: Target::Absent }
     }
 
     /// Whether these are all names of the directory.
@@ -258,7 +259,7 @@ impl Walk {
             let sort_key = SortKey::directory(&rest[..slash]);
             let slot = key::dentry(within.directory, sort_key.as_bytes());
             let prefix = Bytes::from([&within.prefix[..], sort_key.as_bytes()].concat());
-            let behind = Unread { start: after(&slot), made: Target::Absent, ..within.clone() };
+            let behind = Unread { start: after(&slot), itself: Target::Absent, ..within.clone() };
             self.pieces.push_front(Piece::Unread(behind));
             let below = &rest[slash + 1..];
             let value = match view.record(&slot) {
@@ -273,13 +274,12 @@ impl Walk {
             let dentry = decode(&slot, &value, Dentry::decode)?;
             numbers.push(dentry.ino);
             within = Unread::within(dentry.ino, prefix, b"");
-            if dentry.origin == Origin::Made {
-                within.made = whole(view.record(&key::inode(dentry.ino))?);
-            }
             rest = below;
         }
-        if !rest.is_empty() {
-            within.made = Target::Absent;
+        if rest.is_empty() {
+            within.itself = whole(view.record(&key::inode(within.directory))?);
+        } else {
+            within.itself = Target::Absent;
             within.start = key::dentry(within.directory, rest);
         }
         self.pieces.push_front(Piece::Unread(within));
@@ -339,7 +339,13 @@ impl Walk {
         while let Some(Piece::Name { .. }) = self.pieces.front() {
             let Some(Piece::Name { prefix, entry }) = self.pieces.pop_front() else { break };
             let object = [&prefix[..], entry.key.suffix()].concat();
+            if !is_object_key(&object) {
+                continue;
+            }
             let dentry = decode(&entry.key, &entry.value, Dentry::decode)?;
+            if !matches!(dentry.kind, Kind::Directory | Kind::File) {
+                continue;
+            }
             if let Some(common) = self.query.rolled_up(&object) {
                 self.push_common(&common)?;
             } else if dentry.kind == Kind::Directory {
@@ -380,7 +386,7 @@ impl Walk {
                 let start = key::dentry(unread.directory, rest);
                 let within = rest.split_last().is_none_or(|(_, name)| !name.contains(&b'/'));
                 if within && start > unread.start {
-                    unread.made = Target::Absent;
+                    unread.itself = Target::Absent;
                     unread.start = start.min(unread.end.clone());
                 }
             }
@@ -394,6 +400,9 @@ impl Walk {
         for piece in pieces.iter_mut().take(2 * WAVE_RANGES) {
             let Piece::Name { prefix, entry } = piece else { continue };
             let object = [&prefix[..], entry.key.suffix()].concat();
+            if !is_object_key(&object) {
+                continue;
+            }
             let dentry = decode(&entry.key, &entry.value, Dentry::decode)?;
             if dentry.kind == Kind::Directory && query.rolled_up(&object).is_none() {
                 *piece = Piece::Unread(open(&dentry, object, entry.target.clone()));
@@ -481,9 +490,9 @@ impl Walk {
             && let Some(last) = entries.last()
         {
             let start = after(&last.key);
-            pieces.push(Piece::Unread(Unread { start, made: Target::Absent, ..unread.clone() }));
+            pieces.push(Piece::Unread(Unread { start, itself: Target::Absent, ..unread.clone() }));
         }
-        if entries.is_empty() && unread.made != Target::Absent {
+        if entries.is_empty() && unread.itself != Target::Absent {
             pieces.push(itself(&unread));
         }
         let names = entries.into_iter().rev();
@@ -508,6 +517,15 @@ impl Walk {
     }
 }
 
+/// Whether S3 may show a key. Names that files were given need not be text, and a path may be longer
+/// than a key.
+fn is_object_key(key: &[u8]) -> bool {
+    key.len() <= OBJECT_KEY_BYTES_MAX && std::str::from_utf8(key).is_ok()
+}
+
+/// The longest key of an object, in bytes.
+const OBJECT_KEY_BYTES_MAX: usize = 1_024;
+
 /// A read of so many names, with the heads of the inodes that they bind.
 fn names(start: Key, end: Key, limit: usize) -> Read {
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
@@ -523,11 +541,7 @@ fn names_of(found: ReadResult) -> Vec<Entry> {
 
 /// What is to be read of a directory.
 fn open(dentry: &Dentry, object: Vec<u8>, inode: Target) -> Unread {
-    let mut unread = Unread::within(dentry.ino, object.into(), b"");
-    if dentry.origin == Origin::Made {
-        unread.made = inode;
-    }
-    unread
+    Unread { itself: inode, ..Unread::within(dentry.ino, object.into(), b"") }
 }
 
 /// A record that was read by its own key.
@@ -535,12 +549,12 @@ fn whole(record: Option<Value>) -> Target {
     record.map_or(Target::Absent, Target::Whole)
 }
 
-/// The object that an empty directory is when somebody made it: an empty name in it, as if that
-/// were bound to the directory's own inode.
+/// The object that an empty directory is: an empty name in it, as if that were bound to the
+/// directory's own inode.
 fn itself(unread: &Unread) -> Piece {
     let slot = key::dentry(unread.directory, b"");
     let value = Dentry::file(unread.directory).encode(&slot);
-    let entry = Entry { key: slot, value, target: unread.made.clone() };
+    let entry = Entry { key: slot, value, target: unread.itself.clone() };
     Piece::Name { prefix: unread.prefix.clone(), entry }
 }
 

@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, Content, Dentry, Ino, Inode, InodeBody, Kind, Mark, ObjectHeaders, Origin, Orphan,
-    SortKey, Tag, key,
+    Attributes, Content, Dentry, Directory, Ino, Inode, InodeBody, Kind, Mark, ObjectHeaders,
+    Origin, SortKey, Tag, XattrPlace, key,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
-use crate::path::{self, Chain, Path, Unknown, is_implied};
+use crate::path::{self, Bound, Chain, Path, Unknown};
 use crate::run::{Env, Planner, Step};
 use crate::stage::{guard_absent, guard_unused};
+use crate::unbind::Unbinding;
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
 
@@ -60,7 +61,7 @@ pub struct FoundObject {
     pub bucket: Ino,
     /// Its inode's number.
     pub ino: Ino,
-    /// Its inode. A directory's for the object that stands for an empty directory somebody made.
+    /// Its inode. A directory's for the object that stands for an empty directory.
     pub inode: Inode,
     /// The inode's record, for guards.
     pub record: Value,
@@ -125,13 +126,10 @@ fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt> {
     Ok(Some(File { name, ino: dentry.ino, inode, record }))
 }
 
-/// The object `a/` that stands for directory `a` when somebody made it and nothing is in it.
+/// The object `a/` that stands for directory `a` when nothing is in it.
 fn empty_directory(view: &mut View<'_>, chain: &Chain) -> Result<(Ino, Inode, Value), Halt> {
     let Some(directory) = chain.directories.last() else { return Err(FsError::NoSuchKey.into()) };
     let ino = directory.dentry.ino;
-    if is_implied(directory) {
-        return Err(FsError::NoSuchKey.into());
-    }
     let (start, end) = key::dentries(ino);
     let children = view.range(start, end, 1)?;
     let inode_key = key::inode(ino);
@@ -182,11 +180,11 @@ impl Planner for Publish<'_> {
     type Output = Published;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Published>, Halt> {
-        let (bucket, directories) = (&self.path.bucket, &self.path.directories);
+        let (bucket_name, directories) = (&self.path.bucket, &self.path.directories);
         let mut plan = Plan::default();
         // First of all, because what is copied may lie on the way to the target.
         Assumption::guard_all(self.assumptions, view, &mut plan)?;
-        let chain = path::chain(view, bucket, directories, Unknown::GuessAbsent)?;
+        let chain = path::chain(view, bucket_name, directories, Unknown::GuessAbsent)?;
         chain.guards().for_each(|guard| self.guard(&mut plan, guard));
         if self.overlap == Overlap::Refuse {
             self.refuse_overlap(view, &chain, &mut plan)?;
@@ -196,22 +194,32 @@ impl Planner for Publish<'_> {
         let slot = key::dentry(parent, self.path.sort_key().as_bytes());
         let replaced = self.replaced(view, &chain, &slot, &mut plan)?;
 
+        let bucket = chain.bucket.dentry.ino;
         let mut inode = self.inode.clone();
-        (inode.attributes.changed, inode.attributes.modified) = (env.now, env.now);
+        inode.attributes = inode.attributes.at(env.now);
+        inode.bucket = bucket;
+        let self_contained = self_contained(&inode);
+        if let InodeBody::File(file) = &mut inode.body {
+            file.told_by_name = self_contained.is_some();
+            if let Content::Pages(pages) = &file.content {
+                file.pages_made = u32::try_from(pages.len()).unwrap_or(u32::MAX);
+            }
+        }
         let size = inode.file().map_or(0, |file| file.size);
         let inode_key = key::inode(self.ino);
         guard_absent(&inode_key, view, &mut plan)?;
         guard_unused(self.ino, self.writes, view, &mut plan)?;
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
-        let dentry = Dentry { self_contained: self_contained(&inode), ..Dentry::file(self.ino) };
+        let dentry = Dentry { self_contained, ..Dentry::file(self.ino) };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
-        let bucket = chain.bucket.dentry.ino;
         let modified = key::counter(parent, key::CounterKind::Modified);
-        plan.writes.push(Write::Max(modified, env.now.0));
+        plan.writes.push(Write::Max(modified, env.now.micros()));
         let mut grown = i64::try_from(size).unwrap_or_default();
-        match replaced {
+        match &replaced {
             Some(old) => {
-                grown -= unbind(&old, bucket, &mut plan);
+                let mut unbinding = Unbinding::new(bucket);
+                unbinding.take(&old.dentry);
+                grown -= unbinding.finish(view, env, &mut plan)?.bytes;
             }
             None => {
                 // A directory made by this plan has its one entry counted there.
@@ -219,14 +227,16 @@ impl Planner for Publish<'_> {
                     plan.writes
                         .push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
                 }
-                plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), 1));
             }
+        }
+        if replaced.as_ref().is_none_or(|old| old.dentry.kind != Kind::File) {
+            plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), 1));
         }
         if grown != 0 {
             plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), grown));
         }
         plan.writes.extend_from_slice(self.writes);
-        let replaced = replaced.map(|old| old.ino);
+        let replaced = replaced.map(|old| old.dentry.ino);
         Ok(Step::Commit(plan, Published { replaced, inode }))
     }
 }
@@ -254,14 +264,12 @@ impl Publish<'_> {
         for (name, ino) in self.path.directories.iter().zip(self.fresh).skip(depth) {
             let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
             let dentry = Dentry::directory(*ino, Origin::Implied);
+            let Attributes { uid, gid, .. } = self.inode.attributes;
             let inode = Inode {
-                attributes: Attributes {
-                    mode: DIRECTORY_MODE,
-                    changed: env.now,
-                    modified: env.now,
-                    ..self.inode.attributes
-                },
-                body: InodeBody::Directory { parent },
+                attributes: Attributes::new(DIRECTORY_MODE, uid, gid, env.now),
+                bucket: chain.bucket.dentry.ino,
+                xattrs: Vec::new(),
+                body: InodeBody::Directory(Directory { parent, name: name.clone() }),
             };
             let inode_key = key::inode(*ino);
             guard_absent(&inode_key, view, plan)?;
@@ -269,9 +277,10 @@ impl Publish<'_> {
             plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
             if existed {
                 plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
-                plan.writes
-                    .push(Write::Max(key::counter(parent, key::CounterKind::Modified), env.now.0));
+                let modified = key::counter(parent, key::CounterKind::Modified);
+                plan.writes.push(Write::Max(modified, env.now.micros()));
             }
+            plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Directories), 1));
             plan.writes.push(Write::Add(key::counter(*ino, key::CounterKind::Entries), 1));
             (parent, existed) = (*ino, false);
         }
@@ -285,7 +294,7 @@ impl Publish<'_> {
         chain: &Chain,
         slot: &Key,
         plan: &mut Plan,
-    ) -> Result<Option<Dentry>, Halt> {
+    ) -> Result<Option<Bound>, Halt> {
         if chain.missing.is_some() {
             // Nothing can stand in a directory that does not exist, and the plan guards that.
             return match self.condition {
@@ -309,7 +318,7 @@ impl Publish<'_> {
         }
         let old = path::bound(slot, value)?;
         self.guard(plan, old.guard());
-        Ok(Some(old.dentry))
+        Ok(Some(old))
     }
 
     /// Refuses a key above or below an existing one.
@@ -344,18 +353,6 @@ pub const DIRECTORY_MODE: u32 = 0o755;
 /// Permission bits of a file made through S3.
 pub const FILE_MODE: u32 = 0o644;
 
-/// Ends a file that loses its only name, under the guard of that name. Answers how many of the
-/// bytes that its bucket counts go with it.
-///
-/// A file whose name says that it is self-contained goes at once: whoever found it got all of it
-/// with the inode, and does not come back for more. Any other file is left to the reaper.
-pub(crate) fn unbind(name: &Dentry, bucket: Ino, plan: &mut Plan) -> i64 {
-    let self_contained = name.self_contained.and_then(|bytes| i64::try_from(bytes).ok());
-    let inode = || Write::Delete(key::inode(name.ino));
-    plan.writes.push(if self_contained.is_some() { inode() } else { orphan(name.ino, bucket) });
-    self_contained.unwrap_or(0)
-}
-
 /// The mark that a plan writes beside a file whose content is staged inline; nothing for another.
 pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {
     let mark = key::staged_inline(ino);
@@ -365,22 +362,16 @@ pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {
 /// The size of a file that is self-contained, nothing but its inode: its content is inline for
 /// good, it has one name, and no other record belongs to it.
 ///
-/// Such a file stays self-contained, so its name may say so. Nothing about a file's content ever
-/// changes but where its bytes are, and these stay where they are.
+/// The name that a PUT gives such a file says so, and the file that its name does. Whoever changes
+/// such a file, so that it may not be self-contained any more, changes that name in the same plan.
 pub fn self_contained(inode: &Inode) -> Option<u64> {
     let file = inode.file()?;
     let self_contained = matches!(file.content, Content::Inline(_))
         && !file.content.is_staged_inline()
         && file.parts.is_empty()
-        && file.links == 1;
+        && file.links == 1
+        && inode.xattrs.iter().all(|xattr| matches!(xattr.value, XattrPlace::Inline(_)));
     self_contained.then_some(file.size)
-}
-
-/// Leaves a file to the reaper, which reads its inode later; the foreground need not.
-fn orphan(ino: Ino, bucket: Ino) -> Write {
-    let key = key::orphan(ino);
-    let value = Orphan::File { bucket }.encode(&key);
-    Write::Put(key, value)
 }
 
 /// The first key behind this one.
@@ -400,7 +391,7 @@ pub struct SetTags<'a> {
 impl Planner for SetTags<'_> {
     type Output = ();
 
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let chain = path::chain(view, &self.path.bucket, &self.path.directories, Unknown::Ask)?;
         if chain.missing.is_some() {
             return Err(FsError::NoSuchKey.into());
@@ -410,6 +401,7 @@ impl Planner for SetTags<'_> {
         if let InodeBody::File(file) = &mut inode.body {
             file.object = ObjectHeaders { tags: self.tags.to_vec(), ..file.object.clone() };
         }
+        inode.attributes.status_changed = env.now;
         let inode_key = key::inode(ino);
         let mut plan = Plan { guards: chain.guards().collect(), writes: Vec::new() };
         plan.guards.push(Guard::Equals(slot, name));

@@ -5,12 +5,13 @@
 
 use std::cmp::Reverse;
 
-use record::{Ino, Inode, SortKey, key};
+use record::{Ino, Inode, Kind, SortKey, key};
 use store::{Guard, Key, Plan, Read, Write};
 
-use crate::object::{TagMatch, after, unbind};
+use crate::object::{TagMatch, after};
 use crate::path::{self, Bound, Chain, Unknown, is_implied};
 use crate::run::{Env, Planner, Step};
+use crate::unbind::Unbinding;
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
@@ -24,11 +25,11 @@ const SIBLINGS_ASKED: usize = 64;
 const PRUNED_AHEAD: usize = 8;
 
 /// Guards and writes for a directory that goes with its last name: a guard of its own name, two
-/// guards that nothing else is in it, and the removal of name, inode and two counters.
-pub const DIRECTORY_ITEMS: usize = 7;
+/// guards that nothing else is in it, and the removal of name, inode and three counters.
+pub const DIRECTORY_ITEMS: usize = 8;
 
-/// The most guards and writes for a name: two guards and two writes of its own, and a guard that
-/// there is nothing between it and the next.
+/// The most guards and writes for a name: guards of it and of its inode, its own removal and what
+/// becomes of the inode, and a guard that there is nothing between it and the next.
 pub const REMOVAL_ITEMS: usize = 5;
 
 /// A name to remove.
@@ -73,12 +74,13 @@ impl Planner for Remove<'_> {
             return Ok(Step::Done(verdicts));
         }
         let bucket = tree.nodes[BUCKET].bound.dentry.ino;
-        let mut bytes = 0;
+        let mut unbinding = Unbinding::new(bucket);
         for (_, bound) in &gone {
             plan.guards.push(bound.guard());
             plan.writes.push(Write::Delete(bound.key.clone()));
-            bytes += unbind(&bound.dentry, bucket, &mut plan);
+            unbinding.take(&bound.dentry);
         }
+        let bytes = unbinding.finish(view, env, &mut plan)?.bytes;
         if bytes > 0 {
             plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), -bytes));
         }
@@ -152,6 +154,12 @@ impl Branch {
                 continue;
             };
             let bound = path::bound(slot, value)?;
+            if bound.dentry.kind != Kind::File {
+                // What is no file is none of S3's objects.
+                plan.guards.push(bound.guard());
+                verdicts.push(removal.absent());
+                continue;
+            }
             if let Some(tags) = &removal.condition {
                 let inode_key = key::inode(bound.dentry.ino);
                 let record = target.ok_or(FsError::NoSuchKey)?;
@@ -365,7 +373,13 @@ impl Node {
         let ino = self.bound.dentry.ino;
         let count = i64::try_from(self.leaving.len()).unwrap_or(i64::MAX);
         plan.writes.push(Write::Add(key::counter(ino, key::CounterKind::Entries), -count));
-        plan.writes.push(Write::Max(key::counter(ino, key::CounterKind::Modified), env.now.0));
+        let directories = self.leaving.iter().filter(|bound| bound.is_directory()).count();
+        if directories > 0 {
+            let count = i64::try_from(directories).unwrap_or(i64::MAX);
+            plan.writes.push(Write::Add(key::counter(ino, key::CounterKind::Directories), -count));
+        }
+        plan.writes
+            .push(Write::Max(key::counter(ino, key::CounterKind::Modified), env.now.micros()));
     }
 
     /// Removes the directory, which holds nothing but what leaves it.
@@ -376,12 +390,13 @@ impl Node {
         plan.writes.push(Write::Delete(key::inode(ino)));
         plan.writes.push(Write::Clear(key::counter(ino, key::CounterKind::Entries)));
         plan.writes.push(Write::Clear(key::counter(ino, key::CounterKind::Modified)));
+        plan.writes.push(Write::Clear(key::counter(ino, key::CounterKind::Directories)));
         self.bound.clone()
     }
 }
 
 /// Guards that a directory holds nothing but the names that leave it, which are in order.
-fn empty_but(directory: Ino, leaving: &[Bound]) -> Vec<Guard> {
+pub(crate) fn empty_but(directory: Ino, leaving: &[Bound]) -> Vec<Guard> {
     let (mut start, end) = key::dentries(directory);
     let mut guards = Vec::with_capacity(leaving.len() + 1);
     for bound in leaving {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use store::Key;
 
 use crate::codec::{DecodeError, Reader, Writer, record};
-use crate::inode::{read_pairs, write_pairs};
+use crate::headers::{read_pairs, write_pairs};
 
 /// What every request needs to know of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

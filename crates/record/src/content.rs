@@ -35,10 +35,20 @@ impl Slice {
 pub enum Content {
     /// The bytes themselves, and nothing for an empty file.
     Inline(Bytes),
-    /// Slices in the record, in the order of their positions.
+    /// Slices in the record, in the order of their positions. No two of them overlap.
     Slices(Vec<Slice>),
-    /// Slices in pages of their own: for each page, the position at which it begins.
-    Pages(Vec<u64>),
+    /// Slices in pages of their own, in the order of their positions. A page is never changed: what
+    /// changes a file's slices writes new pages under new numbers.
+    Pages(Vec<PageRef>),
+}
+
+/// A page of a content map, as the inode names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRef {
+    /// The position of the file at which it begins.
+    pub start: u64,
+    /// Its number; see [`key::map_page`](crate::key::map_page).
+    pub page: u32,
 }
 
 /// The most slices that stand in an inode's record; more go to pages.
@@ -72,11 +82,11 @@ impl Content {
             Content::Slices(slices) => {
                 write_slices(to.u8(SLICES), slices);
             }
-            Content::Pages(starts) => {
-                to.u8(PAGES).varint(starts.len() as u64);
-                starts.iter().for_each(|start| {
-                    to.varint(*start);
-                });
+            Content::Pages(pages) => {
+                to.u8(PAGES).varint(pages.len() as u64);
+                for PageRef { start, page } in pages {
+                    to.varint(*start).varint(u64::from(*page));
+                }
             }
         }
     }
@@ -88,10 +98,11 @@ impl Content {
             SLICES => Ok(Content::Slices(read_slices(from)?)),
             PAGES => {
                 let pages = from.varint("pages")?;
-                (0..pages)
-                    .map(|_| from.varint("page start"))
-                    .collect::<Result<_, _>>()
-                    .map(Content::Pages)
+                let mut page = || {
+                    let start = from.varint("page start")?;
+                    Ok(PageRef { start, page: from.narrow("page")? })
+                };
+                (0..pages).map(|_| page()).collect::<Result<_, _>>().map(Content::Pages)
             }
             _ => Err(DecodeError::Field("content")),
         }

@@ -3,9 +3,11 @@
 use store::{Key, Value};
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::content::Content;
+use crate::file::{File, FileHead};
 use crate::name::Kind;
-use crate::{Ino, Timestamp};
+use crate::sum::HEAD_SUMS_MAX;
+use crate::xattr::Xattr;
+use crate::{Ino, Timestamp, section, xattr};
 
 /// What both views show of any inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,192 +22,116 @@ pub struct Attributes {
     pub changed: Timestamp,
     /// POSIX mtime, which users may set.
     pub modified: Timestamp,
+    /// POSIX atime, which users may set.
+    pub accessed: Timestamp,
+    /// POSIX ctime: when anything about the inode last changed.
+    pub status_changed: Timestamp,
+    /// When the inode was made.
+    pub created: Timestamp,
 }
 
-/// An entity tag, as bound to one content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tag {
-    /// The MD5 of the bytes.
-    Md5([u8; 16]),
-    /// The MD5 of the parts' MD5s, and how many parts there were.
-    Multipart([u8; 16], u16),
-    /// Nothing but itself; it changes with every change of content.
-    Opaque([u8; 16], u32),
-}
-
-impl Tag {
-    /// The opaque tag of the first version of a content.
-    pub fn opaque(id: [u8; 16]) -> Tag {
-        Tag::Opaque(id, 1)
-    }
-}
-
-/// How a checksum was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SumKind {
-    /// Over all bytes.
-    FullObject = 0,
-    /// Over the checksums of the parts.
-    Composite = 1,
-}
-
-impl SumKind {
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<SumKind, DecodeError> {
-        SumKind::of(from.u8("checksum kind")?)
-    }
-
-    fn of(number: u8) -> Result<SumKind, DecodeError> {
-        match number {
-            0 => Ok(SumKind::FullObject),
-            1 => Ok(SumKind::Composite),
-            _ => Err(DecodeError::Field("checksum kind")),
-        }
-    }
-}
-
-/// A checksum that S3 clients know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SumAlgorithm {
-    /// CRC-32, 4 bytes.
-    Crc32 = 1,
-    /// CRC-32C, 4 bytes.
-    Crc32c = 2,
-    /// CRC-64/NVME, 8 bytes.
-    Crc64Nvme = 3,
-    /// SHA-1, 20 bytes.
-    Sha1 = 4,
-    /// SHA-256, 32 bytes.
-    Sha256 = 5,
-}
-
-impl SumAlgorithm {
-    /// Bytes of a sum.
-    pub const fn length(self) -> usize {
-        match self {
-            SumAlgorithm::Crc32 | SumAlgorithm::Crc32c => 4,
-            SumAlgorithm::Crc64Nvme => 8,
-            SumAlgorithm::Sha1 => 20,
-            SumAlgorithm::Sha256 => 32,
+impl Attributes {
+    /// Those of what is made now.
+    pub const fn new(mode: u32, uid: u32, gid: u32, now: Timestamp) -> Attributes {
+        Attributes {
+            mode,
+            uid,
+            gid,
+            changed: now,
+            modified: now,
+            accessed: now,
+            status_changed: now,
+            created: now,
         }
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<SumAlgorithm, DecodeError> {
-        SumAlgorithm::of(from.u8("checksum algorithm")?)
+    /// The same with all times set to `now`.
+    #[must_use]
+    pub const fn at(self, now: Timestamp) -> Attributes {
+        Attributes::new(self.mode, self.uid, self.gid, now)
     }
 
-    fn of(number: u8) -> Result<SumAlgorithm, DecodeError> {
-        Ok(match number {
-            1 => SumAlgorithm::Crc32,
-            2 => SumAlgorithm::Crc32c,
-            3 => SumAlgorithm::Crc64Nvme,
-            4 => SumAlgorithm::Sha1,
-            5 => SumAlgorithm::Sha256,
-            _ => return Err(DecodeError::Field("checksum algorithm")),
+    fn write(&self, to: &mut Writer) {
+        to.varint(u64::from(self.mode))
+            .varint(u64::from(self.uid))
+            .varint(u64::from(self.gid))
+            .signed(self.changed.0);
+        for time in [self.modified, self.accessed, self.status_changed, self.created] {
+            to.signed(time.0.wrapping_sub(self.changed.0));
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Attributes, DecodeError> {
+        let (mode, uid, gid) = (from.narrow("mode")?, from.narrow("uid")?, from.narrow("gid")?);
+        let changed = from.signed("changed")?;
+        let mut time =
+            |field| from.signed(field).map(|since| Timestamp(changed.wrapping_add(since)));
+        Ok(Attributes {
+            mode,
+            uid,
+            gid,
+            changed: Timestamp(changed),
+            modified: time("modified")?,
+            accessed: time("accessed")?,
+            status_changed: time("status changed")?,
+            created: time("created")?,
         })
     }
 }
 
-/// A checksum of a file's content.
+/// A directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sum {
-    /// By which algorithm.
-    pub algorithm: SumAlgorithm,
-    /// Over what.
-    pub kind: SumKind,
-    /// The sum, [`SumAlgorithm::length`] bytes.
-    pub bytes: Vec<u8>,
+pub struct Directory {
+    /// Where `..` leads.
+    pub parent: Ino,
+    /// Its name there, so that one that was moved can be found; empty for the root.
+    pub name: Vec<u8>,
 }
 
-/// A run of equal parts that a file was completed from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartRun {
-    /// How many parts.
-    pub count: u32,
-    /// Bytes of each.
-    pub length: u64,
-}
-
-/// The headers that S3 keeps with an object, by what they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Header {
-    /// `Content-Type`
-    ContentType = 1,
-    /// `Cache-Control`
-    CacheControl = 2,
-    /// `Content-Disposition`
-    ContentDisposition = 3,
-    /// `Content-Encoding`
-    ContentEncoding = 4,
-    /// `Content-Language`
-    ContentLanguage = 5,
-    /// `Expires`
-    Expires = 6,
-    /// `x-amz-website-redirect-location`
-    WebsiteRedirect = 7,
-    /// `x-amz-storage-class`, when it is not `STANDARD`
-    StorageClass = 8,
-}
-
-impl Header {
-    const ALL: [Header; 8] = [
-        Header::ContentType,
-        Header::CacheControl,
-        Header::ContentDisposition,
-        Header::ContentEncoding,
-        Header::ContentLanguage,
-        Header::Expires,
-        Header::WebsiteRedirect,
-        Header::StorageClass,
-    ];
-}
-
-/// What S3 keeps with an object besides its bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ObjectHeaders {
-    /// Content headers, each at most once.
-    pub headers: Vec<(Header, String)>,
-    /// User metadata: the names behind `x-amz-meta-`, in lowercase, and their values.
-    pub user: Vec<(String, String)>,
-    /// Object tags.
-    pub tags: Vec<(String, String)>,
-}
-
-/// A regular file.
+/// A symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Bytes.
-    pub size: u64,
-    /// Counts commits of content; an entity tag or checksum never outlives it.
-    pub data_version: u64,
-    /// Names that bind the file.
+pub struct Symlink {
+    /// What it says.
+    pub target: Vec<u8>,
+    /// Names that bind it.
     pub links: u32,
-    /// The entity tag of the content.
-    pub tag: Tag,
-    /// Checksums of the content.
-    pub sums: Vec<Sum>,
-    /// What S3 keeps with it.
-    pub object: ObjectHeaders,
-    /// The parts it was completed from, if it was.
-    pub parts: Vec<PartRun>,
-    /// Where its bytes lie.
-    pub content: Content,
+}
+
+/// What only the file view shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialKind {
+    /// A FIFO.
+    Fifo = 1,
+    /// A socket.
+    Socket = 2,
+    /// A character device.
+    Character = 3,
+    /// A block device.
+    Block = 4,
+}
+
+/// A FIFO, socket or device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Special {
+    /// Which of them.
+    pub kind: SpecialKind,
+    /// Of a device its number, as `st_rdev` has it in the kernel's 32 bits; else 0.
+    pub device: u32,
+    /// Names that bind it.
+    pub links: u32,
 }
 
 /// What an inode is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InodeBody {
-    /// A directory, and the directory that holds it.
-    Directory {
-        /// Where `..` leads.
-        parent: Ino,
-    },
+    /// A directory.
+    Directory(Directory),
     /// A regular file.
     File(Box<File>),
     /// A symbolic link.
-    Symlink {
-        /// What it says.
-        target: Vec<u8>,
-    },
+    Symlink(Symlink),
+    /// A FIFO, socket or device.
+    Special(Special),
 }
 
 /// A file's or directory's record.
@@ -213,6 +139,11 @@ pub enum InodeBody {
 pub struct Inode {
     /// What both views show.
     pub attributes: Attributes,
+    /// The bucket that it is in; itself for a bucket's directory, and the root for the root. It never
+    /// changes: nothing is moved from one bucket to another.
+    pub bucket: Ino,
+    /// Its extended attributes, in the order of their names.
+    pub xattrs: Vec<Xattr>,
     /// What it is.
     pub body: InodeBody,
 }
@@ -223,6 +154,8 @@ pub struct Inode {
 pub struct InodeHead {
     /// What both views show.
     pub attributes: Attributes,
+    /// The bucket that it is in; see [`Inode::bucket`].
+    pub bucket: Ino,
     /// What it is.
     pub body: HeadBody,
 }
@@ -238,46 +171,26 @@ pub enum HeadBody {
     /// A regular file.
     File(FileHead),
     /// A symbolic link.
-    Symlink,
+    Symlink {
+        /// Bytes of what it says.
+        length: u64,
+        /// Names that bind it.
+        links: u32,
+    },
+    /// A FIFO, socket or device.
+    Special(Special),
 }
-
-/// What the head says of a file; see [`File`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileHead {
-    /// Bytes.
-    pub size: u64,
-    /// Counts commits of content.
-    pub data_version: u64,
-    /// Names that bind the file.
-    pub links: u32,
-    /// The entity tag of the content.
-    pub tag: Tag,
-    /// How the first checksums of the content were made, in their order.
-    pub sums: Vec<(SumAlgorithm, SumKind)>,
-}
-
-/// The most checksums that a head tells of: more than a file has, which has each at most once.
-const HEAD_SUMS_MAX: usize = 10;
 
 impl InodeHead {
     /// No record's head, with all that stands before it and its checksum, has more bytes.
-    pub const BYTES_MAX: u32 = 128;
+    pub const BYTES_MAX: u32 = 160;
 }
 
-/// Format, length and checksum; kind and attributes; numbers, entity tag and checksums of a file.
+/// Format, length and checksum; kind, attributes and bucket; numbers, entity tag and checksums of a
+/// file.
 const LONGEST_HEAD: usize =
-    (1 + 1 + 4) + (1 + 3 * 5 + 2 * 10) + (2 * 10 + 5 + (1 + 16 + 5) + HEAD_SUMS_MAX);
+    (1 + 2 + 4) + (1 + 3 * 5 + 5 * 10 + 10) + (2 * 10 + 5 + 1 + (1 + 16 + 5) + HEAD_SUMS_MAX);
 const _: () = assert!(LONGEST_HEAD <= InodeHead::BYTES_MAX as usize, "a head is cut");
-
-/// Sections of a file's record. A section that this release does not know is refused. Everything
-/// before the sections, in the head or behind it, grows by formats.
-mod section {
-    pub(super) const SUMS: u8 = 1;
-    pub(super) const HEADERS: u8 = 2;
-    pub(super) const USER: u8 = 3;
-    pub(super) const TAGS: u8 = 4;
-    pub(super) const PARTS: u8 = 5;
-}
 
 impl Inode {
     const FORMAT: u8 = 1;
@@ -286,8 +199,53 @@ impl Inode {
     pub fn file(&self) -> Option<&File> {
         match &self.body {
             InodeBody::File(file) => Some(file),
-            InodeBody::Directory { .. } | InodeBody::Symlink { .. } => None,
+            _ => None,
         }
+    }
+
+    /// What it is, in a word.
+    pub fn kind(&self) -> Kind {
+        match &self.body {
+            InodeBody::Directory(_) => Kind::Directory,
+            InodeBody::File(_) => Kind::File,
+            InodeBody::Symlink(_) => Kind::Symlink,
+            InodeBody::Special(_) => Kind::Special,
+        }
+    }
+
+    /// Names that bind it, unless it is a directory, which has one.
+    pub fn links(&self) -> u32 {
+        match &self.body {
+            InodeBody::Directory(_) => 1,
+            InodeBody::File(file) => file.links,
+            InodeBody::Symlink(symlink) => symlink.links,
+            InodeBody::Special(special) => special.links,
+        }
+    }
+
+    /// As [`Inode::links`], to be changed; `None` for a directory.
+    pub fn links_mut(&mut self) -> Option<&mut u32> {
+        match &mut self.body {
+            InodeBody::Directory(_) => None,
+            InodeBody::File(file) => Some(&mut file.links),
+            InodeBody::Symlink(symlink) => Some(&mut symlink.links),
+            InodeBody::Special(special) => Some(&mut special.links),
+        }
+    }
+
+    /// What its head says.
+    pub fn head(&self) -> InodeHead {
+        let body = match &self.body {
+            InodeBody::Directory(Directory { parent, .. }) => {
+                HeadBody::Directory { parent: *parent }
+            }
+            InodeBody::File(file) => HeadBody::File(file.head()),
+            InodeBody::Symlink(Symlink { target, links }) => {
+                HeadBody::Symlink { length: target.len() as u64, links: *links }
+            }
+            InodeBody::Special(special) => HeadBody::Special(*special),
+        };
+        InodeHead { attributes: self.attributes, bucket: self.bucket, body }
     }
 
     /// The record's bytes.
@@ -295,56 +253,76 @@ impl Inode {
         let mut to = Writer::new(Inode::FORMAT);
         to.part(|to| self.write_head(to)).end_head(key);
         match &self.body {
-            InodeBody::Directory { .. } => {}
-            InodeBody::Symlink { target } => {
+            InodeBody::Directory(Directory { name, .. }) => {
+                to.bytes(name);
+            }
+            InodeBody::Symlink(Symlink { target, .. }) => {
                 to.bytes(target);
             }
+            InodeBody::Special(_) => {}
             InodeBody::File(file) => file.write(&mut to),
         }
+        to.section(section::XATTRS, |to| xattr::write(to, &self.xattrs));
         to.finish(key)
     }
 
     fn write_head(&self, to: &mut Writer) {
-        let kind = match &self.body {
-            InodeBody::Directory { .. } => Kind::Directory,
-            InodeBody::File(_) => Kind::File,
-            InodeBody::Symlink { .. } => Kind::Symlink,
-        };
-        let at = &self.attributes;
-        to.u8(kind as u8)
-            .varint(u64::from(at.mode))
-            .varint(u64::from(at.uid))
-            .varint(u64::from(at.gid))
-            .signed(at.changed.0)
-            .signed(at.modified.0.wrapping_sub(at.changed.0));
+        to.u8(self.kind() as u8);
+        self.attributes.write(to);
+        to.varint(self.bucket.0);
         match &self.body {
-            InodeBody::Directory { parent } => {
+            InodeBody::Directory(Directory { parent, .. }) => {
                 to.varint(parent.0);
             }
-            InodeBody::Symlink { .. } => {}
-            InodeBody::File(file) => {
-                to.varint(file.size).varint(file.data_version).varint(u64::from(file.links));
-                write_tag(to, &file.tag);
-                for sum in file.sums.iter().take(HEAD_SUMS_MAX) {
-                    to.u8(sum.algorithm as u8 | (sum.kind as u8) << 4);
-                }
+            InodeBody::Symlink(Symlink { target, links }) => {
+                to.varint(target.len() as u64).varint(u64::from(*links));
             }
+            InodeBody::Special(Special { kind, device, links }) => {
+                to.u8(*kind as u8).varint(u64::from(*device)).varint(u64::from(*links));
+            }
+            InodeBody::File(file) => file.write_head(to),
         }
     }
 
     /// The record, if the bytes are one.
     pub fn decode(key: &Key, value: &Value) -> Result<Inode, DecodeError> {
         let mut from = Reader::new(key, value, Inode::FORMAT)?;
-        let InodeHead { attributes, body } = InodeHead::decode(key, value)?;
+        let InodeHead { attributes, bucket, body } = InodeHead::decode(key, value)?;
         from.bytes("head")?;
         from.fixed::<4>("head")?;
-        let body = match body {
-            HeadBody::Directory { parent } => InodeBody::Directory { parent },
-            HeadBody::Symlink => InodeBody::Symlink { target: from.bytes("target")?.into() },
-            HeadBody::File(head) => InodeBody::File(Box::new(File::read(head, &mut from, value)?)),
+        let sums = match &body {
+            HeadBody::File(head) => head.sums.clone(),
+            _ => Vec::new(),
         };
+        let mut body = match body {
+            HeadBody::Directory { parent } => {
+                InodeBody::Directory(Directory { parent, name: from.bytes("name")?.into() })
+            }
+            HeadBody::Symlink { length, links } => {
+                let target: Vec<u8> = from.bytes("target")?.into();
+                if target.len() as u64 != length {
+                    return Err(DecodeError::Field("target"));
+                }
+                InodeBody::Symlink(Symlink { target, links })
+            }
+            HeadBody::Special(special) => InodeBody::Special(special),
+            HeadBody::File(head) => InodeBody::File(Box::new(File::read(&head, &mut from, value)?)),
+        };
+        let mut xattrs = Vec::new();
+        while let Some((tag, mut section)) = from.section()? {
+            match (tag, &mut body) {
+                (section::XATTRS, _) => xattrs = xattr::read(&mut section)?,
+                (_, InodeBody::File(file)) => file.read_section(tag, &mut section)?,
+                _ => return Err(DecodeError::Format(tag)),
+            }
+        }
         from.finish("inode")?;
-        Ok(Inode { attributes, body })
+        if let InodeBody::File(file) = &body
+            && file.head().sums != sums
+        {
+            return Err(DecodeError::Field("checksum"));
+        }
+        Ok(Inode { attributes, bucket, xattrs, body })
     }
 }
 
@@ -353,194 +331,38 @@ impl InodeHead {
     pub fn decode(key: &Key, first_bytes: &[u8]) -> Result<InodeHead, DecodeError> {
         let mut from = Reader::head(key, first_bytes, Inode::FORMAT)?;
         let kind = from.u8("kind")?;
-        let (mode, uid, gid) = (from.narrow("mode")?, from.narrow("uid")?, from.narrow("gid")?);
-        let changed = from.signed("changed")?;
-        let modified = changed.wrapping_add(from.signed("modified")?);
-        let attributes = Attributes {
-            mode,
-            uid,
-            gid,
-            changed: Timestamp(changed),
-            modified: Timestamp(modified),
-        };
+        let attributes = Attributes::read(&mut from)?;
+        let bucket = Ino(from.varint("bucket")?);
         let body = match kind {
             k if k == Kind::Directory as u8 => {
                 HeadBody::Directory { parent: Ino(from.varint("parent")?) }
             }
-            k if k == Kind::Symlink as u8 => HeadBody::Symlink,
+            k if k == Kind::Symlink as u8 => {
+                HeadBody::Symlink { length: from.varint("length")?, links: from.narrow("links")? }
+            }
+            k if k == Kind::Special as u8 => HeadBody::Special(Special {
+                kind: match from.u8("special kind")? {
+                    1 => SpecialKind::Fifo,
+                    2 => SpecialKind::Socket,
+                    3 => SpecialKind::Character,
+                    4 => SpecialKind::Block,
+                    _ => return Err(DecodeError::Field("special kind")),
+                },
+                device: from.narrow("device")?,
+                links: from.narrow("links")?,
+            }),
             k if k == Kind::File as u8 => HeadBody::File(FileHead::read(&mut from)?),
             _ => return Err(DecodeError::Field("kind")),
         };
         from.finish("head")?;
-        Ok(InodeHead { attributes, body })
+        Ok(InodeHead { attributes, bucket, body })
     }
 
     /// The file, if it is one.
     pub fn file(&self) -> Option<&FileHead> {
         match &self.body {
             HeadBody::File(file) => Some(file),
-            HeadBody::Directory { .. } | HeadBody::Symlink => None,
+            _ => None,
         }
     }
-}
-
-impl FileHead {
-    fn read(from: &mut Reader<'_>) -> Result<FileHead, DecodeError> {
-        let mut file = FileHead {
-            size: from.varint("size")?,
-            data_version: from.varint("data version")?,
-            links: from.narrow("links")?,
-            tag: read_tag(from)?,
-            sums: Vec::new(),
-        };
-        while !from.is_empty() {
-            let mark = from.u8("checksum")?;
-            file.sums.push((SumAlgorithm::of(mark & 0x0f)?, SumKind::of(mark >> 4)?));
-        }
-        if file.sums.len() > HEAD_SUMS_MAX {
-            return Err(DecodeError::Field("checksum"));
-        }
-        Ok(file)
-    }
-}
-
-impl File {
-    /// What does not stand in the head.
-    fn write(&self, to: &mut Writer) {
-        self.content.write(to);
-        to.section(section::SUMS, |to| write_sums(to, &self.sums));
-        self.object.write(to);
-        to.section(section::PARTS, |to| {
-            for run in &self.parts {
-                to.varint(u64::from(run.count)).varint(run.length);
-            }
-        });
-    }
-
-    fn read(head: FileHead, from: &mut Reader<'_>, record: &Value) -> Result<File, DecodeError> {
-        let mut file = File {
-            size: head.size,
-            data_version: head.data_version,
-            links: head.links,
-            tag: head.tag,
-            content: Content::read(from, record)?,
-            sums: Vec::new(),
-            object: ObjectHeaders::default(),
-            parts: Vec::new(),
-        };
-        while let Some((tag, mut section)) = from.section()? {
-            match tag {
-                section::SUMS => file.sums = read_sums(&mut section)?,
-                section::PARTS => {
-                    while !section.is_empty() {
-                        let count = section.narrow("parts")?;
-                        let length = section.varint("part length")?;
-                        file.parts.push(PartRun { count, length });
-                    }
-                }
-                _ => file.object.read_section(tag, &mut section)?,
-            }
-        }
-        let made = file.sums.iter().map(|sum| (sum.algorithm, sum.kind));
-        if made.take(HEAD_SUMS_MAX).eq(head.sums) {
-            Ok(file)
-        } else {
-            Err(DecodeError::Field("checksum"))
-        }
-    }
-}
-
-impl ObjectHeaders {
-    /// Three sections, each left out when empty.
-    pub(crate) fn write(&self, to: &mut Writer) {
-        to.section(section::HEADERS, |to| {
-            for (header, value) in &self.headers {
-                to.u8(*header as u8).bytes(value.as_bytes());
-            }
-        });
-        for (tag, pairs) in [(section::USER, &self.user), (section::TAGS, &self.tags)] {
-            to.section(tag, |to| write_pairs(to, pairs));
-        }
-    }
-
-    pub(crate) fn read_section(
-        &mut self,
-        tag: u8,
-        section: &mut Reader<'_>,
-    ) -> Result<(), DecodeError> {
-        match tag {
-            section::HEADERS => {
-                while !section.is_empty() {
-                    let id = section.u8("header")?;
-                    let header = Header::ALL.into_iter().find(|header| *header as u8 == id);
-                    let header = header.ok_or(DecodeError::Field("header"))?;
-                    self.headers.push((header, section.string("header")?));
-                }
-            }
-            section::USER => self.user = read_pairs(section)?,
-            section::TAGS => self.tags = read_pairs(section)?,
-            _ => return Err(DecodeError::Format(tag)),
-        }
-        Ok(())
-    }
-
-    /// A header's value.
-    pub fn header(&self, header: Header) -> Option<&str> {
-        self.headers.iter().find(|(h, _)| *h == header).map(|(_, value)| value.as_str())
-    }
-}
-
-pub(crate) fn write_pairs(to: &mut Writer, pairs: &[(String, String)]) {
-    for (name, value) in pairs {
-        to.bytes(name.as_bytes()).bytes(value.as_bytes());
-    }
-}
-
-pub(crate) fn read_pairs(from: &mut Reader<'_>) -> Result<Vec<(String, String)>, DecodeError> {
-    let mut pairs = Vec::new();
-    while !from.is_empty() {
-        pairs.push((from.string("name")?, from.string("value")?));
-    }
-    Ok(pairs)
-}
-
-const TAG_MD5: u8 = 1;
-const TAG_MULTIPART: u8 = 2;
-const TAG_OPAQUE: u8 = 3;
-
-pub(crate) fn write_tag(to: &mut Writer, tag: &Tag) {
-    match tag {
-        Tag::Md5(md5) => to.u8(TAG_MD5).fixed(md5),
-        Tag::Multipart(md5, parts) => to.u8(TAG_MULTIPART).fixed(md5).varint(u64::from(*parts)),
-        Tag::Opaque(id, version) => to.u8(TAG_OPAQUE).fixed(id).varint(u64::from(*version)),
-    };
-}
-
-pub(crate) fn read_tag(from: &mut Reader<'_>) -> Result<Tag, DecodeError> {
-    let kind = from.u8("entity tag")?;
-    let bytes = from.fixed("entity tag")?;
-    match kind {
-        TAG_MD5 => Ok(Tag::Md5(bytes)),
-        TAG_MULTIPART => Ok(Tag::Multipart(bytes, from.narrow("entity tag")?)),
-        TAG_OPAQUE => Ok(Tag::Opaque(bytes, from.narrow("entity tag")?)),
-        _ => Err(DecodeError::Field("entity tag")),
-    }
-}
-
-pub(crate) fn write_sums(to: &mut Writer, sums: &[Sum]) {
-    for sum in sums {
-        assert_eq!(sum.bytes.len(), sum.algorithm.length(), "a sum has its algorithm's length");
-        to.u8(sum.algorithm as u8).u8(sum.kind as u8).fixed(&sum.bytes);
-    }
-}
-
-pub(crate) fn read_sums(from: &mut Reader<'_>) -> Result<Vec<Sum>, DecodeError> {
-    let mut sums = Vec::new();
-    while !from.is_empty() {
-        let algorithm = SumAlgorithm::read(from)?;
-        let kind = SumKind::read(from)?;
-        let bytes = from.take(algorithm.length(), "checksum")?.to_vec();
-        sums.push(Sum { algorithm, kind, bytes });
-    }
-    Ok(sums)
 }

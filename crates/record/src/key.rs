@@ -24,6 +24,8 @@ pub mod space {
     pub const MAP: Space = Space(b'M');
     /// Checksums of the parts a file was completed from, by inode and page.
     pub const PART_SUMS: Space = Space(b'C');
+    /// Long extended attributes, by inode and name.
+    pub const XATTR: Space = Space(b't');
     /// What every request needs to know of a bucket, by inode.
     pub const BUCKET: Space = Space(b'B');
     /// What buckets are set to do, by inode and kind.
@@ -72,13 +74,14 @@ pub mod space {
     pub const NAMING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 25] = [
+    pub const ALL: [Space; 26] = [
         VOLUME,
         LEASE,
         EPOCH,
         INODE,
         MAP,
         PART_SUMS,
+        XATTR,
         BUCKET,
         BUCKET_CONFIG,
         DENTRY,
@@ -129,6 +132,16 @@ pub fn map_page(ino: Ino, page: u32) -> Key {
 /// A page of part checksums.
 pub fn part_sums(ino: Ino, page: u32) -> Key {
     Key::new(space::PART_SUMS, ino.0, &page.to_be_bytes())
+}
+
+/// A long extended attribute.
+pub fn xattr(ino: Ino, name: &[u8]) -> Key {
+    Key::new(space::XATTR, ino.0, name)
+}
+
+/// All long extended attributes of an inode.
+pub fn xattrs(ino: Ino) -> (Key, Key) {
+    partition(space::XATTR, ino.0)
 }
 
 /// A bucket's settings.
@@ -306,12 +319,15 @@ pub fn partition(space: Space, partition: u64) -> (Key, Key) {
 pub enum CounterKind {
     /// Names in a directory.
     Entries = 0,
-    /// When a name in a directory last changed, in microseconds since 1970.
+    /// When a name in a directory last changed, in microseconds since 1970. Whoever sets a
+    /// directory's times clears it, and the inode says when.
     Modified = 1,
     /// Objects of a bucket.
     Objects = 2,
     /// Bytes of a bucket's files, those awaiting the reaper included.
     Bytes = 3,
+    /// Directories in a directory.
+    Directories = 4,
 }
 
 /// A counter of a directory or bucket.

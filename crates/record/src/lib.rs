@@ -6,30 +6,58 @@
 mod bucket;
 mod codec;
 mod content;
+mod file;
+mod headers;
 mod id;
 mod inode;
 pub mod key;
 mod name;
+mod section;
 mod small;
+mod sum;
+mod tag;
 mod upload;
+mod xattr;
 
 pub use bucket::{Bucket, BucketConfig, BucketConfigKind};
 pub use codec::DecodeError;
 pub use content::{
-    Content, INLINE_BYTES_MAX, INLINE_STAYS_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX, Slice,
+    Content, INLINE_BYTES_MAX, INLINE_STAYS_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX,
+    PageRef, Slice,
 };
+pub use file::{File, FileHead, PartRun};
+pub use headers::{Header, ObjectHeaders};
 pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
-    Attributes, File, FileHead, HeadBody, Header, Inode, InodeBody, InodeHead, ObjectHeaders,
-    PartRun, Sum, SumAlgorithm, SumKind, Tag,
+    Attributes, Directory, HeadBody, Inode, InodeBody, InodeHead, Special, SpecialKind, Symlink,
 };
 pub use name::{Dentry, Kind, Origin, SortKey};
 pub use small::{
-    Expiry, HeartbeatRecord, Hold, Mark, Orphan, PolicyRecord, Sequence, SessionRecord, SlotRecord,
-    SweptRecord, User, VolumeRecord,
+    Expiry, HeartbeatRecord, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,
+    SessionRecord, SlotRecord, SweptRecord, User, VolumeRecord,
 };
+pub use sum::{Sum, SumAlgorithm, SumKind};
+pub use tag::Tag;
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};
 
-/// An instant: microseconds since 1970 in UTC, by the clock of whoever wrote it.
+pub use xattr::{
+    XATTR_BYTES_MAX, XATTR_INLINE_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX,
+    XATTRS_INLINE_BYTES_MAX, Xattr, XattrPlace, XattrValue,
+};
+
+/// An instant: nanoseconds since 1970 in UTC, from 1677 to 2262, by the clock of whoever wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// Whole microseconds since 1970, rounded down: what counters keep, of which an engine may
+    /// hold 53 bits exactly.
+    pub const fn micros(self) -> i64 {
+        self.0.div_euclid(1_000)
+    }
+
+    /// The instant so many microseconds after 1970, or the first or last that there is.
+    pub const fn from_micros(micros: i64) -> Timestamp {
+        Timestamp(micros.saturating_mul(1_000))
+    }
+}

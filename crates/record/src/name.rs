@@ -38,10 +38,16 @@ pub struct Dentry {
     /// name, no parts. Whoever removes the name needs no more of the inode, which is large. `None`
     /// says nothing of the file.
     pub self_contained: Option<u64>,
+    /// Whether what it binds has, or had, other names too: whoever removes this one must look at how
+    /// many are left.
+    pub linked: bool,
 }
 
 /// The bit beside the origin that says how many bytes a self-contained file has.
 const SELF_CONTAINED: u8 = 2;
+
+/// The bit beside it that says that there may be other names.
+const LINKED: u8 = 4;
 
 impl Dentry {
     /// Where in the record the inode's number stands, for [`crate::key::dentry_to_inode`].
@@ -49,12 +55,17 @@ impl Dentry {
 
     /// A file's binding.
     pub const fn file(ino: Ino) -> Dentry {
-        Dentry { ino, kind: Kind::File, origin: Origin::Made, self_contained: None }
+        Dentry::of(ino, Kind::File)
+    }
+
+    /// The first binding of anything that somebody made.
+    pub const fn of(ino: Ino, kind: Kind) -> Dentry {
+        Dentry { ino, kind, origin: Origin::Made, self_contained: None, linked: false }
     }
 
     /// A directory's binding.
     pub const fn directory(ino: Ino, origin: Origin) -> Dentry {
-        Dentry { ino, kind: Kind::Directory, origin, self_contained: None }
+        Dentry { origin, ..Dentry::of(ino, Kind::Directory) }
     }
 }
 
@@ -62,8 +73,10 @@ record!(
     Dentry,
     1,
     |this, to| {
-        let flag = this.self_contained.map_or(0, |_| SELF_CONTAINED);
-        to.u8(this.kind as u8 | (this.origin as u8 | flag) << 4).fixed(&this.ino.0.to_be_bytes());
+        let told = this.self_contained.map_or(0, |_| SELF_CONTAINED);
+        let linked = if this.linked { LINKED } else { 0 };
+        to.u8(this.kind as u8 | (this.origin as u8 | told | linked) << 4)
+            .fixed(&this.ino.0.to_be_bytes());
         if let Some(bytes) = this.self_contained {
             to.varint(bytes);
         }
@@ -78,17 +91,18 @@ record!(
             _ => return Err(DecodeError::Field("kind")),
         };
         let says_bytes = bits >> 4 & SELF_CONTAINED != 0;
-        if says_bytes && kind != Kind::File {
+        let linked = bits >> 4 & LINKED != 0;
+        if says_bytes && (kind != Kind::File || linked) {
             return Err(DecodeError::Field("kind"));
         }
-        let origin = match bits >> 4 & !SELF_CONTAINED {
+        let origin = match bits >> 4 & !(SELF_CONTAINED | LINKED) {
             0 => Origin::Implied,
             1 => Origin::Made,
             _ => return Err(DecodeError::Field("origin")),
         };
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
         let self_contained = if says_bytes { Some(from.varint("bytes")?) } else { None };
-        Dentry { ino, kind, origin, self_contained }
+        Dentry { ino, kind, origin, self_contained, linked }
     }
 );
 

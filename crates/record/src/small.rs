@@ -142,12 +142,12 @@ record!(
 /// What lost its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Orphan {
-    /// A file: its inode still stands under its number.
+    /// A file, or anything else with an inode, which still stands under its number.
     File {
         /// The bucket whose bytes it counts among.
         bucket: Ino,
     },
-    /// A file that nobody can reach any more: its inode's record, moved here.
+    /// One that nobody can reach any more: its inode's record, moved here.
     Detached {
         /// The bucket whose bytes it counts among.
         bucket: Ino,
@@ -171,6 +171,25 @@ pub enum Orphan {
         /// How many bytes they are.
         length: u64,
     },
+    /// What a write has hidden of a file that lives on: blocks of which it took names away, the last
+    /// ones unless the content says otherwise, and pages of its content map that others have taken the place of.
+    Hidden {
+        /// The file.
+        owner: Ino,
+        /// The blocks, each once.
+        blocks: Vec<HiddenBlock>,
+        /// Numbers of the pages.
+        pages: Vec<u32>,
+    },
+}
+
+/// A block that a write has hidden of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HiddenBlock {
+    /// Which.
+    pub block: BlockId,
+    /// The block's content, in bytes.
+    pub block_length: u32,
 }
 
 record!(
@@ -193,6 +212,16 @@ record!(
             Orphan::Moved { pack, owner, length } => {
                 to.u8(5).fixed(&pack.0).varint(owner.0).varint(*length);
             }
+            Orphan::Hidden { owner, blocks, pages } => {
+                to.u8(6).varint(owner.0).varint(blocks.len() as u64);
+                for HiddenBlock { block, block_length } in blocks {
+                    to.fixed(&block.0).varint(u64::from(*block_length));
+                }
+                to.varint(pages.len() as u64);
+                for page in pages {
+                    to.varint(u64::from(*page));
+                }
+            }
         }
     },
     |from| {
@@ -209,6 +238,20 @@ record!(
                 owner: Ino(from.varint("owner")?),
                 length: from.varint("length")?,
             },
+            6 => {
+                let owner = Ino(from.varint("owner")?);
+                let count = from.varint("blocks")?;
+                let mut block = || {
+                    Ok(HiddenBlock {
+                        block: BlockId(from.fixed("block")?),
+                        block_length: from.narrow("block length")?,
+                    })
+                };
+                let blocks = (0..count).map(|_| block()).collect::<Result<_, _>>()?;
+                let count = from.varint("pages")?;
+                let pages = (0..count).map(|_| from.narrow("page")).collect::<Result<_, _>>()?;
+                Orphan::Hidden { owner, blocks, pages }
+            }
             _ => return Err(DecodeError::Field("kind")),
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::content::{Slice, read_slices, write_slices};
-use crate::inode::{
-    ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag, read_sums, read_tag, write_sums, write_tag,
-};
+use crate::headers::ObjectHeaders;
+use crate::sum::{Sum, SumAlgorithm, SumKind, read_sums, write_sums};
+use crate::tag::{Tag, read_tag, write_tag};
 use crate::{Ino, Timestamp};
 
 /// How far an upload has come.

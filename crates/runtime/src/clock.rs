@@ -28,7 +28,7 @@ impl Clock for SystemClock {
         let now = SystemTime::now();
         // A machine that believes itself before 1970 is wrong by more than this.
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+        Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
 }
 

@@ -7,10 +7,10 @@ use store::{Key, Limits};
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes: 1_100 + Key::PREFIX_BYTES,
     value_bytes: 1 << 20,
-    plan_items: 4_096,
+    plan_items: 4_224,
     plan_bytes: 4 << 20,
     batch_plans: 256,
-    batch_items: 4_096,
+    batch_items: 4_224,
     batch_bytes: 8 << 20,
     reads: 2_048,
     range_records: 10_000,

@@ -73,14 +73,14 @@ impl Plan {
 
 impl Limits {
     /// What every engine allows, at least. A plan cannot be split, and the largest that there is
-    /// makes every directory of a key whose 512 components have a letter each.
+    /// removes every directory of a key whose 512 components have a letter each.
     pub const LEAST: Limits = Limits {
         key_bytes: 1_100 + Key::PREFIX_BYTES,
         value_bytes: 1 << 20,
-        plan_items: 4_096,
+        plan_items: 4_224,
         plan_bytes: 4 << 20,
         batch_plans: 64,
-        batch_items: 4_096,
+        batch_items: 4_224,
         batch_bytes: 4 << 20,
         reads: 2_048,
         range_records: 10_000,

@@ -82,6 +82,7 @@ fn names(key: &Key, value: &Value, mut visit: impl FnMut(BlockId)) -> Result<(),
             }
             // Its owner names another block by now, but readers may not have noticed.
             Orphan::Moved { pack, .. } => visit(pack),
+            Orphan::Hidden { blocks, .. } => blocks.iter().for_each(|hidden| visit(hidden.block)),
             Orphan::File { .. } | Orphan::Bucket | Orphan::Upload { .. } => {}
         },
         _ => visit(block_of(key)?),

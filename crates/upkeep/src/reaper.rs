@@ -19,12 +19,13 @@
 //! It knows nothing of blocks that no record names; those are the sweeper's.
 
 mod files;
+mod hidden;
 mod moved;
 mod owners;
 mod release;
 mod uploads;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ use tracing::{debug, warn};
 
 use crate::grace::{self, PendingAges};
 use crate::upkeep::{ReaperMemory, Upkeep};
+
+/// The number under which a hold keeps all pages that were replaced: the root's, which has none.
+pub(crate) const REPLACED_PAGES: Ino = Ino::ROOT;
 
 /// How often the reaper looks for orphans without a notification.
 pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
@@ -94,6 +98,10 @@ impl Dead {
         match &self.orphan {
             Orphan::File { .. } => held.contains(&self.ino),
             Orphan::Moved { owner, .. } => held.contains(owner),
+            Orphan::Hidden { owner, pages, .. } => {
+                let kept = !pages.is_empty() && held.contains(&REPLACED_PAGES);
+                kept || held.contains(owner)
+            }
             // Nobody was left who could read it when it was detached.
             Orphan::Detached { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
         }
@@ -108,7 +116,7 @@ impl Dead {
 /// What a pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Files, parts and uploads that are gone, and what was left of bytes that were moved.
+    /// Files, parts and uploads that are gone, and what was left of bytes that were moved or hidden.
     pub orphans: u64,
     /// Blocks that are gone.
     pub blocks: u64,
@@ -150,8 +158,10 @@ impl Upkeep {
         let buckets: HashSet<Ino> =
             dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
         let mut held = if idle { HashSet::new() } else { self.session.held_files().await? };
+        let mut named = HashMap::new();
         let detached = |dead: &Dead| matches!(dead.orphan, Orphan::Detached { .. });
         if dead.iter().any(|dead| !detached(dead) && !dead.is_held(&held)) {
+            named = self.still_named(&dead).await?;
             let passed = self.advance_epoch(epoch).await?;
             self.wait_for_readers(passed).await?;
             // Whoever reads on since then holds the one file.
@@ -163,6 +173,7 @@ impl Upkeep {
         let mut reaped = Reaped::default();
         reaped.orphans += self.reap_files(&dead, priority).await?;
         reaped.orphans += self.reap_moved(&dead, priority).await?;
+        reaped.orphans += self.reap_hidden(&dead, named, priority).await?;
         reaped.orphans += self.reap_uploads(&dead, &buckets, priority).await?;
         reaped.orphans += self.reap_expired(priority).await?;
         reaped.orphans += self.reap_buckets(&dead, more).await?;
@@ -320,7 +331,12 @@ impl Upkeep {
                     Ok(Orphan::File { bucket } | Orphan::Detached { bucket, .. }) => {
                         buckets.insert(bucket);
                     }
-                    Ok(Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. }) => {}
+                    Ok(
+                        Orphan::Bucket
+                        | Orphan::Upload { .. }
+                        | Orphan::Moved { .. }
+                        | Orphan::Hidden { .. },
+                    ) => {}
                     Err(_) => return Ok(None),
                 }
             }

@@ -22,6 +22,12 @@
 //!   Again, either the source was there until its space had been read, or R was there before its
 //!   own space was. A pending block is looked up once more, because it is the reaper's to delete.
 //!
+//! - *A write to a file*, which moves what one page of its content map names to a new page. There is
+//!   no order among pages. So while the references are read, a hold says that pages which were
+//!   replaced are not to be deleted: a page that was there when the reading began is there until it
+//!   has ended, and one that was not took its blocks from one that was, or was made by one of the
+//!   others. What is held back are these pages alone, and what the same writes have hidden.
+//!
 //! If the source of R was not there when the reading began, the same holds of what made that. What
 //! a plan puts into a new block is never a candidate, since that plan's session is alive. And once
 //! no record names a block, no plan can make one that does. As for readers: a block loses its last
@@ -40,15 +46,15 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use record::key::{self, space};
-use record::{BlockId, Ino, Nonce, Timestamp};
+use record::{BlockId, Hold, Ino, Nonce, Timestamp};
 use session::scan::{self, CompleteScan, block_of, ino_of, nonce_of};
-use session::{Priority, SLOTS_MAX, VolumeError, corrupt, named_session, value};
+use session::{Outcome, Priority, SLOTS_MAX, VolumeError, corrupt, named_session, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
 use crate::naming;
-use crate::reaper::Reaped;
+use crate::reaper::{REPLACED_PAGES, Reaped};
 use crate::upkeep::Upkeep;
 
 /// How long after the start the sweeper looks for what an earlier session left.
@@ -182,7 +188,10 @@ impl Upkeep {
         swept.listed = sizes.len() as u64;
         if !sizes.is_empty() {
             let candidates: HashSet<BlockId> = sizes.keys().copied().collect();
-            let named = naming::named(&**self.session.store(), beside, &candidates).await?;
+            self.keep_pages(true).await?;
+            let named = naming::named(&**self.session.store(), beside, &candidates).await;
+            self.keep_pages(false).await?;
+            let named = named?;
             self.delete_unnamed(&sizes, &named, options, &mut swept).await?;
         }
         if !options.dry_run && !swept.beyond_share {
@@ -190,6 +199,25 @@ impl Upkeep {
             self.forget_sessions(&ended.all).await?;
         }
         Ok(swept)
+    }
+
+    /// Keeps pages of content maps that were replaced from being deleted, or does so no longer. See
+    /// the top of this file.
+    async fn keep_pages(&self, keep: bool) -> Result<(), VolumeError> {
+        let at = key::hold(REPLACED_PAGES, self.session.nonce());
+        let write = if keep {
+            let hold = Hold { since: self.session.now() };
+            Write::Put(at.clone(), hold.encode(&at))
+        } else {
+            Write::Delete(at)
+        };
+        let plan = Plan { guards: Vec::new(), writes: vec![write] };
+        match self.session.commit_plan(plan).await {
+            Outcome::Committed => Ok(()),
+            Outcome::Failed(error) => Err(error),
+            Outcome::Refused { .. } => unreachable!("a plan without guards is not refused"),
+            Outcome::Aborted(why) => Err(VolumeError::Unavailable(why)),
+        }
     }
 
     /// The sessions that have ended and left something, and those among them whose blocks are to be
@@ -426,7 +454,7 @@ struct Ended {
 
 /// Whether an hour has passed since; no, if the clock went back.
 fn is_due(since: Timestamp, now: Timestamp) -> bool {
-    let hour = i64::try_from(SWEEP_AGAIN.as_micros()).unwrap_or(i64::MAX);
+    let hour = i64::try_from(SWEEP_AGAIN.as_nanos()).unwrap_or(i64::MAX);
     now.0 >= since.0.saturating_add(hour)
 }
 

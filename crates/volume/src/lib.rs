@@ -18,17 +18,21 @@ pub use content::{
 };
 pub use counters::Counters;
 pub use facade::{
-    BucketStat, CompletePart, CompleteUpload, Completed, Deleted, FileOwner, Finished, NewObject,
-    NewUpload, OBJECT_BYTES_MAX, Object, PART_BYTES_MIN, PartStat, PartsPage, PublishedObject,
-    UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, file_of, opaque_tag,
-    size_and_tag,
+    BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, Deleted, FileOwner, FileWrite,
+    Finished, Maker, NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OpenNode, PART_BYTES_MIN,
+    PartStat, PartsPage, PublishedObject, UploadId, UploadIdError, UploadsEntry, UploadsPage,
+    UploadsQuery, empty_file, file_of, opaque_tag, size_and_tag,
 };
 pub use namespace::{
-    DIRECTORIES_MAX, FoundPart, FsError, ListEntry, ListQuery, Listing, TagMatch, WriteCondition,
+    AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, ListEntry, ListQuery,
+    ListedName, ListedNames, Listing, NewNode, NodeName, RemovedName, RenameMode, Renamed, SetTime,
+    TagMatch, WriteCondition, XattrChange,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
-pub use session::{RECORD_CACHE_BYTES_DEFAULT, SessionOptions, Trips, VolumeError, measured};
+pub use session::{
+    RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, SessionOptions, Trips, VolumeError, measured,
+};
 pub use upkeep::{
     Collected, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked,
     Report, SWEEP_SHARE_PERCENT, SweepOptions, Swept, Unwatched, fsck,

@@ -7,7 +7,9 @@ mod destaging;
 mod ending;
 mod feeding;
 mod gathering;
+mod hiding;
 mod holds;
+mod inodes;
 mod late;
 mod leaving;
 mod looking;
@@ -30,9 +32,7 @@ use content::{ContentWriter, StagedContent};
 use namespace::{
     FoundObject, Lookup, MakeBucket, Overlap, Path, Publish, Published, WriteCondition,
 };
-use record::{
-    Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Nonce, ObjectHeaders, Tag, Timestamp,
-};
+use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Nonce, Tag, Timestamp};
 use store::MetaStore;
 
 use crate::{Volume, VolumeError, VolumeOptions};
@@ -59,17 +59,10 @@ pub(crate) async fn make_bucket(volume: &Volume) -> Ino {
 fn file(size: u64, content: Content) -> Inode {
     let now = Timestamp::default();
     Inode {
-        attributes: Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now },
-        body: InodeBody::File(Box::new(File {
-            size,
-            data_version: 1,
-            links: 1,
-            tag: Tag::Md5([7; 16]),
-            sums: Vec::new(),
-            object: ObjectHeaders::default(),
-            parts: Vec::new(),
-            content,
-        })),
+        attributes: Attributes::new(0o644, 0, 0, now),
+        bucket: Ino::ROOT,
+        xattrs: Vec::new(),
+        body: InodeBody::File(Box::new(File::new(size, Tag::Md5([7; 16]), content))),
     }
 }
 

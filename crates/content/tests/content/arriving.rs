@@ -277,7 +277,7 @@ impl Cached {
     }
 
     fn open(&self, content: &Content, range: Range<u64>) -> ContentStream {
-        let source = Arc::new(RecordSlices(slices(content).to_vec()));
+        let source = Arc::new(RecordSlices { slices: slices(content).to_vec(), sparse: false });
         ContentStream::new(&self.reading, source, range, Box::new(()))
     }
 
@@ -358,7 +358,7 @@ async fn a_block_known_in_part_is_still_compared_with_its_record() {
     cached.cost(&content, &body, 10..20).await;
     let mut slices = slices(&content).to_vec();
     slices[0].block_crc32c ^= 1;
-    let source = Arc::new(RecordSlices(slices));
+    let source = Arc::new(RecordSlices { slices, sparse: false });
     let mut stream = ContentStream::new(&cached.reading, source, 0..4 * MIB, Box::new(()));
     let mut bytes = 0;
     let error = loop {

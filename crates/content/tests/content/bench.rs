@@ -142,9 +142,9 @@ impl Bench {
 
     pub fn open(&self, content: &Content, range: Range<u64>) -> ContentStream {
         match content {
-            Content::Inline(bytes) => ContentStream::inline(bytes, range),
+            Content::Inline(bytes) => ContentStream::inline(bytes, range, false),
             Content::Slices(slices) => {
-                let source = Arc::new(RecordSlices(slices.clone()));
+                let source = Arc::new(RecordSlices { slices: slices.clone(), sparse: false });
                 ContentStream::new(&self.reading, source, range, Box::new(()))
             }
             Content::Pages(_) => unreachable!("a staged content has no pages"),

@@ -41,7 +41,7 @@ impl Cached {
 
     fn open(&self, content: &Content, range: Range<u64>) -> ContentStream {
         let Content::Slices(slices) = content else { panic!("slices were due") };
-        let source = Arc::new(RecordSlices(slices.clone()));
+        let source = Arc::new(RecordSlices { slices: slices.clone(), sparse: false });
         ContentStream::new(&self.reading, source, range, Box::new(()))
     }
 

@@ -270,7 +270,7 @@ async fn the_guard_lives_as_long_as_the_stream() {
     let content = bench.publish(&body(1, 2 * MIB)).await;
     let epoch = Arc::new(());
     let guard: Box<dyn Any + Send> = Box::new(Arc::clone(&epoch));
-    let source = Arc::new(RecordSlices(slices(&content).to_vec()));
+    let source = Arc::new(RecordSlices { slices: slices(&content).to_vec(), sparse: false });
     let mut stream = ContentStream::new(&bench.reading, source, 0..2 * MIB, guard);
     while let Some(frame) = stream.next().await {
         frame.unwrap();
@@ -294,7 +294,11 @@ impl SliceSource for Pages {
         if range.start >= 500 * MIB {
             return Err(ContentError::Unavailable("the last page cannot be read".to_owned()));
         }
-        RecordSlices(self.slices.clone()).slices(range).await
+        RecordSlices { slices: self.slices.clone(), sparse: false }.slices(range).await
+    }
+
+    fn is_sparse(&self) -> bool {
+        false
     }
 }
 
@@ -323,4 +327,85 @@ async fn a_large_map_is_loaded_page_by_page() {
     };
     assert!(position > start + 240 * MIB, "only what was still read ahead is lost");
     assert!(matches!(error, ContentError::Unavailable(_)), "{error}");
+}
+
+/// Slices at the positions given, of one block each, and zeros elsewhere.
+async fn sparse(bench: &Bench, at: &[u64], length: u64) -> (Vec<Slice>, Bytes) {
+    let body = body(3, length);
+    let content = bench.publish(&body).await;
+    let slice = slices(&content)[0];
+    (at.iter().map(|position| Slice { position: *position, ..slice }).collect(), body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn holes_of_a_sparse_file_are_zeros() {
+    let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
+    let length = 100_000;
+    let (size, at) = (3 * MIB, [70_000, 200_000, 300_000, 2 * MIB]);
+    let (slices, body) = sparse(&bench, &at, length).await;
+    let mut whole = vec![0; usize::try_from(size).unwrap()];
+    for position in at {
+        let position = usize::try_from(position).unwrap();
+        whole[position..position + body.len()].copy_from_slice(&body);
+    }
+    let whole = Bytes::from(whole);
+    let mut random = SmallRng::seed_from_u64(7);
+    let edges = [0..0, 0..1, 0..70_000, 0..70_001, 69_999..size, 170_000..200_000, size - 1..size];
+    let random = (0..60).map(|_| {
+        let start = random.random_range(0..size);
+        start..random.random_range(start..=size)
+    });
+    for range in edges.into_iter().chain(std::iter::once(0..size)).chain(random) {
+        let source = Arc::new(RecordSlices { slices: slices.clone(), sparse: true });
+        let stream = ContentStream::new(&bench.reading, source, range.clone(), Box::new(()));
+        let frames: Vec<Bytes> = stream.try_collect().await.unwrap();
+        let longest = frames.iter().map(Bytes::len).max().unwrap_or(0);
+        assert!(
+            longest <= SUB_BLOCK_BYTES as usize && frames.iter().all(|frame| !frame.is_empty())
+        );
+        assert!(frames.concat() == part(&whole, range.clone()), "{range:?} differs");
+    }
+    bench.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hole_is_read_from_nowhere_and_takes_no_memory() {
+    let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
+    let slices = Vec::new();
+    let source = Arc::new(RecordSlices { slices, sparse: true });
+    // Beyond what is resolved at once, and more than there is memory.
+    let mut stream = ContentStream::new(&bench.reading, source, 5..1_025 * MIB, Box::new(()));
+    let (mut bytes, mut first) = (0, None);
+    while let Some(frame) = stream.next().await {
+        let frame = frame.unwrap();
+        assert_eq!(*first.get_or_insert(frame.as_ptr()), frame.as_ptr(), "one piece of memory");
+        assert!(frame[0] == 0 && frame[frame.len() - 1] == 0);
+        bytes += frame.len() as u64;
+    }
+    assert_eq!(bytes, 1_025 * MIB - 5);
+    assert_eq!(bench.reading.traffic.gets.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lies_behind_a_hole_is_read_ahead() {
+    let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
+    let at: Vec<u64> = (0..40).map(|n| n * 65_536 * 2).collect();
+    let (slices, _) = sparse(&bench, &at, 65_536).await;
+    let source = Arc::new(RecordSlices { slices, sparse: true });
+    let mut stream = ContentStream::new(&bench.reading, source, 0..80 * 65_536, Box::new(()));
+    stream.next().await.unwrap().unwrap();
+    assert!(bench.reading.traffic.gets.get() >= 1);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let ahead = bench.reading.traffic.gets.get();
+    assert!(ahead >= 10, "{ahead} blocks were asked for while the reader has one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hole_of_any_other_file_is_corrupt() {
+    let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
+    let (slices, _) = sparse(&bench, &[0, 100_001], 100_000).await;
+    let source = Arc::new(RecordSlices { slices, sparse: false });
+    let stream = ContentStream::new(&bench.reading, source, 0..200_000, Box::new(()));
+    let error = stream.try_collect::<Vec<Bytes>>().await.unwrap_err();
+    assert!(matches!(error, ContentError::Corrupt(_)), "{error}");
 }

@@ -75,8 +75,11 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     response.length(range.end - range.start);
     if !head {
         match &object.file().content {
-            Content::Inline(bytes) => response.send(part(bytes, &range)?),
-            Content::Slices(_) | Content::Pages(_) => {
+            // A file that a program has made longer has a hole behind these.
+            Content::Inline(bytes) if !object.file().sparse => {
+                response.send(part(bytes, &range)?);
+            }
+            Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => {
                 response.stream(call.sending.send(call.volume, object, range).await?);
             }
         }

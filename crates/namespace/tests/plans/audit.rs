@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use namespace::self_contained;
 use record::key::{self, CounterKind, space};
-use record::{Dentry, Ino, Inode, InodeBody, Kind, Origin, Orphan, Upload};
+use record::{
+    Dentry, Ino, Inode, InodeBody, Kind, Origin, Orphan, Upload, Xattr, XattrPlace, XattrValue,
+};
 use store::{Guard, Key, Plan, Write};
 
 use crate::world::State;
@@ -63,76 +66,139 @@ pub(crate) fn contract(plan: &Plan) {
     }
 }
 
+/// Names of a volume, by what they bind.
+#[derive(Debug, Default)]
+struct Names {
+    /// Of each inode: the keys of its names, and what they say.
+    of: BTreeMap<u64, Vec<(Key, Dentry)>>,
+    /// Of each directory: how many names are in it, and how many of them are of directories.
+    inside: BTreeMap<u64, (i64, i64)>,
+}
+
+impl Names {
+    fn read(state: &State) -> Names {
+        let mut names = Names::default();
+        let (first, end) =
+            (Key::new(space::DENTRY, 0, b""), Key::new(space::DENTRY, u64::MAX, b""));
+        for (slot, value) in state.records.range(first..end) {
+            let dentry = Dentry::decode(slot, value).expect("a dentry");
+            let is_directory = dentry.kind == Kind::Directory;
+            assert_eq!(is_directory, slot.suffix().ends_with(b"/"), "{slot:?}");
+            let inside = names.inside.entry(slot.partition()).or_default();
+            inside.0 += 1;
+            inside.1 += i64::from(is_directory);
+            names.of.entry(dentry.ino.0).or_default().push((slot.clone(), dentry));
+        }
+        names
+    }
+
+    /// The bucket that a directory is in or is.
+    fn bucket(&self, mut directory: u64) -> u64 {
+        loop {
+            let parent = self.of[&directory][0].0.partition();
+            if parent == Ino::ROOT.0 {
+                return directory;
+            }
+            directory = parent;
+        }
+    }
+}
+
+fn inode(state: &State, ino: u64) -> Inode {
+    let key = key::inode(Ino(ino));
+    Inode::decode(&key, &state.records[&key]).expect("an inode")
+}
+
 /// Checks a volume at rest: one tree, counters as a recount tells, no implied directory empty.
 #[track_caller]
 pub(crate) fn audit(state: &State) {
-    let mut children: BTreeMap<u64, u32> = BTreeMap::new();
-    let mut bound: BTreeMap<u64, Dentry> = BTreeMap::new();
-    let mut parents: BTreeMap<u64, u64> = BTreeMap::new();
-    let (first, end) = (Key::new(space::DENTRY, 0, b""), Key::new(space::DENTRY, u64::MAX, b""));
-    for (slot, value) in state.records.range(first..end) {
-        let dentry = Dentry::decode(slot, value).expect("a dentry");
-        *children.entry(slot.partition()).or_default() += 1;
-        assert!(bound.insert(dentry.ino.0, dentry).is_none(), "{slot:?} binds what has a name");
-        parents.insert(dentry.ino.0, slot.partition());
-        assert_eq!(dentry.kind == Kind::Directory, slot.suffix().ends_with(b"/"), "{slot:?}");
-    }
-    for (ino, dentry) in &bound {
-        let inode_key = key::inode(dentry.ino);
-        let inode = Inode::decode(&inode_key, &state.records[&inode_key]).expect("an inode");
-        if dentry.kind == Kind::Directory {
-            let parent = InodeBody::Directory { parent: Ino(parents[ino]) };
-            assert_eq!(inode.body, parent, "{inode_key:?} knows another parent");
-            let stays = dentry.origin == Origin::Made || children.contains_key(ino);
-            assert!(stays, "implied directory {ino} is empty");
+    let names = Names::read(state);
+    for (ino, bindings) in &names.of {
+        let inode = inode(state, *ino);
+        assert_eq!(u64::from(inode.links()), bindings.len() as u64, "names of {ino}");
+        for (slot, dentry) in bindings {
+            binding(&names, slot, dentry, &inode, bindings.len());
         }
-        let parent = parents[ino];
-        let known = parent == Ino::ROOT.0 || bound.contains_key(&parent);
-        assert!(known, "{ino} stands in {parent}, which has no name");
     }
     for key in state.records.keys().filter(|key| key.space() == space::INODE) {
         let orphan = key::orphan(Ino(key.partition()));
-        let reachable = bound.contains_key(&key.partition()) != state.records.contains_key(&orphan);
+        let bound = names.of.contains_key(&key.partition());
+        let reachable = bound != state.records.contains_key(&orphan);
         assert!(reachable, "{key:?} is neither bound nor an orphan, or both");
     }
     for key in state.records.keys().filter(|key| key.space() == space::BUCKET_CONFIG) {
         let bucket = key::bucket(Ino(key.partition()));
         assert!(state.records.contains_key(&bucket), "{key:?} is of a bucket that is gone");
     }
-    counters(state, &children, &bound, &parents);
+    xattrs(state);
+    counters(state, &names);
+}
+
+/// Checks a name against what it binds, which has so many names.
+#[track_caller]
+fn binding(names: &Names, slot: &Key, dentry: &Dentry, inode: &Inode, count: usize) {
+    let (ino, parent) = (dentry.ino.0, slot.partition());
+    assert_eq!(dentry.kind, inode.kind(), "{slot:?}");
+    let known = parent == Ino::ROOT.0 || names.of.contains_key(&parent);
+    assert!(known, "{ino} stands in {parent}, which has no name");
+    assert!(dentry.linked || count == 1, "{slot:?} does not say that {ino} has other names");
+    let told = inode.file().is_some_and(|file| file.told_by_name);
+    assert_eq!(dentry.self_contained.is_some(), told, "{slot:?} and its file disagree");
+    if told {
+        assert_eq!(dentry.self_contained, self_contained(inode), "{slot:?} says what is not so");
+    }
+    let within = if dentry.kind == Kind::Directory { ino } else { parent };
+    assert_eq!(inode.bucket.0, names.bucket(within), "{slot:?} is in another bucket");
+    if let InodeBody::Directory(directory) = &inode.body {
+        assert_eq!(directory.parent.0, parent, "{slot:?} knows another parent");
+        let name = [&directory.name[..], b"/"].concat();
+        assert_eq!(slot.suffix(), name, "{slot:?} knows another name");
+        // So it is where S3 alone removes names.
+        let stays = dentry.origin == Origin::Made || names.inside.contains_key(&ino);
+        assert!(stays, "implied directory {ino} is empty");
+    }
+}
+
+/// Checks that every long extended attribute belongs to an inode, which knows how long it is.
+#[track_caller]
+fn xattrs(state: &State) {
+    let mut known = BTreeSet::new();
+    for key in state.records.keys().filter(|key| key.space() == space::INODE) {
+        for Xattr { name, value } in inode(state, key.partition()).xattrs {
+            let XattrPlace::Apart(length) = value else { continue };
+            let at = key::xattr(Ino(key.partition()), &name);
+            let value = XattrValue::decode(&at, &state.records[&at]).expect("an attribute");
+            assert_eq!(value.0.len() as u64, u64::from(length), "{at:?}");
+            known.insert(at);
+        }
+    }
+    let found = state.records.keys().filter(|key| key.space() == space::XATTR);
+    assert!(found.eq(&known), "long attributes that no inode has");
 }
 
 #[track_caller]
-fn counters(
-    state: &State,
-    children: &BTreeMap<u64, u32>,
-    bound: &BTreeMap<u64, Dentry>,
-    parents: &BTreeMap<u64, u64>,
-) {
-    let bucket_of = |mut ino: u64| {
-        while parents[&ino] != Ino::ROOT.0 {
-            ino = parents[&ino];
-        }
-        ino
-    };
+fn counters(state: &State, names: &Names) {
     let mut counts: BTreeMap<(u64, u8), i64> = BTreeMap::new();
-    for (directory, names) in children {
-        counts.insert((*directory, CounterKind::Entries as u8), i64::from(*names));
+    for (directory, (entries, directories)) in &names.inside {
+        counts.insert((*directory, CounterKind::Entries as u8), *entries);
+        counts.insert((*directory, CounterKind::Directories as u8), *directories);
     }
-    let size = |ino: Ino| {
-        let key = key::inode(ino);
-        let inode = Inode::decode(&key, &state.records[&key]).expect("an inode");
-        i64::try_from(inode.file().map_or(0, |file| file.size)).unwrap()
-    };
-    for (ino, dentry) in bound.iter().filter(|(_, dentry)| dentry.kind == Kind::File) {
-        let bucket = bucket_of(*ino);
-        *counts.entry((bucket, CounterKind::Objects as u8)).or_default() += 1;
-        *counts.entry((bucket, CounterKind::Bytes as u8)).or_default() += size(dentry.ino);
+    for (slot, dentry) in names.of.values().flatten() {
+        if dentry.kind == Kind::File {
+            let objects = (names.bucket(slot.partition()), CounterKind::Objects as u8);
+            *counts.entry(objects).or_default() += 1;
+        }
+    }
+    // Each file once, however many names it has, and what awaits the reaper, too.
+    for key in state.records.keys().filter(|key| key.space() == space::INODE) {
+        let inode = inode(state, key.partition());
+        let size = i64::try_from(inode.file().map_or(0, |file| file.size)).unwrap();
+        *counts.entry((inode.bucket.0, CounterKind::Bytes as u8)).or_default() += size;
     }
     for (key, value) in state.records.iter().filter(|(key, _)| key.space() == space::ORPHAN) {
         if let Orphan::File { bucket } = Orphan::decode(key, value).expect("an orphan") {
             let ino = u64::from_be_bytes(key.suffix().try_into().unwrap());
-            *counts.entry((bucket.0, CounterKind::Bytes as u8)).or_default() += size(Ino(ino));
+            assert_eq!(bucket, inode(state, ino).bucket, "{key:?} is of another bucket");
         }
     }
     counts.retain(|_, count| *count != 0);
@@ -150,7 +216,7 @@ fn counters(
     }
     assert_eq!(found, counts, "counters differ from a recount");
     for ino in times {
-        let stands = ino == Ino::ROOT.0 || bound.contains_key(&ino);
+        let stands = ino == Ino::ROOT.0 || names.of.contains_key(&ino);
         assert!(stands, "directory {ino} is gone, and its time is not");
     }
 }

@@ -2,7 +2,9 @@
 
 use namespace::{concatenate, cut, lay_out, pages_of, part_runs};
 use proptest::prelude::*;
-use record::{BlockId, Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PartRun, Slice};
+use record::{
+    BlockId, Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PageRef, PartRun, Slice,
+};
 use store::Write;
 
 use crate::world::NONCE;
@@ -61,13 +63,13 @@ proptest! {
     ) {
         let whole = slices(&vec![length; count]);
         let (content, writes) = lay_out(Ino(5), whole.clone());
-        let starts = match content {
+        let refs = match content {
             Content::Slices(slices) => {
                 prop_assert!(count <= INODE_SLICES_MAX && writes.is_empty());
                 prop_assert_eq!(slices, whole);
                 return Ok(());
             }
-            Content::Pages(starts) => starts,
+            Content::Pages(refs) => refs,
             Content::Inline(_) => panic!("nothing was inline"),
         };
         let page = |write: &Write| match write {
@@ -76,14 +78,16 @@ proptest! {
         };
         let pages: Vec<Vec<Slice>> = writes.iter().map(page).collect();
         prop_assert_eq!(pages.concat(), whole.clone());
-        let firsts: Vec<u64> = pages.iter().map(|page| page[0].position).collect();
-        prop_assert_eq!(&firsts, &starts);
+        let start = |page: &Vec<Slice>| page[0].position;
+        let firsts: Vec<PageRef> =
+            (0..).zip(&pages).map(|(page, slices)| PageRef { start: start(slices), page }).collect();
+        prop_assert_eq!(&firsts, &refs);
 
         let end = whole.last().map_or(0, Slice::end);
         let mut range = range.map(|index| index.index(usize::try_from(end).unwrap() + 1) as u64);
         range.sort_unstable();
         let [start, end] = range;
-        let chosen = pages[pages_of(&starts, start, end)].concat();
+        let chosen = pages[pages_of(&refs, start, end)].concat();
         prop_assert_eq!(cut(&chosen, start, end), cut(&whole, start, end));
     }
 }

@@ -77,6 +77,11 @@ fn deep(first: &str, directories: usize) -> Vec<u8> {
     format!("{first}{}x", "d/".repeat(directories)).into_bytes()
 }
 
+/// The key with the most directories, as long as a key may be.
+fn deepest() -> Vec<u8> {
+    "d/".repeat(DIRECTORIES_MAX).into_bytes()
+}
+
 fn remove(world: &World, keys: &[Vec<u8>]) -> Cost {
     let mut branches: Vec<Branch> = Vec::new();
     for key in keys {
@@ -104,7 +109,7 @@ fn grow(world: &World, directories: usize) -> Vec<u8> {
 #[test]
 fn what_one_put_made_is_found_several_levels_at_a_time() {
     let world = World::new();
-    let key = deep("", DIRECTORIES_MAX);
+    let key = deepest();
     put(&world, &key);
     let (_, spent) = find(&world, &Lookup { path: &path(&key) }, &NoHints);
     assert!(spent.trips <= 12 && spent.questions <= 3_000, "{spent:?}");
@@ -197,9 +202,9 @@ fn deep_keys_among_others_are_listed_as_they_stand() {
 #[test]
 fn the_deepest_key_goes_with_all_its_directories_in_one_plan() {
     let world = World::new();
-    let key = deep("", DIRECTORIES_MAX);
+    let key = deepest();
     put(&world, &key);
-    let removals = vec![Removal { name: b"x".to_vec(), condition: None }];
+    let removals = vec![Removal { name: Vec::new(), condition: None }];
     let branches = [Branch { directories: path(&key).directories, removals }];
     let remove = Remove { bucket: b"b", branches: &branches };
     let mut run = Run::new(&remove, world.env());

@@ -40,6 +40,7 @@ fn counter(CounterKey(key): &CounterKey) -> String {
         (CounterKind::Modified, "modified"),
         (CounterKind::Objects, "objects"),
         (CounterKind::Bytes, "bytes"),
+        (CounterKind::Directories, "directories"),
     ];
     let name = names.iter().find(|(count, _)| [*count as u8] == key.suffix()).unwrap().1;
     format!("counter/{}/{name}", key.partition())

@@ -241,6 +241,17 @@ fn a_name_tells_whether_its_file_goes_at_once() {
         };
         let plan = Plan { guards: Vec::new(), writes: told.map(name).collect() };
         block_on(world.store.commit(std::slice::from_ref(&plan))).unwrap();
+        // What a file knows of its name is not remembered here.
+        let files = state.records.iter().filter(|(key, _)| key.space() == key::space::INODE);
+        let retold = |(key, value): (&Key, &Value)| {
+            let mut inode = Inode::decode(key, value).unwrap();
+            if let InodeBody::File(file) = &mut inode.body {
+                file.told_by_name = tells;
+            }
+            Write::Put(key.clone(), inode.encode(key))
+        };
+        let inodes = Plan { guards: Vec::new(), writes: files.map(retold).collect() };
+        block_on(world.store.commit(std::slice::from_ref(&inodes))).unwrap();
         names.apply(&plan);
         world.memory = names;
         let before = left(&world).0;

@@ -9,8 +9,8 @@ use futures::executor::block_on;
 use namespace::{Env, FsError, Hints, Next, NoHints, Path, Planner, Run, Walk, WalkStep};
 use namespace::{ListQuery, ListStart, Listing};
 use record::{
-    Attributes, Bucket, Content, Dentry, File, Ino, Inode, InodeBody, Nonce, ObjectHeaders, Origin,
-    Orphan, SortKey, Tag, Timestamp, key, key::space,
+    Attributes, Bucket, Content, Dentry, Directory, File, Ino, Inode, InodeBody, Nonce,
+    ObjectHeaders, Origin, Orphan, SortKey, Tag, Timestamp, key, key::space,
 };
 use store::{
     CounterKey, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, Value, Verdict, Write,
@@ -202,11 +202,18 @@ impl World {
             }
             let ino = self.ino();
             let inode_key = key::inode(ino);
-            let inode = Inode { attributes: attributes(), body: InodeBody::Directory { parent } };
+            let directory = Directory { parent, name: name.to_vec() };
+            let inode = Inode {
+                attributes: attributes(),
+                bucket,
+                xattrs: Vec::new(),
+                body: InodeBody::Directory(directory),
+            };
             self.force(vec![
                 Write::Put(slot.clone(), Dentry::directory(ino, Origin::Made).encode(&slot)),
                 Write::Put(inode_key.clone(), inode.encode(&inode_key)),
                 Write::Add(key::counter(parent, key::CounterKind::Entries), 1),
+                Write::Add(key::counter(parent, key::CounterKind::Directories), 1),
             ]);
             parent = ino;
         }
@@ -281,8 +288,7 @@ where
 }
 
 pub(crate) fn attributes() -> Attributes {
-    let zero = Timestamp(0);
-    Attributes { mode: 0o644, uid: 1, gid: 2, changed: zero, modified: zero }
+    Attributes::new(0o644, 1, 2, Timestamp(0))
 }
 
 /// The tag of the file that `n` names.
@@ -296,13 +302,17 @@ pub(crate) fn file(n: u8) -> Inode {
         size: u64::from(n),
         data_version: 1,
         links: 1,
+        sparse: false,
+        told_by_name: false,
         tag: tag(n),
         sums: Vec::new(),
         object: ObjectHeaders::default(),
         parts: Vec::new(),
+        pages_made: 0,
         content: Content::Inline(Bytes::from(vec![n; usize::from(n)])),
     };
-    Inode { attributes: attributes(), body: InodeBody::File(Box::new(file)) }
+    let body = InodeBody::File(Box::new(file));
+    Inode { attributes: attributes(), bucket: Ino::ROOT, xattrs: Vec::new(), body }
 }
 
 /// The path of a key in bucket `b`.

@@ -63,6 +63,7 @@ fn keys() -> Vec<(&'static str, Key)> {
     let (shares, shares_end) = key::shares(block);
     let (dentries, dentries_end) = key::dentries(BUCKET);
     let (configs, configs_end) = key::bucket_configs(BUCKET);
+    let (xattrs, xattrs_end) = key::xattrs(INO);
     let (uploads, uploads_end) = key::uploads(BUCKET);
     let (parts, parts_end) = key::parts(INO);
     let (users, users_end) = key::partition(space::USER, 0);
@@ -73,6 +74,9 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("inode", key::inode(INO)),
         ("map_page", key::map_page(INO, 7)),
         ("part_sums", key::part_sums(INO, 7)),
+        ("xattr", key::xattr(INO, b"user.colour")),
+        ("xattrs from", xattrs),
+        ("xattrs to", xattrs_end),
         ("bucket", key::bucket(BUCKET)),
         ("bucket_config", key::bucket_config(BUCKET, BucketConfigKind::Tags)),
         ("bucket_configs from", configs),
@@ -110,6 +114,7 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("counter of modified", key::counter(BUCKET, CounterKind::Modified).0),
         ("counter of objects", key::counter(BUCKET, CounterKind::Objects).0),
         ("counter of bytes", key::counter(BUCKET, CounterKind::Bytes).0),
+        ("counter of directories", key::counter(BUCKET, CounterKind::Directories).0),
         ("counter of a pack", key::live(BlockId::pack(NONCE, 7)).0),
     ]
 }

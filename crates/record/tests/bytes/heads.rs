@@ -15,22 +15,34 @@ fn inodes() -> Vec<Sample> {
 
 /// Where the head ends that a record begins with: behind its format, length, fields and checksum.
 fn head_bytes(value: &Value) -> usize {
-    assert!(value[1] < 0x80, "a length of one byte");
-    2 + usize::from(value[1]) + 4
+    match [value[1], value[2]] {
+        [length @ 0..0x80, _] => 2 + usize::from(length) + 4,
+        [low, high @ 0..0x80] => 3 + usize::from(low & 0x7f) + (usize::from(high) << 7) + 4,
+        _ => panic!("a length of two bytes at most"),
+    }
 }
 
 /// What a head must say of an inode.
 #[track_caller]
 fn says(head: &InodeHead, inode: &Inode) {
-    assert_eq!(head.attributes, inode.attributes);
+    assert_eq!((head.attributes, head.bucket), (inode.attributes, inode.bucket));
     match (&head.body, &inode.body) {
-        (HeadBody::Directory { parent }, InodeBody::Directory { parent: expected }) => {
-            assert_eq!(parent, expected);
+        (HeadBody::Directory { parent }, InodeBody::Directory(directory)) => {
+            assert_eq!(*parent, directory.parent);
         }
-        (HeadBody::Symlink, InodeBody::Symlink { .. }) => assert!(head.file().is_none()),
+        (HeadBody::Symlink { length, links }, InodeBody::Symlink(symlink)) => {
+            assert!(head.file().is_none());
+            assert_eq!((*length, *links), (symlink.target.len() as u64, symlink.links));
+        }
+        (HeadBody::Special(special), InodeBody::Special(expected)) => {
+            assert!(head.file().is_none());
+            assert_eq!(special, expected);
+        }
         (HeadBody::File(head), InodeBody::File(file)) => {
             assert_eq!((head.size, head.links), (file.size, file.links));
             assert_eq!((head.data_version, &head.tag), (file.data_version, &file.tag));
+            let flags = (head.sparse, head.told_by_name);
+            assert_eq!(flags, (file.sparse, file.told_by_name));
             let sums: Vec<_> = file.sums.iter().map(|sum| (sum.algorithm, sum.kind)).collect();
             assert_eq!(head.sums, sums[..sums.len().min(10)]);
         }
@@ -41,7 +53,7 @@ fn says(head: &InodeHead, inode: &Inode) {
 #[test]
 fn a_head_is_read_from_any_beginning_that_holds_it() {
     let samples = inodes();
-    assert_eq!(samples.len(), 5);
+    assert_eq!(samples.len(), 8);
     for Sample { name, key, value, .. } in samples {
         let inode = Inode::decode(&key, &value).expect("a sample decodes");
         let end = head_bytes(&value);
@@ -102,15 +114,23 @@ fn largest(sums: usize) -> Inode {
             // As far from each other as from 0: both are written at their longest.
             changed: Timestamp(i64::MIN),
             modified: Timestamp(0),
+            accessed: Timestamp(0),
+            status_changed: Timestamp(0),
+            created: Timestamp(0),
         },
+        bucket: Ino(u64::MAX),
+        xattrs: Vec::new(),
         body: InodeBody::File(Box::new(File {
             size: u64::MAX,
             data_version: u64::MAX,
             links: u32::MAX,
+            sparse: true,
+            told_by_name: true,
             tag: Tag::Opaque([0xff; 16], u32::MAX),
             sums: (0..sums).map(sum).collect(),
             object: ObjectHeaders { user: vec![(text.clone(), text)], ..ObjectHeaders::default() },
             parts: Vec::new(),
+            pages_made: 0,
             content: Content::Inline(vec![7; 4_096].into()),
         })),
     }

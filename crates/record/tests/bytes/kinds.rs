@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use record::{
     Bucket, BucketConfig, DecodeError, Dentry, Expiry, HeartbeatRecord, Hold, Inode, MapPage, Mark,
     Orphan, Part, PartSums, PolicyRecord, Sequence, SessionRecord, SlotRecord, SweptRecord, Upload,
-    User, VolumeRecord,
+    User, VolumeRecord, XattrValue,
 };
 use store::{Key, Value};
 
@@ -38,7 +38,7 @@ macro_rules! records {
 
 records!(
     HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry Hold Inode MapPage Mark Orphan Part PartSums
-    PolicyRecord SessionRecord SweptRecord SlotRecord Upload User VolumeRecord
+    PolicyRecord SessionRecord SweptRecord SlotRecord Upload User VolumeRecord XattrValue
 );
 
 /// The value whose bytes before the checksum are `body`, with the checksum that belongs to them.

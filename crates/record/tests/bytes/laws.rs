@@ -5,10 +5,11 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use record::{
     Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry,
-    File, Header, HeartbeatRecord, Ino, Inode, InodeBody, Kind, MapPage, ObjectHeaders, Origin,
-    Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Sequence, SessionRecord, Slice,
-    SlotRecord, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, User,
-    VolumeRecord, key,
+    Directory, File, Header, HeartbeatRecord, HiddenBlock, Ino, Inode, InodeBody, Kind, MapPage,
+    ObjectHeaders, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord,
+    Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind,
+    Symlink, Tag, Timestamp, Upload, UploadState, User, VolumeRecord, Xattr, XattrPlace,
+    XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -76,10 +77,11 @@ fn slices() -> impl Strategy<Value = Vec<Slice>> {
 }
 
 fn content() -> impl Strategy<Value = Content> {
+    let page = any::<(u64, u32)>().prop_map(|(start, page)| PageRef { start, page });
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200).prop_map(|b| Content::Inline(b.into())),
         slices().prop_map(Content::Slices),
-        prop::collection::vec(any::<u64>(), 0..5).prop_map(Content::Pages),
+        prop::collection::vec(page, 0..5).prop_map(Content::Pages),
     ]
 }
 
@@ -106,33 +108,74 @@ fn headers() -> impl Strategy<Value = ObjectHeaders> {
 fn file() -> impl Strategy<Value = File> {
     let part = (any::<u32>(), any::<u64>()).prop_map(|(count, length)| PartRun { count, length });
     let parts = prop::collection::vec(part, 0..3);
-    let numbers = any::<(u64, u64, u32)>();
+    let numbers = any::<(u64, u64, u32, bool, bool)>();
     (numbers, tag(), sums(), headers(), parts, content()).prop_map(
-        |((size, data_version, links), tag, sums, object, parts, content)| File {
-            size,
-            data_version,
-            links,
-            tag,
-            sums,
-            object,
-            parts,
-            content,
+        |((size, data_version, links, sparse, told_by_name), tag, sums, object, parts, content)| {
+            File {
+                size,
+                data_version,
+                links,
+                sparse,
+                told_by_name,
+                tag,
+                sums,
+                object,
+                parts,
+                pages_made: 0,
+                content,
+            }
+        },
+    )
+}
+
+fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..most)
+}
+
+fn xattrs() -> impl Strategy<Value = Vec<Xattr>> {
+    let value = prop_oneof![
+        bytes(60).prop_map(XattrPlace::Inline),
+        any::<u32>().prop_map(XattrPlace::Apart),
+    ];
+    let xattr = (bytes(20), value).prop_map(|(name, value)| Xattr { name, value });
+    prop::collection::vec(xattr, 0..4)
+}
+
+fn special() -> impl Strategy<Value = Special> {
+    let kinds =
+        [SpecialKind::Fifo, SpecialKind::Socket, SpecialKind::Character, SpecialKind::Block];
+    (prop::sample::select(kinds.to_vec()), any::<(u32, u32)>())
+        .prop_map(|(kind, (device, links))| Special { kind, device, links })
+}
+
+fn attributes() -> impl Strategy<Value = Attributes> {
+    (any::<(u32, u32, u32)>(), [instant(), instant(), instant(), instant(), instant()]).prop_map(
+        |((mode, uid, gid), [changed, modified, accessed, status_changed, created])| Attributes {
+            mode,
+            uid,
+            gid,
+            changed,
+            modified,
+            accessed,
+            status_changed,
+            created,
         },
     )
 }
 
 fn inode() -> impl Strategy<Value = Inode> {
+    let directory = (any::<u64>(), bytes(40))
+        .prop_map(|(parent, name)| Directory { parent: Ino(parent), name });
+    let symlink = (bytes(40), any::<u32>()).prop_map(|(target, links)| Symlink { target, links });
     let body = prop_oneof![
-        any::<u64>().prop_map(|parent| InodeBody::Directory { parent: Ino(parent) }),
-        prop::collection::vec(any::<u8>(), 0..40).prop_map(|target| InodeBody::Symlink { target }),
+        directory.prop_map(InodeBody::Directory),
+        symlink.prop_map(InodeBody::Symlink),
+        special().prop_map(InodeBody::Special),
         file().prop_map(|file| InodeBody::File(Box::new(file))),
     ];
-    (any::<(u32, u32, u32)>(), instant(), instant(), body).prop_map(
-        |((mode, uid, gid), changed, modified, body)| Inode {
-            attributes: Attributes { mode, uid, gid, changed, modified },
-            body,
-        },
-    )
+    (attributes(), any::<u64>(), xattrs(), body).prop_map(|(attributes, bucket, xattrs, body)| {
+        Inode { attributes, bucket: Ino(bucket), xattrs, body }
+    })
 }
 
 fn upload() -> impl Strategy<Value = Upload> {
@@ -159,24 +202,35 @@ fn upload() -> impl Strategy<Value = Upload> {
 }
 
 fn orphan() -> impl Strategy<Value = Orphan> {
-    let bytes = || prop::collection::vec(any::<u8>(), 0..60);
+    let hidden = any::<([u8; 16], u32)>()
+        .prop_map(|(block, block_length)| HiddenBlock { block: BlockId(block), block_length });
+    let hidden = prop::collection::vec(hidden, 0..4);
+    let pages = prop::collection::vec(any::<u32>(), 0..4);
     prop_oneof![
         any::<u64>().prop_map(|bucket| Orphan::File { bucket: Ino(bucket) }),
-        (any::<u64>(), bytes())
+        (any::<u64>(), bytes(60))
             .prop_map(|(b, inode)| Orphan::Detached { bucket: Ino(b), inode: inode.into() }),
         Just(Orphan::Bucket),
-        bytes().prop_map(|key| Orphan::Upload { key }),
+        bytes(60).prop_map(|key| Orphan::Upload { key }),
+        any::<([u8; 16], u64, u64)>().prop_map(|(pack, owner, length)| {
+            Orphan::Moved { pack: BlockId(pack), owner: Ino(owner), length }
+        }),
+        (any::<u64>(), hidden, pages).prop_map(|(o, blocks, pages)| Orphan::Hidden {
+            owner: Ino(o),
+            blocks,
+            pages
+        }),
     ]
 }
 
 fn dentry() -> impl Strategy<Value = Dentry> {
     let kinds = vec![Kind::Directory, Kind::File, Kind::Symlink, Kind::Special];
     let origins = vec![Origin::Implied, Origin::Made];
-    let bytes = prop::option::of(any::<u64>());
-    (any::<u64>(), prop::sample::select(kinds), prop::sample::select(origins), bytes).prop_map(
-        |(ino, kind, origin, bytes)| {
-            let self_contained = bytes.filter(|_| kind == Kind::File);
-            Dentry { ino: Ino(ino), kind, origin, self_contained }
+    let numbers = (any::<(u64, bool)>(), prop::option::of(any::<u64>()));
+    (numbers, prop::sample::select(kinds), prop::sample::select(origins)).prop_map(
+        |(((ino, linked), bytes), kind, origin)| {
+            let self_contained = bytes.filter(|_| kind == Kind::File && !linked);
+            Dentry { ino: Ino(ino), kind, origin, self_contained, linked }
         },
     )
 }
@@ -237,6 +291,7 @@ proptest! {
         returns(&key, &SlotRecord { count: a, aborted: refuse_overlap });
         returns(&key, &record::Mark);
         returns(&key, &User { sealed_secret, enabled: opaque_tags, uid, gid, policies });
+        returns(&key, &XattrValue(one.clone().into()));
         returns(&key, &PolicyRecord(one));
     }
 
@@ -359,14 +414,71 @@ fn an_unknown_section_is_refused_as_a_newer_format() {
     let named = |name: &str| name.starts_with("inode-file") || name.starts_with("upload");
     let mut tried = 0;
     for sample in samples::all().into_iter().filter(|sample| named(sample.name)) {
-        for tag in 8..=u8::MAX {
+        // Uploads have neither extended attributes nor pages.
+        let first = if sample.name.starts_with("upload") { 8 } else { 10 };
+        for tag in first..=u8::MAX {
             let newer = [body(&sample.value), &[tag, 1, 0]].concat();
             let found = (sample.decode)(&sample.key, &sealed(&sample.key, &newer));
             assert_eq!(refused(&found), DecodeError::Format(tag), "{}", sample.name);
             tried += 1;
         }
     }
-    assert_eq!(tried, 6 * 248);
+    assert_eq!(tried, 3 * 248 + 4 * 246);
+}
+
+#[test]
+fn what_is_no_file_has_extended_attributes_alone() {
+    let named = ["inode-directory", "inode-symlink", "inode-fifo", "inode-device"];
+    let is_named = |sample: &samples::Sample| named.contains(&sample.name);
+    let mut tried = 0;
+    for sample in samples::all().into_iter().filter(is_named) {
+        for tag in 1..=u8::MAX {
+            let more = [body(&sample.value), &[tag, 4, 1, b'a', 0, 0]].concat();
+            let found = Inode::decode(&sample.key, &sealed(&sample.key, &more));
+            if tag == 8 {
+                let empty = Xattr { name: b"a".to_vec(), value: XattrPlace::Inline(Vec::new()) };
+                assert_eq!(found.expect("an attribute").xattrs, [empty]);
+            } else {
+                assert_eq!(refused(&found), DecodeError::Format(tag), "{}", sample.name);
+            }
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 4 * 255);
+}
+
+#[test]
+fn a_symlink_is_as_long_as_its_head_says() {
+    let at = key::inode(samples::INO);
+    let of = |target: &[u8]| {
+        let body = InodeBody::Symlink(Symlink { target: target.to_vec(), links: 1 });
+        let attributes = samples::attributes();
+        Inode { attributes, bucket: samples::BUCKET, xattrs: Vec::new(), body }.encode(&at)
+    };
+    let (short, long) = (of(b"abc"), of(b"abcdef"));
+    // The head of one before the target of the other.
+    let head = body(&long).len() - 7;
+    assert_eq!(head, body(&short).len() - 4);
+    let mixed = [&body(&long)[..head], &body(&short)[head..]].concat();
+    let found = Inode::decode(&at, &sealed(&at, &mixed));
+    assert_eq!(refused(&found), DecodeError::Field("target"));
+}
+
+#[test]
+fn a_name_of_several_says_nothing_of_its_file() {
+    let at = key::dentry(samples::BUCKET, b"x");
+    let told = Dentry { self_contained: Some(5), ..Dentry::file(samples::INO) };
+    let found = Dentry::decode(&at, &Dentry { linked: true, ..told }.encode(&at));
+    assert_eq!(refused(&found), DecodeError::Field("kind"));
+}
+
+#[test]
+fn instants_count_in_microseconds_rounded_down() {
+    for (nanoseconds, micros) in [(0, 0), (999, 0), (1_000, 1), (-1, -1), (-1_000, -1)] {
+        assert_eq!(Timestamp(nanoseconds).micros(), micros);
+    }
+    assert_eq!(Timestamp::from_micros(-7), Timestamp(-7_000));
+    assert_eq!(Timestamp::from_micros(i64::MAX), Timestamp(i64::MAX));
 }
 
 #[test]

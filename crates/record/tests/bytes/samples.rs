@@ -2,18 +2,19 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, Dentry, Expiry, File,
-    Header, HeartbeatRecord, Hold, Ino, Inode, InodeBody, Kind, MapPage, Mark, Nonce,
-    ObjectHeaders, Origin, Orphan, Part, PartRun, PartSums, PartTag, PolicyRecord, Sequence,
-    SessionRecord, Slice, SlotRecord, Sum, SumAlgorithm, SumKind, SweptRecord, Tag, Timestamp,
-    Upload, UploadState, User, VolumeRecord, key,
+    Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, Dentry, Directory,
+    Expiry, File, Header, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, MapPage,
+    Mark, Nonce, ObjectHeaders, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
+    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum,
+    SumAlgorithm, SumKind, SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User,
+    VolumeRecord, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
 use crate::kinds::Record;
 
-/// 2026-01-02 03:04:05.678901 UTC.
-pub(crate) const NOW: Timestamp = Timestamp(1_767_323_045_678_901);
+/// 2026-01-02 03:04:05.678901234 UTC.
+pub(crate) const NOW: Timestamp = Timestamp(1_767_323_045_678_901_234);
 pub(crate) const NONCE: Nonce = Nonce([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9]);
 pub(crate) const INO: Ino = Ino(0x0102_0304);
 pub(crate) const BUCKET: Ino = Ino(0x0400);
@@ -38,7 +39,10 @@ pub(crate) fn attributes() -> Attributes {
         uid: 1_000,
         gid: 70_000,
         changed: NOW,
-        modified: Timestamp(NOW.0 - 1_000_000),
+        modified: Timestamp(NOW.0 - 1_000_000_000),
+        accessed: Timestamp(NOW.0 + 2_000_000_000),
+        status_changed: Timestamp(NOW.0 + 3),
+        created: Timestamp(NOW.0 - 4_000_000_000),
     }
 }
 
@@ -95,40 +99,69 @@ pub(crate) fn file(content: Content) -> File {
         size: 131_072,
         data_version: 3,
         links: 1,
+        sparse: false,
+        told_by_name: false,
         tag: Tag::Md5([0x11; 16]),
         sums: Vec::new(),
         object: ObjectHeaders::default(),
         parts: Vec::new(),
+        pages_made: 0,
         content,
     }
 }
 
 fn inode(body: InodeBody) -> Inode {
-    Inode { attributes: attributes(), body }
+    Inode { attributes: attributes(), bucket: BUCKET, xattrs: Vec::new(), body }
+}
+
+fn xattrs() -> Vec<Xattr> {
+    let xattr = |name: &[u8], value| Xattr { name: name.to_vec(), value };
+    vec![
+        xattr(b"user.colour", XattrPlace::Inline(b"blue".to_vec())),
+        xattr(b"user.picture", XattrPlace::Apart(5_000)),
+    ]
+}
+
+fn special(kind: SpecialKind, device: u32) -> InodeBody {
+    InodeBody::Special(Special { kind, device, links: 1 })
 }
 
 fn inodes() -> Vec<Sample> {
     let at = key::inode(INO);
+    let pages = [(0, 0), (1 << 31, 300), (1 << 40, 2)].map(|(start, page)| PageRef { start, page });
     let full = File {
         tag: Tag::Multipart([0x22; 16], 10_000),
         sums: sums(),
         object: headers(),
         parts: vec![PartRun { count: 3, length: 5 << 20 }, PartRun { count: 1, length: 7 }],
-        ..file(Content::Pages(vec![0, 1 << 31, 1 << 40]))
+        ..file(Content::Pages(pages.to_vec()))
     };
     let inline = File {
         size: 5,
+        told_by_name: true,
         tag: Tag::Opaque([0x33; 16], 9),
         ..file(Content::Inline(Bytes::from_static(b"hello")))
     };
     let slices = file(Content::Slices(vec![slice(0, 1), slice(65_536, 2)]));
+    let sparse = File {
+        links: 3,
+        sparse: true,
+        ..file(Content::Slices(vec![slice(0, 1), slice(1 << 31, 2)]))
+    };
+    let adorned = Inode { xattrs: xattrs(), ..inode(InodeBody::File(Box::new(sparse))) };
+    let directory = Directory { parent: BUCKET, name: b"photos".to_vec() };
+    let symlink = Symlink { target: b"../elsewhere".to_vec(), links: 2 };
     let of = |name, body| sample(name, at.clone(), &inode(body));
     vec![
-        of("inode-directory", InodeBody::Directory { parent: BUCKET }),
-        of("inode-symlink", InodeBody::Symlink { target: b"../elsewhere".to_vec() }),
+        of("inode-directory", InodeBody::Directory(directory)),
+        of("inode-symlink", InodeBody::Symlink(symlink)),
+        of("inode-fifo", special(SpecialKind::Fifo, 0)),
+        of("inode-device", special(SpecialKind::Block, 0x0801)),
         of("inode-file-inline", InodeBody::File(Box::new(inline))),
         of("inode-file-slices", InodeBody::File(Box::new(slices))),
         of("inode-file-pages", InodeBody::File(Box::new(full))),
+        sample("inode-file-sparse", at, &adorned),
+        sample("xattr", key::xattr(INO, b"user.picture"), &XattrValue(Bytes::from_static(b"long"))),
     ]
 }
 
@@ -179,11 +212,13 @@ fn names() -> Vec<Sample> {
     let special = Dentry { kind: Kind::Special, ..Dentry::file(INO) };
     let symlink = Dentry { kind: Kind::Symlink, ..Dentry::file(INO) };
     let inline = Dentry { self_contained: Some(4_096), ..Dentry::file(INO) };
+    let linked = Dentry { linked: true, ..Dentry::file(INO) };
     let made = Dentry::directory(INO, Origin::Made);
     let implied = Dentry::directory(INO, Origin::Implied);
     vec![
         sample("dentry-file", key::dentry(BUCKET, b"file"), &Dentry::file(INO)),
         sample("dentry-inline", key::dentry(BUCKET, b"inline"), &inline),
+        sample("dentry-linked", key::dentry(BUCKET, b"linked"), &linked),
         sample("dentry-made", key::dentry(BUCKET, b"made/"), &made),
         sample("dentry-implied", key::dentry(BUCKET, b"implied/"), &implied),
         sample("dentry-symlink", key::dentry(BUCKET, b"symlink"), &symlink),
@@ -194,15 +229,23 @@ fn names() -> Vec<Sample> {
 fn orphans() -> Vec<Sample> {
     let at = key::orphan(INO);
     let inode_key = key::inode(INO);
-    let inode = inode(InodeBody::Symlink { target: b"x".to_vec() }).encode(&inode_key);
+    let inode =
+        inode(InodeBody::Symlink(Symlink { target: b"x".to_vec(), links: 1 })).encode(&inode_key);
     let upload = key::upload(BUCKET, b"a", [1; 16]).as_bytes().to_vec();
     let moved = Orphan::Moved { pack: BlockId::pack(NONCE, 7), owner: INO, length: 300 };
+    let block = |block| HiddenBlock { block, block_length: 4 << 20 };
+    let hidden = Orphan::Hidden {
+        owner: INO,
+        blocks: vec![block(BlockId::new(NONCE, 3)), block(BlockId::pack(NONCE, 7))],
+        pages: vec![1, 300],
+    };
     vec![
         sample("orphan-file", at.clone(), &Orphan::File { bucket: BUCKET }),
         sample("orphan-detached", at.clone(), &Orphan::Detached { bucket: BUCKET, inode }),
         sample("orphan-bucket", at.clone(), &Orphan::Bucket),
         sample("orphan-upload", at.clone(), &Orphan::Upload { key: upload.clone() }),
-        sample("orphan-moved", at, &moved),
+        sample("orphan-moved", at.clone(), &moved),
+        sample("orphan-hidden", at, &hidden),
         sample("expiry", key::expiry(NOW, INO), &Expiry { upload }),
     ]
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use block::BlockStore;
 use record::{
-    Attributes, DecodeError, HeartbeatRecord, Ino, Inode, InodeBody, Nonce, Sequence,
+    Attributes, DecodeError, Directory, HeartbeatRecord, Ino, Inode, InodeBody, Nonce, Sequence,
     SessionRecord, Timestamp, VolumeRecord, key,
 };
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
@@ -122,8 +122,9 @@ async fn make_volume(
         generation: 1,
         block_bytes,
     };
-    let attributes = Attributes { mode: ROOT_MODE, uid: 0, gid: 0, changed: now, modified: now };
-    let root = Inode { attributes, body: InodeBody::Directory { parent: Ino::ROOT } };
+    let attributes = Attributes::new(ROOT_MODE, 0, 0, now);
+    let body = InodeBody::Directory(Directory { parent: Ino::ROOT, name: Vec::new() });
+    let root = Inode { attributes, bucket: Ino::ROOT, xattrs: Vec::new(), body };
     let (at, root_key) = (key::volume(), key::inode(Ino::ROOT));
     let (lease, epoch) = (key::lease(), key::epoch());
     let plan = Plan {

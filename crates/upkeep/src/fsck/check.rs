@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use record::key::CounterKind;
-use record::{BlockId, Ino, Kind, Orphan, UploadState};
+use record::{BlockId, Dentry, Ino, Kind, Orphan, PageRef, Slice, UploadState};
 use store::Key;
 
 use super::collect::{InodeSummary, Inventory, PartSummary};
@@ -16,7 +16,7 @@ pub struct Counts {
     pub records: u64,
     /// Directories, buckets among them.
     pub directories: u64,
-    /// Files with a name.
+    /// Names of anything but directories.
     pub files: u64,
     /// What awaits the reaper.
     pub orphans: u64,
@@ -35,6 +35,7 @@ pub(super) fn check(mut all: Inventory) -> (BTreeSet<Finding>, Counts) {
     buckets(&mut all, &tree);
     uploads(&mut all);
     pages(&mut all);
+    xattrs(&mut all);
     blocks(&mut all);
     shares(&mut all);
     packs(&mut all);
@@ -57,12 +58,13 @@ pub(super) fn check(mut all: Inventory) -> (BTreeSet<Finding>, Counts) {
 struct Tree {
     /// Names of each inode.
     names_of: HashMap<Ino, u64>,
-    /// Names in each directory that exists.
-    names_in: BTreeMap<Ino, u64>,
+    /// Names in each directory that exists, and how many of them are of directories.
+    names_in: BTreeMap<Ino, (i64, i64)>,
     /// Of each directory, the one that its name is in.
     parent: HashMap<Ino, Ino>,
-    /// Files and their bytes below each bucket.
-    below: BTreeMap<Ino, (i64, i64)>,
+    /// Names of files below each bucket.
+    below: BTreeMap<Ino, i64>,
+    /// Names of anything but directories.
     files: u64,
 }
 
@@ -77,29 +79,29 @@ impl Tree {
         };
         for (ino, inode) in &all.inodes {
             if inode.kind == Kind::Directory {
-                tree.names_in.insert(*ino, 0);
+                tree.names_in.insert(*ino, (0, 0));
             }
         }
         for name in &all.names {
             let directory = Ino(name.key.partition());
             *tree.names_of.entry(name.dentry.ino).or_default() += 1;
-            if let Some(count) = tree.names_in.get_mut(&directory) {
-                *count += 1;
+            if let Some((entries, directories)) = tree.names_in.get_mut(&directory) {
+                *entries += 1;
+                *directories += i64::from(name.dentry.kind == Kind::Directory);
             }
             if name.dentry.kind == Kind::Directory {
                 tree.parent.insert(name.dentry.ino, directory);
             }
             if directory == Ino::ROOT {
-                tree.below.insert(name.dentry.ino, (0, 0));
+                tree.below.insert(name.dentry.ino, 0);
             }
         }
         for name in all.names.iter().filter(|name| name.dentry.kind != Kind::Directory) {
             tree.files += 1;
             let Some(bucket) = tree.bucket(Ino(name.key.partition())) else { continue };
-            let size = all.inodes.get(&name.dentry.ino).map_or(0, |inode| inode.size);
-            let below = tree.below.entry(bucket).or_default();
-            below.0 += 1;
-            below.1 = below.1.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
+            if name.dentry.kind == Kind::File {
+                *tree.below.entry(bucket).or_default() += 1;
+            }
         }
         tree
     }
@@ -120,17 +122,36 @@ impl Tree {
 fn names(all: &mut Inventory, tree: &Tree) {
     let findings = &mut all.findings;
     for name in &all.names {
-        let bound = all.inodes.get(&name.dentry.ino);
+        let Dentry { ino, kind, self_contained: said, linked, .. } = name.dentry;
+        let bound = all.inodes.get(&ino);
         let directory = all.inodes.get(&Ino(name.key.partition()));
         let holds = directory.is_some_and(|directory| directory.kind == Kind::Directory);
-        if !holds || bound.is_none_or(|inode| inode.kind != name.dentry.kind) {
-            findings.insert(Finding::Dangling(name.key.clone(), name.dentry.ino));
+        if !holds || bound.is_none_or(|inode| inode.kind != kind) {
+            findings.insert(Finding::Dangling(name.key.clone(), ino));
         }
-        let said = name.dentry.self_contained;
-        if said.is_some() && bound.is_some_and(|inode| inode.self_contained != said) {
-            findings.insert(Finding::NotSelfContained(name.key.clone(), name.dentry.ino));
+        if !linked && tree.names_of.get(&ino).is_some_and(|names| *names > 1) {
+            findings.insert(Finding::Unlinked(name.key.clone(), ino));
+        }
+        let Some(bound) = bound else { continue };
+        if said.is_some() && bound.self_contained != said {
+            findings.insert(Finding::NotSelfContained(name.key.clone(), ino));
+        }
+        if said.is_some() != bound.told_by_name {
+            findings.insert(Finding::ToldByName(name.key.clone(), ino));
+        }
+        let place = if kind == Kind::Directory { ino } else { Ino(name.key.partition()) };
+        if let Some(found) = tree.bucket(place).filter(|found| *found != bound.bucket) {
+            findings.insert(Finding::ForeignBucket { ino, recorded: bound.bucket, found });
+        }
+        if kind == Kind::Directory && name.key.suffix() != [&bound.name[..], b"/"].concat() {
+            findings.insert(Finding::Parent(ino));
         }
     }
+    inodes(all, tree);
+}
+
+fn inodes(all: &mut Inventory, tree: &Tree) {
+    let findings = &mut all.findings;
     for (ino, inode) in all.inodes.iter().filter(|(ino, _)| **ino != Ino::ROOT) {
         let found = tree.names_of.get(ino).copied().unwrap_or(0);
         if found == 0 {
@@ -229,14 +250,24 @@ fn uploads(all: &mut Inventory) {
 
 fn pages(all: &mut Inventory) {
     let mut stray = Vec::new();
-    for (ino, pages) in &all.pages {
-        let wanted = all.inodes.get(ino).map_or(0, |inode| inode.pages);
+    let mut unnamed: Vec<(Ino, Vec<Slice>)> = Vec::new();
+    for (ino, pages) in &mut all.pages {
         let excused = all.detached.contains_key(ino) || all.staged.contains(ino);
-        for (page, key) in pages {
-            if *page >= wanted && !excused {
-                stray.push(Finding::StrayPage(key.clone()));
+        for page in pages.iter_mut().filter(|page| !all.named_pages.contains(&(*ino, page.page))) {
+            let slices = std::mem::take(&mut page.unnamed);
+            if all.replaced_pages.contains(&(*ino, page.page)) {
+                // What its file does not name any more is listed with it.
+                all.fading.extend(slices.iter().map(|slice| slice.block));
+                continue;
             }
+            if !excused {
+                stray.push(Finding::StrayPage(page.key.clone()));
+            }
+            unnamed.push((*ino, slices));
         }
+    }
+    for (ino, slices) in unnamed {
+        all.take_slices(ino, &slices);
     }
     for key in &all.sum_pages {
         let ino = Ino(key.partition());
@@ -246,12 +277,43 @@ fn pages(all: &mut Inventory) {
         }
     }
     for (ino, inode) in &all.inodes {
-        let found: HashSet<u64> =
-            all.pages.get(ino).into_iter().flatten().map(|(page, _)| *page).collect();
-        let missing = (0..inode.pages).filter(|page| !found.contains(page));
-        stray.extend(missing.map(|page| Finding::MissingPage(*ino, page)));
+        let found = all.pages.get(ino).into_iter().flatten();
+        let found: HashMap<u32, Option<(u64, u64)>> =
+            found.map(|page| (page.page, page.span)).collect();
+        let (mut behind, mut in_order) = (0, true);
+        for PageRef { start, page } in &inode.pages {
+            match found.get(page) {
+                None => {
+                    stray.push(Finding::MissingPage(*ino, *page));
+                }
+                Some(Some((first, end))) => {
+                    in_order &= behind <= *start && start <= first;
+                    behind = *end;
+                }
+                Some(None) => {}
+            }
+        }
+        if !in_order {
+            stray.push(Finding::Disorder(*ino));
+        }
     }
     all.findings.extend(stray);
+}
+
+fn xattrs(all: &mut Inventory) {
+    let mut known: HashSet<&Key> = HashSet::new();
+    for (key, length) in all.inodes.values().flat_map(|inode| &inode.xattrs) {
+        if all.xattrs.get(key).is_none_or(|found| *found as u64 != u64::from(*length)) {
+            all.findings.insert(Finding::MissingXattr(key.clone()));
+        }
+        known.insert(key);
+    }
+    for key in all.xattrs.keys() {
+        // What is detached loses them a few at a time.
+        if !known.contains(key) && !all.detached.contains_key(&Ino(key.partition())) {
+            all.findings.insert(Finding::StrayXattr(key.clone()));
+        }
+    }
 }
 
 fn blocks(all: &mut Inventory) {
@@ -301,7 +363,8 @@ fn shares(all: &mut Inventory) {
         let names = all.named.get(block).is_some_and(|named| named.owners.contains(owner));
         let excused = all.detached.contains_key(owner)
             || all.staged.contains(owner)
-            || all.moved.contains_key(&(*block, *owner));
+            || all.moved.contains_key(&(*block, *owner))
+            || all.hidden.contains(&(*block, *owner));
         if !names && !excused {
             findings.insert(Finding::StrayShare(*block, *owner));
         }
@@ -334,31 +397,25 @@ fn packs(all: &mut Inventory) {
 }
 
 fn counters(all: &mut Inventory, tree: &Tree) {
-    let mut bytes: BTreeMap<Ino, i64> =
-        tree.below.iter().map(|(bucket, (_, bytes))| (*bucket, *bytes)).collect();
-    for (ino, orphan) in &all.orphans {
-        let (bucket, size) = match orphan {
-            Orphan::File { bucket } => {
-                // A name that came back is counted by its name.
-                let counted = tree.names_of.contains_key(ino);
-                let inode = all.inodes.get(ino).filter(|_| !counted);
-                (*bucket, inode.map_or(0, |inode| inode.size))
-            }
-            Orphan::Detached { bucket, .. } => {
-                (*bucket, all.detached.get(ino).copied().unwrap_or(0))
-            }
-            Orphan::Bucket | Orphan::Upload { .. } | Orphan::Moved { .. } => continue,
-        };
+    let mut bytes: BTreeMap<Ino, i64> = tree.below.keys().map(|bucket| (*bucket, 0)).collect();
+    // Each file once, however many names it has, and what awaits the reaper, too.
+    let files = all.inodes.values().filter(|inode| inode.kind == Kind::File);
+    let files = files.map(|inode| (inode.bucket, inode.size));
+    let detached = all.orphans.iter().filter_map(|(ino, orphan)| match orphan {
+        Orphan::Detached { bucket, .. } => Some((*bucket, *all.detached.get(ino)?)),
+        _ => None,
+    });
+    for (bucket, size) in files.chain(detached) {
         let size = i64::try_from(size).unwrap_or(i64::MAX);
         let bytes = bytes.entry(bucket).or_default();
         *bytes = bytes.saturating_add(size);
     }
     let mut expected: BTreeMap<(Ino, u8), i64> = BTreeMap::new();
-    for (ino, entries) in &tree.names_in {
-        let entries = i64::try_from(*entries).unwrap_or(i64::MAX);
-        expected.insert((*ino, CounterKind::Entries as u8), entries);
+    for (ino, (entries, directories)) in &tree.names_in {
+        expected.insert((*ino, CounterKind::Entries as u8), *entries);
+        expected.insert((*ino, CounterKind::Directories as u8), *directories);
     }
-    for (bucket, (objects, _)) in &tree.below {
+    for (bucket, objects) in &tree.below {
         expected.insert((*bucket, CounterKind::Objects as u8), *objects);
     }
     for (bucket, bytes) in bytes {
@@ -372,7 +429,8 @@ fn counters(all: &mut Inventory, tree: &Tree) {
     // Where names came and went while they were read, a recount proves nothing.
     let restless: HashSet<Ino> = all.restless.iter().filter_map(|ino| tree.bucket(*ino)).collect();
     for ((ino, count), found) in expected {
-        let of_bucket = count != CounterKind::Entries as u8;
+        let of_bucket =
+            ![CounterKind::Entries as u8, CounterKind::Directories as u8].contains(&count);
         if all.restless.contains(&ino) || of_bucket && restless.contains(&ino) {
             continue;
         }
@@ -389,6 +447,7 @@ fn what(count: u8) -> &'static str {
         c if c == CounterKind::Entries as u8 => "names",
         c if c == CounterKind::Objects as u8 => "objects",
         c if c == CounterKind::Bytes as u8 => "bytes",
+        c if c == CounterKind::Directories as u8 => "directories",
         _ => "something unknown",
     }
 }

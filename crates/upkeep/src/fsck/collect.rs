@@ -7,10 +7,10 @@ use bytes::Bytes;
 use namespace::self_contained;
 use record::key::{self, space};
 use record::{
-    BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
-    HeartbeatRecord, Hold, Ino, Inode, InodeBody, Kind, MapPage, Mark, Nonce, Orphan, Part,
-    PartSums, PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, SweptRecord, Upload,
-    UploadState, User, VolumeRecord,
+    BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry, File,
+    HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, MapPage, Mark, Nonce, Orphan,
+    PageRef, Part, PartSums, PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, SweptRecord,
+    Upload, UploadState, User, VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -26,18 +26,26 @@ const WALK_COUNTERS: u32 = 1_000;
 #[derive(Debug)]
 pub(super) struct InodeSummary {
     pub(super) kind: Kind,
+    /// The bucket that it says it is in.
+    pub(super) bucket: Ino,
     /// Of a directory: the one that it is in.
     pub(super) parent: Ino,
+    /// Of a directory: its name there.
+    pub(super) name: Vec<u8>,
     pub(super) links: u64,
     pub(super) size: u64,
     /// Pages of its content map.
-    pub(super) pages: u64,
+    pub(super) pages: Vec<PageRef>,
+    /// Its long extended attributes, and how long they are.
+    pub(super) xattrs: Vec<(Key, u32)>,
     /// Whether it has checksums of parts.
     pub(super) parts: bool,
     /// Whether its bytes are staged inline.
     pub(super) is_staged_inline: bool,
     /// How long it is, if it is nothing but its inode.
     pub(super) self_contained: Option<u64>,
+    /// Whether it says that its name says so.
+    pub(super) told_by_name: bool,
 }
 
 /// A name.
@@ -64,6 +72,17 @@ pub(super) struct PartSummary {
     pub(super) slices: Vec<Slice>,
 }
 
+/// A page of a content map.
+#[derive(Debug)]
+pub(super) struct PageSummary {
+    pub(super) page: u32,
+    pub(super) key: Key,
+    /// Where in the file its slices begin and end, if it has some.
+    pub(super) span: Option<(u64, u64)>,
+    /// Its slices, if the inode does not name it.
+    pub(super) unnamed: Vec<Slice>,
+}
+
 /// Everything, in short.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
@@ -72,9 +91,13 @@ pub(crate) struct Inventory {
     pub(super) names: Vec<Name>,
     pub(super) inodes: BTreeMap<Ino, InodeSummary>,
     pub(super) named: HashMap<BlockId, Named>,
-    /// Pages of content maps as found: of which file, which.
-    pub(super) pages: HashMap<Ino, Vec<(u64, Key)>>,
+    /// Pages of content maps as found, by file.
+    pub(super) pages: HashMap<Ino, Vec<PageSummary>>,
+    /// Pages that inodes name.
+    pub(super) named_pages: HashSet<(Ino, u32)>,
     pub(super) sum_pages: Vec<Key>,
+    /// Long extended attributes as found, and how long they are.
+    pub(super) xattrs: BTreeMap<Key, usize>,
     pub(super) buckets: BTreeSet<Ino>,
     pub(super) bucket_configs: Vec<Key>,
     pub(super) uploads: Vec<(Key, Ino, UploadState)>,
@@ -102,6 +125,10 @@ pub(crate) struct Inventory {
     pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
     /// Owners that were moved from a pack to another and have not let go of it.
     pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
+    /// Blocks that writes have hidden of files which have not let go of them.
+    pub(super) hidden: HashSet<(BlockId, Ino)>,
+    /// Pages that others have taken the place of.
+    pub(super) replaced_pages: HashSet<(Ino, u32)>,
     /// Bytes that are alive of each pack, by its counter.
     pub(super) live: HashMap<BlockId, i64>,
     /// Packs whose counters changed while owners were read.
@@ -209,9 +236,11 @@ impl Inventory {
                 let slices = MapPage::decode(key, value).map_err(failed)?.0;
                 let ino = Ino(key.partition());
                 let page: [u8; 4] = key.suffix().try_into().map_err(|_| "no page's key")?;
-                let page = u64::from(u32::from_be_bytes(page));
-                self.pages.entry(ino).or_default().push((page, key.clone()));
-                self.take_slices(ino, &slices);
+                self.take_page(ino, u32::from_be_bytes(page), key, slices);
+            }
+            space::XATTR => {
+                let XattrValue(bytes) = XattrValue::decode(key, value).map_err(failed)?;
+                self.xattrs.insert(key.clone(), bytes.len());
             }
             space::PART_SUMS => {
                 PartSums::decode(key, value).map_err(failed)?;
@@ -331,35 +360,69 @@ impl Inventory {
     }
 
     fn take_inode(&mut self, ino: Ino, inode: &Inode) {
+        let apart = inode.xattrs.iter().filter_map(|xattr| match xattr.value {
+            XattrPlace::Apart(length) => Some((key::xattr(ino, &xattr.name), length)),
+            XattrPlace::Inline(_) => None,
+        });
         let mut summary = InodeSummary {
-            kind: Kind::Symlink,
+            kind: inode.kind(),
+            bucket: inode.bucket,
             parent: ino,
-            links: 1,
+            name: Vec::new(),
+            links: u64::from(inode.links()),
             size: 0,
-            pages: 0,
+            pages: Vec::new(),
+            xattrs: apart.collect(),
             parts: false,
             is_staged_inline: false,
             self_contained: self_contained(inode),
+            told_by_name: false,
         };
         match &inode.body {
-            InodeBody::Directory { parent } => {
-                summary.kind = Kind::Directory;
-                summary.parent = *parent;
+            InodeBody::Directory(directory) => {
+                (summary.parent, summary.name) = (directory.parent, directory.name.clone());
             }
-            InodeBody::Symlink { .. } => {}
-            InodeBody::File(file) => {
-                summary.kind = Kind::File;
-                (summary.links, summary.size) = (u64::from(file.links), file.size);
-                summary.parts = !file.parts.is_empty();
-                summary.is_staged_inline = file.content.is_staged_inline();
-                match &file.content {
-                    Content::Inline(_) => {}
-                    Content::Slices(slices) => self.take_slices(ino, slices),
-                    Content::Pages(starts) => summary.pages = starts.len() as u64,
-                }
-            }
+            InodeBody::Symlink(_) | InodeBody::Special(_) => {}
+            InodeBody::File(file) => self.take_file(ino, file, &mut summary),
         }
         self.inodes.insert(ino, summary);
+    }
+
+    fn take_file(&mut self, ino: Ino, file: &File, summary: &mut InodeSummary) {
+        (summary.size, summary.told_by_name) = (file.size, file.told_by_name);
+        summary.parts = !file.parts.is_empty();
+        summary.is_staged_inline = file.content.is_staged_inline();
+        match &file.content {
+            Content::Inline(_) => {}
+            Content::Slices(slices) => {
+                if !in_order(slices) {
+                    self.findings.insert(Finding::Disorder(ino));
+                }
+                self.take_slices(ino, slices);
+            }
+            Content::Pages(pages) => {
+                self.named_pages.extend(pages.iter().map(|page| (ino, page.page)));
+                summary.pages.clone_from(pages);
+            }
+        }
+    }
+
+    /// Takes a page in. One that its inode does not name, which was read before, is looked at once
+    /// all orphans are known.
+    fn take_page(&mut self, ino: Ino, page: u32, key: &Key, slices: Vec<Slice>) {
+        if !in_order(&slices) {
+            self.findings.insert(Finding::Disorder(ino));
+        }
+        let span = slices.first().zip(slices.last());
+        let span = span.map(|(first, last)| (first.position, last.end()));
+        let unnamed = if self.named_pages.contains(&(ino, page)) {
+            self.take_slices(ino, &slices);
+            Vec::new()
+        } else {
+            slices
+        };
+        let summary = PageSummary { page, key: key.clone(), span, unnamed };
+        self.pages.entry(ino).or_default().push(summary);
     }
 
     fn take_orphan(&mut self, ino: Ino, orphan: Orphan) -> Result<(), DecodeError> {
@@ -378,11 +441,18 @@ impl Inventory {
             let named = self.in_packs.entry((*pack, *owner)).or_default();
             *named = named.saturating_add(i64::try_from(*length).unwrap_or(i64::MAX));
         }
+        if let Orphan::Hidden { owner, blocks, pages } = &orphan {
+            for HiddenBlock { block, .. } in blocks {
+                self.fading.insert(*block);
+                self.hidden.insert((*block, *owner));
+            }
+            self.replaced_pages.extend(pages.iter().map(|page| (*owner, *page)));
+        }
         self.orphans.insert(ino, orphan);
         Ok(())
     }
 
-    fn take_slices(&mut self, owner: Ino, slices: &[Slice]) {
+    pub(super) fn take_slices(&mut self, owner: Ino, slices: &[Slice]) {
         self.count_in_packs(owner, slices);
         self.name_blocks(owner, slices);
     }
@@ -401,6 +471,12 @@ impl Inventory {
             named.sizes.insert(sealed::sealed_bytes(slice.block_length));
         }
     }
+}
+
+/// Whether slices are in order and none overlaps another.
+fn in_order(slices: &[Slice]) -> bool {
+    let apart = |pair: &[Slice]| matches!(pair, [one, next] if one.end() <= next.position);
+    slices.windows(2).all(apart)
 }
 
 /// Visits every counter of a space.
@@ -432,6 +508,7 @@ fn what(space: Space) -> &'static str {
         space::PART => "parts",
         space::SHARE => "shares",
         space::ORPHAN => "orphans",
+        space::XATTR => "extended attributes",
         _ => "other records",
     }
 }

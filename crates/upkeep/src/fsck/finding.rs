@@ -16,18 +16,36 @@ pub enum Finding {
     /// A name says of its file that it is nothing but its inode, or how long it is, and that is not
     /// so.
     NotSelfContained(Key, Ino),
+    /// A name and its file disagree on whether the name says that the file is nothing but its
+    /// inode.
+    ToldByName(Key, Ino),
+    /// One of several names of an inode does not say that there are others.
+    Unlinked(Key, Ino),
+    /// An inode that is not in the bucket that it says.
+    ForeignBucket {
+        /// The inode.
+        ino: Ino,
+        /// The bucket that it says.
+        recorded: Ino,
+        /// The bucket that it is found in.
+        found: Ino,
+    },
+    /// A long extended attribute that is missing, or not as long as its inode says.
+    MissingXattr(Key),
+    /// A long extended attribute that no inode has.
+    StrayXattr(Key),
     /// An inode that no name binds and that does not await the reaper.
     Nameless(Ino),
-    /// A file whose names are not as many as it says.
+    /// Anything but a directory whose names are not as many as it says.
     Links {
-        /// The file.
+        /// The inode.
         ino: Ino,
         /// What it says.
         recorded: u64,
         /// How many there are.
         found: u64,
     },
-    /// A directory that does not know the directory it is in.
+    /// A directory that does not know the directory it is in, or its name there.
     Parent(Ino),
     /// A directory that the root does not lead to.
     Unreachable(Ino),
@@ -36,7 +54,10 @@ pub enum Finding {
     /// What a bucket is set to do, of a bucket that does not exist.
     StrayBucketConfig(Key),
     /// A page of a content map that is missing.
-    MissingPage(Ino, u64),
+    MissingPage(Ino, u32),
+    /// A content whose slices overlap or are not in order, or a page of its map that does not begin
+    /// where the inode says.
+    Disorder(Ino),
     /// A page of a content map, or of part checksums, of a file that does not have it.
     StrayPage(Key),
     /// A file or part names a block that is not there.
@@ -100,9 +121,26 @@ impl fmt::Display for Finding {
             Finding::NotSelfContained(key, ino) => {
                 write!(f, "name {key:?} says that file {} is all in its record, wrongly", ino.0)
             }
+            Finding::ToldByName(key, ino) => {
+                write!(f, "name {key:?} and file {} disagree on what the name says", ino.0)
+            }
+            Finding::Unlinked(key, ino) => {
+                write!(f, "name {key:?} does not say that inode {} has others", ino.0)
+            }
+            Finding::ForeignBucket { ino, recorded, found } => {
+                let (ino, recorded, found) = (ino.0, recorded.0, found.0);
+                write!(f, "inode {ino} is in bucket {found} and says {recorded}")
+            }
+            Finding::MissingXattr(key) => {
+                write!(f, "attribute {key:?} is missing or not as long as its inode says")
+            }
+            Finding::StrayXattr(key) => write!(f, "attribute {key:?} belongs to no inode"),
+            Finding::Disorder(ino) => {
+                write!(f, "slices of file {} overlap or are not in order", ino.0)
+            }
             Finding::Nameless(ino) => write!(f, "inode {} has no name", ino.0),
             Finding::Links { ino, recorded, found } => {
-                write!(f, "file {} has {found} names and says {recorded}", ino.0)
+                write!(f, "inode {} has {found} names and says {recorded}", ino.0)
             }
             Finding::Parent(ino) => write!(f, "directory {} is not where it says", ino.0),
             Finding::Unreachable(ino) => write!(f, "directory {} hangs on no root", ino.0),

@@ -1,21 +1,24 @@
-//! Reaping files.
+//! Reaping what lost its last name.
 //!
+//! Most of it are files; symbolic links and what else has an inode go the same way, without blocks.
 //! A file whose blocks fit into one plan goes in that plan, together with its inode's record.
 //! Whoever would share its blocks guards that record. A larger file is *detached* first: its
 //! inode's record moves into the orphan, so that nobody finds it any more. Then its content map
 //! goes page by page. It lets go of packs before its pages go, because the pages say how many bytes
-//! it has in them.
+//! it has in them. Long extended attributes, which have records of their own, go with the inode.
 
 use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
 use futures::stream;
-use record::{Content, File, Ino, Inode, MapPage, Orphan, PART_SUMS_PAGE, Slice, key};
+use record::{
+    Content, File, Ino, Inode, Kind, MapPage, Orphan, PART_SUMS_PAGE, Slice, Xattr, XattrPlace,
+    key, key::CounterKind,
+};
 use session::{Priority, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
-use tracing::warn;
 
 use super::owners::{Owners, Reference};
-use super::release::{ITEMS_PER_BLOCK, let_go, references};
+use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, let_go, references};
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
 
@@ -23,21 +26,21 @@ use crate::upkeep::Upkeep;
 const FILES_AT_ONCE: usize = 64;
 
 /// Pages of a content map that one round trip reads.
-const PAGES_AT_ONCE: usize = 16;
-
-/// The most blocks that one plan lets go of.
-const BLOCKS_PER_PLAN: usize = 256;
+pub(super) const PAGES_AT_ONCE: usize = 16;
 
 /// Pages of part checksums that one plan removes.
 const SUM_PAGES_MAX: u32 = 64;
 
-/// A file that is dead, with its inode.
+/// Long extended attributes that one plan removes from what does not go in one.
+const XATTRS_PER_PLAN: usize = 256;
+
+/// A file that is dead, or something else with an inode.
 #[derive(Debug)]
 struct DeadFile<'a> {
     dead: &'a Dead,
     bucket: Ino,
     record: Value,
-    file: File,
+    inode: Inode,
 }
 
 impl Upkeep {
@@ -120,11 +123,7 @@ impl Upkeep {
                 }
             };
             let inode = Inode::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
-            let Some(file) = inode.file().cloned() else {
-                warn!(ino = dead.ino.0, "an orphan is no file; it is left alone");
-                continue;
-            };
-            let file = DeadFile { dead, bucket, record, file };
+            let file = DeadFile { dead, bucket, record, inode };
             if file.is_small(&self.session.limits()) { small.push(file) } else { large.push(file) }
         }
         Ok((small, large, gone))
@@ -162,7 +161,7 @@ impl Upkeep {
     /// be read, so they stay. In a pack the other owners mostly own other bytes; if not, they have
     /// to read them again.
     fn forget(&self, file: &DeadFile<'_>, references: &[Reference], owners: &[Owners]) {
-        let Content::Slices(slices) = &file.file.content else { return };
+        let Some(Content::Slices(slices)) = file.content() else { return };
         for slice in slices {
             let place = references.binary_search_by_key(&slice.block, |reference| reference.block);
             let last = place.ok().and_then(|place| owners.get(place)).is_some_and(Owners::is_last);
@@ -184,11 +183,10 @@ impl Upkeep {
         let detached = detached.encode(&file.dead.key);
         let guard = Guard::Equals(file.dead.key.clone(), detached.clone());
         if !matches!(file.dead.orphan, Orphan::Detached { .. }) {
-            let inode = key::inode(ino);
             let plan = Plan {
-                guards: vec![file.dead.guard(), Guard::Equals(inode.clone(), file.record.clone())],
+                guards: file.guards(),
                 writes: vec![
-                    Write::Delete(inode),
+                    Write::Delete(key::inode(ino)),
                     Write::Put(file.dead.key.clone(), detached.clone()),
                 ],
             };
@@ -196,18 +194,25 @@ impl Upkeep {
                 return Ok(0);
             }
         }
-        match &file.file.content {
-            Content::Inline(_) => {}
-            Content::Slices(slices) => {
+        match file.content() {
+            None | Some(Content::Inline(_)) => {}
+            Some(Content::Slices(slices)) => {
                 self.release(&guard, &references(slices, ino), None).await?;
             }
-            Content::Pages(starts) => {
-                let pages = u32::try_from(starts.len()).unwrap_or(u32::MAX);
-                let pages: Vec<Key> = (0..pages).map(|page| key::map_page(ino, page)).collect();
+            Some(Content::Pages(pages)) => {
+                let pages: Vec<Key> =
+                    pages.iter().map(|page| key::map_page(ino, page.page)).collect();
                 self.leave_packs(&guard, &pages, ino).await?;
                 for page in pages {
                     self.reap_page(&guard, page, ino).await?;
                 }
+            }
+        }
+        let xattrs: Vec<Write> = file.xattrs().collect();
+        for xattrs in xattrs.chunks(XATTRS_PER_PLAN) {
+            let plan = Plan { guards: vec![guard.clone()], writes: xattrs.to_vec() };
+            if progress(self.session.commit_plan(plan).await)? == 0 {
+                return Ok(0);
             }
         }
         let mut plan = Plan { guards: vec![guard], writes: file.last_writes() };
@@ -289,24 +294,44 @@ impl Upkeep {
 impl DeadFile<'_> {
     /// Whether the file goes in one plan.
     fn is_small(&self, limits: &store::Limits) -> bool {
-        let blocks = match &self.file.content {
-            Content::Inline(_) => 0,
-            Content::Slices(slices) => slices.len(),
-            Content::Pages(_) => return false,
+        let blocks = match self.content() {
+            None | Some(Content::Inline(_)) => 0,
+            Some(Content::Slices(slices)) => slices.len(),
+            Some(Content::Pages(_)) => return false,
         };
-        let items = blocks * ITEMS_PER_BLOCK + self.sum_pages() as usize + 16;
+        let others = self.sum_pages() as usize + self.xattrs().count();
+        let items = blocks * ITEMS_PER_BLOCK + others + 16;
         !matches!(self.dead.orphan, Orphan::Detached { .. }) && items <= limits.plan_items
     }
 
     fn references(&self) -> Vec<Reference> {
-        match &self.file.content {
-            Content::Slices(slices) => references(slices, self.dead.ino),
-            Content::Inline(_) | Content::Pages(_) => Vec::new(),
+        match self.content() {
+            Some(Content::Slices(slices)) => references(slices, self.dead.ino),
+            None | Some(Content::Inline(_) | Content::Pages(_)) => Vec::new(),
         }
     }
 
+    fn file(&self) -> Option<&File> {
+        self.inode.file()
+    }
+
+    fn content(&self) -> Option<&Content> {
+        self.file().map(|file| &file.content)
+    }
+
+    /// The removal of its long extended attributes.
+    fn xattrs(&self) -> impl Iterator<Item = Write> {
+        let is_apart = |xattr: &&Xattr| matches!(xattr.value, XattrPlace::Apart(_));
+        self.inode
+            .xattrs
+            .iter()
+            .filter(is_apart)
+            .map(|xattr| Write::Delete(key::xattr(self.dead.ino, &xattr.name)))
+    }
+
     fn sum_pages(&self) -> u32 {
-        let parts: u64 = self.file.parts.iter().map(|run| u64::from(run.count)).sum();
+        let runs = self.file().map_or(&[][..], |file| &file.parts);
+        let parts: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
         let pages = parts.div_ceil(u64::from(PART_SUMS_PAGE));
         u32::try_from(pages).unwrap_or(u32::MAX).min(SUM_PAGES_MAX)
     }
@@ -315,22 +340,39 @@ impl DeadFile<'_> {
     fn last_writes(&self) -> Vec<Write> {
         let page = |page| Write::Delete(key::part_sums(self.dead.ino, page));
         let mut writes: Vec<Write> = (0..self.sum_pages()).map(page).collect();
-        if let Ok(size @ 1..) = i64::try_from(self.file.size) {
+        if self.inode.kind() == Kind::Directory {
+            let counts = [CounterKind::Entries, CounterKind::Modified, CounterKind::Directories];
+            writes.extend(counts.map(|count| Write::Clear(key::counter(self.dead.ino, count))));
+        }
+        if let Ok(size @ 1..) = i64::try_from(self.file().map_or(0, |file| file.size)) {
             writes.push(Write::Add(key::counter(self.bucket, key::CounterKind::Bytes), -size));
         }
         writes
+    }
+
+    /// Guards that it is as it was read, and that a directory is empty: whoever adds a name to one
+    /// guards its inode.
+    fn guards(&self) -> Vec<Guard> {
+        let inode = Guard::Equals(key::inode(self.dead.ino), self.record.clone());
+        let mut guards = vec![self.dead.guard(), inode];
+        if self.inode.kind() == Kind::Directory {
+            let (start, end) = key::dentries(self.dead.ino);
+            guards.push(Guard::Empty(start, end));
+        }
+        guards
     }
 
     /// The one plan that ends a small file.
     fn end(&self, references: &[Reference], owners: &[Owners]) -> Plan {
         let inode = key::inode(self.dead.ino);
         let mut plan = Plan {
-            guards: vec![self.dead.guard(), Guard::Equals(inode.clone(), self.record.clone())],
+            guards: self.guards(),
             writes: vec![Write::Delete(inode), Write::Delete(self.dead.key.clone())],
         };
         for (reference, owners) in references.iter().zip(owners) {
             let_go(&mut plan, *reference, owners);
         }
+        plan.writes.extend(self.xattrs());
         plan.writes.extend(self.last_writes());
         plan
     }

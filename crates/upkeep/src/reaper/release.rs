@@ -36,6 +36,9 @@ use crate::upkeep::Upkeep;
 /// The most guards and writes that letting go of one block takes.
 pub(super) const ITEMS_PER_BLOCK: usize = 6;
 
+/// The most blocks that one plan lets go of.
+pub(super) const BLOCKS_PER_PLAN: usize = 256;
+
 /// Blocks that a file which was never published lets go of in one plan.
 const SHARES_PER_PLAN: usize = 64;
 
@@ -117,7 +120,7 @@ pub(super) fn let_go(plan: &mut Plan, reference: Reference, owners: &Owners) {
             plan.guards.push(Guard::Present(other.clone()));
             plan.writes.push(Write::Delete(own));
         }
-        if pack {
+        if pack && reference.bytes != 0 {
             plan.writes.push(Write::Add(key::live(reference.block), -reference.bytes));
         }
         return;

@@ -31,7 +31,7 @@ const EXPIRED_AT_ONCE: usize = 64;
 
 /// Until when an upload that was completed at `at` answers.
 fn answers_until(completed: Timestamp) -> Timestamp {
-    let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_micros()).unwrap_or(i64::MAX);
+    let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap_or(i64::MAX);
     Timestamp(completed.0.saturating_add(kept))
 }
 

@@ -30,7 +30,7 @@ const REMOVALS_PER_PLAN: usize = 250;
 const DIRECTORIES_PER_PLAN: usize = 64;
 
 /// Guards and writes of a plan, those left out that belong to the bucket and to the commit.
-const PLAN_ITEMS: usize = 4_000;
+const PLAN_ITEMS: usize = 4_128;
 
 const _: () = assert!(PLAN_ITEMS + 64 <= Limits::LEAST.plan_items, "every engine takes a plan");
 const _: () = assert!(

@@ -232,7 +232,8 @@ impl Volume {
         Ok(PartStat { number, part })
     }
 
-    /// Makes a part of another object's bytes. No data moves, but for bytes kept in records.
+    /// Makes a part of another object's bytes. No data moves, but for bytes kept in records and
+    /// where a sparse file has holes.
     ///
     /// The part's MD5 is the source's where all of a source with an MD5 is copied, and otherwise a
     /// value that stands for the source and the range: nothing is read to hash it.
@@ -250,7 +251,11 @@ impl Volume {
         let full = |sum: &Sum| whole && sum.kind == SumKind::FullObject;
         let sums: Vec<Sum> = source.file().sums.iter().filter(|sum| full(sum)).cloned().collect();
         let assumptions = unchanged(source);
-        if matches!(source.file().content, Content::Inline(_)) {
+        let slices = cut(&self.slices(source).await?, range.start, range.end);
+        // A part has no holes: those of a sparse file become zeros, which are written.
+        let held: u64 = slices.iter().map(|slice| u64::from(slice.length)).sum();
+        let inline = matches!(source.file().content, Content::Inline(_));
+        if inline || held < range.end - range.start {
             let mut writer = self.block_writer(Some(range.end - range.start));
             let mut bytes = self.read(source, range);
             while let Some(bytes) = bytes.next().await {
@@ -260,7 +265,6 @@ impl Volume {
             let put = self.put_part_if(bucket, key, id, number, body, tag, sums, &assumptions);
             return put.await;
         }
-        let slices = cut(&self.slices(source).await?, range.start, range.end);
         let [owner] = self.fresh().await?;
         let (size, arrived) = (range.end - range.start, Timestamp::default());
         let shares = share(&slices, Some(source.ino), owner);
@@ -383,14 +387,10 @@ impl Volume {
         let owner =
             FileOwner { access_key: String::new(), uid: found.upload.uid, gid: found.upload.gid };
         let file = File {
-            size,
-            data_version: 1,
-            links: 1,
-            tag: finished.tag,
             sums: finished.sums.clone(),
             object: found.upload.object.clone(),
             parts: part_runs(used.iter().map(|found| found.part.size)),
-            content,
+            ..File::new(size, finished.tag, content)
         };
         let inode = new_file(&owner, file);
         let assumption = Assumption {

@@ -10,7 +10,7 @@ use content::{
 use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
 use record::{
     Attributes, Content, File, Ino, Inode, InodeBody, InodeHead, MapPage, ObjectHeaders,
-    PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, key,
+    PART_SUMS_PAGE, PageRef, PartSums, Slice, Sum, Tag, Timestamp, key,
 };
 use session::{ReadPin, corrupt};
 use store::{Key, Read, Value};
@@ -63,18 +63,15 @@ const MD5_OF_NOTHING: [u8; 16] = [
     0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8, 0x42, 0x7e,
 ];
 
+/// The entity tag of an empty file.
+pub(super) const fn tag_of_nothing() -> Tag {
+    Tag::Md5(MD5_OF_NOTHING)
+}
+
 /// The file that an empty directory is to S3: no bytes, and nothing kept with them.
 fn directory_object() -> File {
-    File {
-        size: 0,
-        data_version: 0,
-        links: 1,
-        tag: Tag::Md5(MD5_OF_NOTHING),
-        sums: Vec::new(),
-        object: ObjectHeaders::default(),
-        parts: Vec::new(),
-        content: Content::Inline(bytes::Bytes::new()),
-    }
+    let content = Content::Inline(bytes::Bytes::new());
+    File { data_version: 0, ..File::new(0, tag_of_nothing(), content) }
 }
 
 /// The file that an inode is to S3; an empty one for an empty directory.
@@ -129,8 +126,12 @@ impl Volume {
         let range = range.start.min(object.size())..range.end.min(object.size());
         let slices: Arc<dyn SliceSource> = match &object.file.content {
             // All of it is here, whatever becomes of the file.
-            Content::Inline(bytes) => return ContentStream::inline(bytes, range),
-            Content::Slices(slices) => Arc::new(RecordSlices(slices.clone())),
+            Content::Inline(bytes) => {
+                return ContentStream::inline(bytes, range, object.file.sparse);
+            }
+            Content::Slices(slices) => {
+                Arc::new(RecordSlices { slices: slices.clone(), sparse: object.file.sparse })
+            }
             Content::Pages(_) => {
                 let (ino, file) = (object.ino, Arc::clone(&object.file));
                 Arc::new(MapPages { store: Arc::clone(self.session.store()), ino, file })
@@ -175,14 +176,9 @@ impl Volume {
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(inos[0]));
         let file = File {
-            size: body.size(),
-            data_version: 1,
-            links: 1,
-            tag: new.tag,
             sums: new.sums,
             object: new.headers,
-            parts: Vec::new(),
-            content,
+            ..File::new(body.size(), new.tag, content)
         };
         let inode = new_file(&new.owner, file);
         let staged = self.stage(inos[0], &[], besides).await?;
@@ -221,9 +217,7 @@ impl Volume {
             InodeBody::File(file) => {
                 Ok(PublishedObject { object_changed, tag: file.tag, sums: file.sums })
             }
-            InodeBody::Directory { .. } | InodeBody::Symlink { .. } => {
-                unreachable!("only files are published")
-            }
+            _ => unreachable!("only files are published"),
         }
     }
 
@@ -266,12 +260,13 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
     Ok(bytes)
 }
 
-/// A new file's inode. Its times are set when it is published.
+/// A new file's inode. Its bucket and its times are set when it is published.
 pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     let now = Timestamp::default();
     let (uid, gid) = (owner.uid, owner.gid);
-    let attributes = Attributes { mode: FILE_MODE, uid, gid, changed: now, modified: now };
-    Inode { attributes, body: InodeBody::File(Box::new(file)) }
+    let attributes = Attributes::new(FILE_MODE, uid, gid, now);
+    let body = InodeBody::File(Box::new(file));
+    Inode { attributes, bucket: Ino::ROOT, xattrs: Vec::new(), body }
 }
 
 /// Records by key, in one round trip.
@@ -294,19 +289,18 @@ pub(super) async fn read_records(
 
 /// A content map that lies in pages.
 #[derive(Debug)]
-struct MapPages {
-    store: Arc<dyn store::MetaStore>,
-    ino: Ino,
-    file: Arc<File>,
+pub(super) struct MapPages {
+    pub(super) store: Arc<dyn store::MetaStore>,
+    pub(super) ino: Ino,
+    pub(super) file: Arc<File>,
 }
 
 /// Pages that one round trip fetches.
 const PAGES_AT_ONCE: usize = 16;
 
 impl MapPages {
-    async fn load(&self, pages: Range<usize>) -> Result<Vec<Slice>, VolumeError> {
-        let page = |page: usize| key::map_page(self.ino, u32::try_from(page).unwrap_or(u32::MAX));
-        let keys: Vec<Key> = pages.map(page).collect();
+    async fn load(&self, pages: &[PageRef]) -> Result<Vec<Slice>, VolumeError> {
+        let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, page.page)).collect();
         let mut slices = Vec::new();
         for keys in keys.chunks(PAGES_AT_ONCE) {
             for (key, value) in keys.iter().zip(read_records(&*self.store, keys).await?) {
@@ -322,25 +316,29 @@ impl MapPages {
 #[async_trait]
 impl SliceSource for MapPages {
     async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError> {
-        let Content::Pages(starts) = &self.file.content else { return Ok(Vec::new()) };
-        let loaded = self.load(pages_of(starts, range.start, range.end)).await;
+        let Content::Pages(pages) = &self.file.content else { return Ok(Vec::new()) };
+        let loaded = self.load(&pages[pages_of(pages, range.start, range.end)]).await;
         loaded.map_err(|error| match error {
             VolumeError::Corrupt(why) => ContentError::Corrupt(why),
             error => ContentError::Unavailable(error.to_string()),
         })
     }
+
+    fn is_sparse(&self) -> bool {
+        self.file.sparse
+    }
 }
 
 impl Volume {
     /// All slices of an object.
-    pub(super) async fn slices(&self, object: &Object) -> Result<Vec<Slice>, VolumeError> {
+    pub(crate) async fn slices(&self, object: &Object) -> Result<Vec<Slice>, VolumeError> {
         match &object.file.content {
             Content::Inline(_) => Ok(Vec::new()),
             Content::Slices(slices) => Ok(slices.clone()),
-            Content::Pages(starts) => {
+            Content::Pages(all) => {
                 let (ino, file) = (object.ino, Arc::clone(&object.file));
                 let pages = MapPages { store: Arc::clone(self.session.store()), ino, file };
-                pages.load(0..starts.len()).await
+                pages.load(all).await
             }
         }
     }

@@ -166,7 +166,7 @@ async fn a_completed_upload_answers_until_its_time_has_come_and_goes_then() {
     assert_eq!(records(&*store, space::EXPIRY).await, 1);
     let report = fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap();
     assert_eq!(report.findings, []);
-    let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_micros()).unwrap();
+    let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap();
     for now in [1_000_000 + kept, 0] {
         // Whatever the clock says before.
         clock.set(Timestamp(now));

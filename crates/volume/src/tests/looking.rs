@@ -33,7 +33,7 @@ async fn what_was_swept_is_not_looked_at_again() {
     let first = volume.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!((first.listed, first.deleted), (4, 2));
     // What a put that was given up left may land later, so it is looked at once more.
-    clock.set(Timestamp(1_000_000 + 2 * 3_600_000_000));
+    clock.set(Timestamp(1_000_000 + 2 * 3_600_000_000_000));
     let second = volume.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!(second.listed, 2);
     let third = volume.sweep(SweepOptions::default()).await.unwrap();

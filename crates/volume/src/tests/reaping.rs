@@ -323,7 +323,7 @@ async fn an_ended_upload_leaves_what_the_file_took_over() {
     let again = volume.complete("b", b"big", id, wanted(), finish).await.unwrap();
     assert_eq!(again.tag, tag);
     assert_eq!(read(&volume, b"big").await.unwrap(), vec![5; 100_000]);
-    let later = i64::try_from(UPLOAD_RESULT_KEPT.as_micros()).unwrap() + 2_000_000;
+    let later = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap() + 2_000_000;
     clock.set(record::Timestamp(later));
     volume.reap_now().await.unwrap();
     assert_eq!(records(&*store, space::UPLOAD).await, 0);

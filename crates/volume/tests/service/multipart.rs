@@ -170,7 +170,7 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
 async fn the_client_says_which_transmission_counts_whatever_clocks_say() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let gateway = |behind: i64| {
-        let clock = SetClock::new(Timestamp(1_800_000_000_000_000 - behind * 1_000_000));
+        let clock = SetClock::new(Timestamp(1_800_000_000_000_000_000 - behind * 1_000_000_000));
         let options = VolumeOptions {
             session: SessionOptions { clock: Arc::new(clock), ..SessionOptions::default() },
             collect: false,

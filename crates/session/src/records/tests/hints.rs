@@ -66,16 +66,20 @@ fn file(ino: u64, content: Content) -> (Key, Value) {
         size: 2_000,
         data_version: 1,
         links: 1,
+        sparse: false,
+        told_by_name: false,
         tag: Tag::Md5([0; 16]),
         sums: Vec::new(),
         object: ObjectHeaders::default(),
         parts: Vec::new(),
+        pages_made: 0,
         content,
     };
     let now = Timestamp(1);
-    let attributes = Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now };
+    let attributes = Attributes::new(0o644, 0, 0, now);
     let key = key::inode(Ino(ino));
-    let value = Inode { attributes, body: InodeBody::File(Box::new(file)) }.encode(&key);
+    let body = InodeBody::File(Box::new(file));
+    let value = Inode { attributes, bucket: Ino::ROOT, xattrs: Vec::new(), body }.encode(&key);
     (key, value)
 }
 

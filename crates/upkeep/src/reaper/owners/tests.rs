@@ -6,9 +6,7 @@ use faulty::Faulty;
 use namespace::{
     Branch, Lookup, MakeBucket, Overlap, Path, Publish, Removal, Remove, WriteCondition, join_packs,
 };
-use record::{
-    Attributes, Bucket, Content, File, Ino, Inode, InodeBody, ObjectHeaders, Slice, Tag, Timestamp,
-};
+use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Slice, Tag, Timestamp};
 use session::{Session, SessionOptions};
 use store::{Guard, MetaStore, Plan, Value, Verdict, Write};
 
@@ -49,17 +47,14 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
 async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice) {
     let now = Timestamp::default();
     let inode = Inode {
-        attributes: Attributes { mode: 0o644, uid: 0, gid: 0, changed: now, modified: now },
-        body: InodeBody::File(Box::new(File {
-            size: u64::from(slice.length),
-            data_version: 1,
-            links: 1,
-            tag: Tag::Md5([7; 16]),
-            sums: Vec::new(),
-            object: ObjectHeaders::default(),
-            parts: Vec::new(),
-            content: Content::Slices(vec![slice]),
-        })),
+        attributes: Attributes::new(0o644, 0, 0, now),
+        bucket: Ino::ROOT,
+        xattrs: Vec::new(),
+        body: InodeBody::File(Box::new(File::new(
+            u64::from(slice.length),
+            Tag::Md5([7; 16]),
+            Content::Slices(vec![slice]),
+        ))),
     };
     let operation = Publish {
         path: &Path::new(b"b", name.as_bytes()),

@@ -1,6 +1,8 @@
 //! Content maps: how a file's slices are laid out in records.
 
-use record::{Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PartRun, Slice, key};
+use record::{
+    Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PageRef, PartRun, Slice, key,
+};
 use store::Write;
 
 /// Lays out the slices of a file, which are in order and without holes: in its inode's record, or
@@ -9,20 +11,20 @@ pub fn lay_out(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
     if slices.len() <= INODE_SLICES_MAX {
         return (Content::Slices(slices), Vec::new());
     }
-    let mut starts = Vec::with_capacity(slices.len().div_ceil(PAGE_SLICES_MAX));
-    let mut writes = Vec::with_capacity(starts.capacity());
+    let mut pages = Vec::with_capacity(slices.len().div_ceil(PAGE_SLICES_MAX));
+    let mut writes = Vec::with_capacity(pages.capacity());
     for (page, slices) in (0_u32..).zip(slices.chunks(PAGE_SLICES_MAX)) {
         let key = key::map_page(ino, page);
-        starts.push(slices[0].position);
+        pages.push(PageRef { start: slices[0].position, page });
         writes.push(Write::Put(key.clone(), MapPage(slices.to_vec()).encode(&key)));
     }
-    (Content::Pages(starts), writes)
+    (Content::Pages(pages), writes)
 }
 
 /// Which pages of a content map hold the bytes from `start` up to `end`.
-pub fn pages_of(starts: &[u64], start: u64, end: u64) -> std::ops::Range<usize> {
-    let first = starts.partition_point(|page| *page <= start).saturating_sub(1);
-    let last = starts.partition_point(|page| *page < end);
+pub fn pages_of(pages: &[PageRef], start: u64, end: u64) -> std::ops::Range<usize> {
+    let first = pages.partition_point(|page| page.start <= start).saturating_sub(1);
+    let last = pages.partition_point(|page| page.start < end);
     first..last.max(first)
 }
 

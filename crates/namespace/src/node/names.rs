@@ -1,0 +1,117 @@
+//! The names in a directory.
+
+use record::{Dentry, Ino, InodeHead, Kind, SortKey, key};
+use store::{Entry, Key, Read};
+
+use crate::Halt;
+use crate::object::after;
+use crate::run::{Env, Planner, Step};
+use crate::view::{View, decode};
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedName {
+    /// The name.
+    pub name: Vec<u8>,
+    /// What it is bound to.
+    pub ino: Ino,
+    /// What that is.
+    pub kind: Kind,
+    /// What its inode says. A directory's times and links stand in counters.
+    pub inode: Option<InodeHead>,
+}
+
+/// Names of a directory, in the order of their dentries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedNames {
+    /// The names.
+    pub names: Vec<ListedName>,
+    /// Where the next page begins; none if this was the last.
+    pub next: Option<Vec<u8>>,
+}
+
+/// Lists names of a directory: one round trip. The object that stands for a directory is none of
+/// its names, and neither is what `.` or `..` is bound to.
+#[derive(Clone, Debug)]
+pub struct ReadNames<'a> {
+    /// The directory.
+    pub directory: Ino,
+    /// Where the page begins, as [`ListedNames::next`] said; at the first name if nowhere.
+    pub from: Option<&'a [u8]>,
+    /// The most names to read.
+    pub limit: u32,
+}
+
+impl Planner for ReadNames<'_> {
+    type Output = ListedNames;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<ListedNames>, Halt> {
+        let (first, end) = key::dentries(self.directory);
+        let start = self.from.map_or(first, |from| key::dentry(self.directory, from));
+        let follow = Some(key::dentry_to_head());
+        let range = Read::Range { start, end, limit: self.limit, follow };
+        let entries = view.ranges(&[range])?.into_iter().flatten().collect::<Vec<_>>();
+        let full = entries.len() >= self.limit as usize;
+        let next = entries.last().filter(|_| full).map(|last| after(&last.key).suffix().to_vec());
+        let hidden = self.behind_directories(view, &entries, full)?;
+        let mut names = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            let dentry = decode(&entry.key, &entry.value, Dentry::decode)?;
+            let suffix = entry.key.suffix();
+            let name = match dentry.kind {
+                Kind::Directory => suffix.strip_suffix(b"/").unwrap_or(suffix),
+                _ => suffix,
+            };
+            if matches!(name, b"" | b"." | b"..") || hidden.contains(&entry.key) {
+                continue;
+            }
+            let head = entry.target.first_bytes();
+            let head = head
+                .map(|bytes| decode(&key::inode(dentry.ino), bytes, InodeHead::decode))
+                .transpose()?;
+            let (ino, kind) = (dentry.ino, dentry.kind);
+            names.push(ListedName { name: name.to_vec(), ino, kind, inode: head });
+        }
+        Ok(Step::Done(ListedNames { names, next }))
+    }
+}
+
+impl ReadNames<'_> {
+    /// The files among some names that are hidden behind directories of the same names. These are
+    /// among the names too, unless the page ends between the two. Then it ends with names that
+    /// begin with the file's, and the directory is asked for.
+    fn behind_directories(
+        &self,
+        view: &mut View<'_>,
+        entries: &[Entry],
+        full: bool,
+    ) -> Result<Vec<Key>, Halt> {
+        let Some(last) = entries.last().map(|entry| entry.key.suffix().to_vec()) else {
+            return Ok(Vec::new());
+        };
+        let (mut hidden, mut asked) = (Vec::new(), Vec::new());
+        for (at, entry) in entries.iter().enumerate() {
+            let suffix = entry.key.suffix();
+            if suffix.contains(&b'/') || suffix.is_empty() {
+                continue;
+            }
+            let directory = key::dentry(self.directory, SortKey::directory(suffix).as_bytes());
+            if full && last.starts_with(suffix) && last.as_slice() < directory.suffix() {
+                asked.push((entry.key.clone(), directory));
+                continue;
+            }
+            // Mostly it would be the next one.
+            let behind = &entries[at + 1..];
+            let near = behind.first().is_some_and(|next| next.key.suffix().starts_with(suffix));
+            if near && behind.binary_search_by(|other| other.key.cmp(&directory)).is_ok() {
+                hidden.push(entry.key.clone());
+            }
+        }
+        let keys: Vec<Key> = asked.iter().map(|(_, directory)| directory.clone()).collect();
+        let found = view.many(&keys)?;
+        for ((file, _), found) in asked.into_iter().zip(found) {
+            hidden.extend(found.is_some().then_some(file));
+        }
+        Ok(hidden)
+    }
+}

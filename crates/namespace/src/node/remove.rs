@@ -1,0 +1,128 @@
+//! Taking names away.
+
+use record::{Dentry, Ino, Kind, XattrPlace, key};
+use store::{Guard, Plan, Write};
+
+use super::counts::{self, Counts};
+use super::{Known, NodeName};
+use crate::path::{self, Bound};
+use crate::remove::empty_but;
+use crate::run::{Env, Planner, Step};
+use crate::unbind::Unbinding;
+use crate::view::View;
+use crate::{FsError, Halt};
+
+/// A name that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedName {
+    /// What it was bound to.
+    pub ino: Ino,
+    /// What that is.
+    pub kind: Kind,
+    /// Whether it was the last name of it.
+    pub last: bool,
+}
+
+/// Takes a name away from anything but a directory: one round trip when the name is remembered.
+#[derive(Clone, Debug)]
+pub struct RemoveName<'a> {
+    /// Which.
+    pub name: &'a NodeName,
+}
+
+impl Planner for RemoveName<'_> {
+    type Output = RemovedName;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RemovedName>, Halt> {
+        let parent = Known::parent(view, self.name.directory)?;
+        let bound = self.name.bound(view)?.ok_or(FsError::NoSuchKey)?;
+        if bound.is_directory() {
+            return Err(FsError::IsADirectory.into());
+        }
+        let mut plan = Plan::default();
+        self.name.guard_bound(&bound, &mut plan);
+        let mut counts = Counts::default();
+        let bucket = parent.inode.bucket;
+        counts.name(self.name.directory, bucket, bound.dentry.kind, -1);
+        plan.writes.push(Write::Delete(bound.key.clone()));
+        let mut unbinding = Unbinding::new(bucket);
+        unbinding.take(&bound.dentry);
+        let unbound = unbinding.finish(view, env, &mut plan)?;
+        counts.add(bucket, key::CounterKind::Bytes, -unbound.bytes);
+        counts.finish(env, &mut plan);
+        let Dentry { ino, kind, .. } = bound.dentry;
+        let last = unbound.ended.contains(&ino);
+        Ok(Step::Commit(plan, RemovedName { ino, kind, last }))
+    }
+}
+
+/// Removes an empty directory, together with the object that stands for it.
+#[derive(Clone, Debug)]
+pub struct RemoveDirectory<'a> {
+    /// Which.
+    pub name: &'a NodeName,
+}
+
+impl Planner for RemoveDirectory<'_> {
+    type Output = RemovedName;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RemovedName>, Halt> {
+        let parent = Known::parent(view, self.name.directory)?;
+        let bound = self.name.bound(view)?.ok_or(FsError::NoSuchKey)?;
+        if !bound.is_directory() {
+            return Err(FsError::NotADirectory.into());
+        }
+        let mut plan = Plan { guards: vec![bound.guard()], writes: Vec::new() };
+        let mut counts = Counts::default();
+        counts.name(self.name.directory, parent.inode.bucket, Kind::Directory, -1);
+        plan.writes.push(Write::Delete(bound.key.clone()));
+        empty_directory(view, env, &bound, &mut counts, &mut plan)?;
+        counts.finish(env, &mut plan);
+        let Dentry { ino, kind, .. } = bound.dentry;
+        Ok(Step::Commit(plan, RemovedName { ino, kind, last: true }))
+    }
+}
+
+/// Adds to a plan that the inode of a directory goes which has no name but that of the object that
+/// stands for it.
+pub(super) fn empty_directory(
+    view: &mut View<'_>,
+    env: &Env,
+    bound: &Bound,
+    counts: &mut Counts,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    let ino = bound.dentry.ino;
+    let (start, end) = key::dentries(ino);
+    let names = view.range(start, end, 2);
+    let directory = Known::directory(view, ino);
+    let (names, directory) = (names?, directory?);
+    let bucket = directory.inode.bucket;
+    let mut leaving = Vec::new();
+    for name in names {
+        if !name.key.suffix().is_empty() {
+            return Err(FsError::DirectoryNotEmpty.into());
+        }
+        leaving.push(path::bound(&name.key, name.value)?);
+    }
+    let mut unbinding = Unbinding::new(bucket);
+    for marker in &leaving {
+        plan.guards.push(marker.guard());
+        plan.writes.push(Write::Delete(marker.key.clone()));
+        unbinding.take(&marker.dentry);
+        counts.add(bucket, key::CounterKind::Objects, -1);
+    }
+    let unbound = unbinding.finish(view, env, plan)?;
+    counts.add(bucket, key::CounterKind::Bytes, -unbound.bytes);
+    plan.guards.extend(empty_but(ino, &leaving));
+    plan.guards.push(directory.guard());
+    plan.writes.push(Write::Delete(directory.key.clone()));
+    for xattr in &directory.inode.xattrs {
+        if matches!(xattr.value, XattrPlace::Apart(_)) {
+            plan.writes.push(Write::Delete(key::xattr(ino, &xattr.name)));
+        }
+    }
+    counts::clear(ino, plan);
+    debug_assert!(plan.guards.iter().any(|guard| matches!(guard, Guard::Empty(..))));
+    Ok(())
+}

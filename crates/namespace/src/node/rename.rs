@@ -1,0 +1,269 @@
+//! Giving a node another name, in one commit, whatever is below it.
+//!
+//! A directory that comes to another parent must not come to be below itself, also when two are
+//! moved at the same time. So its plan guards every directory above the target as it was found.
+//! Whoever moves one of these writes its inode, which says where it is: of two such plans one is
+//! refused.
+
+use record::key::CounterKind;
+use record::{Dentry, Ino, Inode, InodeBody, Kind};
+use store::{Guard, Plan, Write};
+
+use super::counts::Counts;
+use super::remove::empty_directory;
+use super::{Known, NodeName};
+use crate::path::Bound;
+use crate::run::{Env, Planner, Step};
+use crate::unbind::Unbinding;
+use crate::view::View;
+use crate::{FsError, Halt};
+
+/// The most directories above each other: more than a path of 4,096 bytes names.
+const ANCESTORS_MAX: usize = 2_048;
+
+/// What is to become of a node that has the new name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameMode {
+    /// It is replaced.
+    Replace,
+    /// There must be none: `RENAME_NOREPLACE`.
+    NoReplace,
+    /// It gets the old name: `RENAME_EXCHANGE`.
+    Exchange,
+}
+
+/// What a [`RenameNode`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// What has the new name now.
+    pub ino: Ino,
+    /// What lost it, and whether that was its last name.
+    pub replaced: Option<(Ino, bool)>,
+    /// What has the old name now.
+    pub exchanged: Option<Ino>,
+}
+
+/// Gives a node another name: one round trip when both directories and names are remembered.
+#[derive(Clone, Debug)]
+pub struct RenameNode<'a> {
+    /// The name that it has.
+    pub from: &'a NodeName,
+    /// The name that it is to have.
+    pub to: &'a NodeName,
+    /// What becomes of what has that name.
+    pub mode: RenameMode,
+}
+
+/// A node at one end of a rename.
+struct End {
+    bound: Bound,
+    known: Known,
+}
+
+impl End {
+    fn find(view: &mut View<'_>, name: &NodeName) -> Result<Option<End>, Halt> {
+        let Some((bound, target)) = name.find(view)? else { return Ok(None) };
+        let Some(record) = target else { return Ok(None) };
+        let known = Known::of(record::key::inode(bound.dentry.ino), record)?;
+        Ok(Some(End { bound, known }))
+    }
+
+    fn kind(&self) -> Kind {
+        self.bound.dentry.kind
+    }
+
+    fn is_directory(&self) -> bool {
+        self.bound.is_directory()
+    }
+
+    fn ino(&self) -> Ino {
+        self.bound.dentry.ino
+    }
+
+    /// The inode as it is under its new name.
+    fn moved(&self, to: &NodeName, env: &Env) -> Inode {
+        let mut inode = self.known.inode.clone();
+        inode.attributes.status_changed = env.now;
+        match &mut inode.body {
+            InodeBody::Directory(directory) => {
+                directory.parent = to.directory;
+                directory.name.clone_from(&to.name);
+            }
+            // The name is new, so the object is.
+            _ => inode.attributes.changed = env.now,
+        }
+        inode
+    }
+
+    /// Adds to a plan that the node has this name. Its old one is the planner's.
+    fn bind(&self, to: &NodeName, env: &Env, plan: &mut Plan) {
+        let slot = to.slot(self.kind());
+        let dentry = Dentry { ..self.bound.dentry };
+        plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
+        let inode = self.moved(to, env);
+        plan.guards.push(self.known.guard());
+        plan.writes.push(Write::Put(self.known.key.clone(), inode.encode(&self.known.key)));
+    }
+}
+
+impl Planner for RenameNode<'_> {
+    type Output = Renamed;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Renamed>, Halt> {
+        let (from, to) = (self.from, self.to);
+        let old_parent = Known::parent(view, from.directory);
+        let new_parent = Known::parent(view, to.directory);
+        let source = End::find(view, from);
+        let target = End::find(view, to);
+        let (old_parent, new_parent) = (old_parent?, new_parent?);
+        let (source, target) = (source?.ok_or(FsError::NoSuchKey)?, target?);
+        if old_parent.inode.bucket != new_parent.inode.bucket {
+            return Err(FsError::OtherBucket.into());
+        }
+        let done = Renamed { ino: source.ino(), replaced: None, exchanged: None };
+        match (&target, self.mode) {
+            (Some(_), RenameMode::NoReplace) => return Err(FsError::NameExists.into()),
+            // Two names of one file stay, as POSIX says; so does one that is renamed to itself.
+            (Some(target), _) if target.ino() == source.ino() => return Ok(Step::Done(done)),
+            (None, RenameMode::Exchange) => return Err(FsError::NoSuchKey.into()),
+            _ => {}
+        }
+        let mut plan = Plan::default();
+        from.guard_bound(&source.bound, &mut plan);
+        let moves = from.directory != to.directory;
+        if moves && source.is_directory() {
+            guard_above(view, &new_parent, source.ino(), &mut plan)?;
+        } else {
+            plan.guards.push(new_parent.guard_present());
+        }
+        let ends = Ends { from, to, bucket: new_parent.inode.bucket, source: &source };
+        match &target {
+            Some(target) if self.mode == RenameMode::Exchange => {
+                if moves && target.is_directory() {
+                    guard_above(view, &old_parent, target.ino(), &mut plan)?;
+                } else {
+                    plan.guards.push(old_parent.guard_present());
+                }
+                ends.exchange(view, target, env, &mut plan)?;
+                Ok(Step::Commit(plan, Renamed { exchanged: Some(target.ino()), ..done }))
+            }
+            target => {
+                let last = ends.replace(view, target.as_ref(), env, &mut plan)?;
+                let replaced = target.as_ref().map(|target| (target.ino(), last));
+                Ok(Step::Commit(plan, Renamed { replaced, ..done }))
+            }
+        }
+    }
+}
+
+/// What is renamed, and between which names.
+struct Ends<'a> {
+    from: &'a NodeName,
+    to: &'a NodeName,
+    bucket: Ino,
+    source: &'a End,
+}
+
+impl Ends<'_> {
+    /// Gives the source the new name, in place of what has it. Answers whether that has lost its last
+    /// name.
+    fn replace(
+        &self,
+        view: &mut View<'_>,
+        target: Option<&End>,
+        env: &Env,
+        plan: &mut Plan,
+    ) -> Result<bool, Halt> {
+        let Ends { from, to, bucket, source } = *self;
+        let (mut counts, mut last) = (Counts::default(), target.is_some());
+        counts.name(from.directory, bucket, source.kind(), -1);
+        counts.name(to.directory, bucket, source.kind(), 1);
+        plan.writes.push(Write::Delete(source.bound.key.clone()));
+        match target {
+            None => {
+                for slot in [to.directory_slot(), to.file_slot()] {
+                    plan.guards.push(Guard::Absent(slot));
+                }
+            }
+            Some(target) => {
+                match (source.is_directory(), target.is_directory()) {
+                    (true, false) => return Err(FsError::NotADirectory.into()),
+                    (false, true) => return Err(FsError::IsADirectory.into()),
+                    _ => {}
+                }
+                to.guard_bound(&target.bound, plan);
+                counts.name(to.directory, bucket, target.kind(), -1);
+                if target.is_directory() {
+                    empty_directory(view, env, &target.bound, &mut counts, plan)?;
+                } else {
+                    let mut unbinding = Unbinding::new(bucket);
+                    unbinding.take(&target.bound.dentry);
+                    let unbound = unbinding.finish(view, env, plan)?;
+                    counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
+                    last = unbound.ended.contains(&target.ino());
+                }
+            }
+        }
+        source.bind(to, env, plan);
+        counts.finish(env, plan);
+        Ok(last)
+    }
+
+    /// Gives each of two nodes the other's name.
+    fn exchange(
+        &self,
+        view: &mut View<'_>,
+        target: &End,
+        env: &Env,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let Ends { from, to, bucket, source } = *self;
+        to.guard_bound(&target.bound, plan);
+        let mut counts = Counts::default();
+        for (end, leaves, comes) in [(source, from, to), (target, to, from)] {
+            counts.name(leaves.directory, bucket, end.kind(), -1);
+            counts.name(comes.directory, bucket, end.kind(), 1);
+            end.bind(comes, env, plan);
+        }
+        // A name of another kind has another slot. What was in the old one goes. What is in the new
+        // one is a file behind the directory, and must not be written over.
+        if source.is_directory() != target.is_directory() {
+            let hidden = if source.is_directory() { from } else { to }.file_slot();
+            if view.guess(&hidden, None).is_some() {
+                return Err(FsError::NameExists.into());
+            }
+            plan.guards.push(Guard::Absent(hidden));
+            for end in [source, target] {
+                plan.writes.push(Write::Delete(end.bound.key.clone()));
+            }
+        }
+        counts.finish(env, plan);
+        Ok(())
+    }
+}
+
+/// Guards that a directory, and all above it up to the bucket, are where they were found, and that
+/// none of them is `moved`.
+fn guard_above(
+    view: &mut View<'_>,
+    directory: &Known,
+    moved: Ino,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    let mut at = directory.clone();
+    for _ in 0..ANCESTORS_MAX {
+        if at.key == record::key::inode(moved) {
+            return Err(FsError::BelowItself.into());
+        }
+        let guard = at.guard();
+        if !plan.guards.contains(&guard) {
+            plan.guards.push(guard);
+        }
+        let above = at.as_directory()?.parent;
+        if above == Ino::ROOT {
+            return Ok(());
+        }
+        at = Known::directory(view, above)?;
+    }
+    Err(FsError::TooDeep.into())
+}

@@ -1,0 +1,370 @@
+//! Changing the content of a file in place.
+//!
+//! A file keeps its number whatever is written to it, and its content is changed by one commit that
+//! names new blocks, size and times together. Blocks and pages of content maps never change: what a
+//! write hides is left to the reaper, which waits for those who read it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use layout::{Overlay, Segment, overlay, resolve};
+use record::key::{self, CounterKind};
+use record::{
+    BlockId, Content, File, HiddenBlock, INODE_SLICES_MAX, Ino, Inode, InodeBody, MapPage, Mark,
+    Orphan, PAGE_SLICES_MAX, PART_SUMS_PAGE, PageRef, Slice, Sum, Tag,
+};
+use store::{Key, Plan, Write};
+
+use super::attributes::AttributeChange;
+use super::{Known, NodeName, untell};
+use crate::content_map::pages_of;
+use crate::object::staged_inline_mark;
+use crate::run::{Env, Planner, Step};
+use crate::stage::guard_absent;
+use crate::view::{View, decode};
+use crate::{FoundNode, FsError, Halt};
+
+/// What becomes of a file's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContentChange {
+    /// It is this.
+    Replace {
+        /// Inline, or slices in order.
+        content: Content,
+        /// Bytes of it.
+        size: u64,
+        /// Checksums of it.
+        sums: Vec<Sum>,
+    },
+    /// Slices are written over it.
+    Write {
+        /// What is written, in the order of positions; no two overlap.
+        slices: Vec<Slice>,
+        /// The file is at least as long as this then.
+        end: u64,
+    },
+    /// It is this long: cut, or continued by a hole.
+    Truncate(u64),
+}
+
+/// Changes a file's content: one round trip when the file, and the pages that are written to, are
+/// remembered. What is written must be durable.
+#[derive(Clone, Debug)]
+pub struct WriteContent<'a> {
+    /// The file.
+    pub ino: Ino,
+    /// A name that it has, if it has one.
+    pub known_as: Option<&'a NodeName>,
+    /// What becomes of its content.
+    pub change: &'a ContentChange,
+    /// Its entity tag then.
+    pub tag: Tag,
+    /// The number under which is left what the write hides.
+    pub hidden_as: Ino,
+    /// What becomes of its attributes besides. The time of the change is the operation's unless this
+    /// says another.
+    pub attributes: &'a AttributeChange,
+}
+
+/// What a content becomes.
+struct Change<'a> {
+    ino: Ino,
+    /// The file before.
+    old: &'a File,
+    file: File,
+    /// Records of new pages.
+    pages: Vec<(Key, MapPage)>,
+    /// Numbers of pages that are not named any more.
+    dropped: Vec<u32>,
+    /// Pieces that show no longer.
+    hidden: Vec<Slice>,
+    /// Slices that are new to the file.
+    added: Vec<Slice>,
+}
+
+impl Planner for WriteContent<'_> {
+    /// The file as it is then.
+    type Output = FoundNode;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
+        let known = Known::find(view, self.ino)?;
+        let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
+        let mut inode = known.inode.clone();
+        untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
+        let InodeBody::File(file) = &inode.body else { return Err(FsError::IsADirectory.into()) };
+        let Some(old) = known.inode.file() else { return Err(FsError::IsADirectory.into()) };
+        let mut change = Change {
+            ino: self.ino,
+            old,
+            file: (**file).clone(),
+            pages: Vec::new(),
+            dropped: Vec::new(),
+            hidden: Vec::new(),
+            added: Vec::new(),
+        };
+        match self.change {
+            ContentChange::Replace { content, size, sums } => {
+                change.replace(view, content, *size, sums)?;
+            }
+            ContentChange::Write { slices, end } => change.write(view, slices, *end)?,
+            ContentChange::Truncate(size) => change.truncate(view, *size)?,
+        }
+        change.file.tag = self.tag;
+        change.file.data_version = change.file.data_version.saturating_add(1);
+        let file = change.finish(view, &inode, self.hidden_as, &mut plan)?;
+        inode.body = InodeBody::File(Box::new(file));
+        let at = &mut inode.attributes;
+        (at.changed, at.modified) = (env.now, env.now);
+        self.attributes.apply(&mut inode, env);
+        let record = inode.encode(&known.key);
+        plan.writes.push(Write::Put(known.key, record.clone()));
+        Ok(Step::Commit(plan, FoundNode { ino: self.ino, inode, record, counts: None }))
+    }
+}
+
+impl Change<'_> {
+    fn replace(
+        &mut self,
+        view: &mut View<'_>,
+        content: &Content,
+        size: u64,
+        sums: &[Sum],
+    ) -> Result<(), Halt> {
+        match &self.old.content {
+            Content::Inline(_) => {}
+            Content::Slices(slices) => self.hidden.clone_from(slices),
+            Content::Pages(pages) => {
+                self.hidden = self.load(view, pages)?.into_iter().flatten().collect();
+                self.dropped.extend(pages.iter().map(|page| page.page));
+            }
+        }
+        self.file.size = size;
+        self.file.sums = sums.to_vec();
+        self.file.parts.clear();
+        match content {
+            Content::Slices(slices) => {
+                self.file.sparse = has_hole(slices, 0, size);
+                self.added.clone_from(slices);
+                self.lay_out(slices.clone());
+            }
+            inline => {
+                let Content::Inline(bytes) = inline else { return Err(Halt::from(FsError::Stale)) };
+                self.file.sparse = (bytes.len() as u64) < size;
+                self.file.content = inline.clone();
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, view: &mut View<'_>, slices: &[Slice], end: u64) -> Result<(), Halt> {
+        let size = self.old.size.max(end);
+        self.file.sparse |= has_hole(slices, self.old.size.min(size), size);
+        self.change(view, slices, size)
+    }
+
+    fn truncate(&mut self, view: &mut View<'_>, size: u64) -> Result<(), Halt> {
+        self.file.sparse |= size > self.old.size;
+        self.change(view, &[], size)
+    }
+
+    /// Lays slices over the content, and cuts it at a size.
+    fn change(&mut self, view: &mut View<'_>, slices: &[Slice], size: u64) -> Result<(), Halt> {
+        self.file.size = size;
+        self.file.sums.clear();
+        self.file.parts.clear();
+        self.added = slices.to_vec();
+        match &self.old.content {
+            Content::Inline(bytes) if bytes.is_empty() => {
+                let Overlay { slices, .. } = overlay(&[], slices, size);
+                if !slices.is_empty() {
+                    self.lay_out(slices);
+                }
+                Ok(())
+            }
+            Content::Inline(bytes) if slices.is_empty() => {
+                let keep = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
+                self.file.content = Content::Inline(bytes.slice(..keep));
+                Ok(())
+            }
+            // Whoever writes these takes the inline bytes with them.
+            Content::Inline(_) => Err(FsError::ContentReplaced.into()),
+            Content::Slices(old) => {
+                let Overlay { slices, hidden } = overlay(old, slices, size);
+                self.hidden = hidden;
+                self.lay_out(slices);
+                Ok(())
+            }
+            Content::Pages(pages) => self.change_pages(view, pages, slices, size),
+        }
+    }
+
+    /// Changes the pages that slices are written to, or that lie behind the end.
+    fn change_pages(
+        &mut self,
+        view: &mut View<'_>,
+        pages: &[PageRef],
+        slices: &[Slice],
+        size: u64,
+    ) -> Result<(), Halt> {
+        let mut touched: BTreeSet<usize> = BTreeSet::new();
+        for slice in slices {
+            touched.extend(written(pages, slice.position, slice.end()));
+        }
+        if size < self.old.size {
+            touched.extend(written(pages, size, u64::MAX));
+        }
+        let wanted: Vec<PageRef> = touched.iter().map(|index| pages[*index]).collect();
+        let mut loaded = self.load(view, &wanted)?.into_iter();
+        let mut kept = Vec::with_capacity(pages.len() + 1);
+        for (index, page) in pages.iter().enumerate() {
+            if !touched.contains(&index) {
+                kept.push(*page);
+                continue;
+            }
+            let old = loaded.next().unwrap_or_default();
+            // What lies before the first page, or behind the last one, is theirs too.
+            let start = if index == 0 { 0 } else { page.start };
+            let end = pages.get(index + 1).map_or(u64::MAX, |next| next.start);
+            let within = |slice: &Slice| layout::clip(slice, &(start..end));
+            let new: Vec<Slice> = slices.iter().filter_map(within).collect();
+            let Overlay { slices, hidden } = overlay(&old, &new, size);
+            self.hidden.extend(hidden);
+            self.dropped.push(page.page);
+            kept.extend(self.page(&slices));
+        }
+        self.file.content =
+            if kept.is_empty() { Content::Slices(Vec::new()) } else { Content::Pages(kept) };
+        Ok(())
+    }
+
+    /// The slices of pages, in one round trip.
+    fn load(&self, view: &mut View<'_>, pages: &[PageRef]) -> Result<Vec<Vec<Slice>>, Halt> {
+        let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, page.page)).collect();
+        let found = view.many(&keys)?;
+        let mut loaded = Vec::with_capacity(pages.len());
+        for (key, record) in keys.iter().zip(found) {
+            // An inode and its pages are of one snapshot, or read anew.
+            let record = record.ok_or(FsError::Stale)?;
+            loaded.push(decode(key, &record, MapPage::decode)?.0);
+        }
+        Ok(loaded)
+    }
+
+    /// Lays slices out in the record of the inode, or in pages.
+    fn lay_out(&mut self, slices: Vec<Slice>) {
+        self.file.content = if slices.len() <= INODE_SLICES_MAX {
+            Content::Slices(slices)
+        } else {
+            Content::Pages(self.page(&slices))
+        };
+    }
+
+    /// Makes pages of slices: as few as hold them, and none of them much fuller than another.
+    fn page(&mut self, slices: &[Slice]) -> Vec<PageRef> {
+        let count = slices.len().div_ceil(PAGE_SLICES_MAX).max(1);
+        let mut refs = Vec::with_capacity(count);
+        for slices in slices.chunks(slices.len().div_ceil(count).max(1)) {
+            let page = self.file.pages_made;
+            self.file.pages_made = page.saturating_add(1);
+            refs.push(PageRef { start: slices[0].position, page });
+            self.pages.push((key::map_page(self.ino, page), MapPage(slices.to_vec())));
+        }
+        refs
+    }
+
+    /// Adds all but the inode itself to a plan.
+    fn finish(
+        self,
+        view: &mut View<'_>,
+        inode: &Inode,
+        hidden_as: Ino,
+        plan: &mut Plan,
+    ) -> Result<File, Halt> {
+        for (key, page) in &self.pages {
+            guard_absent(key, view, plan)?;
+            plan.writes.push(Write::Put(key.clone(), page.encode(key)));
+        }
+        // How much of each pack the file names, and which it names for the first time.
+        let mut live: BTreeMap<BlockId, i64> = BTreeMap::new();
+        let mut joined = BTreeSet::new();
+        for slice in self.added.iter().filter(|slice| slice.block.is_pack()) {
+            *live.entry(slice.block).or_default() += i64::from(slice.length);
+            joined.insert(slice.block);
+        }
+        for slice in self.hidden.iter().filter(|slice| slice.block.is_pack()) {
+            *live.entry(slice.block).or_default() -= i64::from(slice.length);
+        }
+        for pack in joined {
+            let share = key::share(pack, self.ino);
+            plan.writes.push(Write::Put(share.clone(), Mark.encode(&share)));
+        }
+        let changed = live.into_iter().filter(|(_, bytes)| *bytes != 0);
+        plan.writes.extend(changed.map(|(pack, bytes)| Write::Add(key::live(pack), bytes)));
+        self.leave_hidden(view, hidden_as, plan)?;
+        self.mark_staged_inline(plan);
+        let parts: u64 = self.old.parts.iter().map(|run| u64::from(run.count)).sum();
+        let sum_pages = u32::try_from(parts.div_ceil(u64::from(PART_SUMS_PAGE)));
+        let sum_pages = 0..sum_pages.unwrap_or(u32::MAX);
+        plan.writes.extend(sum_pages.map(|page| Write::Delete(key::part_sums(self.ino, page))));
+        let signed = |size| i64::try_from(size).unwrap_or(i64::MAX);
+        let grown = signed(self.file.size) - signed(self.old.size);
+        if grown != 0 {
+            plan.writes.push(Write::Add(key::counter(inode.bucket, CounterKind::Bytes), grown));
+        }
+        Ok(self.file)
+    }
+
+    /// Leaves the blocks and pages that are not named any more to the reaper.
+    fn leave_hidden(
+        &self,
+        view: &mut View<'_>,
+        hidden_as: Ino,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let here: &[Slice] = match &self.file.content {
+            Content::Slices(slices) => slices,
+            Content::Inline(_) | Content::Pages(_) => &[],
+        };
+        let in_pages = self.pages.iter().flat_map(|(_, page)| &page.0);
+        let named: BTreeSet<BlockId> =
+            here.iter().chain(in_pages).map(|slice| slice.block).collect();
+        let mut blocks: BTreeMap<BlockId, u32> = BTreeMap::new();
+        for slice in self.hidden.iter().filter(|slice| !named.contains(&slice.block)) {
+            blocks.insert(slice.block, slice.block_length);
+        }
+        if blocks.is_empty() && self.dropped.is_empty() {
+            return Ok(());
+        }
+        let blocks = blocks
+            .into_iter()
+            .map(|(block, block_length)| HiddenBlock { block, block_length })
+            .collect();
+        let at = key::orphan(hidden_as);
+        guard_absent(&at, view, plan)?;
+        let orphan = Orphan::Hidden { owner: self.ino, blocks, pages: self.dropped.clone() };
+        plan.writes.push(Write::Put(at.clone(), orphan.encode(&at)));
+        Ok(())
+    }
+
+    /// Marks a content that is staged inline, and takes the mark from one that was.
+    fn mark_staged_inline(&self, plan: &mut Plan) {
+        match staged_inline_mark(&self.file.content, self.ino) {
+            Some(mark) => plan.writes.push(mark),
+            None if self.old.content.is_staged_inline() => {
+                plan.writes.push(Write::Delete(key::staged_inline(self.ino)));
+            }
+            None => {}
+        }
+    }
+}
+
+/// Which pages are written to between two positions. What lies before the first page is its own, too.
+fn written(pages: &[PageRef], start: u64, end: u64) -> Range<usize> {
+    let Range { start: first, end: last } = pages_of(pages, start, end);
+    first..last.max(first + 1).min(pages.len())
+}
+
+/// Whether slices leave a hole between two positions.
+fn has_hole(slices: &[Slice], start: u64, end: u64) -> bool {
+    resolve(slices, start..end).iter().any(|segment| matches!(segment, Segment::Hole { .. }))
+}

@@ -1,0 +1,220 @@
+//! Attributes, and extended ones.
+
+use bytes::Bytes;
+use namespace::{
+    AttributeChange, FILE_MODE, FindXattr, FoundNode, FsError, NodeName, SetXattr, XattrChange,
+};
+use record::{Ino, XATTR_BYTES_MAX, XATTR_INLINE_BYTES_MAX, XattrPlace, key::space};
+
+use crate::world::{B, KEPT, World, at};
+use XattrChange::{Create, Remove, Replace, Set};
+
+fn value(length: usize) -> Bytes {
+    Bytes::from(vec![b'v'; length])
+}
+
+fn change(
+    world: &World,
+    ino: Ino,
+    known_as: Option<&NodeName>,
+    name: &str,
+    change: &XattrChange,
+) -> Result<FoundNode, FsError> {
+    world.run(&SetXattr { ino, known_as, name: name.as_bytes(), change, mode: None })
+}
+
+fn get(world: &World, ino: Ino, name: &str) -> Result<Bytes, FsError> {
+    world.run(&FindXattr { ino, name: name.as_bytes() })
+}
+
+/// How many long attributes stand in records of their own.
+fn apart(world: &World) -> usize {
+    world.state().keys(space::XATTR).len()
+}
+
+#[test]
+fn an_attribute_comes_and_goes() {
+    let world = World::new();
+    let ino = world.file(B, "f", 1);
+    assert_eq!(get(&world, ino, "user.a"), Err(FsError::NoSuchAttribute));
+    change(&world, ino, None, "user.b", &Set(value(3))).unwrap();
+    change(&world, ino, None, "user.a", &Create(value(0))).unwrap();
+    let found = change(&world, ino, None, "user.b", &Replace(value(4))).unwrap();
+    let names: Vec<&[u8]> = found.inode.xattrs.iter().map(|x| &x.name[..]).collect();
+    assert_eq!(names, [b"user.a", b"user.b"], "in order");
+    assert_eq!(
+        (get(&world, ino, "user.a"), get(&world, ino, "user.b")),
+        (Ok(value(0)), Ok(value(4)))
+    );
+    change(&world, ino, None, "user.a", &Remove).unwrap();
+    assert_eq!(get(&world, ino, "user.a"), Err(FsError::NoSuchAttribute));
+    world.audit();
+}
+
+#[test]
+fn create_wants_no_attribute_of_the_name_and_replace_and_remove_want_one() {
+    let world = World::new();
+    let ino = world.file(B, "f", 1);
+    for length in [1, XATTR_BYTES_MAX] {
+        for absent in [Replace(value(1)), Remove] {
+            let changed = change(&world, ino, None, "user.a", &absent);
+            assert_eq!(changed.unwrap_err(), FsError::NoSuchAttribute);
+        }
+        change(&world, ino, None, "user.a", &Create(value(length))).unwrap();
+        let changed = change(&world, ino, None, "user.a", &Create(value(2)));
+        assert_eq!(changed.unwrap_err(), FsError::AttributeExists);
+        assert_eq!(get(&world, ino, "user.a"), Ok(value(length)));
+        change(&world, ino, None, "user.a", &Remove).unwrap();
+        world.audit();
+    }
+}
+
+#[test]
+fn a_long_attribute_stands_apart_and_comes_back_when_it_is_short() {
+    let world = World::new();
+    let ino = world.file(B, "f", 1);
+    let lengths =
+        [1, XATTR_INLINE_BYTES_MAX, XATTR_INLINE_BYTES_MAX + 1, XATTR_BYTES_MAX, 2, 5_000];
+    for length in lengths {
+        change(&world, ino, None, "user.a", &Set(value(length))).unwrap();
+        assert_eq!(get(&world, ino, "user.a"), Ok(value(length)));
+        assert_eq!(apart(&world), usize::from(length > XATTR_INLINE_BYTES_MAX), "{length}");
+        world.audit();
+    }
+    change(&world, ino, None, "user.a", &Remove).unwrap();
+    assert_eq!(apart(&world), 0);
+    world.audit();
+}
+
+#[test]
+fn many_short_attributes_do_not_fill_an_inode() {
+    let world = World::new();
+    let ino = world.file(B, "f", 1);
+    for n in 0..20 {
+        change(&world, ino, None, &format!("user.{n:02}"), &Set(value(1_000))).unwrap();
+    }
+    assert!(apart(&world) >= 12, "8 KiB are enough for 8 of them");
+    for n in 0..20 {
+        assert_eq!(get(&world, ino, &format!("user.{n:02}")), Ok(value(1_000)));
+    }
+    world.audit();
+}
+
+#[test]
+fn names_of_attributes_are_together_no_longer_than_a_list_may_be() {
+    let world = World::new();
+    let ino = world.file(B, "f", 1);
+    let name = |n: usize| format!("user.{n:0250}");
+    for n in 0..256 {
+        change(&world, ino, None, &name(n), &Set(value(0))).unwrap();
+    }
+    let changed = change(&world, ino, None, &name(256), &Set(value(0)));
+    assert_eq!(changed.unwrap_err(), FsError::TooManyAttributes);
+    change(&world, ino, None, &name(0), &Remove).unwrap();
+    change(&world, ino, None, &name(256), &Set(value(0))).unwrap();
+}
+
+#[test]
+fn mode_goes_with_an_attribute() {
+    let world = World::new();
+    let ino = world.mkdir(B, "d");
+    let name = b"system.posix_acl_access";
+    let change = &Set(value(44));
+    let set = SetXattr { ino, known_as: None, name, change, mode: Some(0o750) };
+    assert_eq!(world.run(&set).unwrap().inode.attributes.mode, 0o750);
+    assert_eq!(world.node(ino).unwrap().inode.attributes.mode, 0o750);
+}
+
+#[test]
+fn an_object_with_a_long_attribute_is_not_told_by_its_name() {
+    let world = World::new();
+    let ino = world.put("a", 5);
+    let long = Set(value(5_000));
+    for known_as in [None, Some(at(B, "other"))] {
+        let changed = change(&world, ino, known_as.as_ref(), "user.a", &long);
+        assert_eq!(changed.unwrap_err(), FsError::Stale);
+    }
+    change(&world, ino, None, "user.short", &Set(value(5))).unwrap();
+    world.audit();
+    change(&world, ino, Some(&at(B, "a")), "user.a", &long).unwrap();
+    world.audit();
+    world.delete(&[b"a"]);
+    // The reaper looks at the inode, and finds what belongs to it.
+    assert_eq!(world.state().keys(space::ORPHAN).len(), 1);
+    let inode = world.state().inode(ino);
+    assert!(inode.xattrs.iter().any(|xattr| matches!(xattr.value, XattrPlace::Apart(_))));
+    world.audit();
+}
+
+#[test]
+fn an_implied_directory_with_a_long_attribute_is_one_that_somebody_made() {
+    let world = World::new();
+    world.put("a/b/x", 1);
+    let a = world.find(&at(B, "a")).unwrap();
+    let b = world.find(&at(a, "b")).unwrap();
+    change(&world, b, None, "user.short", &Set(value(5))).unwrap();
+    change(&world, a, None, "user.a", &Set(value(5_000))).unwrap();
+    world.delete(&[b"a/b/x"]);
+    assert_eq!(world.keys(), ["a/"]);
+    assert_eq!(get(&world, a, "user.a"), Ok(value(5_000)));
+    world.audit();
+}
+
+#[test]
+fn long_attributes_go_with_their_directory() {
+    let world = World::new();
+    for name in ["d", "e"] {
+        let ino = world.mkdir(B, name);
+        change(&world, ino, None, "user.a", &Set(value(5_000))).unwrap();
+        change(&world, ino, None, "user.b", &Set(value(5))).unwrap();
+    }
+    world.mkdir(B, "over");
+    world.rename(&at(B, "over"), &at(B, "e"), namespace::RenameMode::Replace).unwrap();
+    assert_eq!(apart(&world), 1);
+    world.rmdir(B, "d").unwrap();
+    assert_eq!(apart(&world), 0);
+    world.audit();
+}
+
+#[test]
+fn attributes_of_what_is_gone_are_not_found() {
+    let world = World::new();
+    let ino = world.mkdir(B, "d");
+    world.rmdir(B, "d").unwrap();
+    assert_eq!(get(&world, ino, "user.a"), Err(FsError::Stale));
+    let changed = change(&world, ino, None, "user.a", &Set(value(1)));
+    assert_eq!(changed.unwrap_err(), FsError::Stale);
+    assert_eq!(world.set(ino, KEPT).unwrap_err(), FsError::Stale);
+}
+
+#[test]
+fn what_is_not_changed_of_attributes_stays() {
+    let world = World::new();
+    let ino = world.put("f", 1);
+    let before = world.node(ino).unwrap().inode.attributes;
+    assert_eq!((before.mode, before.uid, before.gid), (FILE_MODE, 1, 2));
+    let owner = AttributeChange { uid: Some(9), ..KEPT };
+    let after = world.set(ino, owner).unwrap().inode.attributes;
+    assert_eq!((after.mode, after.uid, after.gid), (FILE_MODE, 9, 2));
+    assert_eq!((after.modified, after.accessed), (before.modified, before.accessed));
+    assert_eq!(after.changed, before.changed, "S3 shows when the object was put");
+    assert!(after.status_changed > before.status_changed);
+    assert_eq!(world.node(ino).unwrap().inode.attributes, after);
+    world.audit();
+}
+
+#[test]
+fn rights_are_dropped_from_files_alone() {
+    let world = World::new();
+    let (file, directory) = (world.file(B, "f", 1), world.mkdir(B, "d"));
+    let modes = [(0o6755, 0o755), (0o6744, 0o2744), (0o1777, 0o1777)];
+    for (mode, dropped) in modes {
+        let drop = |ino| {
+            let given = AttributeChange { mode: Some(mode), ..KEPT };
+            world.set(ino, given).unwrap();
+            let dropped = AttributeChange { drop_rights: true, ..KEPT };
+            world.set(ino, dropped).unwrap().inode.attributes.mode
+        };
+        assert_eq!((drop(file), drop(directory)), (dropped, mode), "{mode:o}");
+    }
+}

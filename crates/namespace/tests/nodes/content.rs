@@ -1,0 +1,396 @@
+//! Contents that are changed in place, against a map of bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use layout::{Segment, resolve};
+use namespace::{AttributeChange, ContentChange, FoundNode, FsError, WriteContent};
+use proptest::prelude::*;
+use record::key::{self, space};
+use record::{
+    BlockId, Content, File, INLINE_STAYS_MAX, INODE_SLICES_MAX, Ino, Orphan, PAGE_SLICES_MAX,
+    PartRun, Slice, Tag,
+};
+use store::{Key, Value};
+
+use crate::audit::{audit, slices_of};
+use crate::laws::seeded;
+use crate::world::{B, KEPT, NONCE, World, at, empty};
+
+/// Where a byte of a file lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Hole,
+    Inline,
+    Block(BlockId, u32),
+}
+
+/// What is done to a file.
+#[derive(Clone, Debug)]
+enum Change {
+    /// So many slices of so many bytes are written from a position on, each so far behind the one
+    /// before; to one pack, or each to a block of its own.
+    Comb {
+        from: u64,
+        count: u64,
+        length: u64,
+        gap: u64,
+        pack: bool,
+    },
+    /// What the file names already is written to another position of it.
+    Share {
+        slice: prop::sample::Index,
+        to: u64,
+    },
+    Truncate(u64),
+    ReplaceInline(u64),
+    Replace {
+        count: u64,
+        length: u64,
+        gap: u64,
+    },
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let count = || prop_oneof![3 => 1..8_u64, 2 => 50..80_u64, 2 => 300..1_200_u64];
+    let gap = || prop_oneof![Just(0), Just(0), 1..4_u64];
+    prop_oneof![
+        6 => (0..4_000_u64, count(), 1..5_u64, gap(), any::<bool>()).prop_map(
+            |(from, count, length, gap, pack)| Change::Comb { from, count, length, gap, pack }
+        ),
+        1 => (any::<prop::sample::Index>(), 0..4_000_u64)
+            .prop_map(|(slice, to)| Change::Share { slice, to }),
+        2 => (0..6_000_u64).prop_map(Change::Truncate),
+        1 => (0..40_u64).prop_map(Change::ReplaceInline),
+        1 => (count(), 1..4_u64, gap())
+            .prop_map(|(count, length, gap)| Change::Replace { count, length, gap }),
+    ]
+}
+
+/// A file, its bytes, and everything that was ever seen of its map.
+struct Model {
+    world: World,
+    ino: Ino,
+    bytes: Vec<Place>,
+    blocks: u64,
+    pages: BTreeMap<Key, Value>,
+    named: BTreeSet<BlockId>,
+}
+
+impl Model {
+    fn new() -> Model {
+        let world = World::new();
+        let ino = world.file(B, "f", 0);
+        let (pages, named) = (BTreeMap::new(), BTreeSet::new());
+        Model { world, ino, bytes: Vec::new(), blocks: 0, pages, named }
+    }
+
+    fn comb(&mut self, from: u64, count: u64, length: u64, gap: u64, pack: bool) -> Vec<Slice> {
+        let length = u32::try_from(length).unwrap();
+        let slice = |n: u64| {
+            let (number, offset) = if pack {
+                (self.blocks, u32::try_from(n).unwrap() * length)
+            } else {
+                (self.blocks + n, 3)
+            };
+            let block =
+                if pack { BlockId::pack(NONCE, number) } else { BlockId::new(NONCE, number) };
+            let position = from + n * (u64::from(length) + gap);
+            let block_length = if pack { 1 << 20 } else { offset + length };
+            Slice { position, block, block_length, block_crc32c: 0, offset, length }
+        };
+        let slices = (0..count).map(slice).collect();
+        self.blocks += if pack { 1 } else { count };
+        slices
+    }
+
+    fn paint(&mut self, slices: &[Slice]) {
+        for slice in slices {
+            for (n, at) in (0..).zip(slice.position..slice.end()) {
+                let at = usize::try_from(at).unwrap();
+                self.bytes.resize(self.bytes.len().max(at + 1), Place::Hole);
+                self.bytes[at] = Place::Block(slice.block, slice.offset + n);
+            }
+        }
+    }
+
+    fn file(&self) -> File {
+        self.world.state().inode(self.ino).file().unwrap().clone()
+    }
+
+    /// Does it to the file and to the map of bytes.
+    fn apply(&mut self, change: &Change) {
+        let (size, has_inline) = (self.bytes.len() as u64, self.bytes.contains(&Place::Inline));
+        let (change, new) = match *change {
+            Change::Comb { from, count, length, gap, pack } => {
+                let slices = self.comb(from, count, length, gap, pack);
+                let end = slices.last().map_or(0, Slice::end);
+                (ContentChange::Write { slices: slices.clone(), end }, Some(slices))
+            }
+            Change::Share { slice, to } => {
+                let slices = slices_of(&self.world.state(), self.ino, &self.file());
+                if slices.is_empty() {
+                    return;
+                }
+                let slices = vec![Slice { position: to, ..slices[slice.index(slices.len())] }];
+                let end = slices[0].end();
+                (ContentChange::Write { slices: slices.clone(), end }, Some(slices))
+            }
+            Change::Truncate(size) => {
+                self.bytes.resize(usize::try_from(size).unwrap(), Place::Hole);
+                (ContentChange::Truncate(size), None)
+            }
+            Change::ReplaceInline(size) => {
+                let bytes = usize::try_from(size).unwrap();
+                self.bytes = vec![Place::Inline; bytes];
+                let content = Content::Inline(Bytes::from(vec![b'x'; bytes]));
+                (ContentChange::Replace { content, size, sums: Vec::new() }, None)
+            }
+            Change::Replace { count, length, gap } => {
+                let slices = self.comb(gap, count, length, gap, false);
+                let size = slices.last().map_or(0, Slice::end);
+                self.bytes.clear();
+                self.paint(&slices);
+                let content = Content::Slices(slices);
+                (ContentChange::Replace { content, size, sums: Vec::new() }, None)
+            }
+        };
+        let answer = write(&self.world, self.ino, &change);
+        if let Some(slices) = new {
+            if has_inline {
+                // Whoever writes takes the bytes in the inode along.
+                assert_eq!(answer.unwrap_err(), FsError::ContentReplaced);
+                return;
+            }
+            self.paint(&slices);
+            assert!(self.bytes.len() as u64 >= size);
+        }
+        assert_eq!(answer.unwrap().inode, self.world.state().inode(self.ino));
+    }
+
+    /// Compares the file with the map, and its map with all that was seen of it.
+    fn check(&mut self) {
+        let state = self.world.state();
+        audit(&state);
+        let file = self.file();
+        assert_eq!(file.size, self.bytes.len() as u64);
+        let slices = slices_of(&state, self.ino, &file);
+        let mut found = Vec::with_capacity(self.bytes.len());
+        let inline = if let Content::Inline(bytes) = &file.content { bytes.len() } else { 0 };
+        found.resize(inline, Place::Inline);
+        for segment in resolve(&slices, inline as u64..file.size) {
+            let places = segment.position()..segment.end();
+            found.extend((0..).zip(places).map(|(n, _)| match segment {
+                Segment::Hole { .. } => Place::Hole,
+                Segment::Block(slice) => Place::Block(slice.block, slice.offset + n),
+            }));
+        }
+        assert_eq!(found, self.bytes);
+        assert!(file.sparse || !found.contains(&Place::Hole), "a hole of a file without any");
+        match &file.content {
+            Content::Inline(_) => {}
+            Content::Slices(slices) => assert!(slices.len() <= INODE_SLICES_MAX),
+            Content::Pages(pages) => {
+                for page in pages {
+                    assert!(page.page < file.pages_made);
+                    let at = key::map_page(self.ino, page.page);
+                    let slices = record::MapPage::decode(&at, &state.records[&at]).unwrap().0;
+                    assert!((1..=PAGE_SLICES_MAX).contains(&slices.len()));
+                }
+            }
+        }
+        for at in state.keys(space::MAP) {
+            let value = &state.records[at];
+            let before = self.pages.entry(at.clone()).or_insert_with(|| value.clone());
+            assert_eq!(before, value, "{at:?} was written anew");
+        }
+        let named: BTreeSet<BlockId> = slices.iter().map(|slice| slice.block).collect();
+        let mut hidden = BTreeSet::new();
+        for at in state.keys(space::ORPHAN) {
+            let orphan = Orphan::decode(at, &state.records[at]).unwrap();
+            let Orphan::Hidden { owner, blocks, .. } = orphan else { panic!("{orphan:?}") };
+            assert_eq!(owner, self.ino);
+            hidden.extend(blocks.into_iter().map(|hidden| hidden.block));
+        }
+        self.named.extend(&named);
+        let lost: Vec<&BlockId> =
+            self.named.iter().filter(|b| !named.contains(b) && !hidden.contains(b)).collect();
+        assert_eq!(lost, Vec::<&BlockId>::new(), "neither named nor left to the reaper");
+    }
+}
+
+fn write(world: &World, ino: Ino, change: &ContentChange) -> Result<FoundNode, FsError> {
+    let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
+    let (known_as, attributes) = (None, &KEPT);
+    world.run(&WriteContent { ino, known_as, change, tag, hidden_as, attributes })
+}
+
+proptest! {
+    #![proptest_config(seeded(96))]
+
+    #[test]
+    fn a_content_is_what_a_map_of_bytes_says(changes in prop::collection::vec(change(), 1..10)) {
+        let mut model = Model::new();
+        for change in &changes {
+            model.apply(change);
+            model.check();
+        }
+    }
+}
+
+#[test]
+fn a_map_grows_into_pages_and_a_page_into_several() {
+    let mut model = Model::new();
+    let mut most = 0;
+    for (n, count) in (0..).zip([60, 4, 1, 500, 700, 1]) {
+        let from = n * 10_000;
+        model.apply(&Change::Comb { from, count, length: 2, gap: 1, pack: false });
+        model.check();
+        most += usize::try_from(count).unwrap();
+        match model.file().content {
+            Content::Slices(slices) => assert!(slices.len() == most && most <= INODE_SLICES_MAX),
+            Content::Pages(pages) => assert!(pages.len() >= most.div_ceil(PAGE_SLICES_MAX)),
+            Content::Inline(_) => panic!("slices were written"),
+        }
+    }
+    model.apply(&Change::Truncate(0));
+    model.check();
+    assert_eq!(model.file().content, Content::Slices(Vec::new()));
+}
+
+#[test]
+fn a_write_before_the_first_page_is_the_first_pages() {
+    let mut model = Model::new();
+    model.apply(&Change::Comb { from: 1_000, count: 600, length: 1, gap: 1, pack: false });
+    for from in [500, 0, 990] {
+        model.apply(&Change::Comb { from, count: 5, length: 4, gap: 0, pack: true });
+        model.check();
+    }
+}
+
+#[test]
+fn a_write_touches_the_pages_that_it_covers_alone() {
+    let mut model = Model::new();
+    model.apply(&Change::Comb { from: 0, count: 1_400, length: 1, gap: 1, pack: false });
+    let Content::Pages(before) = model.file().content else { panic!("pages") };
+    assert!(before.len() >= 3);
+    model.apply(&Change::Comb { from: before[1].start, count: 1, length: 1, gap: 0, pack: false });
+    model.check();
+    let Content::Pages(after) = model.file().content else { panic!("pages") };
+    assert_eq!((after[0], &after[2..]), (before[0], &before[2..]));
+    assert_ne!(after[1].page, before[1].page);
+}
+
+#[test]
+fn a_write_takes_away_what_was_told_of_the_content_before() {
+    let world = World::new();
+    let ino = world.put("a", 5);
+    let mut model = Model { world, ino, ..Model::new() };
+    model.bytes = vec![Place::Inline; 5];
+    let changes = [
+        ContentChange::Truncate(3),
+        ContentChange::Truncate(9),
+        ContentChange::Replace {
+            content: Content::Inline(Bytes::new()),
+            size: 0,
+            sums: Vec::new(),
+        },
+    ];
+    for change in &changes {
+        let answer = write(&model.world, ino, change);
+        // Without its name the object cannot be changed while its name tells of it.
+        assert_eq!(answer.unwrap_err(), FsError::Stale);
+    }
+    for (n, change) in (1..).zip(&changes) {
+        let (tag, hidden_as) = (Tag::Md5([n; 16]), model.world.ino());
+        let known_as = Some(&at(B, "a"));
+        let write = WriteContent { ino, known_as, change, tag, hidden_as, attributes: &KEPT };
+        let found = model.world.run(&write).unwrap();
+        let file = found.inode.file().unwrap();
+        assert_eq!((file.tag, file.data_version), (tag, u64::from(n)));
+        assert!(file.sums.is_empty());
+        let attributes = found.inode.attributes;
+        assert_eq!(attributes.changed, attributes.modified);
+        model.world.audit();
+    }
+    model.world.delete(&[b"a"]);
+    assert_eq!(model.world.state().keys(space::ORPHAN), [&key::orphan(ino)]);
+    model.world.audit();
+}
+
+#[test]
+fn checksums_of_parts_go_with_the_content_that_had_parts() {
+    let world = World::new();
+    let parts = vec![PartRun { count: 3, length: 5 }];
+    let node =
+        namespace::NewNode::File(Box::new(File { parts, size: 15, sparse: true, ..empty() }));
+    let ino = world.make(&at(B, "f"), &node).unwrap();
+    let sums = key::part_sums(ino, 0);
+    let mut state = world.state();
+    state.records.insert(sums.clone(), Value::from_static(b"checksums"));
+    let world = World::of(&state);
+    write(&world, ino, &ContentChange::Truncate(4)).unwrap();
+    assert!(!world.state().records.contains_key(&sums));
+    assert!(world.state().inode(ino).file().unwrap().parts.is_empty());
+}
+
+#[test]
+fn bytes_that_are_staged_inline_have_a_mark_as_long_as_they_are() {
+    let world = World::new();
+    let ino = world.file(B, "f", INLINE_STAYS_MAX + 1);
+    let marks = || world.state().keys(space::STAGED_INLINE).len();
+    assert_eq!(marks(), 1);
+    world.audit();
+    for (size, expected) in [(INLINE_STAYS_MAX + 1, 1), (INLINE_STAYS_MAX, 0)] {
+        write(&world, ino, &ContentChange::Truncate(size as u64)).unwrap();
+        assert_eq!(marks(), expected);
+        world.audit();
+    }
+    let size = INLINE_STAYS_MAX + 7;
+    let content = Content::Inline(Bytes::from(vec![1; size]));
+    let change = ContentChange::Replace { content, size: size as u64, sums: Vec::new() };
+    write(&world, ino, &change).unwrap();
+    assert_eq!(marks(), 1);
+    world.audit();
+    let content = Content::Slices(Vec::new());
+    write(&world, ino, &ContentChange::Replace { content, size: 0, sums: Vec::new() }).unwrap();
+    assert_eq!(marks(), 0);
+    world.audit();
+}
+
+#[test]
+fn what_is_no_file_has_no_content_to_change() {
+    let world = World::new();
+    let nodes = [world.mkdir(B, "d"), world.symlink(B, "l"), world.fifo(B, "p")];
+    for ino in nodes {
+        let answer = write(&world, ino, &ContentChange::Truncate(0));
+        assert_eq!(answer.unwrap_err(), FsError::IsADirectory);
+    }
+}
+
+#[test]
+fn rights_go_with_a_write() {
+    let world = World::new();
+    let node = namespace::NewNode::File(Box::new(empty()));
+    let (ino, _) = world.make_with(&at(B, "f"), &node, 0o6755).unwrap();
+    let change = &ContentChange::Truncate(1);
+    for (drop_rights, mode) in [(false, 0o6755), (true, 0o755)] {
+        let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
+        let attributes = &AttributeChange { drop_rights, ..KEPT };
+        let write = WriteContent { ino, known_as: None, change, tag, hidden_as, attributes };
+        assert_eq!(world.run(&write).unwrap().inode.attributes.mode, mode);
+    }
+}
+
+#[test]
+fn a_file_that_is_open_without_a_name_is_written_on() {
+    let world = World::new();
+    let ino = world.file(B, "f", 0);
+    world.unlink(B, "f").unwrap();
+    let block = BlockId::new(NONCE, 1);
+    let slice =
+        Slice { position: 4, block, block_length: 9, block_crc32c: 0, offset: 0, length: 9 };
+    let change = ContentChange::Write { slices: vec![slice], end: 13 };
+    assert_eq!(write(&world, ino, &change).unwrap().inode.file().unwrap().size, 13);
+    world.audit();
+}

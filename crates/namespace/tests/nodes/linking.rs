@@ -1,0 +1,294 @@
+//! Files with several names, and with none.
+
+use bytes::Bytes;
+use namespace::{
+    Branch, ContentChange, FsError, Lookup, Path, Publish, Removal, Remove, RemoveName, RenameMode,
+    SetTags, TagMatch, WriteCondition, WriteContent,
+};
+use record::{Content, Dentry, Ino, Tag, key, key::space};
+
+use crate::memory::Stale;
+use crate::world::{B, C, KEPT, World, at, drive, inline, object_of, publish};
+
+fn names_of(world: &World, ino: Ino) -> Vec<Dentry> {
+    let state = world.state();
+    let dentries = state.records.iter().filter(|(at, _)| at.space() == space::DENTRY);
+    let dentries = dentries.map(|(at, value)| Dentry::decode(at, value).unwrap());
+    dentries.filter(|dentry| dentry.ino == ino).collect()
+}
+
+#[test]
+fn names_say_from_the_second_on_that_there_are_others() {
+    let world = World::new();
+    let ino = world.file(B, "a", 5);
+    assert!(!names_of(&world, ino)[0].linked);
+    let found = world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    assert_eq!((found.ino, found.links()), (ino, 2));
+    let names = names_of(&world, ino);
+    assert!(names.len() == 2 && names.iter().all(|name| name.linked));
+    let c = world.mkdir(B, "d");
+    assert_eq!(world.link(ino, None, &at(c, "c")).unwrap().links(), 3);
+    assert!(names_of(&world, ino).iter().all(|name| name.linked));
+    assert_eq!(world.objects(), [(b"a".to_vec(), 5), (b"b".to_vec(), 5), (b"d/c".to_vec(), 5)]);
+    world.audit();
+}
+
+#[test]
+fn an_object_that_gets_a_second_name_is_not_told_by_its_name_any_more() {
+    let world = World::new();
+    let ino = world.put("a", 5);
+    assert_eq!(names_of(&world, ino)[0].self_contained, Some(5));
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    assert!(names_of(&world, ino).iter().all(|name| name.self_contained.is_none()));
+    world.audit();
+    assert_eq!(world.delete(&[b"a"]), [Ok(true)]);
+    assert_eq!(world.objects(), [(b"b".to_vec(), 5)]);
+    world.audit();
+}
+
+#[test]
+fn a_second_name_needs_the_first_to_be_known() {
+    let world = World::new();
+    let ino = world.file(B, "a", 1);
+    world.file(B, "other", 1);
+    for known_as in [None, Some(at(B, "gone")), Some(at(B, "other"))] {
+        let linked = world.link(ino, known_as.as_ref(), &at(B, "b"));
+        assert_eq!(linked.unwrap_err(), FsError::Stale, "{known_as:?}");
+    }
+    assert_eq!(world.find(&at(B, "b")), Err(FsError::NoSuchKey));
+    world.audit();
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_linked() {
+    let world = World::new();
+    let ino = world.file(B, "a", 1);
+    world.mkdir(B, "d");
+    for name in ["a", "d"] {
+        let linked = world.link(ino, Some(&at(B, "a")), &at(B, name));
+        assert_eq!(linked.unwrap_err(), FsError::NameExists);
+    }
+    world.audit();
+}
+
+#[test]
+fn directories_are_not_linked() {
+    let world = World::new();
+    let ino = world.mkdir(B, "d");
+    let linked = world.link(ino, Some(&at(B, "d")), &at(B, "e"));
+    assert_eq!(linked.unwrap_err(), FsError::LinkedDirectory);
+}
+
+#[test]
+fn nothing_is_linked_from_one_bucket_to_another() {
+    let world = World::new();
+    let ino = world.file(B, "a", 1);
+    let linked = world.link(ino, Some(&at(B, "a")), &at(C, "a"));
+    assert_eq!(linked.unwrap_err(), FsError::OtherBucket);
+    let nameless = world.make_nameless(B, 1).unwrap();
+    let linked = world.link(nameless, None, &at(C, "a"));
+    assert_eq!(linked.unwrap_err(), FsError::OtherBucket);
+    world.audit();
+}
+
+#[test]
+fn symlinks_and_specials_may_have_several_names() {
+    let world = World::new();
+    for (ino, name) in [(world.symlink(B, "l"), "l"), (world.fifo(B, "p"), "p")] {
+        let second = at(B, name.to_uppercase());
+        assert_eq!(world.link(ino, Some(&at(B, name)), &second).unwrap().links(), 2);
+        world.audit();
+        world.unlink(B, name).unwrap();
+        assert_eq!(world.links(ino), 1);
+        world.audit();
+        world.unlink(B, &second.name).unwrap();
+        world.audit();
+    }
+    assert_eq!(world.state().keys(space::ORPHAN).len(), 2);
+}
+
+#[test]
+fn removing_a_name_of_several_only_lowers_the_count() {
+    let world = World::new();
+    let ino = world.file(B, "a", 5);
+    for (name, known) in [("b", "a"), ("c", "a")] {
+        world.link(ino, Some(&at(B, known)), &at(B, name)).unwrap();
+    }
+    assert!(!world.unlink(B, "a").unwrap().last);
+    assert_eq!(world.links(ino), 2);
+    world.delete(&[b"b"]);
+    assert_eq!(world.links(ino), 1);
+    assert_eq!(world.state().keys(space::ORPHAN), Vec::<&store::Key>::new());
+    world.audit();
+    assert!(world.unlink(B, "c").unwrap().last);
+    assert_eq!(world.state().keys(space::ORPHAN), [&key::orphan(ino)]);
+    world.audit();
+}
+
+#[test]
+fn a_put_over_a_name_of_several_only_lowers_the_count() {
+    let world = World::new();
+    let ino = world.file(B, "a", 5);
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    let new = world.put("a", 7);
+    assert_eq!(world.objects(), [(b"a".to_vec(), 7), (b"b".to_vec(), 5)]);
+    assert_eq!((world.links(ino), world.links(new)), (1, 1));
+    world.audit();
+    world.put("b", 9);
+    assert_eq!(world.state().keys(space::ORPHAN), [&key::orphan(ino)]);
+    world.audit();
+}
+
+#[test]
+fn a_rename_over_a_name_of_several_only_lowers_the_count() {
+    let world = World::new();
+    let (ino, other) = (world.file(B, "a", 5), world.file(B, "x", 6));
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    let renamed = world.rename(&at(B, "x"), &at(B, "a"), RenameMode::Replace).unwrap();
+    assert_eq!(renamed.replaced, Some((ino, false)));
+    assert_eq!((world.links(ino), world.links(other)), (1, 1));
+    world.audit();
+}
+
+#[test]
+fn one_removal_of_two_names_of_one_file_takes_both() {
+    let world = World::new();
+    let (ino, third) = (world.file(B, "a", 5), world.file(B, "k", 1));
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    let d = world.mkdir(B, "d");
+    world.link(third, Some(&at(B, "k")), &at(d, "l")).unwrap();
+    world.link(third, None, &at(d, "m")).unwrap();
+    let removed = world.delete(&[b"a", b"b", b"d/l", b"k"]);
+    assert_eq!(removed, [Ok(true); 4]);
+    assert_eq!(world.state().keys(space::ORPHAN), [&key::orphan(ino)]);
+    assert_eq!(world.links(third), 1);
+    world.audit();
+}
+
+#[test]
+fn a_file_that_lost_its_last_name_gets_no_other() {
+    let world = World::new();
+    let (one, two) = (world.file(B, "a", 5), world.file(B, "x", 5));
+    world.link(two, Some(&at(B, "x")), &at(B, "y")).unwrap();
+    world.unlink(B, "a").unwrap();
+    assert_eq!(world.delete(&[b"x", b"y"]), [Ok(true); 2]);
+    for ino in [one, two] {
+        for known_as in [None, Some(at(B, "a")), Some(at(B, "x"))] {
+            let linked = world.link(ino, known_as.as_ref(), &at(B, "z"));
+            let error = linked.expect_err("the reaper would take it from under its name");
+            assert!([FsError::Stale, FsError::NoSuchKey].contains(&error), "{error}");
+            world.audit();
+        }
+    }
+}
+
+#[test]
+fn a_file_without_a_name_gets_one_later_or_goes() {
+    let world = World::new();
+    let (kept, left) = (world.make_nameless(B, 5).unwrap(), world.make_nameless(B, 6).unwrap());
+    assert_eq!(world.keys(), Vec::<String>::new());
+    assert_eq!(world.links(kept), 0);
+    world.audit();
+    assert_eq!(world.link(kept, None, &at(B, "a")).unwrap().links(), 1);
+    assert_eq!(world.state().keys(space::ORPHAN), [&key::orphan(left)]);
+    assert!(!names_of(&world, kept)[0].linked);
+    assert_eq!(world.objects(), [(b"a".to_vec(), 5)]);
+    world.audit();
+    world.link(kept, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    world.audit();
+}
+
+#[test]
+fn a_file_that_the_reaper_has_taken_up_gets_no_name() {
+    let world = World::new();
+    let ino = world.make_nameless(B, 5).unwrap();
+    let mut state = world.state();
+    state.records.remove(&key::orphan(ino));
+    let world = World::of(&state);
+    assert_eq!(world.link(ino, None, &at(B, "a")).unwrap_err(), FsError::NoSuchKey);
+}
+
+#[test]
+fn what_is_written_shows_under_every_name() {
+    let world = World::new();
+    let ino = world.file(B, "a", 5);
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    let (content, sums) = (Content::Inline(Bytes::from_static(b"eight by")), Vec::new());
+    let change = ContentChange::Replace { content, size: 8, sums };
+    let (tag, hidden_as) = (Tag::Md5([1; 16]), world.ino());
+    let known_as = None;
+    let change = &change;
+    let write = WriteContent { ino, known_as, change, tag, hidden_as, attributes: &KEPT };
+    world.run(&write).unwrap();
+    assert_eq!(world.objects(), [(b"a".to_vec(), 8), (b"b".to_vec(), 8)]);
+    world.audit();
+}
+
+#[test]
+fn a_name_is_counted_down_though_its_file_is_remembered_to_be_absent() {
+    let world = World::new();
+    let ino = world.file(B, "a", 5);
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    let mut states = [world.state().records];
+    states[0].remove(&key::inode(ino));
+    let stale = Stale { states: &states, choice: 0, absences: true, sure: true, fickle: None };
+    let remove = RemoveName { name: &at(B, "a") };
+    drive(&world.store, &remove, world.env(), &stale, None).0.unwrap();
+    assert_eq!(world.links(ino), 1);
+    world.audit();
+}
+
+#[test]
+fn conditions_on_a_name_of_several_are_those_of_its_file() {
+    let world = World::new();
+    let ino = world.put("a", 5);
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    world.link(ino, None, &at(B, "c")).unwrap();
+    let tag = world.node(ino).unwrap().inode.file().unwrap().tag;
+    let (right, wrong) = (TagMatch::OneOf(vec![tag]), TagMatch::OneOf(vec![Tag::Md5([9; 16])]));
+    let remove = |condition: &TagMatch| {
+        let condition = Some(condition.clone());
+        let removals = vec![Removal { name: b"a".to_vec(), condition }];
+        let branches = [Branch { directories: Vec::new(), removals }];
+        world.run(&Remove { bucket: b"b", branches: &branches }).unwrap()
+    };
+    assert_eq!(remove(&wrong), [Err(FsError::PreconditionFailed)]);
+    assert_eq!(remove(&right), [Ok(true)]);
+    assert_eq!(world.links(ino), 2);
+    world.audit();
+    let put = |condition: TagMatch| {
+        let (path, new) = (Path::new(b"b", b"b"), world.ino());
+        let (inode, condition) = (object_of(inline(8)), WriteCondition::IfMatch(condition));
+        world.run(&Publish { condition: &condition, ..publish(&path, new, &[], &inode) })
+    };
+    assert_eq!(put(wrong).unwrap_err(), FsError::PreconditionFailed);
+    assert_eq!(put(right).unwrap().replaced, Some(ino));
+    assert_eq!(world.links(ino), 1);
+    assert_eq!(world.objects(), [(b"b".to_vec(), 8), (b"c".to_vec(), 5)]);
+    world.audit();
+}
+
+#[test]
+fn tags_show_under_every_name() {
+    let world = World::new();
+    let ino = world.file(B, "a", 5);
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    let tags = [("k".to_owned(), "v".to_owned())];
+    world.run(&SetTags { path: &Path::new(b"b", b"a"), tags: &tags }).unwrap();
+    let found = world.run(&Lookup { path: &Path::new(b"b", b"b") }).unwrap();
+    assert_eq!((found.ino, &found.inode.file().unwrap().object.tags[..]), (ino, &tags[..]));
+    world.audit();
+}
+
+#[test]
+fn no_object_is_found_under_the_name_of_a_symlink_or_a_special() {
+    let world = World::new();
+    world.symlink(B, "l");
+    world.fifo(B, "p");
+    for name in ["l", "p"] {
+        let path = Path::new(b"b", name.as_bytes());
+        assert_eq!(world.run(&Lookup { path: &path }), Err(FsError::NoSuchKey));
+        let tags = SetTags { path: &path, tags: &[] };
+        assert_eq!(world.run(&tags), Err(FsError::NoSuchKey));
+    }
+}

@@ -1,0 +1,20 @@
+//! The planners by inode and name over the in-memory store: the rules of POSIX, both views of one
+//! volume against a model, contents against a map of bytes, and what each operation costs.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod acts;
+mod attributes;
+mod audit;
+mod content;
+mod costs;
+mod interleavings;
+mod laws;
+mod linking;
+mod making;
+#[path = "../plans/memory.rs"]
+mod memory;
+mod model;
+mod removing;
+mod renaming;
+mod world;

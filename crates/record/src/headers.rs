@@ -1,0 +1,103 @@
+//! What S3 keeps with an object besides its bytes.
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::section;
+
+/// The headers that S3 keeps with an object, by what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Header {
+    /// `Content-Type`
+    ContentType = 1,
+    /// `Cache-Control`
+    CacheControl = 2,
+    /// `Content-Disposition`
+    ContentDisposition = 3,
+    /// `Content-Encoding`
+    ContentEncoding = 4,
+    /// `Content-Language`
+    ContentLanguage = 5,
+    /// `Expires`
+    Expires = 6,
+    /// `x-amz-website-redirect-location`
+    WebsiteRedirect = 7,
+    /// `x-amz-storage-class`, when it is not `STANDARD`
+    StorageClass = 8,
+}
+
+impl Header {
+    const ALL: [Header; 8] = [
+        Header::ContentType,
+        Header::CacheControl,
+        Header::ContentDisposition,
+        Header::ContentEncoding,
+        Header::ContentLanguage,
+        Header::Expires,
+        Header::WebsiteRedirect,
+        Header::StorageClass,
+    ];
+}
+
+/// What S3 keeps with an object besides its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectHeaders {
+    /// Content headers, each at most once.
+    pub headers: Vec<(Header, String)>,
+    /// User metadata: the names behind `x-amz-meta-`, in lowercase, and their values.
+    pub user: Vec<(String, String)>,
+    /// Object tags.
+    pub tags: Vec<(String, String)>,
+}
+
+impl ObjectHeaders {
+    /// Three sections, each left out when empty.
+    pub(crate) fn write(&self, to: &mut Writer) {
+        to.section(section::HEADERS, |to| {
+            for (header, value) in &self.headers {
+                to.u8(*header as u8).bytes(value.as_bytes());
+            }
+        });
+        for (tag, pairs) in [(section::USER, &self.user), (section::TAGS, &self.tags)] {
+            to.section(tag, |to| write_pairs(to, pairs));
+        }
+    }
+
+    pub(crate) fn read_section(
+        &mut self,
+        tag: u8,
+        section: &mut Reader<'_>,
+    ) -> Result<(), DecodeError> {
+        match tag {
+            section::HEADERS => {
+                while !section.is_empty() {
+                    let id = section.u8("header")?;
+                    let header = Header::ALL.into_iter().find(|header| *header as u8 == id);
+                    let header = header.ok_or(DecodeError::Field("header"))?;
+                    self.headers.push((header, section.string("header")?));
+                }
+            }
+            section::USER => self.user = read_pairs(section)?,
+            section::TAGS => self.tags = read_pairs(section)?,
+            _ => return Err(DecodeError::Format(tag)),
+        }
+        Ok(())
+    }
+
+    /// A header's value.
+    pub fn header(&self, header: Header) -> Option<&str> {
+        self.headers.iter().find(|(h, _)| *h == header).map(|(_, value)| value.as_str())
+    }
+}
+
+pub(crate) fn write_pairs(to: &mut Writer, pairs: &[(String, String)]) {
+    for (name, value) in pairs {
+        to.bytes(name.as_bytes()).bytes(value.as_bytes());
+    }
+}
+
+pub(crate) fn read_pairs(from: &mut Reader<'_>) -> Result<Vec<(String, String)>, DecodeError> {
+    let mut pairs = Vec::new();
+    while !from.is_empty() {
+        pairs.push((from.string("name")?, from.string("value")?));
+    }
+    Ok(pairs)
+}

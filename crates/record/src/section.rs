@@ -1,0 +1,10 @@
+//! Sections of an inode's or upload's record, by tag. A section that this release does not know is
+//! refused. Everything before the sections, in the head or behind it, grows by formats.
+
+pub(crate) const SUMS: u8 = 1;
+pub(crate) const HEADERS: u8 = 2;
+pub(crate) const USER: u8 = 3;
+pub(crate) const TAGS: u8 = 4;
+pub(crate) const PARTS: u8 = 5;
+pub(crate) const XATTRS: u8 = 8;
+pub(crate) const PAGES_MADE: u8 = 9;

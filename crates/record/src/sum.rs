@@ -1,0 +1,109 @@
+//! Checksums that S3 clients know.
+
+use crate::codec::{DecodeError, Reader, Writer};
+
+/// The most checksums that an inode's head tells of: more than a file has, which has each at most
+/// once.
+pub(crate) const HEAD_SUMS_MAX: usize = 10;
+
+/// How a checksum was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SumKind {
+    /// Over all bytes.
+    FullObject = 0,
+    /// Over the checksums of the parts.
+    Composite = 1,
+}
+
+impl SumKind {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<SumKind, DecodeError> {
+        SumKind::of(from.u8("checksum kind")?)
+    }
+
+    /// A checksum's algorithm and kind in one byte, as in the head of an inode.
+    pub(crate) fn read_with_algorithm(
+        from: &mut Reader<'_>,
+    ) -> Result<(SumAlgorithm, SumKind), DecodeError> {
+        let mark = from.u8("checksum")?;
+        Ok((SumAlgorithm::of(mark & 0x0f)?, SumKind::of(mark >> 4)?))
+    }
+
+    fn of(number: u8) -> Result<SumKind, DecodeError> {
+        match number {
+            0 => Ok(SumKind::FullObject),
+            1 => Ok(SumKind::Composite),
+            _ => Err(DecodeError::Field("checksum kind")),
+        }
+    }
+}
+
+/// A checksum that S3 clients know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SumAlgorithm {
+    /// CRC-32, 4 bytes.
+    Crc32 = 1,
+    /// CRC-32C, 4 bytes.
+    Crc32c = 2,
+    /// CRC-64/NVME, 8 bytes.
+    Crc64Nvme = 3,
+    /// SHA-1, 20 bytes.
+    Sha1 = 4,
+    /// SHA-256, 32 bytes.
+    Sha256 = 5,
+}
+
+impl SumAlgorithm {
+    /// Bytes of a sum.
+    pub const fn length(self) -> usize {
+        match self {
+            SumAlgorithm::Crc32 | SumAlgorithm::Crc32c => 4,
+            SumAlgorithm::Crc64Nvme => 8,
+            SumAlgorithm::Sha1 => 20,
+            SumAlgorithm::Sha256 => 32,
+        }
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<SumAlgorithm, DecodeError> {
+        SumAlgorithm::of(from.u8("checksum algorithm")?)
+    }
+
+    fn of(number: u8) -> Result<SumAlgorithm, DecodeError> {
+        Ok(match number {
+            1 => SumAlgorithm::Crc32,
+            2 => SumAlgorithm::Crc32c,
+            3 => SumAlgorithm::Crc64Nvme,
+            4 => SumAlgorithm::Sha1,
+            5 => SumAlgorithm::Sha256,
+            _ => return Err(DecodeError::Field("checksum algorithm")),
+        })
+    }
+}
+
+/// A checksum of a file's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// By which algorithm.
+    pub algorithm: SumAlgorithm,
+    /// Over what.
+    pub kind: SumKind,
+    /// The sum, [`SumAlgorithm::length`] bytes.
+    pub bytes: Vec<u8>,
+}
+
+pub(crate) fn write_sums(to: &mut Writer, sums: &[Sum]) {
+    for sum in sums {
+        assert_eq!(sum.bytes.len(), sum.algorithm.length(), "a sum has its algorithm's length");
+        to.u8(sum.algorithm as u8).u8(sum.kind as u8).fixed(&sum.bytes);
+    }
+}
+
+pub(crate) fn read_sums(from: &mut Reader<'_>) -> Result<Vec<Sum>, DecodeError> {
+    let mut sums = Vec::new();
+    while !from.is_empty() {
+        let algorithm = SumAlgorithm::read(from)?;
+        let kind = SumKind::read(from)?;
+        let bytes = from.take(algorithm.length(), "checksum")?.to_vec();
+        sums.push(Sum { algorithm, kind, bytes });
+    }
+    Ok(sums)
+}

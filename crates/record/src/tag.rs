@@ -1,0 +1,44 @@
+//! Entity tags.
+
+use crate::codec::{DecodeError, Reader, Writer};
+
+/// An entity tag, as bound to one content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tag {
+    /// The MD5 of the bytes.
+    Md5([u8; 16]),
+    /// The MD5 of the parts' MD5s, and how many parts there were.
+    Multipart([u8; 16], u16),
+    /// Nothing but itself; it changes with every change of content.
+    Opaque([u8; 16], u32),
+}
+
+impl Tag {
+    /// The opaque tag of the first version of a content.
+    pub fn opaque(id: [u8; 16]) -> Tag {
+        Tag::Opaque(id, 1)
+    }
+}
+
+const TAG_MD5: u8 = 1;
+const TAG_MULTIPART: u8 = 2;
+const TAG_OPAQUE: u8 = 3;
+
+pub(crate) fn write_tag(to: &mut Writer, tag: &Tag) {
+    match tag {
+        Tag::Md5(md5) => to.u8(TAG_MD5).fixed(md5),
+        Tag::Multipart(md5, parts) => to.u8(TAG_MULTIPART).fixed(md5).varint(u64::from(*parts)),
+        Tag::Opaque(id, version) => to.u8(TAG_OPAQUE).fixed(id).varint(u64::from(*version)),
+    };
+}
+
+pub(crate) fn read_tag(from: &mut Reader<'_>) -> Result<Tag, DecodeError> {
+    let kind = from.u8("entity tag")?;
+    let bytes = from.fixed("entity tag")?;
+    match kind {
+        TAG_MD5 => Ok(Tag::Md5(bytes)),
+        TAG_MULTIPART => Ok(Tag::Multipart(bytes, from.narrow("entity tag")?)),
+        TAG_OPAQUE => Ok(Tag::Opaque(bytes, from.narrow("entity tag")?)),
+        _ => Err(DecodeError::Field("entity tag")),
+    }
+}

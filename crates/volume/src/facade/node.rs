@@ -1,0 +1,301 @@
+//! Nodes: what a view of files calls, by inode and name.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
+use namespace::{
+    AttributeChange, ContentChange, FindName, FindNode, FindXattr, FoundNode, LinkNode,
+    ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory, RemoveName, RemovedName,
+    RenameMode, RenameNode, Renamed, SetAttributes, SetXattr, WriteContent, XattrChange,
+};
+use record::{Content, File, Ino, InodeBody, Slice, Sum, Tag, Xattr};
+use session::ReadPin;
+
+use super::object::{MapPages, opaque_tag};
+use crate::{Volume, VolumeError};
+
+/// A node that somebody has open: it is kept from being deleted, whatever becomes of its names.
+#[derive(Clone, Debug)]
+pub struct OpenNode {
+    pin: Arc<ReadPin>,
+}
+
+/// Who makes a node, and with which permission bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maker {
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group, unless the directory gives its own.
+    pub gid: u32,
+}
+
+/// A change of a file's content, apart from the content itself.
+#[derive(Clone, Copy, Debug)]
+pub struct FileWrite<'a> {
+    /// The file.
+    pub ino: Ino,
+    /// A name that it has, if one is known.
+    pub known_as: Option<&'a NodeName>,
+    /// What becomes of its attributes with it.
+    pub attributes: &'a AttributeChange,
+}
+
+/// A run of a body, and where in a file it belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyRun {
+    /// Where in the file it begins.
+    pub position: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A regular file without content.
+pub fn empty_file() -> File {
+    File::new(0, super::object::tag_of_nothing(), Content::Inline(Bytes::new()))
+}
+
+impl Volume {
+    /// Finds what a name in a directory is bound to.
+    pub async fn find_name(&self, name: &NodeName) -> Result<FoundNode, VolumeError> {
+        self.session.run(&FindName { name }).await
+    }
+
+    /// Finds a node by its number; [`namespace::FsError::Stale`] if there is none.
+    pub async fn find_node(&self, ino: Ino) -> Result<FoundNode, VolumeError> {
+        self.session.run(&FindNode { ino }).await
+    }
+
+    /// Makes a node under a name, or a file without one.
+    pub async fn make_node(
+        &self,
+        directory: Ino,
+        name: Option<&[u8]>,
+        node: &NewNode,
+        maker: Maker,
+        xattrs: &[Xattr],
+    ) -> Result<FoundNode, VolumeError> {
+        let [ino] = self.fresh().await?;
+        let Maker { mode, uid, gid } = maker;
+        let operation = MakeNode { directory, name, ino, node, mode, uid, gid, xattrs };
+        let inode = self.session.run(&operation).await?;
+        Ok(FoundNode::made(ino, inode))
+    }
+
+    /// Takes a name away from anything but a directory.
+    pub async fn remove_name(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
+        let removed = self.session.run(&RemoveName { name }).await?;
+        self.session.wake_reaper();
+        Ok(removed)
+    }
+
+    /// Removes an empty directory.
+    pub async fn remove_directory(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
+        self.session.run(&RemoveDirectory { name }).await
+    }
+
+    /// Gives a node another name.
+    pub async fn rename_node(
+        &self,
+        from: &NodeName,
+        to: &NodeName,
+        mode: RenameMode,
+    ) -> Result<Renamed, VolumeError> {
+        let renamed = self.session.run(&RenameNode { from, to, mode }).await?;
+        if renamed.replaced.is_some() {
+            self.session.wake_reaper();
+        }
+        Ok(renamed)
+    }
+
+    /// Gives a node one more name. `known_as` is one that it has.
+    pub async fn link_node(
+        &self,
+        ino: Ino,
+        known_as: Option<&NodeName>,
+        to: &NodeName,
+    ) -> Result<FoundNode, VolumeError> {
+        self.session.run(&LinkNode { ino, known_as, to }).await
+    }
+
+    /// Changes attributes of a node.
+    pub async fn set_attributes(
+        &self,
+        ino: Ino,
+        change: &AttributeChange,
+    ) -> Result<FoundNode, VolumeError> {
+        self.session.run(&SetAttributes { ino, change }).await
+    }
+
+    /// What an extended attribute says.
+    pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
+        self.session.run(&FindXattr { ino, name }).await
+    }
+
+    /// Changes an extended attribute, and permission bits that go with it.
+    pub async fn set_xattr(
+        &self,
+        ino: Ino,
+        known_as: Option<&NodeName>,
+        name: &[u8],
+        change: &XattrChange,
+        mode: Option<u32>,
+    ) -> Result<FoundNode, VolumeError> {
+        self.session.run(&SetXattr { ino, known_as, name, change, mode }).await
+    }
+
+    /// Names of a directory, at most `limit` of them, from where the page before ended.
+    pub async fn read_names(
+        &self,
+        directory: Ino,
+        from: Option<&[u8]>,
+        limit: u32,
+    ) -> Result<ListedNames, VolumeError> {
+        self.session.run(&ReadNames { directory, from, limit }).await
+    }
+
+    /// Keeps a node, as it was found since `reading` began, from being deleted until what this
+    /// returns is dropped.
+    pub fn open_node(&self, ino: Ino, reading: session::ReaderGuard) -> OpenNode {
+        let pin = ReadPin::new(ino, reading);
+        self.session.holds().watch(&pin);
+        OpenNode { pin }
+    }
+
+    /// Pins what is found from here on.
+    pub fn reading(&self) -> session::ReaderGuard {
+        self.session.reading()
+    }
+
+    /// The bytes of a file in `range`, which lies within its size, verified, in order. `open` keeps
+    /// them from being deleted meanwhile.
+    pub fn read_node(&self, node: &FoundNode, open: &OpenNode, range: Range<u64>) -> ContentStream {
+        let InodeBody::File(file) = &node.inode.body else {
+            return ContentStream::inline(&Bytes::new(), 0..0, false);
+        };
+        let slices: Arc<dyn SliceSource> = match &file.content {
+            Content::Inline(bytes) => return ContentStream::inline(bytes, range, file.sparse),
+            Content::Slices(slices) => {
+                Arc::new(RecordSlices { slices: slices.clone(), sparse: file.sparse })
+            }
+            Content::Pages(_) => {
+                let file = Arc::new((**file).clone());
+                let store = Arc::clone(self.session.store());
+                Arc::new(MapPages { store, ino: node.ino, file })
+            }
+        };
+        ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&open.pin)))
+    }
+
+    /// Begins bytes that are to be written into a file, where there may be others around them.
+    pub fn run_writer(&self, size_hint: Option<u64>) -> ContentWriter {
+        ContentWriter::in_blocks(&self.writers, size_hint)
+    }
+
+    /// Gives a file this content in place of what it has.
+    pub async fn replace_content(
+        &self,
+        write: FileWrite<'_>,
+        mut body: StagedContent,
+        tag: Tag,
+        sums: Vec<Sum>,
+    ) -> Result<FoundNode, VolumeError> {
+        let mut reservation = body.take_reservation();
+        reservation.iter_mut().for_each(|reservation| reservation.assign(write.ino));
+        let (content, size) = (body.content().clone(), body.size());
+        let change = ContentChange::Replace { content, size, sums };
+        self.change_content(write, &change, tag, Some(body)).await
+    }
+
+    /// Writes the runs of a body over what a file has, each at its position. Together they are as
+    /// long as the body.
+    ///
+    /// # Errors
+    /// [`namespace::FsError::ContentReplaced`] if the file has its content in its record by now: then that is
+    /// to be replaced.
+    pub async fn write_runs(
+        &self,
+        write: FileWrite<'_>,
+        body: StagedContent,
+        runs: &[BodyRun],
+    ) -> Result<FoundNode, VolumeError> {
+        let Content::Slices(laid) = body.content() else {
+            return Err(VolumeError::Corrupt("what is written in runs lies in blocks".to_owned()));
+        };
+        let slices = at_their_places(laid, runs);
+        let end = runs.iter().map(|run| run.position + run.length).max().unwrap_or(0);
+        let change = ContentChange::Write { slices, end };
+        let tag = Tag::opaque(opaque_tag()?);
+        self.change_content(write, &change, tag, Some(body)).await
+    }
+
+    /// Gives a file the runs of a body as its content, each at its position, in place of what it has,
+    /// and makes it so long. What is between them is a hole.
+    pub async fn replace_runs(
+        &self,
+        write: FileWrite<'_>,
+        body: StagedContent,
+        runs: &[BodyRun],
+        size: u64,
+    ) -> Result<FoundNode, VolumeError> {
+        let slices = match body.content() {
+            Content::Slices(laid) => at_their_places(laid, runs),
+            _ if runs.is_empty() => Vec::new(),
+            _ => {
+                let why = "what is written in runs lies in blocks";
+                return Err(VolumeError::Corrupt(why.to_owned()));
+            }
+        };
+        let change =
+            ContentChange::Replace { content: Content::Slices(slices), size, sums: Vec::new() };
+        let tag = Tag::opaque(opaque_tag()?);
+        self.change_content(write, &change, tag, Some(body)).await
+    }
+
+    /// Makes a file so long: it is cut, or continued by a hole.
+    pub async fn truncate(
+        &self,
+        write: FileWrite<'_>,
+        size: u64,
+    ) -> Result<FoundNode, VolumeError> {
+        let tag =
+            if size == 0 { super::object::tag_of_nothing() } else { Tag::opaque(opaque_tag()?) };
+        self.change_content(write, &ContentChange::Truncate(size), tag, None).await
+    }
+
+    async fn change_content(
+        &self,
+        write: FileWrite<'_>,
+        change: &ContentChange,
+        tag: Tag,
+        body: Option<StagedContent>,
+    ) -> Result<FoundNode, VolumeError> {
+        let [hidden_as] = self.fresh().await?;
+        let FileWrite { ino, known_as, attributes } = write;
+        let operation = WriteContent { ino, known_as, change, tag, hidden_as, attributes };
+        let written = match body {
+            Some(body) => self.session.run_publishing(&operation, body).await,
+            None => self.session.run(&operation).await,
+        };
+        self.session.wake_reaper();
+        written
+    }
+}
+
+/// The slices of a body, which lie one behind the other, at the places of its runs in a file.
+fn at_their_places(laid: &[Slice], runs: &[BodyRun]) -> Vec<Slice> {
+    let mut slices = Vec::with_capacity(laid.len() + runs.len());
+    let mut begin = 0;
+    for run in runs {
+        let range = begin..begin + run.length;
+        for piece in laid.iter().filter_map(|slice| layout::clip(slice, &range)) {
+            slices.push(Slice { position: run.position + (piece.position - begin), ..piece });
+        }
+        begin = range.end;
+    }
+    slices.sort_unstable_by_key(|slice| slice.position);
+    slices
+}

@@ -1,0 +1,410 @@
+//! What writes have hidden of files that live on, and when it goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use bytes::Bytes;
+use faulty::{Fault, Faulty};
+use futures::TryStreamExt;
+use record::key::{self, space};
+use record::{
+    BlockId, Content, File, HiddenBlock, Ino, Inode, InodeBody, MapPage, Mark, Orphan, PageRef,
+    Slice, Tag,
+};
+use session::{Outcome, Priority, SESSION_SILENCE};
+use store::{Guard, Plan, Write};
+
+use super::packs::{THREE, counters, findings, pack, world};
+use super::reaping::{copy, delete, finished, put, read, records, upload};
+use super::{count_blocks, lookup, make_bucket, open};
+use crate::{CompletePart, CompleteUpload, Volume, VolumeError, VolumeOptions, WriteCondition};
+
+/// A volume whose blocks are of so many bytes, with a bucket.
+async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let options = VolumeOptions { collect: false, block_bytes, ..VolumeOptions::default() };
+    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    make_bucket(&volume).await;
+    (store, blocks, volume)
+}
+
+fn hidden(slice: &Slice) -> HiddenBlock {
+    let Slice { block, block_length, .. } = *slice;
+    HiddenBlock { block, block_length }
+}
+
+/// Writes a file's inode anew, as a program that writes into it does, and says what that hides.
+async fn hide(
+    volume: &Volume,
+    name: &[u8],
+    change: impl FnOnce(&mut File),
+    blocks: Vec<HiddenBlock>,
+    pages: Vec<u32>,
+    mut writes: Vec<Write>,
+) -> Ino {
+    let found = lookup(volume, name).await.unwrap();
+    let mut inode = found.inode.clone();
+    let InodeBody::File(file) = &mut inode.body else { panic!("a file") };
+    file.data_version += 1;
+    file.sparse = true;
+    change(file);
+    let at = key::inode(found.ino);
+    let orphan = key::orphan(volume.session.allocate_inodes(1).await.unwrap()[0]);
+    let hides = Orphan::Hidden { owner: found.ino, blocks, pages };
+    writes.push(Write::Put(at.clone(), inode.encode(&at)));
+    writes.push(Write::Put(orphan.clone(), hides.encode(&orphan)));
+    commit(volume, vec![Guard::Equals(at, found.record)], writes).await;
+    found.ino
+}
+
+async fn commit(volume: &Volume, guards: Vec<Guard>, writes: Vec<Write>) {
+    let outcome = volume.session.commit_plan(Plan { guards, writes }).await;
+    assert!(matches!(outcome, Outcome::Committed), "{outcome:?}");
+}
+
+async fn slices(volume: &Volume, name: &[u8]) -> Vec<Slice> {
+    let object = volume.stat("b", name).await.unwrap();
+    volume.slices(&object).await.unwrap()
+}
+
+/// Leaves a file the first and last of its four slices.
+fn punch(all: &[Slice]) -> impl FnOnce(&mut File) {
+    let left = vec![all[0], all[3]];
+    move |file| file.content = Content::Slices(left)
+}
+
+#[tokio::test(start_paused = true)]
+async fn hidden_blocks_go_and_what_is_named_stays() {
+    let (store, blocks, volume) = world_of(65_536).await;
+    put(&volume, b"x", 200_000).await;
+    let all = slices(&volume, b"x").await;
+    // The first is named still, or again.
+    let listed = all[..3].iter().map(hidden).collect();
+    hide(&volume, b"x", punch(&all), listed, vec![], vec![]).await;
+    assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
+    let reaped = volume.reap_now().await.unwrap();
+    assert_eq!((reaped.orphans, reaped.blocks), (1, 2));
+    assert_eq!((count_blocks(&blocks).await, records(&*store, space::ORPHAN).await), (2, 0));
+    assert_eq!(findings(&store, &blocks).await, []);
+    let mut expected = vec![5; 200_000];
+    expected[65_536..3 * 65_536].fill(0);
+    assert!(read(&volume, b"x").await.unwrap() == expected, "a hole reads as zeros");
+    delete(&volume, b"x").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+/// What is copied of a sparse file is what a reader of it sees.
+#[tokio::test(start_paused = true)]
+async fn copies_of_a_sparse_file_have_its_zeros() {
+    const MIB: usize = 1 << 20;
+    let (store, blocks, volume) = world_of(1 << 20).await;
+    put(&volume, b"x", 12 * MIB).await;
+    let all = slices(&volume, b"x").await;
+    let listed = all[4..8].iter().map(hidden).collect();
+    let left = [&all[..4], &all[8..]].concat();
+    let change = |file: &mut File| file.content = Content::Slices(left);
+    hide(&volume, b"x", change, listed, vec![], vec![]).await;
+    let mut expected = vec![5; 12 * MIB];
+    expected[4 * MIB..8 * MIB].fill(0);
+    copy(&volume, b"x", b"copy").await;
+    assert!(read(&volume, b"copy").await.unwrap() == expected);
+    let id = upload(&volume, b"parts").await;
+    let source = volume.stat("b", b"x").await.unwrap();
+    let ranges = [0..6 * MIB, 6 * MIB..12 * MIB, 5 * MIB..5 * MIB + 9];
+    for (number, range) in (1..).zip(ranges.clone()) {
+        let range = range.start as u64..range.end as u64;
+        volume.copy_part("b", b"parts", id, number, &source, range).await.unwrap();
+    }
+    let page = volume.parts("b", b"parts", id, 0, 10).await.unwrap();
+    let tags: Vec<Tag> = page.parts.iter().map(|stat| stat.part.tag.tag()).collect();
+    let parts: Vec<CompletePart> = (1..)
+        .zip(tags)
+        .map(|(number, tag)| CompletePart { number, tag, sums: Vec::new() })
+        .collect();
+    let condition = WriteCondition::None;
+    let wanted = CompleteUpload { parts: &parts, object_size: None, condition };
+    let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 3)));
+    volume.complete("b", b"parts", id, wanted, finish).await.unwrap();
+    drop(source);
+    let whole = ranges.map(|range| expected[range].to_vec());
+    assert!(read(&volume, b"parts").await.unwrap() == whole.concat());
+    volume.reap_now().await.unwrap();
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+/// Of a file that is not sparse a range that nothing holds is damage.
+#[tokio::test(start_paused = true)]
+async fn a_hole_in_any_other_file_is_damage() {
+    let (_, _, volume) = world_of(65_536).await;
+    put(&volume, b"x", 200_000).await;
+    let all = slices(&volume, b"x").await;
+    let torn = |file: &mut File| {
+        punch(&all)(file);
+        file.sparse = false;
+    };
+    hide(&volume, b"x", torn, vec![], vec![], vec![]).await;
+    let error = read(&volume, b"x").await.unwrap_err();
+    assert!(matches!(error, VolumeError::Corrupt(_)), "{error}");
+    let id = upload(&volume, b"parts").await;
+    let source = volume.stat("b", b"x").await.unwrap();
+    let error = volume.copy_part("b", b"parts", id, 1, &source, 0..200_000).await.unwrap_err();
+    assert!(matches!(error, VolumeError::Corrupt(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_goes_when_another_has_taken_its_place() {
+    let (store, blocks, volume) = world_of(1).await;
+    put(&volume, b"x", 1_200).await;
+    let all = slices(&volume, b"x").await;
+    // The second page loses its end; what is listed besides is named by it and by the first.
+    let kept = MapPage(all[512..900].to_vec());
+    let listed = all[500..1_024].iter().map(hidden).collect();
+    let refs = [(0, 0), (512, 3), (1_024, 2)].map(|(start, page)| PageRef { start, page });
+    let found = lookup(&volume, b"x").await.unwrap();
+    let page = key::map_page(found.ino, 3);
+    let write = Write::Put(page.clone(), kept.encode(&page));
+    let change = |file: &mut File| file.content = Content::Pages(refs.to_vec());
+    let ino = hide(&volume, b"x", change, listed, vec![1], vec![write]).await;
+    assert_eq!(records(&*store, space::MAP).await, 4);
+    assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
+    assert_eq!(volume.reap_now().await.unwrap().blocks, 124);
+    assert_eq!((records(&*store, space::MAP).await, count_blocks(&blocks).await), (3, 1_076));
+    assert!(faulty::get(&*store, &key::map_page(ino, 1)).await.is_none());
+    assert_eq!(findings(&store, &blocks).await, []);
+    let mut expected = vec![5; 1_200];
+    expected[900..1_024].fill(0);
+    assert_eq!(read(&volume, b"x").await.unwrap(), expected);
+    delete(&volume, b"x").await;
+    volume.reap_now().await.unwrap();
+    assert_eq!((records(&*store, space::MAP).await, count_blocks(&blocks).await), (0, 0));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_what_was_there_before_holds_it() {
+    let (store, blocks, volume) = world_of(65_536).await;
+    put(&volume, b"x", 200_000).await;
+    let reader = open(store.clone(), blocks.clone()).await;
+    let object = reader.stat("b", b"x").await.unwrap();
+    let stream = reader.read(&object, 0..object.size());
+    drop(object);
+    let all = slices(&volume, b"x").await;
+    let listed = all[1..3].iter().map(hidden).collect();
+    hide(&volume, b"x", punch(&all), listed, vec![], vec![]).await;
+    for _ in 0..2 {
+        let early = tokio::time::timeout(Duration::from_mins(2), volume.reap_now()).await;
+        assert!(early.is_err() || early.unwrap().unwrap().blocks == 0, "the stream goes on");
+    }
+    assert_eq!(count_blocks(&blocks).await, 4);
+    assert!(!volume.session.held_files().await.unwrap().is_empty(), "it is held by its number");
+    let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert!(pieces.concat() == vec![5; 200_000]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(volume.reap_now().await.unwrap().blocks, 2);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_is_hidden_while_readers_are_waited_for_stays_for_their_successors() {
+    let (store, blocks, volume) = world_of(65_536).await;
+    put(&volume, b"x", 200_000).await;
+    let all = slices(&volume, b"x").await;
+    // The first write lists a block that it leaves a name of.
+    hide(&volume, b"x", |_| {}, vec![hidden(&all[1])], vec![], vec![]).await;
+    let reader = open(store.clone(), blocks.clone()).await;
+    let reading = reader.session.reading();
+    let second = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let listed = all[1..3].iter().map(hidden).collect();
+        hide(&volume, b"x", punch(&all), listed, vec![], vec![]).await;
+        drop(reading);
+    };
+    let (first, ()) = futures::join!(volume.upkeep.reap_once(Priority::Urgent), second);
+    let first = first.unwrap().unwrap();
+    assert_eq!((first.orphans, first.blocks), (1, 0), "who reads since may have found it named");
+    assert_eq!((count_blocks(&blocks).await, records(&*store, space::ORPHAN).await), (4, 1));
+    assert_eq!(volume.reap_now().await.unwrap().blocks, 2);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_hidden_of_a_file_that_is_gone_goes_all_the_same() {
+    for block_bytes in [65_536, 256] {
+        let (store, blocks, volume) = world_of(block_bytes).await;
+        put(&volume, b"x", 200_000).await;
+        let all = slices(&volume, b"x").await;
+        let listed = all[1..3].iter().map(hidden).collect();
+        let left = [&all[..1], &all[3..]].concat();
+        let ino = lookup(&volume, b"x").await.unwrap().ino;
+        let (content, mut writes) = match block_bytes {
+            256 => (repaged(&left), repaged_writes(ino, &left)),
+            _ => (Content::Slices(left), Vec::new()),
+        };
+        let pages = if block_bytes == 256 { vec![0, 1] } else { vec![] };
+        let change = |file: &mut File| file.content = content;
+        hide(&volume, b"x", change, listed, pages, std::mem::take(&mut writes)).await;
+        delete(&volume, b"x").await;
+        assert_eq!(findings(&store, &blocks).await, [], "with orphans");
+        volume.reap_now().await.unwrap();
+        assert_eq!(count_blocks(&blocks).await, 0);
+        for space in [space::ORPHAN, space::PENDING, space::MAP, space::SHARE] {
+            assert_eq!(records(&*store, space).await, 0, "{space:?}");
+        }
+        assert_eq!(findings(&store, &blocks).await, []);
+    }
+}
+
+/// Slices in pages of other numbers than their first ones.
+fn repaged(slices: &[Slice]) -> Content {
+    let pages = (10..).zip(slices.chunks(512));
+    Content::Pages(
+        pages.map(|(page, slices)| PageRef { start: slices[0].position, page }).collect(),
+    )
+}
+
+fn repaged_writes(ino: Ino, slices: &[Slice]) -> Vec<Write> {
+    let pages = (10..).zip(slices.chunks(512));
+    let put = |(page, slices): (u32, &[Slice])| {
+        let key = key::map_page(ino, page);
+        Write::Put(key.clone(), MapPage(slices.to_vec()).encode(&key))
+    };
+    pages.map(put).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_hidden_of_a_pack_counts_no_more_and_its_share_goes_later() {
+    let (store, blocks, volume) = world().await;
+    let id = pack(&volume, &THREE).await;
+    let all = slices(&volume, b"a").await;
+    let live = |bytes: i64| BTreeMap::from([(id, bytes)]);
+    let count = |bytes: i64| vec![Write::Add(key::live(id), bytes)];
+    let nothing = |file: &mut File| file.content = Content::Slices(Vec::new());
+    // It is named again before it was let go of: its share stays, and its bytes count.
+    hide(&volume, b"a", nothing, vec![hidden(&all[0])], vec![], count(-1_000)).await;
+    assert_eq!(counters(&*store).await, live(72_000));
+    assert_eq!(findings(&store, &blocks).await, [], "hidden");
+    let again = all.clone();
+    let named = |file: &mut File| file.content = Content::Slices(again);
+    hide(&volume, b"a", named, vec![], vec![], count(1_000)).await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(counters(&*store).await, live(73_000));
+    assert_eq!(records(&*store, space::SHARE).await, 3);
+    assert_eq!(findings(&store, &blocks).await, [], "named again");
+    // Two orphans list it: the share goes once.
+    hide(&volume, b"a", nothing, vec![hidden(&all[0])], vec![], count(-1_000)).await;
+    hide(&volume, b"a", nothing, vec![hidden(&all[0])], vec![], vec![]).await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(counters(&*store).await, live(72_000));
+    assert_eq!(records(&*store, space::SHARE).await, 2);
+    assert_eq!(findings(&store, &blocks).await, [], "gone");
+    for name in [&b"b"[..], b"c"] {
+        let last = slices(&volume, name).await;
+        let counted = count(-i64::from(last[0].length));
+        hide(&volume, name, nothing, vec![hidden(&last[0])], vec![], counted).await;
+    }
+    volume.reap_now().await.unwrap();
+    assert_eq!((counters(&*store).await, count_blocks(&blocks).await), (BTreeMap::new(), 0));
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_that_others_share_is_only_let_go_of() {
+    let (store, blocks, volume) = world_of(65_536).await;
+    put(&volume, b"x", 200_000).await;
+    copy(&volume, b"x", b"y").await;
+    let all = slices(&volume, b"x").await;
+    let listed: Vec<HiddenBlock> = all[1..3].iter().map(hidden).collect();
+    hide(&volume, b"x", punch(&all), listed.clone(), vec![], vec![]).await;
+    assert_eq!(volume.reap_now().await.unwrap().blocks, 0);
+    assert_eq!(records(&*store, space::SHARE).await, 6);
+    assert_eq!(findings(&store, &blocks).await, []);
+    hide(&volume, b"y", punch(&all), listed, vec![], vec![]).await;
+    assert_eq!(volume.reap_now().await.unwrap().blocks, 2);
+    assert_eq!(records(&*store, space::SHARE).await, 4);
+    assert_eq!(findings(&store, &blocks).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_of_many_blocks_goes_in_steps_that_survive_any_failure() {
+    let (mut fired, mut complete) = (0, 0);
+    for skip in [0, 1, 2, 3, 4, 5, 9, 18] {
+        for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
+            let (store, blocks, volume) = world_of(256).await;
+            put(&volume, b"x", 150_000).await;
+            let all = slices(&volume, b"x").await;
+            // A pack that others are in, as the last of the many.
+            let id = pack(&volume, &THREE).await;
+            let packed = slices(&volume, b"a").await[0];
+            let share = key::share(id, lookup(&volume, b"x").await.unwrap().ino);
+            let counted = vec![Write::Put(share.clone(), Mark.encode(&share))];
+            let mut listed: Vec<HiddenBlock> = all.iter().map(hidden).collect();
+            listed.insert(0, hidden(&packed));
+            assert_eq!(listed.len(), 587);
+            let nothing = |file: &mut File| file.content = Content::Slices(Vec::new());
+            hide(&volume, b"x", nothing, listed, vec![0, 1], counted).await;
+            for _ in 0..skip {
+                store.inject(None, Fault::Pass);
+            }
+            store.inject(None, fault);
+            let first = volume.reap_now().await;
+            if store.fired() > skip {
+                fired += 1;
+            } else {
+                complete += 1;
+            }
+            drop((first, volume));
+            let heir = open(store.clone(), blocks.clone()).await;
+            tokio::time::sleep(SESSION_SILENCE * 2).await;
+            heir.reap_now().await.unwrap();
+            assert_eq!(count_blocks(&blocks).await, 1, "{fault:?} after {skip}");
+            assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000)]));
+            for space in [space::ORPHAN, space::PENDING, space::MAP] {
+                assert_eq!(records(&*store, space).await, 0, "{space:?}");
+            }
+            assert_eq!(findings(&store, &blocks).await, [], "{fault:?} after {skip}");
+        }
+    }
+    assert!(fired >= 12, "the orphan goes in three steps, after the epoch: {fired}");
+    assert!(complete > 0, "the last faults came after the end, so every step was reached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_cannot_be_read_keeps_what_it_has_hidden() {
+    let (store, blocks, volume) = world_of(65_536).await;
+    put(&volume, b"x", 200_000).await;
+    put(&volume, b"y", 200_000).await;
+    for name in [&b"x"[..], b"y"] {
+        let all = slices(&volume, name).await;
+        let listed = all[1..3].iter().map(hidden).collect();
+        hide(&volume, name, punch(&all), listed, vec![], vec![]).await;
+    }
+    let at = key::inode(lookup(&volume, b"x").await.unwrap().ino);
+    let damaged = vec![Write::Put(at.clone(), Bytes::from_static(b"no inode"))];
+    commit(&volume, Vec::new(), damaged).await;
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 6, "those of the other are gone");
+    assert_eq!(records(&*store, space::ORPHAN).await, 1);
+    let whole = lookup(&volume, b"y").await.unwrap();
+    assert!(Inode::decode(&at, &whole.record).is_err(), "under its own key alone");
+}
+
+/// Blocks of a session that is gone are not swept while they are listed as hidden.
+#[tokio::test(start_paused = true)]
+async fn hidden_blocks_are_named_to_the_sweeper() {
+    let (store, blocks, volume) = world_of(65_536).await;
+    put(&volume, b"x", 200_000).await;
+    let all = slices(&volume, b"x").await;
+    let listed = all[1..3].iter().map(hidden).collect();
+    hide(&volume, b"x", punch(&all), listed, vec![], vec![]).await;
+    drop(volume);
+    let heir = open(store.clone(), blocks.clone()).await;
+    tokio::time::sleep(SESSION_SILENCE * 2).await;
+    let swept = heir.sweep(crate::SweepOptions::default()).await.unwrap();
+    assert_eq!((swept.listed, swept.deleted), (4, 0));
+    let block: BlockId = all[1].block;
+    assert!(super::packs::exists(&blocks, block).await);
+}
