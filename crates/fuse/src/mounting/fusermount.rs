@@ -1,0 +1,87 @@
+//! Mounting without being root, through the program `fusermount3`, which is.
+//!
+//! It opens the device, mounts, and sends the descriptor over a socket, which it gets as its
+//! standard input: so no other descriptor of ours can leak into it. What it says on failure is
+//! passed on.
+
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::failure::{MountError, UnmountError, UnmountMode};
+use super::options::MountOptions;
+use crate::device::{Device, receive_descriptor};
+
+const PROGRAM: &str = "fusermount3";
+/// Where it looks for the socket.
+const SOCKET_VARIABLE: &str = "_FUSE_COMMFD";
+/// What is kept of what it says.
+const SAID_BYTES_MAX: u64 = 4096;
+
+/// The options as `fusermount3` takes them.
+fn options_text(options: &MountOptions) -> String {
+    let access = if options.read_only { "ro" } else { "rw" };
+    let source = options.source.replace('\\', "\\\\").replace(',', "\\,");
+    let subtype = &options.subtype;
+    format!("{access},nosuid,nodev,fsname={source},subtype={subtype}{}", options.text())
+}
+
+pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError> {
+    let (ours, theirs) = UnixStream::pair().map_err(MountError::other("making a socket"))?;
+    let mut command = Command::new(PROGRAM);
+    command.arg("-o").arg(options_text(options)).arg("--").arg(folder);
+    command.env(SOCKET_VARIABLE, "0").stdin(OwnedFd::from(theirs)).stderr(Stdio::piped());
+    let child = command.spawn();
+    // The command holds the other end of the socket; with it open there would be no end of file.
+    drop(command);
+    let mut child = child.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => MountError::NoFusermount,
+        _ => MountError::Other { what: "starting fusermount3", source: error },
+    })?;
+    let received = receive_descriptor(&ours, &mut [0]);
+    let mut said = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        let read = stderr.take(SAID_BYTES_MAX).read_to_end(&mut said);
+        read.map_err(MountError::other("listening to fusermount3"))?;
+    }
+    child.wait().map_err(MountError::other("waiting for fusermount3"))?;
+    match received {
+        Ok((descriptor, _)) => Ok(Device::new(descriptor)),
+        Err(_) => Err(MountError::Fusermount { said: text(&said) }),
+    }
+}
+
+pub(super) fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
+    let flags = match mode {
+        UnmountMode::IfUnused => "-u",
+        UnmountMode::Lazy => "-uz",
+        UnmountMode::Abort => return Err(UnmountError::NotPermitted),
+    };
+    let done = Command::new(PROGRAM).arg(flags).arg("--").arg(folder).stdin(Stdio::null()).output();
+    let done = done.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => UnmountError::NoFusermount,
+        _ => UnmountError::Other { what: "starting fusermount3", source: error },
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = text(&done.stderr);
+    if said.contains("busy") {
+        return Err(UnmountError::Busy);
+    }
+    if said.contains("not permitted") || said.contains("not owned") {
+        return Err(UnmountError::NotPermitted);
+    }
+    Err(UnmountError::Other { what: "fusermount3", source: io::Error::other(said) })
+}
+
+fn text(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let said = said.trim();
+    said.strip_prefix("fusermount3: ").unwrap_or(said).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+use super::{options_text, text};
+use crate::mounting::MountOptions;
+
+#[test]
+fn a_comma_in_the_source_does_not_end_the_option() {
+    let mut options = MountOptions::new("a,b\\c", "ashlar");
+    options.allow_other = true;
+    options.read_only = true;
+    options.read_bytes_max = Some(4096);
+    assert_eq!(
+        options_text(&options),
+        "ro,nosuid,nodev,fsname=a\\,b\\\\c,subtype=ashlar,allow_other,default_permissions,\
+         max_read=4096"
+    );
+}
+
+#[test]
+fn what_it_says_is_passed_on_without_its_name() {
+    assert_eq!(text(b"fusermount3: mount failed: EPERM\n"), "mount failed: EPERM");
+    assert_eq!(text(b""), "");
+}

@@ -1,0 +1,371 @@
+//! From bytes to an operation.
+//!
+//! Bytes that are not what they announce are refused, whoever sent them; nothing here panics or
+//! allocates. The decoder looks at one request and remembers none.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use thiserror::Error;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use super::{
+    AttributeChanges, FileLock, FileOperation, Forgotten, LockKind, LockOwner, LockQuestion,
+    TimeChange,
+};
+use crate::abi::{self, bits, fattr, opcode};
+use crate::node::{FileHandle, FileTime, NodeId};
+
+/// A request whose bytes are not what its header announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the kernel's request {opcode} is malformed: {what}")]
+pub struct MalformedRequest {
+    /// The number of the operation.
+    pub opcode: u32,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+/// What is wrong with a request.
+type What = &'static str;
+
+/// The rest of a request's bytes.
+#[derive(Clone, Copy)]
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    /// The next struct.
+    fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, What> {
+        let (value, rest) = T::read_from_prefix(self.0).map_err(|_| "it is too short")?;
+        self.0 = rest;
+        Ok(value)
+    }
+
+    /// The next string, which ends with a NUL.
+    fn string(&mut self) -> Result<&'a OsStr, What> {
+        let end = self.0.iter().position(|byte| *byte == 0).ok_or("a string does not end")?;
+        let (string, rest) = self.0.split_at(end);
+        self.0 = &rest[1..];
+        Ok(OsStr::from_bytes(string))
+    }
+
+    /// The next component of a path.
+    fn name(&mut self) -> Result<&'a OsStr, What> {
+        match self.string()?.as_bytes() {
+            [] => Err("a name is empty"),
+            name if name.contains(&b'/') => Err("a name contains a slash"),
+            name => Ok(OsStr::from_bytes(name)),
+        }
+    }
+
+    /// The name of an extended attribute.
+    fn attribute(&mut self) -> Result<&'a OsStr, What> {
+        let name = self.string()?;
+        if name.is_empty() { Err("an attribute's name is empty") } else { Ok(name) }
+    }
+
+    /// The next bytes.
+    fn bytes(&mut self, size: u32) -> Result<&'a [u8], What> {
+        let size = usize::try_from(size).map_err(|_| "it is too long")?;
+        let (bytes, rest) = self.0.split_at_checked(size).ok_or("data is missing")?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+}
+
+/// Decodes what stands behind the header. `node` is the header's.
+pub(crate) fn decode(
+    opcode: u32,
+    node: NodeId,
+    body: &[u8],
+) -> Result<FileOperation<'_>, MalformedRequest> {
+    let body = Cursor(body);
+    let decoded = names(opcode, body)
+        .or_else(|| nodes(opcode, node, body))
+        .or_else(|| files(opcode, body))
+        .or_else(|| directories(opcode, body))
+        .or_else(|| rest(opcode, body));
+    match decoded {
+        Some(operation) => operation.map_err(|what| MalformedRequest { opcode, what }),
+        None => Ok(FileOperation::Unknown { opcode }),
+    }
+}
+
+type Decoded<'a> = Option<Result<FileOperation<'a>, What>>;
+
+/// Operations on names.
+fn names(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
+    Some(match opcode {
+        opcode::LOOKUP => body.name().map(|name| FileOperation::Lookup { name }),
+        opcode::UNLINK => body.name().map(|name| FileOperation::Unlink { name }),
+        opcode::RMDIR => body.name().map(|name| FileOperation::RmDir { name }),
+        opcode::SYMLINK => (|| {
+            let (name, target) = (body.name()?, body.string()?);
+            Ok(FileOperation::Symlink { name, target })
+        })(),
+        opcode::MKNOD => (|| {
+            let abi::MknodIn { mode, rdev, umask, .. } = body.take()?;
+            Ok(FileOperation::MkNod { name: body.name()?, mode, rdev, umask })
+        })(),
+        opcode::MKDIR => (|| {
+            let abi::MkdirIn { mode, umask } = body.take()?;
+            Ok(FileOperation::MkDir { name: body.name()?, mode, umask })
+        })(),
+        opcode::RENAME => (|| {
+            let abi::RenameIn { newdir } = body.take()?;
+            rename(newdir, 0, body)
+        })(),
+        opcode::RENAME2 => (|| {
+            let abi::Rename2In { newdir, flags, .. } = body.take()?;
+            rename(newdir, flags, body)
+        })(),
+        opcode::LINK => (|| {
+            let abi::LinkIn { oldnodeid } = body.take()?;
+            Ok(FileOperation::Link { target: NodeId(oldnodeid), name: body.name()? })
+        })(),
+        opcode::CREATE => (|| {
+            let abi::CreateIn { flags, mode, umask, open_flags } = body.take()?;
+            let kill_suidgid = open_flags & bits::OPEN_KILL_SUIDGID != 0;
+            Ok(FileOperation::Create { name: body.name()?, flags, mode, umask, kill_suidgid })
+        })(),
+        opcode::TMPFILE => body.take().map(|abi::CreateIn { flags, mode, umask, .. }| {
+            // A name follows that is no name: the kernel sends "/".
+            FileOperation::TmpFile { flags, mode, umask }
+        }),
+        _ => return None,
+    })
+}
+
+fn rename(newdir: u64, flags: u32, mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+    let (name, new_name) = (body.name()?, body.name()?);
+    Ok(FileOperation::Rename { name, new_parent: NodeId(newdir), new_name, flags })
+}
+
+/// Operations on nodes.
+fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
+    Some(match opcode {
+        opcode::FORGET => body.take().map(|abi::ForgetIn { nlookup }| FileOperation::Forget {
+            nodes: Forgotten { first: Some((node, nlookup)), rest: &[] },
+        }),
+        opcode::BATCH_FORGET => (|| {
+            let abi::BatchForgetIn { count, .. } = body.take()?;
+            let size = count.checked_mul(16).ok_or("it forgets too much")?;
+            let nodes = Forgotten { first: None, rest: body.bytes(size)? };
+            Ok(FileOperation::Forget { nodes })
+        })(),
+        opcode::GETATTR => body.take().map(|abi::GetattrIn { getattr_flags, fh, .. }| {
+            FileOperation::GetAttr { handle: handle_if(getattr_flags & bits::GETATTR_FH, fh) }
+        }),
+        opcode::STATX => body.take().map(|it: abi::StatxIn| FileOperation::StatX {
+            handle: handle_if(it.getattr_flags & bits::GETATTR_FH, it.fh),
+            flags: it.sx_flags,
+            mask: it.sx_mask,
+        }),
+        opcode::SETATTR => body.take().map(|it| FileOperation::SetAttr(changes(&it))),
+        opcode::READLINK => Ok(FileOperation::ReadLink),
+        opcode::ACCESS => {
+            body.take().map(|abi::AccessIn { mask, .. }| FileOperation::Access { mask })
+        }
+        opcode::SETXATTR => (|| {
+            let abi::SetxattrIn { size, flags, setxattr_flags, .. } = body.take()?;
+            let (name, value) = (body.attribute()?, body.bytes(size)?);
+            let acl_kill_sgid = setxattr_flags & bits::SETXATTR_ACL_KILL_SGID != 0;
+            Ok(FileOperation::SetXattr { name, value, flags, acl_kill_sgid })
+        })(),
+        opcode::GETXATTR => (|| {
+            let abi::GetxattrIn { size, .. } = body.take()?;
+            Ok(FileOperation::GetXattr { name: body.attribute()?, size })
+        })(),
+        opcode::LISTXATTR => {
+            body.take().map(|abi::GetxattrIn { size, .. }| FileOperation::ListXattr { size })
+        }
+        opcode::REMOVEXATTR => body.attribute().map(|name| FileOperation::RemoveXattr { name }),
+        _ => return None,
+    })
+}
+
+/// Operations on open files.
+fn files(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
+    Some(match opcode {
+        opcode::OPEN => body.take().map(|abi::OpenIn { flags, open_flags }| {
+            let kill_suidgid = open_flags & bits::OPEN_KILL_SUIDGID != 0;
+            FileOperation::Open { flags, kill_suidgid }
+        }),
+        opcode::READ => body.take().map(|it: abi::ReadIn| FileOperation::Read {
+            handle: FileHandle(it.fh),
+            offset: it.offset,
+            size: it.size,
+            flags: it.flags,
+            lock_owner: owner_if(it.read_flags & bits::READ_LOCKOWNER, it.lock_owner),
+        }),
+        opcode::WRITE => write(body),
+        opcode::RELEASE => body.take().map(|it: abi::ReleaseIn| FileOperation::Release {
+            handle: FileHandle(it.fh),
+            flags: it.flags,
+            lock_owner: LockOwner(it.lock_owner),
+            flush: it.release_flags & bits::RELEASE_FLUSH != 0,
+            flock_unlock: it.release_flags & bits::RELEASE_FLOCK_UNLOCK != 0,
+        }),
+        opcode::FLUSH => body.take().map(|it: abi::FlushIn| FileOperation::Flush {
+            handle: FileHandle(it.fh),
+            lock_owner: LockOwner(it.lock_owner),
+        }),
+        opcode::FSYNC => body.take().map(|it: abi::FsyncIn| FileOperation::FSync {
+            handle: FileHandle(it.fh),
+            data_only: it.fsync_flags & bits::FSYNC_FDATASYNC != 0,
+        }),
+        opcode::FALLOCATE => body.take().map(|it: abi::FallocateIn| FileOperation::FAllocate {
+            handle: FileHandle(it.fh),
+            offset: it.offset,
+            length: it.length,
+            mode: it.mode,
+        }),
+        opcode::LSEEK => body.take().map(|it: abi::LseekIn| FileOperation::LSeek {
+            handle: FileHandle(it.fh),
+            offset: it.offset,
+            whence: it.whence,
+        }),
+        opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => {
+            body.take().map(|it| copy_file_range(&it))
+        }
+        opcode::IOCTL => ioctl(body),
+        _ => return None,
+    })
+}
+
+fn write(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+    let it: abi::WriteIn = body.take()?;
+    Ok(FileOperation::Write {
+        handle: FileHandle(it.fh),
+        offset: it.offset,
+        data: body.bytes(it.size)?,
+        flags: it.flags,
+        lock_owner: owner_if(it.write_flags & bits::WRITE_LOCKOWNER, it.lock_owner),
+        from_page_cache: it.write_flags & bits::WRITE_CACHE != 0,
+        kill_suidgid: it.write_flags & bits::WRITE_KILL_SUIDGID != 0,
+    })
+}
+
+fn ioctl(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+    let it: abi::IoctlIn = body.take()?;
+    Ok(FileOperation::IoCtl {
+        handle: FileHandle(it.fh),
+        flags: it.flags,
+        command: it.cmd,
+        argument: it.arg,
+        input: body.bytes(it.in_size)?,
+        output_size: it.out_size,
+    })
+}
+
+fn copy_file_range(it: &abi::CopyFileRangeIn) -> FileOperation<'static> {
+    FileOperation::CopyFileRange {
+        handle: FileHandle(it.fh_in),
+        offset: it.off_in,
+        target: NodeId(it.nodeid_out),
+        target_handle: FileHandle(it.fh_out),
+        target_offset: it.off_out,
+        length: it.len,
+        flags: it.flags,
+    }
+}
+
+/// Operations on open directories.
+fn directories(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
+    Some(match opcode {
+        opcode::OPENDIR => {
+            body.take().map(|abi::OpenIn { flags, .. }| FileOperation::OpenDir { flags })
+        }
+        opcode::READDIR => body.take().map(|it: abi::ReadIn| FileOperation::ReadDir {
+            handle: FileHandle(it.fh),
+            offset: it.offset,
+            size: it.size,
+        }),
+        opcode::READDIRPLUS => body.take().map(|it: abi::ReadIn| FileOperation::ReadDirPlus {
+            handle: FileHandle(it.fh),
+            offset: it.offset,
+            size: it.size,
+        }),
+        opcode::RELEASEDIR => body.take().map(|it: abi::ReleaseIn| FileOperation::ReleaseDir {
+            handle: FileHandle(it.fh),
+            flags: it.flags,
+        }),
+        opcode::FSYNCDIR => body.take().map(|it: abi::FsyncIn| FileOperation::FSyncDir {
+            handle: FileHandle(it.fh),
+            data_only: it.fsync_flags & bits::FSYNC_FDATASYNC != 0,
+        }),
+        _ => return None,
+    })
+}
+
+/// Locks, and what is about the mount as a whole.
+fn rest(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
+    Some(match opcode {
+        opcode::GETLK => lock(body).map(FileOperation::GetLk),
+        opcode::SETLK => lock(body).map(FileOperation::SetLk),
+        opcode::SETLKW => lock(body).map(FileOperation::SetLkW),
+        opcode::STATFS => Ok(FileOperation::StatFs),
+        opcode::SYNCFS => Ok(FileOperation::SyncFs),
+        opcode::INIT => Ok(FileOperation::Init),
+        opcode::DESTROY => Ok(FileOperation::Destroy),
+        opcode::INTERRUPT => {
+            body.take().map(|abi::InterruptIn { unique }| FileOperation::Interrupt { unique })
+        }
+        _ => return None,
+    })
+}
+
+fn lock(mut body: Cursor<'_>) -> Result<LockQuestion, What> {
+    let abi::LkIn { fh, owner, lk, lk_flags, .. } = body.take()?;
+    let kind = match lk.kind {
+        0 => LockKind::Shared,
+        1 => LockKind::Exclusive,
+        2 => LockKind::Unlocked,
+        _ => return Err("no such kind of lock"),
+    };
+    if lk.start > lk.end {
+        return Err("a lock ends before it starts");
+    }
+    Ok(LockQuestion {
+        handle: FileHandle(fh),
+        owner: LockOwner(owner),
+        lock: FileLock { start: lk.start, end: lk.end, kind, pid: lk.pid },
+        flock: lk_flags & bits::LK_FLOCK != 0,
+    })
+}
+
+fn changes(it: &abi::SetattrIn) -> AttributeChanges {
+    let has = |bit| it.valid & bit != 0;
+    let time = |now, set, seconds: u64, nanoseconds| {
+        let at = FileTime { seconds: seconds.cast_signed(), nanoseconds };
+        match (has(now), has(set)) {
+            (true, _) => Some(TimeChange::Now),
+            (false, true) => Some(TimeChange::At(at)),
+            (false, false) => None,
+        }
+    };
+    AttributeChanges {
+        mode: has(fattr::MODE).then_some(it.mode),
+        uid: has(fattr::UID).then_some(it.uid),
+        gid: has(fattr::GID).then_some(it.gid),
+        size_bytes: has(fattr::SIZE).then_some(it.size),
+        atime: time(fattr::ATIME_NOW, fattr::ATIME, it.atime, it.atimensec),
+        mtime: time(fattr::MTIME_NOW, fattr::MTIME, it.mtime, it.mtimensec),
+        ctime: has(fattr::CTIME)
+            .then_some(FileTime { seconds: it.ctime.cast_signed(), nanoseconds: it.ctimensec }),
+        handle: handle_if(it.valid & fattr::FH, it.fh),
+        lock_owner: owner_if(it.valid & fattr::LOCKOWNER, it.lock_owner),
+        kill_suidgid: has(fattr::KILL_SUIDGID),
+    }
+}
+
+fn handle_if(bit: u32, fh: u64) -> Option<FileHandle> {
+    (bit != 0).then_some(FileHandle(fh))
+}
+
+fn owner_if(bit: u32, owner: u64) -> Option<LockOwner> {
+    (bit != 0).then_some(LockOwner(owner))
+}
+
+#[cfg(test)]
+mod tests;

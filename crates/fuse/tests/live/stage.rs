@@ -1,0 +1,112 @@
+//! A mounted null file system that leaves nothing behind.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use fuse::{Device, KernelOptions, KernelSession, MountOptions, SessionCounters, UnmountMode};
+use tempfile::TempDir;
+
+use crate::files::NullFiles;
+
+/// A mount and its session. Dropping it unmounts, and fails if the kernel refused a reply.
+pub(crate) struct Stage {
+    pub(crate) files: Arc<NullFiles>,
+    session: Option<KernelSession>,
+    /// Dropped with the stage, by which the watchdog knows.
+    _stands: Sender<()>,
+    // Behind the session, so that the folder is removed last.
+    folder: TempDir,
+}
+
+/// How long a test may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A timeout that no test outlives.
+pub(crate) const LONG: Duration = Duration::from_hours(1);
+
+impl Stage {
+    /// Names and attributes are remembered for this long.
+    pub(crate) fn new(timeout: Duration) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Arc::new(NullFiles::new(timeout));
+        let device = fuse::mount(folder.path(), &options()).unwrap();
+        let session = KernelSession::start(device, KernelOptions::default(), files.clone());
+        Stage {
+            files,
+            session: Some(session.unwrap()),
+            _stands: watchdog(folder.path().to_owned()),
+            folder,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn session(&self) -> &KernelSession {
+        self.session.as_ref().unwrap()
+    }
+
+    /// Another session serves the mount from now on.
+    pub(crate) fn replace_session(&mut self, with: KernelSession) {
+        self.session = Some(with);
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        self.session().device()
+    }
+}
+
+pub(crate) fn options() -> MountOptions {
+    MountOptions::new("stage", "null")
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Already unmounted is fine, too.
+        let _unmounted = fuse::unmount(self.folder.path(), UnmountMode::Lazy);
+        let session = self.session.take().unwrap();
+        session.join();
+        let counters = session.counters();
+        if !std::thread::panicking() {
+            let fine = SessionCounters {
+                requests: counters.requests,
+                interrupts: counters.interrupts,
+                undelivered: counters.undelivered,
+                ..SessionCounters::default()
+            };
+            assert_eq!(counters, fine, "no reply is missing, late or refused");
+        }
+    }
+}
+
+/// Aborts the mount if its stage stands for too long, so that a test that hangs fails and does not
+/// leave a process behind that nobody can kill.
+fn watchdog(folder: PathBuf) -> Sender<()> {
+    let (sender, stage) = channel();
+    std::thread::Builder::new()
+        .spawn(move || {
+            if stage.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                // It may say that it is in use, and aborts nonetheless.
+                let _busy = fuse::unmount(&folder, UnmountMode::Abort);
+            }
+        })
+        .unwrap();
+    sender
+}
+
+/// Waits for something that happens soon.
+#[track_caller]
+pub(crate) fn eventually(mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !happened() {
+        assert!(Instant::now() < deadline, "it did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
