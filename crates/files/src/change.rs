@@ -1,0 +1,270 @@
+//! Changing names and attributes.
+
+use record::{Ino, Kind, SpecialKind};
+use rustix::io::Errno;
+use volume::{AttributeChange, Maker, NewNode, NodeName, RenameMode, empty_file};
+
+use crate::attributes::NodeStat;
+use crate::files::{Files, NAME_BYTES_MAX};
+use crate::open::{HandleId, OpenMode, OpenedFile};
+
+/// The longest target of a symbolic link, in bytes.
+const TARGET_BYTES_MAX: usize = 4_095;
+
+/// Permission bits.
+const MODE_BITS: u32 = 0o7777;
+
+/// Who makes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MadeBy {
+    /// Permission bits that are wanted.
+    pub mode: u32,
+    /// Bits that are not given.
+    pub umask: u32,
+    /// The user.
+    pub uid: u32,
+    /// Their group.
+    pub gid: u32,
+}
+
+impl MadeBy {
+    fn maker(self) -> Maker {
+        Maker { mode: self.mode & !self.umask & MODE_BITS, uid: self.uid, gid: self.gid }
+    }
+}
+
+/// What is to change about a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetNode {
+    /// Attributes.
+    pub attributes: AttributeChange,
+    /// Its size.
+    pub size: Option<u64>,
+}
+
+impl Files {
+    /// Makes a directory. Directly below the root of a volume it is a bucket.
+    pub async fn make_directory(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        by: MadeBy,
+    ) -> Result<NodeStat, Errno> {
+        if directory == Ino::ROOT {
+            self.may_name(name)?;
+            return self.make_bucket(name).await;
+        }
+        self.make(directory, name, &NewNode::Directory, by).await
+    }
+
+    /// Makes a symbolic link.
+    pub async fn make_symlink(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        target: &[u8],
+        by: MadeBy,
+    ) -> Result<NodeStat, Errno> {
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let node = NewNode::Symlink(target.to_vec());
+        self.make(directory, name, &node, MadeBy { mode: 0o777, umask: 0, ..by }).await
+    }
+
+    /// Makes a FIFO, socket or device.
+    pub async fn make_special(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        kind: SpecialKind,
+        device: u32,
+        by: MadeBy,
+    ) -> Result<NodeStat, Errno> {
+        self.make(directory, name, &NewNode::Special(kind, device), by).await
+    }
+
+    /// Makes an empty file.
+    pub async fn make_file(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        by: MadeBy,
+    ) -> Result<NodeStat, Errno> {
+        self.make(directory, name, &NewNode::File(Box::new(empty_file())), by).await
+    }
+
+    async fn make(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        node: &NewNode,
+        by: MadeBy,
+    ) -> Result<NodeStat, Errno> {
+        self.may_name(name)?;
+        let made = self
+            .patiently(|| self.volume.make_node(directory, Some(name), node, by.maker(), &[]))
+            .await?;
+        self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
+        Ok(NodeStat::of(&made))
+    }
+
+    /// Makes an empty file, and opens it.
+    pub async fn create(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        by: MadeBy,
+    ) -> Result<OpenedFile, Errno> {
+        self.may_name(name)?;
+        let reading = self.volume.reading();
+        let node = NewNode::File(Box::new(empty_file()));
+        let made = self
+            .patiently(|| self.volume.make_node(directory, Some(name), &node, by.maker(), &[]))
+            .await?;
+        self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
+        self.add_handle(made, reading).await
+    }
+
+    /// Makes an empty file without a name, and opens it. It goes when it is closed, unless it is
+    /// linked.
+    pub async fn create_nameless(&self, directory: Ino, by: MadeBy) -> Result<OpenedFile, Errno> {
+        self.changeable()?;
+        let reading = self.volume.reading();
+        let node = NewNode::File(Box::new(empty_file()));
+        let made = self
+            .patiently(|| self.volume.make_node(directory, None, &node, by.maker(), &[]))
+            .await?;
+        self.add_handle(made, reading).await
+    }
+
+    /// Makes a bucket of a directory's name.
+    async fn make_bucket(&self, name: &[u8]) -> Result<NodeStat, Errno> {
+        let name = std::str::from_utf8(name).ok().filter(|name| is_bucket_name(name));
+        let name = name.ok_or(Errno::INVAL)?;
+        self.patiently(|| self.volume.create_bucket(name, &self.options.owner)).await?;
+        self.look_up(Ino::ROOT, name.as_bytes()).await
+    }
+
+    /// Takes a name away from anything but a directory.
+    pub async fn unlink(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
+        self.changeable()?;
+        let name = NodeName { directory, name: name.to_vec() };
+        let removed = self.patiently(|| self.volume.remove_name(&name)).await?;
+        self.lost_name(removed.ino, &name, removed.last).await;
+        Ok(())
+    }
+
+    /// Removes an empty directory, and an empty bucket directly below the root of a volume.
+    pub async fn remove_directory(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
+        self.changeable()?;
+        if directory == Ino::ROOT {
+            let name = std::str::from_utf8(name).map_err(|_| Errno::NOENT)?;
+            return self.patiently(|| self.volume.delete_bucket(name)).await;
+        }
+        let name = NodeName { directory, name: name.to_vec() };
+        let removed = self.patiently(|| self.volume.remove_directory(&name)).await?;
+        self.names.gone(removed.ino, &name);
+        Ok(())
+    }
+
+    /// Gives a node another name.
+    pub async fn rename(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<(), Errno> {
+        self.may_name(to.1)?;
+        let from = NodeName { directory: from.0, name: from.1.to_vec() };
+        let to = NodeName { directory: to.0, name: to.1.to_vec() };
+        let renamed = self.patiently(|| self.volume.rename_node(&from, &to, mode)).await?;
+        if let Some((ino, last)) = renamed.replaced {
+            self.lost_name(ino, &to, last).await;
+        }
+        self.names.gone(renamed.ino, &from);
+        self.names.found(renamed.ino, &to);
+        if let Some(ino) = renamed.exchanged {
+            self.names.found(ino, &from);
+        }
+        Ok(())
+    }
+
+    /// Gives a node one more name.
+    pub async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
+        self.may_name(name)?;
+        if let Some(file) = self.open.of(ino) {
+            // What was written to it is the file's under both names.
+            self.flush_file(&file).await?;
+        }
+        let to = NodeName { directory, name: name.to_vec() };
+        let known_as = self.names.of(ino);
+        let linked = self.patiently(|| self.volume.link_node(ino, known_as.as_ref(), &to)).await?;
+        self.names.found(ino, &to);
+        if let Some(file) = self.open.of(ino) {
+            file.state.lock().await.nameless = false;
+        }
+        Ok(self.shown(&linked).await)
+    }
+
+    /// Changes attributes of a node. Those of a file with bytes that are not its content yet change
+    /// together with it.
+    pub async fn set(
+        &self,
+        ino: Ino,
+        handle: Option<HandleId>,
+        change: SetNode,
+    ) -> Result<NodeStat, Errno> {
+        self.changeable()?;
+        let SetNode { mut attributes, size } = change;
+        if let Some(size) = size {
+            let drop_rights = std::mem::take(&mut attributes.drop_rights);
+            self.resize(ino, handle, size, drop_rights).await?;
+        }
+        if size.is_some() && attributes.is_none() {
+            return self.attributes(ino).await;
+        }
+        if let Some(file) = self.open.of(ino) {
+            let mut state = file.state.lock().await;
+            if state.is_dirty() || state.becoming.is_some() || state.gone {
+                state.set(&attributes, self.volume.now());
+                drop(state);
+                return Ok(file.attributes(None).await);
+            }
+        }
+        let set = self.patiently(|| self.volume.set_attributes(ino, &attributes)).await?;
+        if set.inode.kind() == Kind::Directory {
+            return self.attributes(ino).await;
+        }
+        Ok(self.shown(&set).await)
+    }
+
+    /// Refuses a name that is not given.
+    fn may_name(&self, name: &[u8]) -> Result<(), Errno> {
+        self.changeable()?;
+        if name.len() > NAME_BYTES_MAX { Err(Errno::NAMETOOLONG) } else { Ok(()) }
+    }
+
+    /// Opens a file that came to be while it was about to be made.
+    pub async fn open_by_name(
+        &self,
+        directory: Ino,
+        name: &[u8],
+        mode: OpenMode,
+    ) -> Result<OpenedFile, Errno> {
+        let found = self.find(&NodeName { directory, name: name.to_vec() }).await?;
+        self.open(found.ino, mode).await
+    }
+}
+
+/// Whether a bucket may have this name, by S3's rules.
+fn is_bucket_name(name: &str) -> bool {
+    let is_legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'-';
+    let is_end = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    (3..=63).contains(&name.len())
+        && name.bytes().all(is_legal)
+        && is_end(name.bytes().next())
+        && is_end(name.bytes().next_back())
+        && !name.contains("..")
+        && name.parse::<std::net::Ipv4Addr>().is_err()
+}

@@ -1,0 +1,128 @@
+//! Bytes that were written to a file and are not yet its content.
+//!
+//! Extents do not overlap and do not touch unless they are full. Small writes one behind the other
+//! grow one extent; a write into one changes it in place.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The longest extent that a write grows, in bytes.
+const EXTENT_BYTES_MAX: usize = 4 << 20;
+
+/// Extents by position.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DirtyExtents {
+    extents: BTreeMap<u64, Vec<u8>>,
+    bytes: u64,
+}
+
+impl DirtyExtents {
+    /// Bytes that are held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// The extents, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.extents.iter().map(|(position, bytes)| (*position, bytes.as_slice()))
+    }
+
+    /// Takes the extents apart, in order.
+    pub(crate) fn into_extents(self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        self.extents.into_iter()
+    }
+
+    /// How many bytes more are held once `range` is written.
+    pub(crate) fn growth(&self, range: Range<u64>) -> u64 {
+        let length = range.end - range.start;
+        length - self.pieces(range).map(|(_, bytes)| bytes.len() as u64).sum::<u64>()
+    }
+
+    /// What is held of a range: positions and bytes, in order.
+    pub(crate) fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &[u8])> {
+        let before = self.extents.range(..range.start).next_back();
+        let within = self.extents.range(range.clone());
+        before.into_iter().chain(within).filter_map(move |(position, bytes)| {
+            let end = position + bytes.len() as u64;
+            let (from, to) = ((*position).max(range.start), end.min(range.end));
+            (from < to).then(|| (from, &bytes[offset(from, *position)..offset(to, *position)]))
+        })
+    }
+
+    /// Writes bytes at a position, over what is held there.
+    pub(crate) fn write(&mut self, position: u64, mut bytes: &[u8]) {
+        let mut at = position;
+        while !bytes.is_empty() {
+            let taken = self.write_some(at, bytes);
+            at += taken as u64;
+            bytes = &bytes[taken..];
+        }
+    }
+
+    /// Writes as many of these bytes as go to one place.
+    fn write_some(&mut self, at: u64, bytes: &[u8]) -> usize {
+        let next = self.extents.range(at..).next().map(|(position, _)| *position);
+        if let Some((position, extent)) = self.extents.range_mut(..=at).next_back() {
+            let start = offset(at, *position);
+            if start < extent.len() {
+                let length = bytes.len().min(extent.len() - start);
+                extent[start..start + length].copy_from_slice(&bytes[..length]);
+                return length;
+            }
+            if start == extent.len() && start < EXTENT_BYTES_MAX {
+                let room = next.filter(|next| *next > *position);
+                let room = room.map_or(usize::MAX, |next| offset(next, at));
+                let length = bytes.len().min(EXTENT_BYTES_MAX - start).min(room);
+                if length > 0 {
+                    extent.extend_from_slice(&bytes[..length]);
+                    self.bytes += length as u64;
+                    return length;
+                }
+            }
+        }
+        if next == Some(at) {
+            let Some(extent) = self.extents.get_mut(&at) else { return 0 };
+            let length = bytes.len().min(extent.len());
+            extent[..length].copy_from_slice(&bytes[..length]);
+            return length;
+        }
+        let room = next.map_or(usize::MAX, |next| offset(next, at));
+        let length = bytes.len().min(EXTENT_BYTES_MAX).min(room);
+        self.extents.insert(at, bytes[..length].to_vec());
+        self.bytes += length as u64;
+        length
+    }
+
+    /// Forgets what lies behind a position.
+    pub(crate) fn cut(&mut self, end: u64) {
+        let behind = self.extents.split_off(&end);
+        self.bytes -= behind.values().map(|bytes| bytes.len() as u64).sum::<u64>();
+        if let Some((position, bytes)) = self.extents.range_mut(..end).next_back() {
+            let keep = offset(end, *position);
+            if keep < bytes.len() {
+                self.bytes -= (bytes.len() - keep) as u64;
+                bytes.truncate(keep);
+            }
+        }
+    }
+
+    /// Puts older extents under these: they show where nothing newer does.
+    pub(crate) fn put_under(&mut self, mut older: DirtyExtents) {
+        for (position, bytes) in std::mem::take(self).into_extents() {
+            older.write(position, &bytes);
+        }
+        *self = older;
+    }
+}
+
+/// How far a position lies behind another one, of which memory holds all that is between.
+fn offset(position: u64, start: u64) -> usize {
+    usize::try_from(position - start).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

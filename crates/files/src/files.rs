@@ -1,0 +1,167 @@
+//! The file system: what every operation shares, and finding nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use content::ByteBudget;
+use quick_cache::sync::Cache;
+use record::Ino;
+use rustix::io::Errno;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use volume::{FileOwner, FoundNode, FsError, NodeName, Volume, VolumeError};
+
+use crate::attributes::{NodeStat, target_of};
+use crate::directories::Directories;
+use crate::errno::errno;
+use crate::locks::LockTable;
+use crate::names::KnownNames;
+use crate::open::OpenFiles;
+
+/// How long an operation waits between two tries while the stores do not answer: at first, and at
+/// most.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// The longest name that is given, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+
+/// Files whose data versions are remembered.
+const SEEN_VERSIONS_MAX: usize = 1 << 17;
+
+/// How a file system is opened.
+#[derive(Clone, Debug)]
+pub struct FilesOptions {
+    /// Which directory is its root.
+    pub root: Ino,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Bytes of written data that may wait in memory.
+    pub write_memory: u64,
+    /// Files of at most so many bytes are written whole, in the order of their bytes: then their
+    /// entity tag is an MD5, and their blocks are those of a PUT. Of longer ones only what was
+    /// changed is written.
+    pub whole_bytes_max: u64,
+    /// How long operations wait for stores that do not answer before they fail.
+    pub io_timeout: Duration,
+    /// Whom buckets belong to that are made as directories.
+    pub owner: FileOwner,
+}
+
+/// A POSIX file system on a volume.
+#[derive(Debug)]
+pub struct Files {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) options: FilesOptions,
+    pub(crate) names: KnownNames,
+    /// Data versions of files as programs' machines remember them.
+    pub(crate) seen_versions: Cache<Ino, u64>,
+    pub(crate) open: OpenFiles,
+    pub(crate) directories: Directories,
+    pub(crate) locks: LockTable,
+    pub(crate) memory: ByteBudget,
+    /// Notified when some file is to be flushed.
+    pub(crate) flushes: Arc<Notify>,
+}
+
+impl Files {
+    /// The files of a volume.
+    pub fn new(volume: Arc<Volume>, options: FilesOptions) -> Arc<Files> {
+        Arc::new(Files {
+            volume,
+            names: KnownNames::new(),
+            seen_versions: Cache::new(SEEN_VERSIONS_MAX),
+            open: OpenFiles::default(),
+            directories: Directories::default(),
+            locks: LockTable::default(),
+            memory: ByteBudget::new(options.write_memory),
+            flushes: Arc::new(Notify::new()),
+            options,
+        })
+    }
+
+    /// The root's number.
+    pub fn root(&self) -> Ino {
+        self.options.root
+    }
+
+    /// The locks of its files.
+    pub fn locks(&self) -> &LockTable {
+        &self.locks
+    }
+
+    /// Finds what a name is bound to.
+    pub async fn look_up(&self, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
+        let name = NodeName { directory, name: name.to_vec() };
+        match self.find(&name).await {
+            Ok(node) => Ok(self.shown(&node).await),
+            // An object may have such a name, but no file is given one.
+            Err(Errno::NOENT) if name.name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The node that a name is bound to.
+    pub(crate) async fn find(&self, name: &NodeName) -> Result<FoundNode, Errno> {
+        let node = self.patiently(|| self.volume.find_name(name)).await?;
+        self.names.found(node.ino, name);
+        Ok(node)
+    }
+
+    /// The attributes of a node.
+    pub async fn attributes(&self, ino: Ino) -> Result<NodeStat, Errno> {
+        match self.patiently(|| self.volume.find_node(ino)).await {
+            Ok(node) => Ok(self.shown(&node).await),
+            // It is gone, but for those who have it open.
+            Err(Errno::STALE) => match self.open.of(ino) {
+                Some(file) => Ok(file.attributes(None).await),
+                None => Err(Errno::STALE),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a program sees of a node: what was written to it and is not its content yet, too.
+    pub(crate) async fn shown(&self, node: &FoundNode) -> NodeStat {
+        match self.open.of(node.ino) {
+            Some(file) => file.attributes(Some(node)).await,
+            None => NodeStat::of(node),
+        }
+    }
+
+    /// What a symbolic link says.
+    pub async fn read_link(&self, ino: Ino) -> Result<Vec<u8>, Errno> {
+        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        target_of(&node).map(<[u8]>::to_vec).ok_or(Errno::INVAL)
+    }
+
+    /// Tries an operation again while the stores do not answer, which does nothing when that is so.
+    pub(crate) async fn patiently<T, F>(&self, operation: impl Fn() -> F) -> Result<T, Errno>
+    where
+        F: Future<Output = Result<T, VolumeError>>,
+    {
+        let (began, mut pause) = (Instant::now(), PAUSE_MIN);
+        loop {
+            let error = match operation().await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let passes = matches!(
+                error,
+                VolumeError::Unavailable(_)
+                    | VolumeError::Overloaded
+                    | VolumeError::Fs(FsError::Contended)
+            );
+            if !passes || began.elapsed() + pause > self.options.io_timeout {
+                return Err(errno(&error));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Refuses a change where nothing may be changed.
+    pub(crate) fn changeable(&self) -> Result<(), Errno> {
+        if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }
+    }
+}

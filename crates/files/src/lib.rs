@@ -1,0 +1,33 @@
+//! A POSIX file system on a volume.
+//!
+//! [`Files`] is what a program sees that has the volume mounted: names, attributes, open files. Names
+//! and attributes are the volume's own records, so what one view changes the other finds. What is
+//! written to an open file is kept in memory first, over what the file had, and becomes the file's
+//! content in one commit: at the latest when the file is closed or synced.
+//!
+//! Nothing here knows how programs are reached: no FUSE, no kernel.
+
+mod attributes;
+mod change;
+mod directories;
+mod dirty;
+mod errno;
+mod files;
+mod flush;
+mod locks;
+mod names;
+mod open;
+mod opening;
+mod read;
+mod read_directory;
+mod write;
+mod xattr;
+
+pub use attributes::{NodeKind, NodeStat};
+pub use change::{MadeBy, SetNode};
+pub use directories::DirectoryEntry;
+pub use files::{Files, FilesOptions};
+pub use flush::WHOLE_BYTES_MAX_DEFAULT;
+pub use locks::{LockTable, RangeLock, RangeLockKind};
+pub use open::{HandleId, OpenMode, OpenedFile};
+pub use xattr::XattrWrite;

@@ -1,0 +1,306 @@
+//! Open files: what is shared by those who have one open, and their handles.
+//!
+//! All handles of a file share one state: the file as it was last found or written, and over it what
+//! was written since. A file that has lost its last name is there for them as long as one of them is.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use content::Permit;
+use record::{Ino, Timestamp};
+use rustix::io::Errno;
+use volume::{AttributeChange, FoundNode, OpenNode, SetTime};
+
+use crate::attributes::NodeStat;
+use crate::dirty::DirtyExtents;
+
+/// Set-user-ID.
+const SET_USER_ID: u32 = 0o4000;
+
+/// The number of a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HandleId(pub u64);
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenMode {
+    /// For writing, too.
+    pub writes: bool,
+    /// Without the content that it has: `O_TRUNC`.
+    pub truncates: bool,
+}
+
+/// A file that was opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedFile {
+    /// The new handle.
+    pub handle: HandleId,
+    /// Whether the content is the one that was seen at the open before, so that what a program's
+    /// machine remembers of it may be used.
+    pub unchanged: bool,
+    /// The file's attributes.
+    pub attributes: NodeStat,
+}
+
+/// A file that somebody has open.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) ino: Ino,
+    pub(crate) pin: OpenNode,
+    pub(crate) state: tokio::sync::Mutex<FileState>,
+    /// Held by whoever makes what was written the file's content.
+    pub(crate) flushing: tokio::sync::Mutex<()>,
+    /// Whether what was written is wanted to become the file's content soon.
+    pub(crate) wanted: AtomicBool,
+    /// Counts failures, and says which the last one was.
+    pub(crate) failures: Mutex<(u64, Option<Errno>)>,
+}
+
+/// A file as those see it who have it open, from the bottom up: the file as found, cut; what is
+/// becoming its content; cut; what was written since.
+#[derive(Debug)]
+pub(crate) struct FileState {
+    pub(crate) node: FoundNode,
+    /// Whether the record is gone: nothing is kept of it any more.
+    pub(crate) gone: bool,
+    /// Whether its last name is gone.
+    pub(crate) nameless: bool,
+    pub(crate) becoming: Option<Arc<Becoming>>,
+    /// How much of what lies below shows.
+    pub(crate) below: u64,
+    pub(crate) dirty: DirtyExtents,
+    pub(crate) permit: Option<Permit>,
+    pub(crate) size: u64,
+    pub(crate) change: AttributeChange,
+    /// When it was last written to, if that is to be kept.
+    pub(crate) written: Option<Timestamp>,
+}
+
+/// What is becoming a file's content.
+#[derive(Debug)]
+pub(crate) struct Becoming {
+    pub(crate) extents: DirtyExtents,
+    /// How much of the file below shows.
+    pub(crate) below: u64,
+    pub(crate) size: u64,
+    pub(crate) change: AttributeChange,
+    pub(crate) written: Option<Timestamp>,
+    pub(crate) _permit: Option<Permit>,
+}
+
+impl FileState {
+    fn new(node: FoundNode) -> FileState {
+        let size = node.inode.file().map_or(0, |file| file.size);
+        FileState {
+            node,
+            gone: false,
+            nameless: false,
+            becoming: None,
+            below: size,
+            dirty: DirtyExtents::default(),
+            permit: None,
+            size,
+            change: AttributeChange::default(),
+            written: None,
+        }
+    }
+
+    /// Bytes of the file as found.
+    pub(crate) fn found_size(&self) -> u64 {
+        self.node.inode.file().map_or(0, |file| file.size)
+    }
+
+    /// Bytes of what lies below what was written.
+    pub(crate) fn below_size(&self) -> u64 {
+        self.becoming.as_ref().map_or(self.found_size(), |becoming| becoming.size)
+    }
+
+    /// Whether anything is not the file's yet.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+            || self.size != self.below_size()
+            || self.below < self.below_size()
+            || !self.change.is_none()
+            || self.written.is_some()
+    }
+
+    /// Takes note of the file as it is now, if nothing that was written depends on what it was.
+    pub(crate) fn refresh(&mut self, node: &FoundNode) {
+        if self.becoming.is_none() && !self.is_dirty() {
+            self.node = node.clone();
+            self.size = self.found_size();
+            self.below = self.size;
+        }
+    }
+
+    /// Makes the file so long.
+    pub(crate) fn resize(&mut self, size: u64) {
+        self.dirty.cut(size);
+        self.below = self.below.min(size);
+        self.size = size;
+    }
+
+    /// Changes attributes together with what was written.
+    pub(crate) fn set(&mut self, change: &AttributeChange, now: Timestamp) {
+        let at = |time: SetTime| match time {
+            SetTime::Now => SetTime::At(now),
+            time @ SetTime::At(_) => time,
+        };
+        self.change.drop_rights |= change.drop_rights;
+        if change.drop_rights
+            && let Some(mode) = &mut self.change.mode
+        {
+            *mode &= !SET_USER_ID;
+        }
+        self.change.mode = change.mode.or(self.change.mode);
+        self.change.uid = change.uid.or(self.change.uid);
+        self.change.gid = change.gid.or(self.change.gid);
+        self.change.accessed = change.accessed.map(at).or(self.change.accessed);
+        self.change.modified = change.modified.map(at).or(self.change.modified);
+    }
+
+    /// What a program sees of it.
+    pub(crate) fn attributes(&self) -> NodeStat {
+        let mut shown = NodeStat::of(&self.node);
+        let becoming = self.becoming.as_ref().map(|becoming| (&becoming.change, becoming.written));
+        for (change, written) in becoming.into_iter().chain([(&self.change, self.written)]) {
+            if let Some(written) = written {
+                (shown.modified, shown.changed) = (written, written);
+            }
+            if change.drop_rights {
+                shown.mode &= !SET_USER_ID;
+            }
+            shown.mode = change.mode.unwrap_or(shown.mode);
+            shown.uid = change.uid.unwrap_or(shown.uid);
+            shown.gid = change.gid.unwrap_or(shown.gid);
+            if let Some(SetTime::At(time)) = change.modified {
+                shown.modified = time;
+            }
+            if let Some(SetTime::At(time)) = change.accessed {
+                shown.accessed = time;
+            }
+        }
+        if self.nameless || self.gone {
+            shown.links = 0;
+        }
+        shown.sized(self.size)
+    }
+}
+
+impl OpenFile {
+    /// A file as it was found, which `pin` keeps from being deleted.
+    pub(crate) fn new(pin: OpenNode, node: FoundNode) -> OpenFile {
+        OpenFile {
+            ino: node.ino,
+            pin,
+            state: tokio::sync::Mutex::new(FileState::new(node)),
+            flushing: tokio::sync::Mutex::new(()),
+            wanted: AtomicBool::new(false),
+            failures: Mutex::new((0, None)),
+        }
+    }
+
+    /// What a program sees of the file, which was found like this just now.
+    pub(crate) async fn attributes(&self, node: Option<&FoundNode>) -> NodeStat {
+        let mut state = self.state.lock().await;
+        if let Some(node) = node {
+            state.refresh(node);
+        }
+        state.attributes()
+    }
+
+    /// A failure that every handle is told of, once.
+    pub(crate) fn fail(&self, error: Errno) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        *failures = (failures.0 + 1, Some(error));
+    }
+}
+
+/// A handle of a file.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) file: Arc<OpenFile>,
+    /// Failures that it was told of.
+    told: AtomicU64,
+}
+
+impl Handle {
+    /// A failure that this handle has not been told of.
+    pub(crate) fn failure(&self) -> Result<(), Errno> {
+        let (count, error) = *self.file.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            Some(error) if self.told.swap(count, Ordering::Relaxed) < count => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Files that are open, and handles.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    next: u64,
+    /// Each with how many handles it has.
+    files: HashMap<Ino, (Arc<OpenFile>, u64)>,
+    handles: HashMap<u64, Arc<Handle>>,
+}
+
+impl OpenFiles {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of this number, if somebody has it open.
+    pub(crate) fn of(&self, ino: Ino) -> Option<Arc<OpenFile>> {
+        self.tables().files.get(&ino).map(|(file, _)| Arc::clone(file))
+    }
+
+    /// All files that are open.
+    pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
+        self.tables().files.values().map(|(file, _)| Arc::clone(file)).collect()
+    }
+
+    /// A handle.
+    pub(crate) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>, Errno> {
+        self.tables().handles.get(&handle.0).cloned().ok_or(Errno::BADF)
+    }
+
+    /// Adds a handle of a file, which is `new` unless it was open.
+    pub(crate) fn add(
+        &self,
+        ino: Ino,
+        new: impl FnOnce() -> OpenFile,
+    ) -> (HandleId, Arc<OpenFile>) {
+        let mut tables = self.tables();
+        let entry = tables.files.entry(ino).or_insert_with(|| (Arc::new(new()), 0));
+        entry.1 += 1;
+        let file = Arc::clone(&entry.0);
+        tables.next += 1;
+        let handle = tables.next;
+        let told = file.failures.lock().unwrap_or_else(PoisonError::into_inner).0;
+        let opened = Arc::new(Handle { file: Arc::clone(&file), told: AtomicU64::new(told) });
+        tables.handles.insert(handle, opened);
+        (HandleId(handle), file)
+    }
+
+    /// Removes a handle. Its file stays until [`OpenFiles::leave`].
+    pub(crate) fn remove(&self, handle: HandleId) -> Option<Arc<Handle>> {
+        self.tables().handles.remove(&handle.0)
+    }
+
+    /// Lets go of a file, if this was the last that was said of it.
+    pub(crate) fn leave(&self, ino: Ino) {
+        let mut tables = self.tables();
+        if let Some((_, count)) = tables.files.get_mut(&ino) {
+            *count -= 1;
+            if *count == 0 {
+                tables.files.remove(&ino);
+            }
+        }
+    }
+}

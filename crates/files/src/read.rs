@@ -1,0 +1,144 @@
+//! Reading an open file.
+//!
+//! A file as its users see it is made of layers: what was written last hides what is on its way to
+//! the volume, and that hides what was found there. A read goes through them from the top down, and
+//! each fills some of the gaps that those above have left.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use record::Ino;
+use rustix::io::Errno;
+use volume::{FoundNode, VolumeError};
+
+use crate::OpenMode;
+use crate::dirty::DirtyExtents;
+use crate::errno::errno;
+use crate::files::Files;
+use crate::open::{FileState, HandleId, OpenFile};
+
+/// The bytes of a range, as far as they are known.
+#[derive(Debug, Default)]
+struct Assembled {
+    found: Vec<(u64, Bytes)>,
+    /// What is still to be found, in order.
+    gaps: Vec<Range<u64>>,
+}
+
+impl Assembled {
+    fn new(range: Range<u64>) -> Assembled {
+        Assembled { found: Vec::new(), gaps: std::iter::once(range).collect() }
+    }
+
+    /// What extents hold, and zeros for what no longer shows behind `below`.
+    fn take_layer(&mut self, extents: &DirtyExtents, below: u64) {
+        let mut left = Vec::new();
+        for gap in std::mem::take(&mut self.gaps) {
+            let mut at = gap.start;
+            for (position, bytes) in extents.pieces(gap.clone()) {
+                if position > at {
+                    left.push(at..position);
+                }
+                at = position + bytes.len() as u64;
+                self.found.push((position, Bytes::copy_from_slice(bytes)));
+            }
+            if at < gap.end {
+                left.push(at..gap.end);
+            }
+        }
+        for gap in left {
+            let shows = gap.end.min(below).max(gap.start);
+            self.found.extend(zeros(shows..gap.end));
+            if gap.start < shows {
+                self.gaps.push(gap.start..shows);
+            }
+        }
+    }
+
+    /// The bytes, in order.
+    fn into_bytes(mut self) -> Vec<Bytes> {
+        self.found.sort_unstable_by_key(|(position, _)| *position);
+        self.found.into_iter().map(|(_, bytes)| bytes).collect()
+    }
+}
+
+impl FileState {
+    /// What memory holds of a range. The gaps are the volume's, within the file as found.
+    fn assemble(&self, range: Range<u64>) -> Assembled {
+        let mut assembled = Assembled::new(range);
+        assembled.take_layer(&self.dirty, self.below);
+        if let Some(becoming) = &self.becoming {
+            assembled.take_layer(&becoming.extents, becoming.below);
+        }
+        assembled.take_layer(&DirtyExtents::default(), self.found_size());
+        assembled
+    }
+}
+
+impl Files {
+    /// The bytes of an open file from `position` on, at most `length`: fewer at its end alone.
+    pub async fn read(
+        &self,
+        handle: HandleId,
+        position: u64,
+        length: u64,
+    ) -> Result<Vec<Bytes>, Errno> {
+        let handle = self.open.handle(handle)?;
+        let (node, mut assembled) = {
+            let state = handle.file.state.lock().await;
+            let end = position.saturating_add(length).min(state.size);
+            if end <= position {
+                return Ok(Vec::new());
+            }
+            let assembled = state.assemble(position..end);
+            if assembled.gaps.is_empty() {
+                return Ok(assembled.into_bytes());
+            }
+            (state.node.clone(), assembled)
+        };
+        for gap in std::mem::take(&mut assembled.gaps) {
+            self.read_volume(&handle.file, &node, gap, &mut assembled.found).await?;
+        }
+        Ok(assembled.into_bytes())
+    }
+
+    /// What the volume has of a range of a file.
+    async fn read_volume(
+        &self,
+        file: &OpenFile,
+        node: &FoundNode,
+        range: Range<u64>,
+        found: &mut Vec<(u64, Bytes)>,
+    ) -> Result<(), Errno> {
+        let mut at = range.start;
+        let mut stream = self.volume.read_node(node, &file.pin, range.clone());
+        while let Some(bytes) = stream.next().await {
+            let bytes = bytes.map_err(|error| errno(&VolumeError::from(error)))?;
+            let length = bytes.len() as u64;
+            found.push((at, bytes));
+            at += length;
+        }
+        if at == range.end { Ok(()) } else { Err(Errno::IO) }
+    }
+
+    /// The whole of a file that nobody needs to have open.
+    pub async fn read_whole(&self, ino: Ino) -> Result<Vec<Bytes>, Errno> {
+        let opened = self.open(ino, OpenMode::default()).await?;
+        let whole = self.read(opened.handle, 0, opened.attributes.size).await;
+        self.release(opened.handle).await;
+        whole
+    }
+}
+
+/// Bytes of zeros that are kept.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Zeros in a range.
+fn zeros(range: Range<u64>) -> impl Iterator<Item = (u64, Bytes)> {
+    let end = range.end;
+    range.step_by(ZEROS.len()).map(move |at| {
+        let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(ZEROS.len());
+        (at, Bytes::from_static(&ZEROS[..length]))
+    })
+}

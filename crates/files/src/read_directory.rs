@@ -1,0 +1,127 @@
+//! Reading directories.
+
+use std::sync::{Arc, PoisonError};
+
+use record::{Ino, InodeBody, Kind};
+use rustix::io::Errno;
+
+use crate::attributes::{NodeKind, NodeStat};
+use crate::directories::{Cursor, DirectoryEntry, Page, Pages};
+use crate::files::Files;
+use crate::open::HandleId;
+
+/// Names that one page reads.
+const PAGE_NAMES: u32 = 1_000;
+
+/// Pages whose beginnings a handle remembers.
+const PAGES_MAX: usize = 4_096;
+
+/// Positions of `.` and `..`.
+const DOTS: u64 = 2;
+
+impl Files {
+    /// Opens a directory for reading its names.
+    pub async fn open_directory(&self, ino: Ino) -> Result<HandleId, Errno> {
+        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let InodeBody::Directory(directory) = &node.inode.body else {
+            return Err(Errno::NOTDIR);
+        };
+        let parent = if ino == self.options.root { ino } else { directory.parent };
+        let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
+        let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        cursors.0 += 1;
+        let handle = cursors.0;
+        cursors.1.insert(handle, Arc::new(cursor));
+        Ok(HandleId(handle))
+    }
+
+    /// Ends a handle of a directory.
+    pub fn release_directory(&self, handle: HandleId) {
+        let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        cursors.1.remove(&handle.0);
+    }
+
+    /// Entries of a directory from a position on: some, or none at its end.
+    pub async fn read_directory(
+        &self,
+        handle: HandleId,
+        position: u64,
+    ) -> Result<Vec<DirectoryEntry>, Errno> {
+        let cursor = {
+            let cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+            cursors.1.get(&handle.0).cloned().ok_or(Errno::BADF)?
+        };
+        let mut entries = Vec::new();
+        if position < DOTS {
+            let dots = [(&b"."[..], cursor.ino), (b"..", cursor.parent)];
+            for ((name, ino), next) in dots.into_iter().zip(1..).skip(usize::from(position == 1)) {
+                let kind = NodeKind::Directory;
+                entries.push(DirectoryEntry {
+                    name: name.into(),
+                    ino,
+                    kind,
+                    next,
+                    attributes: None,
+                });
+            }
+        }
+        let mut pages = cursor.pages.lock().await;
+        let wanted = position.max(DOTS);
+        if position == 0 {
+            // Whoever begins anew sees what is there now.
+            *pages = Pages::default();
+        }
+        self.turn_to(&cursor, &mut pages, wanted).await?;
+        let Some(page) = &pages.page else { return Ok(entries) };
+        let skip = usize::try_from(wanted - page.position).unwrap_or(usize::MAX);
+        for (listed, at) in page.names.iter().zip(page.position..).skip(skip) {
+            let name = listed.name.clone();
+            let head = listed.inode.as_ref();
+            let attributes = head.map(|head| NodeStat::of_head(listed.ino, head));
+            let kind = match (&attributes, listed.kind) {
+                (Some(attributes), _) => attributes.kind,
+                (None, Kind::Directory) => NodeKind::Directory,
+                (None, Kind::Symlink) => NodeKind::Symlink,
+                (None, Kind::File | Kind::Special) => NodeKind::File,
+            };
+            // A directory's times and links are not in its head, and neither is what was written to
+            // a file that is open.
+            let whole = attributes
+                .filter(|_| listed.kind != Kind::Directory && self.open.of(listed.ino).is_none());
+            if whole.is_some() {
+                let name = volume::NodeName { directory: cursor.ino, name: name.clone() };
+                self.names.found(listed.ino, &name);
+            }
+            let (ino, next) = (listed.ino, at + 1);
+            entries.push(DirectoryEntry { name, ino, kind, next, attributes: whole });
+        }
+        Ok(entries)
+    }
+
+    /// Makes the page with a position the current one, or the last if there is none.
+    async fn turn_to(&self, cursor: &Cursor, pages: &mut Pages, wanted: u64) -> Result<(), Errno> {
+        loop {
+            let (position, from) = match &pages.page {
+                Some(page) if page.position <= wanted && wanted < page.end() => return Ok(()),
+                Some(page) if page.position <= wanted => match &page.next {
+                    Some(next) => (page.end(), Some(next.clone())),
+                    None => {
+                        pages.page = None;
+                        return Ok(());
+                    }
+                },
+                _ => {
+                    let known = pages.beginnings.range(..=wanted).next_back();
+                    known.map_or((DOTS, None), |(at, from)| (*at, from.clone()))
+                }
+            };
+            let listed = self
+                .patiently(|| self.volume.read_names(cursor.ino, from.as_deref(), PAGE_NAMES))
+                .await?;
+            if pages.beginnings.len() < PAGES_MAX {
+                pages.beginnings.insert(position, from);
+            }
+            pages.page = Some(Page { position, names: listed.names, next: listed.next });
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Extended attributes.
+
+use bytes::Bytes;
+use record::{Ino, XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX};
+use rustix::io::Errno;
+use volume::XattrChange;
+
+use crate::files::Files;
+
+/// Prefixes of attributes that are kept.
+const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+/// How an extended attribute is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrWrite {
+    /// Whether there is one or not.
+    Set,
+    /// There must be none.
+    Create,
+    /// There must be one.
+    Replace,
+}
+
+impl Files {
+    /// What an extended attribute says.
+    pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, Errno> {
+        is_kept(name)?;
+        self.patiently(|| self.volume.xattr(ino, name)).await
+    }
+
+    /// The names of a node's extended attributes.
+    pub async fn xattr_names(&self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
+        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        Ok(node.inode.xattrs.into_iter().map(|xattr| xattr.name).collect())
+    }
+
+    /// Sets an extended attribute.
+    pub async fn set_xattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: XattrWrite,
+    ) -> Result<(), Errno> {
+        self.changeable()?;
+        is_kept(name)?;
+        if value.len() > XATTR_BYTES_MAX {
+            return Err(Errno::TOOBIG);
+        }
+        let value = Bytes::copy_from_slice(value);
+        let change = match how {
+            XattrWrite::Set => XattrChange::Set(value),
+            XattrWrite::Create => XattrChange::Create(value),
+            XattrWrite::Replace => XattrChange::Replace(value),
+        };
+        self.change_xattr(ino, name, &change).await
+    }
+
+    async fn change_xattr(&self, ino: Ino, name: &[u8], change: &XattrChange) -> Result<(), Errno> {
+        let known_as = self.names.of(ino);
+        let set = || self.volume.set_xattr(ino, known_as.as_ref(), name, change, None);
+        self.patiently(set).await.map(drop)
+    }
+
+    /// Removes an extended attribute.
+    pub async fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+        self.changeable()?;
+        is_kept(name)?;
+        self.change_xattr(ino, name, &XattrChange::Remove).await
+    }
+}
+
+fn is_kept(name: &[u8]) -> Result<(), Errno> {
+    if name.len() > XATTR_NAME_BYTES_MAX {
+        return Err(Errno::RANGE);
+    }
+    let has = |prefix: &&[u8]| name.starts_with(prefix) && name.len() > prefix.len();
+    if PREFIXES.iter().any(has) { Ok(()) } else { Err(Errno::OPNOTSUPP) }
+}

@@ -1,0 +1,133 @@
+//! Files as programs use them, over a volume in memory, beside its objects.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "files/directories.rs"]
+mod directories;
+#[path = "files/locks.rs"]
+mod locks;
+#[path = "files/model.rs"]
+mod model;
+#[path = "files/names.rs"]
+mod names;
+#[path = "files/open.rs"]
+mod open;
+#[path = "files/views.rs"]
+mod views;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use bytes::Bytes;
+use files::{Files, FilesOptions, HandleId, MadeBy, OpenMode};
+use futures::TryStreamExt;
+use record::{Ino, ObjectHeaders, Tag};
+use rustix::io::Errno;
+use store::MemoryStore;
+use volume::{
+    FileOwner, NewObject, NodeName, Volume, VolumeError, VolumeOptions, WriteCondition, opaque_tag,
+};
+
+/// Content bytes of a full block here.
+const BLOCK_BYTES: u32 = 64 << 10;
+
+/// Longer files are written in pieces here.
+const WHOLE_BYTES_MAX: u64 = 48 << 10;
+
+/// A volume with one bucket, and both views of it.
+struct Bench {
+    volume: Arc<Volume>,
+    files: Arc<Files>,
+    bucket: Ino,
+}
+
+impl Bench {
+    async fn new() -> Bench {
+        let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
+        let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+        let volume = Volume::open(options, store, blocks).await.unwrap();
+        volume.create_bucket("bkt", &owner()).await.unwrap();
+        let options = FilesOptions {
+            root: Ino::ROOT,
+            read_only: false,
+            write_memory: 16 << 20,
+            whole_bytes_max: WHOLE_BYTES_MAX,
+            io_timeout: Duration::from_secs(1),
+            owner: owner(),
+        };
+        let files = Files::new(Arc::clone(&volume), options);
+        let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
+        Bench { volume, files, bucket }
+    }
+
+    /// A new file, written to and closed.
+    async fn write(&self, name: &str, bytes: &[u8]) -> Ino {
+        let opened = self.files.create(self.bucket, name.as_bytes(), by()).await.unwrap();
+        self.files.write(opened.handle, 0, bytes, false, false).await.unwrap();
+        self.close(opened.handle).await;
+        opened.attributes.ino
+    }
+
+    async fn close(&self, handle: HandleId) {
+        self.files.flush(handle).await.unwrap();
+        self.files.release(handle).await;
+    }
+
+    /// The bytes of a file by its name.
+    async fn cat(&self, name: &str) -> Result<Vec<u8>, Errno> {
+        let found = self.files.look_up(self.bucket, name.as_bytes()).await?;
+        Ok(self.files.read_whole(found.ino).await?.concat())
+    }
+
+    async fn open(&self, name: &str, mode: OpenMode) -> HandleId {
+        let found = self.files.look_up(self.bucket, name.as_bytes()).await.unwrap();
+        self.files.open(found.ino, mode).await.unwrap().handle
+    }
+
+    async fn put(&self, key: &str, bytes: &[u8]) {
+        let mut writer = self.volume.writer(Some(bytes.len() as u64));
+        writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
+        let body = writer.finish().await.unwrap();
+        let new = NewObject {
+            owner: owner(),
+            headers: ObjectHeaders::default(),
+            tag: Tag::opaque(opaque_tag().unwrap()),
+            sums: Vec::new(),
+        };
+        let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None).await;
+        put.unwrap();
+    }
+
+    async fn get(&self, key: &str) -> Result<Vec<u8>, VolumeError> {
+        let object = self.volume.stat("bkt", key.as_bytes()).await?;
+        let frames: Vec<Bytes> =
+            self.volume.read(&object, 0..object.size()).try_collect().await.unwrap();
+        Ok(frames.concat())
+    }
+
+    async fn delete(&self, key: &str) -> bool {
+        let deleted = self.volume.delete("bkt", vec![(key.as_bytes().to_vec(), None)]).await;
+        deleted.unwrap().remove(0).unwrap().existed
+    }
+
+    fn name(&self, name: &str) -> NodeName {
+        NodeName { directory: self.bucket, name: name.as_bytes().to_vec() }
+    }
+}
+
+fn owner() -> FileOwner {
+    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+}
+
+fn by() -> MadeBy {
+    MadeBy { mode: 0o666, umask: 0o022, uid: 1_000, gid: 1_001 }
+}
+
+/// To be written to.
+const WRITES: OpenMode = OpenMode { writes: true, truncates: false };
+
+/// Bytes that differ from place to place.
+fn bytes(length: usize, seed: u8) -> Vec<u8> {
+    let low = |at: usize| at.to_le_bytes()[0];
+    (0..length).map(|at| low(at / 251) ^ low(at) ^ seed).collect()
+}

@@ -1,0 +1,72 @@
+//! Reading directories.
+
+use std::collections::BTreeSet;
+
+use super::{Bench, by};
+
+/// All names of a directory, and how many answers they came in.
+async fn names(bench: &Bench, directory: record::Ino) -> (Vec<Vec<u8>>, usize) {
+    let handle = bench.files.open_directory(directory).await.unwrap();
+    let (mut names, mut position, mut answers) = (Vec::new(), 0, 0);
+    loop {
+        let entries = bench.files.read_directory(handle, position).await.unwrap();
+        let Some(last) = entries.last() else { break };
+        position = last.next;
+        answers += 1;
+        names.extend(entries.into_iter().map(|entry| entry.name));
+    }
+    bench.files.release_directory(handle);
+    (names, answers)
+}
+
+#[tokio::test]
+async fn a_large_directory_is_read_page_by_page_each_name_once() {
+    let bench = Bench::new().await;
+    for at in 0..2_500 {
+        bench.put(&format!("d/{at:04}"), b"").await;
+    }
+    let directory = bench.files.look_up(bench.bucket, b"d").await.unwrap().ino;
+    let (found, answers) = names(&bench, directory).await;
+    assert_eq!(&found[..2], [&b"."[..], b".."]);
+    let expected: BTreeSet<Vec<u8>> =
+        (0..2_500).map(|at| format!("{at:04}").into_bytes()).collect();
+    assert_eq!(found.len(), 2_502);
+    assert_eq!(found[2..].iter().cloned().collect::<BTreeSet<_>>(), expected);
+    assert!(answers >= 3);
+}
+
+#[tokio::test]
+async fn one_goes_on_behind_a_position_though_names_have_gone() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    for at in 0..1_500 {
+        bench.put(&format!("d/{at:04}"), b"").await;
+    }
+    let directory = files.look_up(bench.bucket, b"d").await.unwrap().ino;
+    let handle = files.open_directory(directory).await.unwrap();
+    let first = files.read_directory(handle, 0).await.unwrap();
+    for entry in first.iter().filter(|entry| !entry.name.starts_with(b".")) {
+        files.unlink(directory, &entry.name).await.unwrap();
+    }
+    let next = files.read_directory(handle, first.last().unwrap().next).await.unwrap();
+    assert_eq!(next.first().unwrap().name, format!("{:04}", first.len() - 2).into_bytes());
+    let again = files.read_directory(handle, 0).await.unwrap();
+    assert_eq!(again[2].name, next[0].name, "from the beginning only what is left");
+    files.release_directory(handle);
+}
+
+#[tokio::test]
+async fn the_object_of_a_directory_is_none_of_its_names() {
+    let bench = Bench::new().await;
+    bench.put("d/", b"marker").await;
+    bench.put("d/f", b"").await;
+    bench.put("d/.", b"").await;
+    bench.put("d/g", b"").await;
+    bench.put("d/g/h", b"").await;
+    let directory = bench.files.look_up(bench.bucket, b"d").await.unwrap().ino;
+    let (found, _) = names(&bench, directory).await;
+    assert_eq!(found, [&b"."[..], b"..", b"f", b"g"]);
+    bench.files.make_directory(directory, b"e", by()).await.unwrap();
+    let (found, _) = names(&bench, directory).await;
+    assert_eq!(found, [&b"."[..], b"..", b"e", b"f", b"g"]);
+}

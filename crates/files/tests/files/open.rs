@@ -1,0 +1,150 @@
+//! Open files: what those see who have one open, whatever becomes of its name.
+
+use std::time::Duration;
+
+use files::{OpenMode, SetNode};
+use rustix::io::Errno;
+use volume::{AttributeChange, RenameMode, SetTime};
+
+use super::{Bench, WRITES, by, bytes};
+
+#[tokio::test]
+async fn a_file_without_a_name_is_there_for_those_who_have_it_open() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    for (name, length) in [("small", 100), ("large", 200_000)] {
+        bench.write(name, &bytes(length, 3)).await;
+        let handle = bench.open(name, WRITES).await;
+        let ino = files.look_up(bench.bucket, name.as_bytes()).await.unwrap().ino;
+        files.unlink(bench.bucket, name.as_bytes()).await.unwrap();
+        assert_eq!(files.attributes(ino).await.unwrap().links, 0);
+        bench.volume.reap_now().await.unwrap();
+        let read = files.read(handle, 0, u64::MAX).await.unwrap().concat();
+        assert!(read == bytes(length, 3), "{name}");
+        files.write(handle, 10, b"still", false, false).await.unwrap();
+        files.flush(handle).await.unwrap();
+        let read = files.read(handle, 10, 5).await.unwrap().concat();
+        assert_eq!(read, b"still", "{name}");
+        bench.close(handle).await;
+        // What was held for it is let go of in its own time.
+        let began = std::time::Instant::now();
+        while bench.volume.find_node(ino).await.is_ok() {
+            assert!(began.elapsed() < Duration::from_secs(30), "{name} is left");
+            bench.volume.reap_now().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_small_object_that_is_deleted_is_there_for_those_who_have_it_open() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("o", b"inline").await;
+    let handle = bench.open("o", WRITES).await;
+    assert!(bench.delete("o").await);
+    assert_eq!(files.read(handle, 0, 100).await.unwrap().concat(), b"inline");
+    files.write(handle, 0, b"INL", false, false).await.unwrap();
+    files.flush(handle).await.unwrap();
+    assert_eq!(files.read(handle, 0, 100).await.unwrap().concat(), b"INLine");
+    bench.close(handle).await;
+    assert!(bench.get("o").await.is_err());
+}
+
+#[tokio::test]
+async fn a_descriptor_keeps_its_file_when_an_object_takes_the_name() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("o", &bytes(100_000, 1)).await;
+    let old = bench.open("o", OpenMode::default()).await;
+    bench.put("o", &bytes(50_000, 2)).await;
+    bench.volume.reap_now().await.unwrap();
+    assert!(files.read(old, 0, u64::MAX).await.unwrap().concat() == bytes(100_000, 1));
+    let new = bench.open("o", OpenMode::default()).await;
+    assert!(files.read(new, 0, u64::MAX).await.unwrap().concat() == bytes(50_000, 2));
+    bench.close(old).await;
+    bench.close(new).await;
+}
+
+#[tokio::test]
+async fn an_open_by_a_number_whose_name_leads_elsewhere_is_stale() {
+    let bench = Bench::new().await;
+    let ino = bench.write("f", b"old").await;
+    bench.put("f", b"new").await;
+    let opened = bench.files.open(ino, OpenMode::default()).await;
+    assert_eq!(opened.unwrap_err(), Errno::STALE);
+}
+
+#[tokio::test]
+async fn nobody_else_sees_what_is_written_before_the_close() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.write("f", b"old content").await;
+    let handle = bench.open("f", OpenMode { writes: true, truncates: true }).await;
+    files.write(handle, 0, b"new", false, false).await.unwrap();
+    assert_eq!(bench.get("f").await.unwrap(), b"old content");
+    let here = bench.open("f", OpenMode::default()).await;
+    assert_eq!(files.read(here, 0, 100).await.unwrap().concat(), b"new");
+    bench.close(handle).await;
+    assert_eq!(bench.get("f").await.unwrap(), b"new");
+    bench.close(here).await;
+}
+
+#[tokio::test]
+async fn attributes_that_are_set_before_the_close_stay_after_it() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
+    files.write(opened.handle, 0, b"bytes", false, false).await.unwrap();
+    let past = record::Timestamp(1_000_000_007);
+    let attributes = AttributeChange {
+        mode: Some(0o4755),
+        uid: Some(5),
+        modified: Some(SetTime::At(past)),
+        ..AttributeChange::default()
+    };
+    let change = SetNode { attributes, size: None };
+    let before = files.set(opened.attributes.ino, Some(opened.handle), change).await.unwrap();
+    bench.close(opened.handle).await;
+    let after = files.attributes(opened.attributes.ino).await.unwrap();
+    for seen in [before, after] {
+        assert_eq!((seen.mode, seen.uid, seen.modified, seen.size), (0o4755, 5, past, 5));
+    }
+    // Whoever writes without the right to keep them takes the file's rights away.
+    let handle = bench.open("f", WRITES).await;
+    files.write(handle, 0, b"B", false, true).await.unwrap();
+    assert_eq!(files.attributes(opened.attributes.ino).await.unwrap().mode, 0o755);
+    bench.close(handle).await;
+    assert_eq!(files.attributes(opened.attributes.ino).await.unwrap().mode, 0o755);
+}
+
+#[tokio::test]
+async fn a_file_made_without_a_name_gets_one_or_goes() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let kept = files.create_nameless(bench.bucket, by()).await.unwrap();
+    let lost = files.create_nameless(bench.bucket, by()).await.unwrap();
+    assert_eq!(kept.attributes.links, 0);
+    files.write(kept.handle, 0, b"kept", false, false).await.unwrap();
+    files.link(kept.attributes.ino, bench.bucket, b"now").await.unwrap();
+    bench.close(kept.handle).await;
+    bench.close(lost.handle).await;
+    bench.volume.reap_now().await.unwrap();
+    assert_eq!(bench.get("now").await.unwrap(), b"kept");
+    assert_eq!(files.look_up(bench.bucket, b"now").await.unwrap().links, 1);
+    assert!(bench.volume.find_node(lost.attributes.ino).await.is_err());
+}
+
+#[tokio::test]
+async fn a_file_that_is_renamed_while_it_is_written_ends_under_its_new_name() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("o", b"told by its name").await;
+    let handle = bench.open("o", WRITES).await;
+    files.write(handle, 0, b"TOLD", false, false).await.unwrap();
+    let (from, to) = ((bench.bucket, &b"o"[..]), (bench.bucket, &b"p"[..]));
+    files.rename(from, to, RenameMode::Replace).await.unwrap();
+    bench.close(handle).await;
+    assert_eq!(bench.get("p").await.unwrap(), b"TOLD by its name");
+    assert!(bench.delete("p").await);
+}

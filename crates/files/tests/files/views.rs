@@ -1,0 +1,103 @@
+//! One volume, two views: what either writes, the other reads at once.
+
+use record::{Content, SumAlgorithm, Tag};
+
+use super::{Bench, WRITES, by, bytes};
+
+#[tokio::test]
+async fn a_file_written_front_to_back_has_its_md5_and_its_checksum() {
+    let bench = Bench::new().await;
+    let data = b"hello\n";
+    bench.write("f", data).await;
+    let object = bench.volume.stat("bkt", b"f").await.unwrap();
+    let md5 = [
+        0xb1, 0x94, 0x6a, 0xc9, 0x24, 0x92, 0xd2, 0x34, 0x7c, 0x62, 0x35, 0xb4, 0xd2, 0x61, 0x11,
+        0x84,
+    ];
+    assert_eq!(*object.tag(), Tag::Md5(md5));
+    let sums: Vec<_> = object.file().sums.iter().map(|sum| sum.algorithm).collect();
+    assert_eq!(sums, [SumAlgorithm::Crc64Nvme]);
+}
+
+#[tokio::test]
+async fn a_tag_never_outlives_the_content_it_was_made_for() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.write("f", &bytes(300_000, 1)).await;
+    let mut tags = vec![*bench.volume.stat("bkt", b"f").await.unwrap().tag()];
+    for at in [0, 100_000, 290_000] {
+        let handle = bench.open("f", WRITES).await;
+        files.write(handle, at, b"changed", false, false).await.unwrap();
+        bench.close(handle).await;
+        let object = bench.volume.stat("bkt", b"f").await.unwrap();
+        assert!(matches!(object.tag(), Tag::Opaque(..)), "an MD5 is not computed by reading");
+        assert!(object.file().sums.is_empty());
+        assert!(!tags.contains(object.tag()));
+        tags.push(*object.tag());
+    }
+}
+
+#[tokio::test]
+async fn a_change_in_the_middle_writes_what_was_changed() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.write("f", &bytes(300_000, 1)).await;
+    let before = bench.volume.stat("bkt", b"f").await.unwrap();
+    let handle = bench.open("f", WRITES).await;
+    files.write(handle, 150_000, b"changed", false, false).await.unwrap();
+    bench.close(handle).await;
+    let after = bench.volume.stat("bkt", b"f").await.unwrap();
+    assert_eq!(before.ino, after.ino, "a file keeps its number");
+    let blocks = |content: &Content| match content {
+        Content::Slices(slices) => slices.iter().map(|s| s.block).collect::<Vec<_>>(),
+        content => panic!("slices were due: {content:?}"),
+    };
+    let (before, after) = (blocks(&before.file().content), blocks(&after.file().content));
+    let new = after.iter().filter(|block| !before.contains(block)).count();
+    assert_eq!(new, 1, "one new block, and the others stay");
+}
+
+#[tokio::test]
+async fn holes_are_zeros_in_both_views() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
+    files.write(opened.handle, 1_000_000, b"end", false, false).await.unwrap();
+    bench.close(opened.handle).await;
+    let mut expected = vec![0; 1_000_000];
+    expected.extend_from_slice(b"end");
+    assert!(bench.get("f").await.unwrap() == expected);
+    assert!(bench.cat("f").await.unwrap() == expected);
+}
+
+#[tokio::test]
+async fn directories_show_as_s3_wants_them() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let made = files.make_directory(bench.bucket, b"made", by()).await.unwrap().ino;
+    assert!(bench.volume.stat("bkt", b"made/").await.is_ok(), "an empty one is an object");
+    let file = files.create(made, b"f", by()).await.unwrap();
+    bench.close(file.handle).await;
+    assert!(bench.volume.stat("bkt", b"made/").await.is_err(), "only while it is empty");
+    assert!(bench.delete("made/f").await);
+    assert!(files.look_up(bench.bucket, b"made").await.is_ok(), "S3 removes none that was made");
+    bench.put("implied/f", b"x").await;
+    assert!(bench.delete("implied/f").await);
+    assert!(files.look_up(bench.bucket, b"implied").await.is_err(), "nor leaves any that was not");
+    bench.put("marked/", b"").await;
+    files.remove_directory(bench.bucket, b"marked").await.unwrap();
+    assert!(bench.volume.stat("bkt", b"marked/").await.is_err(), "the marker goes with it");
+}
+
+#[tokio::test]
+async fn the_directory_wins_over_the_object_of_its_name() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("a", b"object").await;
+    bench.put("a/b", b"below").await;
+    let found = files.look_up(bench.bucket, b"a").await.unwrap();
+    assert_eq!(found.kind, files::NodeKind::Directory);
+    assert_eq!(bench.get("a").await.unwrap(), b"object");
+    let exists = files.make_file(bench.bucket, b"a", by()).await;
+    assert_eq!(exists.unwrap_err(), rustix::io::Errno::EXIST);
+}
