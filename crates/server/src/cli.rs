@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, bucket, check, dump, policy, upkeep, user};
-use crate::config::{Common, File, Serving, VolumeSettings};
+use crate::commands::{bench, bucket, check, dump, mount, policy, upkeep, user};
+use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
 use crate::output::say;
 use crate::problem::Problem;
+use crate::serve::GatewaySettings;
 use crate::{logging, serve};
 
 /// Threads that may wait for disks at a time.
@@ -30,8 +31,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve S3
-    Serve(Box<Serving>),
+    /// Serve S3, and show the volume as files if told to
+    Serve(Box<GatewayOptions>),
+    /// Show the volume as files in a folder, until it is unmounted
+    Mount(Box<mount::Mount>),
+    /// Take a mount away
+    Umount(mount::Umount),
     /// Manage access keys
     #[command(subcommand)]
     User(user::UserCommand),
@@ -53,13 +58,35 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::BenchCommand),
     /// Exit 0 if the gateway on this machine is ready to serve
-    Health(Box<Serving>),
+    Health(Box<GatewayOptions>),
     /// Print what the gateway on this machine says of itself
-    Status(Box<Serving>),
+    Status(Box<GatewayOptions>),
     /// Check the configuration and print what is in force
-    CheckConfig(Box<Serving>),
+    CheckConfig(Box<GatewayOptions>),
     /// Print the version
     Version,
+}
+
+/// What a gateway is started with.
+#[derive(Debug, clap::Args)]
+struct GatewayOptions {
+    #[command(flatten)]
+    serving: Serving,
+    #[command(flatten)]
+    opening: Opening,
+    #[command(flatten)]
+    mounting: Mounting,
+}
+
+impl GatewayOptions {
+    fn settle(self, volume: VolumeSettings, file: &File) -> Result<GatewaySettings, Problem> {
+        Ok(GatewaySettings {
+            volume,
+            open: self.opening.settle(file)?,
+            mount: self.mounting.settle(file)?,
+            serve: self.serving.settle(file)?,
+        })
+    }
 }
 
 /// Runs the program.
@@ -79,11 +106,16 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
     let file = cli.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let volume = cli.common.settle(&file)?;
     match cli.command {
-        Command::Serve(serving) => {
-            let serving = serving.settle(&file)?;
-            logging::start(&volume)?;
-            runtime()?.block_on(serve::serve(volume, serving))?;
+        Command::Serve(options) => {
+            let settings = options.settle(volume, &file)?;
+            logging::start(&settings.volume)?;
+            runtime()?.block_on(serve::serve(settings))?;
         }
+        Command::Mount(command) => {
+            logging::start(&volume)?;
+            runtime()?.block_on(command.run(volume, &file))?;
+        }
+        Command::Umount(command) => command.run()?,
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
         Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
         Command::Bucket(command) => administer(&volume, |volume| bucket::run(volume, command))?,
@@ -104,13 +136,13 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             return runtime()?.block_on(dump::load(volume, command));
         }
         Command::Bench(command) => runtime()?.block_on(bench::run(command))?,
-        Command::Health(serving) => {
-            runtime()?.block_on(check::health(serving.settle(&file)?))?;
+        Command::Health(options) => {
+            runtime()?.block_on(check::health(options.settle(volume, &file)?.serve))?;
         }
-        Command::Status(serving) => {
-            runtime()?.block_on(check::status(serving.settle(&file)?))?;
+        Command::Status(options) => {
+            runtime()?.block_on(check::status(options.settle(volume, &file)?.serve))?;
         }
-        Command::CheckConfig(serving) => check::config(&volume, &serving.settle(&file)?)?,
+        Command::CheckConfig(options) => check::config(&options.settle(volume, &file)?)?,
         Command::Version => say(format_args!("ashlar {}", env!("CARGO_PKG_VERSION"))),
     }
     Ok(Outcome::Well)

@@ -28,7 +28,7 @@ use store_redis::{RedisOptions, RedisStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::config::{
-    BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, ServeSettings, ServerKind, VolumeSettings,
+    BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, OpenSettings, ServerKind, VolumeSettings,
 };
 use crate::environment::first_secret;
 use crate::private;
@@ -261,14 +261,14 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
 /// Opens the cache of blocks, unless it is turned off.
 pub(crate) async fn cache(
     settings: &VolumeSettings,
-    serve: &ServeSettings,
+    open: &OpenSettings,
     blocks: &Blocks,
 ) -> Result<Option<Arc<Cache<Arc<dyn BlockStore>>>>, Problem> {
-    let (memory_bytes, bytes) = (serve.cache_memory.0, serve.cache_disk.0);
+    let (memory_bytes, bytes) = (open.cache_memory.0, open.cache_disk.0);
     if memory_bytes == 0 && bytes == 0 {
         return Ok(None);
     }
-    let dir = serve.cache_dir.clone().unwrap_or_else(|| settings.data_dir.join("cache"));
+    let dir = open.cache_dir.clone().unwrap_or_else(|| settings.data_dir.join("cache"));
     let patience = DISK_PATIENCE_DEFAULT;
     let disk = (bytes > 0).then(|| DiskOptions { dir: dir.clone(), bytes, patience });
     let opened = Cache::open(Arc::clone(&blocks.store), CacheOptions { memory_bytes, disk }).await;

@@ -3,6 +3,7 @@
 //! This is the only crate that reads the environment and names engines. It wires the others
 //! together and knows what none of them does: sockets, TLS, signals, files of secrets.
 
+mod backend;
 mod cli;
 mod commands;
 mod config;
@@ -14,6 +15,7 @@ mod instance;
 mod logging;
 mod metrics;
 mod metrics_listener;
+mod mount;
 mod operator;
 mod outcome;
 mod output;

@@ -4,7 +4,6 @@
 //! connection is accepted, requests in flight finish, then the volume ends its session.
 
 mod announce;
-mod backend;
 mod observe;
 
 use std::sync::Arc;
@@ -20,14 +19,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::Volume;
 
-use crate::config::{ServeSettings, VolumeSettings};
+use crate::backend::{self, Backend};
+use crate::config::{MountSettings, OpenSettings, ServeSettings, VolumeSettings};
 use crate::edge::{ConnectionPermits, Edge, HostLimits, Hosts, Listener, Service, bind};
 use crate::metrics::Metrics;
+use crate::mount::Mounted;
 use crate::problem::Problem;
 use crate::tls::{RELOAD_EVERY, Tls};
 use crate::{credentials, metrics_listener};
-
-use backend::Backend;
 
 /// How often access keys and policies are read again even if the change feed reports nothing.
 const ACCESS_EVERY: Duration = Duration::from_secs(30);
@@ -38,8 +37,18 @@ const ACCESS_RETRY: Duration = Duration::from_secs(1);
 /// The exit status after a second signal to stop.
 const EXIT_IMPATIENT: i32 = 130;
 
+/// What a gateway is started with.
+#[derive(Debug)]
+pub(crate) struct GatewaySettings {
+    pub(crate) volume: VolumeSettings,
+    pub(crate) open: OpenSettings,
+    pub(crate) mount: MountSettings,
+    pub(crate) serve: ServeSettings,
+}
+
 /// Serves until a signal asks to stop.
-pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Result<(), Problem> {
+pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
+    let GatewaySettings { volume, open, mount, serve } = settings;
     let signals = Signals::catch()?;
     credentials::make_data_dir(&volume.data_dir)?;
     // What can fail without the volume is tried first: a start that fails leaves no session behind.
@@ -52,7 +61,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     credentials::random(&mut random)?;
     let random = u64::from_ne_bytes(random);
 
-    let backend = backend::open(&volume, &serve, random).await?;
+    let backend = backend::open(&volume, &open, random).await?;
     let master = match known {
         Some(known) => known,
         None => first_master_key(&volume, &backend).await?,
@@ -63,6 +72,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     let access = Arc::new(Access::new(identity, master));
     refresh(&shared, &access).await.map_err(unreadable)?;
 
+    let mounted = mount_beside(&backend, &mount, &serve, &root.user).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(keep_fresh(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let settings = gateway::Settings {
@@ -75,14 +85,7 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     let service = S3 { gateway, volume: Arc::clone(&shared), well: AtomicBool::new(true) };
     let edge = Edge::new(service, Arc::clone(&metrics), count(serve.requests_max), random);
     let edge = Arc::new(edge);
-    let listener = Listener {
-        tls: tls.clone(),
-        edge: Arc::clone(&edge),
-        permits: ConnectionPermits::new(count(serve.connections_max)),
-        hosts: Hosts::new(host_limits(&serve)),
-        metrics: Arc::clone(&metrics),
-        patience: Duration::from_secs(serve.body_timeout_seconds),
-    };
+    let listener = listener(&serve, tls.clone(), &edge, &metrics);
     announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
         let status = observe::status(&volume, &backend);
@@ -103,6 +106,9 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
     tasks.close();
     tasks.wait().await;
     let lost = shared.lost().now_or_never().is_some();
+    if let Some(mounted) = mounted {
+        mounted.end().await;
+    }
     backend.close().await;
     tracing::info!("stopped");
     if lost {
@@ -111,6 +117,38 @@ pub(crate) async fn serve(volume: VolumeSettings, serve: ServeSettings) -> Resul
         return Err(Problem::new("go on serving", wrong).remedy("start it again"));
     }
     Ok(())
+}
+
+/// Mounts the volume, if it is told where. If that fails, the session ends.
+async fn mount_beside(
+    backend: &Backend,
+    mount: &MountSettings,
+    serve: &ServeSettings,
+    owner: &str,
+) -> Result<Option<Mounted>, Problem> {
+    let Some(folder) = &serve.mount else { return Ok(None) };
+    let mounted = Mounted::begin(&backend.volume, mount, owner, folder).await;
+    if mounted.is_err() {
+        backend.close().await;
+    }
+    mounted.map(Some)
+}
+
+/// What accepts connections.
+fn listener<S: Service>(
+    serve: &ServeSettings,
+    tls: Option<Tls>,
+    edge: &Arc<Edge<S>>,
+    metrics: &Arc<Metrics>,
+) -> Listener<S> {
+    Listener {
+        tls,
+        edge: Arc::clone(edge),
+        permits: ConnectionPermits::new(count(serve.connections_max)),
+        hosts: Hosts::new(host_limits(serve)),
+        metrics: Arc::clone(metrics),
+        patience: Duration::from_secs(serve.body_timeout_seconds),
+    }
 }
 
 /// What one host may have at a time.

@@ -14,11 +14,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::config::{
-    ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, TlsFiles, VolumeSettings, in_force,
-};
+use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, TlsFiles, in_force};
 use crate::output::say;
 use crate::problem::Problem;
+use crate::serve::GatewaySettings;
 
 /// How long a response may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -74,8 +73,9 @@ pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
 }
 
 /// `ashlar check-config`.
-pub(crate) fn config(volume: &VolumeSettings, serve: &ServeSettings) -> Result<(), Problem> {
-    let text = toml::to_string(&in_force(volume, serve))
+pub(crate) fn config(settings: &GatewaySettings) -> Result<(), Problem> {
+    let GatewaySettings { volume, open, mount, serve } = settings;
+    let text = toml::to_string(&in_force(volume, open, mount, serve))
         .map_err(|error| Problem::new("print the configuration", error))?;
     say(format_args!("{}", text.trim_end()));
     Ok(())

@@ -22,7 +22,7 @@ use volume::{RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT};
 
 pub(crate) use grace::Grace;
 pub(crate) use network::Network;
-pub(crate) use options::{Common, File, Serving};
+pub(crate) use options::{Common, File, Mounting, Opening, Serving};
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
 pub(crate) use size::Size;
 
@@ -82,17 +82,9 @@ pub(crate) struct VolumeSettings {
     pub(crate) log_format: LogFormat,
 }
 
-/// The settings of `serve` besides.
+/// The settings of a process that has a volume open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServeSettings {
-    pub(crate) listen: String,
-    pub(crate) admin_listen: AdminListen,
-    /// More names in `Host` that the administrative listener accepts.
-    pub(crate) admin_hosts: Vec<String>,
-    pub(crate) tls: Option<TlsFiles>,
-    pub(crate) region: String,
-    pub(crate) domains: Vec<String>,
-    pub(crate) sigv2_presign: bool,
+pub(crate) struct OpenSettings {
     pub(crate) block_bytes: Size,
     pub(crate) memory_budget: Size,
     pub(crate) staged_inline_bytes: Size,
@@ -102,6 +94,32 @@ pub(crate) struct ServeSettings {
     /// `None` is the folder `cache` in the data directory.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk: Size,
+}
+
+/// The settings of a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountSettings {
+    pub(crate) read_only: bool,
+    /// The directory that is mounted: names from the bucket's down; none for the volume.
+    pub(crate) subdir: Vec<String>,
+    pub(crate) allow_other: bool,
+    pub(crate) write_memory: Size,
+    pub(crate) io_timeout_seconds: u64,
+}
+
+/// The settings of `serve` besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServeSettings {
+    /// Where the volume is mounted.
+    pub(crate) mount: Option<PathBuf>,
+    pub(crate) listen: String,
+    pub(crate) admin_listen: AdminListen,
+    /// More names in `Host` that the administrative listener accepts.
+    pub(crate) admin_hosts: Vec<String>,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) region: String,
+    pub(crate) domains: Vec<String>,
+    pub(crate) sigv2_presign: bool,
     pub(crate) connections_max: u32,
     pub(crate) requests_max: u32,
     pub(crate) host_connections_max: u32,
@@ -167,6 +185,79 @@ impl Common {
     }
 }
 
+impl Opening {
+    /// The settings in force for whoever opens a volume for long.
+    pub(crate) fn settle(self, file: &File) -> Result<OpenSettings, Problem> {
+        let opening = self.or(Opening::from_file(file));
+        let present = |path: &PathBuf| !path.as_os_str().is_empty();
+        let settings = OpenSettings {
+            block_bytes: opening.block_bytes.unwrap_or(Size(BLOCK_BYTES_DEFAULT.into())),
+            memory_budget: opening.memory_budget.unwrap_or(Size::mebibytes(128)),
+            staged_inline_bytes: opening
+                .staged_inline_bytes
+                .unwrap_or(Size(STAGED_INLINE_BYTES_DEFAULT)),
+            record_cache_bytes: opening
+                .record_cache_bytes
+                .unwrap_or(Size(RECORD_CACHE_BYTES_DEFAULT)),
+            authoritative_reads: opening.authoritative_reads.unwrap_or(true),
+            cache_memory: opening.cache_memory.unwrap_or_else(memory::cache_default),
+            cache_dir: opening.cache_dir.filter(present),
+            cache_disk: opening.cache_disk.unwrap_or(Size::mebibytes(0)),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl OpenSettings {
+    fn check(&self) -> Result<(), Problem> {
+        let least = [
+            ("block_bytes", self.block_bytes.0, 64 << 10),
+            ("memory_budget", self.memory_budget.0, 4 * self.block_bytes.0),
+        ];
+        at_least(&least)?;
+        if (1..cache::DISK_BYTES_MIN).contains(&self.cache_disk.0) {
+            let wrong =
+                format!("{} is neither 0 nor {} or more", self.cache_disk.0, cache::DISK_BYTES_MIN);
+            return Err(Problem::new("use the option cache_disk", wrong));
+        }
+        if self.block_bytes.0 > 16 << 20 {
+            let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
+            return Err(Problem::new("use the option block_bytes", wrong));
+        }
+        Ok(())
+    }
+}
+
+impl Mounting {
+    /// The settings in force for a mount.
+    pub(crate) fn settle(self, file: &File) -> Result<MountSettings, Problem> {
+        let mounting = self.or(Mounting::from_file(file));
+        let subdir = text(mounting.mount_subdir).unwrap_or_default();
+        let names = subdir.split('/').filter(|name| !name.is_empty()).map(str::to_owned);
+        let settings = MountSettings {
+            read_only: mounting.mount_read_only.unwrap_or(false),
+            subdir: names.collect(),
+            allow_other: mounting.mount_allow_other.unwrap_or(false),
+            write_memory: mounting.write_memory.unwrap_or(Size::mebibytes(128)),
+            io_timeout_seconds: mounting.io_timeout_seconds.unwrap_or(3_600),
+        };
+        at_least(&[("write_memory", settings.write_memory.0, 16 << 20)])?;
+        Ok(settings)
+    }
+}
+
+/// Refuses numbers that are too small.
+fn at_least(options: &[(&str, u64, u64)]) -> Result<(), Problem> {
+    for (name, value, least) in options {
+        if value < least {
+            let wrong = format!("{value} is less than {least}");
+            return Err(Problem::new(format!("use the option {name}"), wrong));
+        }
+    }
+    Ok(())
+}
+
 impl Serving {
     /// The settings in force for `serve`.
     pub(crate) fn settle(self, file: &File) -> Result<ServeSettings, Problem> {
@@ -195,6 +286,7 @@ impl Serving {
         // By default one host may have half of what there is.
         let half = |all: u32| all.div_ceil(2);
         let settings = ServeSettings {
+            mount: serving.mount.filter(present),
             listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
             admin_listen,
             admin_hosts: named(serving.admin_host),
@@ -202,18 +294,6 @@ impl Serving {
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
             domains: named(serving.domain),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
-            block_bytes: serving.block_bytes.unwrap_or(Size(BLOCK_BYTES_DEFAULT.into())),
-            memory_budget: serving.memory_budget.unwrap_or(Size::mebibytes(128)),
-            staged_inline_bytes: serving
-                .staged_inline_bytes
-                .unwrap_or(Size(STAGED_INLINE_BYTES_DEFAULT)),
-            record_cache_bytes: serving
-                .record_cache_bytes
-                .unwrap_or(Size(RECORD_CACHE_BYTES_DEFAULT)),
-            authoritative_reads: serving.authoritative_reads.unwrap_or(true),
-            cache_memory: serving.cache_memory.unwrap_or_else(memory::cache_default),
-            cache_dir: serving.cache_dir.filter(present),
-            cache_disk: serving.cache_disk.unwrap_or(Size::mebibytes(0)),
             connections_max,
             requests_max,
             host_connections_max: serving.host_connections_max.unwrap_or(half(connections_max)),
@@ -235,30 +315,18 @@ impl ServeSettings {
             ("host_connections_max", u64::from(self.host_connections_max), 1),
             ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
-            ("block_bytes", self.block_bytes.0, 64 << 10),
-            ("memory_budget", self.memory_budget.0, 4 * self.block_bytes.0),
         ];
-        for (name, value, least) in least {
-            if value < least {
-                let wrong = format!("{value} is less than {least}");
-                return Err(Problem::new(format!("use the option {name}"), wrong));
-            }
-        }
-        if (1..cache::DISK_BYTES_MIN).contains(&self.cache_disk.0) {
-            let wrong =
-                format!("{} is neither 0 nor {} or more", self.cache_disk.0, cache::DISK_BYTES_MIN);
-            return Err(Problem::new("use the option cache_disk", wrong));
-        }
-        if self.block_bytes.0 > 16 << 20 {
-            let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
-            return Err(Problem::new("use the option block_bytes", wrong));
-        }
-        Ok(())
+        at_least(&least)
     }
 }
 
 /// The settings in force, as a configuration file with the same effect.
-pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
+pub(crate) fn in_force(
+    volume: &VolumeSettings,
+    open: &OpenSettings,
+    mount: &MountSettings,
+    serve: &ServeSettings,
+) -> File {
     File {
         meta: Some(volume.meta.to_string()),
         metadata_durability: Some(volume.metadata_durability),
@@ -268,6 +336,12 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
         master_key_file: Some(volume.master_key_file.clone()),
         log: Some(volume.log.clone()),
         log_format: Some(volume.log_format),
+        mount_read_only: Some(mount.read_only),
+        mount_subdir: Some(mount.subdir.join("/")),
+        mount_allow_other: Some(mount.allow_other),
+        write_memory: Some(mount.write_memory),
+        io_timeout_seconds: Some(mount.io_timeout_seconds),
+        mount: serve.mount.clone(),
         listen: Some(serve.listen.clone()),
         admin_listen: match &serve.admin_listen {
             AdminListen::Default => None,
@@ -280,14 +354,14 @@ pub(crate) fn in_force(volume: &VolumeSettings, serve: &ServeSettings) -> File {
         region: Some(serve.region.clone()),
         domain: Some(serve.domains.clone()),
         sigv2_presign: Some(serve.sigv2_presign),
-        block_bytes: Some(serve.block_bytes),
-        memory_budget: Some(serve.memory_budget),
-        staged_inline_bytes: Some(serve.staged_inline_bytes),
-        record_cache_bytes: Some(serve.record_cache_bytes),
-        authoritative_reads: Some(serve.authoritative_reads),
-        cache_memory: Some(serve.cache_memory),
-        cache_dir: serve.cache_dir.clone(),
-        cache_disk: Some(serve.cache_disk),
+        block_bytes: Some(open.block_bytes),
+        memory_budget: Some(open.memory_budget),
+        staged_inline_bytes: Some(open.staged_inline_bytes),
+        record_cache_bytes: Some(open.record_cache_bytes),
+        authoritative_reads: Some(open.authoritative_reads),
+        cache_memory: Some(open.cache_memory),
+        cache_dir: open.cache_dir.clone(),
+        cache_disk: Some(open.cache_disk),
         connections_max: Some(serve.connections_max),
         requests_max: Some(serve.requests_max),
         host_connections_max: Some(serve.host_connections_max),

@@ -97,34 +97,8 @@ options! {
         log_format: LogFormat = "ASHLAR_LOG_FORMAT",
     }
 
-    /// How the gateway serves.
-    group Serving {
-        /// The address of the S3 endpoint [default: 127.0.0.1:9700]
-        #[arg(value_name = "HOST:PORT")]
-        listen: String = "ASHLAR_LISTEN",
-        /// The address of metrics and status, or off [default: 127.0.0.1:9701, or any free port if
-        /// that one is taken]
-        #[arg(value_name = "HOST:PORT")]
-        admin_listen: String = "ASHLAR_ADMIN_LISTEN",
-        /// A name by which metrics and status are asked for, besides addresses, localhost and the
-        /// name in --admin-listen; may be repeated
-        #[arg(value_name = "NAME", value_delimiter = ',')]
-        admin_host: Vec<String> = "ASHLAR_ADMIN_HOST",
-        /// The certificate chain in PEM; with it, the S3 endpoint speaks TLS
-        #[arg(value_name = "FILE")]
-        tls_cert: PathBuf = "ASHLAR_TLS_CERT",
-        /// The certificate's private key in PEM
-        #[arg(value_name = "FILE")]
-        tls_key: PathBuf = "ASHLAR_TLS_KEY",
-        /// The region that signatures name [default: us-east-1]
-        #[arg(value_name = "NAME")]
-        region: String = "ASHLAR_REGION",
-        /// A domain below which buckets are host names; may be repeated
-        #[arg(value_name = "DOMAIN", value_delimiter = ',')]
-        domain: Vec<String> = "ASHLAR_DOMAIN",
-        /// Whether URLs presigned with signature version 2 are accepted [default: true]
-        #[arg(value_name = "BOOL")]
-        sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
+    /// How a process has a volume open.
+    group Opening {
         /// The size of a block; fixed when a volume is made [default: 16MiB]
         #[arg(value_name = "SIZE")]
         block_bytes: Size = "ASHLAR_BLOCK_BYTES",
@@ -153,6 +127,59 @@ options! {
         /// What may lie in that folder, 64MiB or more; 0 for nothing [default: 0]
         #[arg(value_name = "SIZE")]
         cache_disk: Size = "ASHLAR_CACHE_DISK",
+    }
+
+    /// How a volume is shown as files.
+    group Mounting {
+        /// Whether nothing may be changed through the mount [default: false]
+        #[arg(value_name = "BOOL", visible_alias = "read-only", num_args = 0..=1, default_missing_value = "true")]
+        mount_read_only: bool = "ASHLAR_MOUNT_READ_ONLY",
+        /// The directory that is mounted, as BUCKET/PATH [default: the volume]
+        #[arg(value_name = "BUCKET/PATH", visible_alias = "subdir")]
+        mount_subdir: String = "ASHLAR_MOUNT_SUBDIR",
+        /// Whether other users than the one who mounts may use the mount [default: false]
+        #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, default_missing_value = "true")]
+        mount_allow_other: bool = "ASHLAR_MOUNT_ALLOW_OTHER",
+        /// The most that programs may have written and that waits in memory [default: 128MiB]
+        #[arg(value_name = "SIZE")]
+        write_memory: Size = "ASHLAR_WRITE_MEMORY",
+        /// How long programs wait while the metadata store or the blocks cannot be reached, before
+        /// they are told of an error [default: 3600]
+        #[arg(value_name = "SECONDS")]
+        io_timeout_seconds: u64 = "ASHLAR_IO_TIMEOUT_SECONDS",
+    }
+
+    /// How the gateway serves.
+    group Serving {
+        /// A folder on which the volume is mounted besides, as a file system
+        #[arg(value_name = "DIR")]
+        mount: PathBuf = "ASHLAR_MOUNT",
+        /// The address of the S3 endpoint [default: 127.0.0.1:9700]
+        #[arg(value_name = "HOST:PORT")]
+        listen: String = "ASHLAR_LISTEN",
+        /// The address of metrics and status, or off [default: 127.0.0.1:9701, or any free port if
+        /// that one is taken]
+        #[arg(value_name = "HOST:PORT")]
+        admin_listen: String = "ASHLAR_ADMIN_LISTEN",
+        /// A name by which metrics and status are asked for, besides addresses, localhost and the
+        /// name in --admin-listen; may be repeated
+        #[arg(value_name = "NAME", value_delimiter = ',')]
+        admin_host: Vec<String> = "ASHLAR_ADMIN_HOST",
+        /// The certificate chain in PEM; with it, the S3 endpoint speaks TLS
+        #[arg(value_name = "FILE")]
+        tls_cert: PathBuf = "ASHLAR_TLS_CERT",
+        /// The certificate's private key in PEM
+        #[arg(value_name = "FILE")]
+        tls_key: PathBuf = "ASHLAR_TLS_KEY",
+        /// The region that signatures name [default: us-east-1]
+        #[arg(value_name = "NAME")]
+        region: String = "ASHLAR_REGION",
+        /// A domain below which buckets are host names; may be repeated
+        #[arg(value_name = "DOMAIN", value_delimiter = ',')]
+        domain: Vec<String> = "ASHLAR_DOMAIN",
+        /// Whether URLs presigned with signature version 2 are accepted [default: true]
+        #[arg(value_name = "BOOL")]
+        sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
         /// Connections served at a time [default: 4096]
         #[arg(value_name = "COUNT")]
         connections_max: u32 = "ASHLAR_CONNECTIONS_MAX",

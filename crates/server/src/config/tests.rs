@@ -2,7 +2,8 @@ use std::path::PathBuf;
 
 use super::options::ALL;
 use super::{
-    AdminListen, BlocksPlace, Common, File, LogFormat, MetaPlace, Serving, Size, in_force,
+    AdminListen, BlocksPlace, Common, File, LogFormat, MetaPlace, Mounting, Opening, Serving, Size,
+    in_force,
 };
 
 const DEFAULT: &str = include_str!("../../../../config/default.toml");
@@ -19,6 +20,10 @@ fn the_default_file_says_exactly_the_defaults() {
     let serving = |file| Serving::default().settle(file).expect("defaults settle");
     assert_eq!(common(&default), common(&nothing));
     assert_eq!(serving(&default), serving(&nothing));
+    let opening = |file| Opening::default().settle(file).expect("defaults settle");
+    assert_eq!(opening(&default), opening(&nothing));
+    let mounting = |file| Mounting::default().settle(file).expect("defaults settle");
+    assert_eq!(mounting(&default), mounting(&nothing));
 }
 
 #[test]
@@ -90,15 +95,18 @@ fn places_below_the_data_directory_follow_it() {
 fn what_is_in_force_brings_itself_into_force() {
     let given = file(
         "blocks = \"s3://b/p/q?endpoint=http://127.0.0.1:9000&region=eu\"\nblock_bytes = \"1MiB\"
-         tls_cert = \"c\"\ntls_key = \"k\"\nadmin_listen = \"off\"\ndomain = [\"a\", \"b\"]",
+         tls_cert = \"c\"\ntls_key = \"k\"\nadmin_listen = \"off\"\ndomain = [\"a\", \"b\"]
+         mount = \"/mnt\"\nmount_subdir = \"bucket/below\"\nmount_read_only = true",
     );
     let settle = |file: &File| {
         let volume = Common::default().settle(file).expect("it settles");
-        (volume, Serving::default().settle(file).expect("it settles"))
+        let open = Opening::default().settle(file).expect("it settles");
+        let mount = Mounting::default().settle(file).expect("it settles");
+        (volume, open, mount, Serving::default().settle(file).expect("it settles"))
     };
-    let (volume, serve) = settle(&given);
-    let printed = toml::to_string(&in_force(&volume, &serve)).expect("it is TOML");
-    assert_eq!(settle(&file(&printed)), (volume, serve));
+    let (volume, open, mount, serve) = settle(&given);
+    let printed = toml::to_string(&in_force(&volume, &open, &mount, &serve)).expect("it is TOML");
+    assert_eq!(settle(&file(&printed)), (volume, open, mount, serve));
 }
 
 #[test]
@@ -192,12 +200,17 @@ fn limits_that_cannot_work_are_refused() {
     for text in [
         "requests_max = 0",
         "connections_max = 0",
+        "tls_cert = \"only.pem\"",
         "memory_budget = \"8MiB\"",
         "block_bytes = \"32MiB\"",
         "block_bytes = \"1KiB\"",
-        "tls_cert = \"only.pem\"",
+        "write_memory = \"1MiB\"",
     ] {
-        assert!(Serving::default().settle(&file(text)).is_err(), "{text}");
+        let file = file(text);
+        let refused = Serving::default().settle(&file).is_err()
+            || Opening::default().settle(&file).is_err()
+            || Mounting::default().settle(&file).is_err();
+        assert!(refused, "{text}");
     }
 }
 

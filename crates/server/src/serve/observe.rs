@@ -17,7 +17,7 @@ use store::{Durability, MetaStore};
 use tokio::time::Instant;
 use volume::{CHECK_DEADLINE, Health, Volume};
 
-use super::backend::Backend;
+use crate::backend::Backend;
 use crate::config::VolumeSettings;
 use crate::engines;
 use crate::metrics::{Metrics, gauge};
@@ -231,7 +231,7 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
 async fn sessions(admin: &Admin) -> Option<Vec<serde_json::Value>> {
     let status = tokio::time::timeout(CHECK_DEADLINE, admin.status()).await.ok()?.ok()?;
     let shown = |OpenSession { nonce, place, began }: OpenSession| {
-        let since = Duration::from_micros(u64::try_from(began.0).unwrap_or_default());
+        let since = Duration::from_nanos(u64::try_from(began.0).unwrap_or_default());
         let began = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
         json!({ "session": nonce.to_string(), "place": place, "began": began })
     };

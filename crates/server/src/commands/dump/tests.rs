@@ -33,7 +33,7 @@ async fn change(settings: &VolumeSettings, writes: Vec<Change>) {
 async fn make_volume(settings: &VolumeSettings) {
     let volume = VolumeRecord {
         id: [0xab; 16],
-        made: Timestamp(1_700_000_000_000_000),
+        made: Timestamp(1_700_000_000_000_000_000),
         format: VolumeRecord::CURRENT,
         generation: 1,
         block_bytes: 4 << 20,

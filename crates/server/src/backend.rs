@@ -1,4 +1,4 @@
-//! What a gateway serves from: its stores, its cache, and the volume over them.
+//! What a process that has a volume open serves from: its stores, its cache, and the volume over them.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use cache::Cache;
 use store::MetaStore;
 use volume::{SessionOptions, Volume, VolumeOptions};
 
-use crate::config::{ServeSettings, VolumeSettings};
+use crate::config::{OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
 use crate::instance;
 use crate::problem::Problem;
 
-/// The stores, the cache and the volume of a gateway.
+/// The stores, the cache and the volume of a process.
 #[derive(Debug)]
-pub(super) struct Backend {
-    pub(super) volume: Arc<Volume>,
-    pub(super) meta: Arc<dyn MetaStore>,
-    pub(super) blocks: Blocks,
-    pub(super) cache: Option<Arc<Cache<Arc<dyn BlockStore>>>>,
+pub(crate) struct Backend {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) meta: Arc<dyn MetaStore>,
+    pub(crate) blocks: Blocks,
+    pub(crate) cache: Option<Arc<Cache<Arc<dyn BlockStore>>>>,
 }
 
 impl Backend {
     /// Ends the session, and closes the stores.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.volume.close().await;
         self.meta.close().await;
         if let Some(cache) = &self.cache {
@@ -33,18 +33,18 @@ impl Backend {
 }
 
 /// Opens the metadata store and the block store, and the volume over both.
-pub(super) async fn open(
+pub(crate) async fn open(
     settings: &VolumeSettings,
-    serve: &ServeSettings,
+    open: &OpenSettings,
     seed: u64,
 ) -> Result<Backend, Problem> {
     let meta = engines::meta(settings, Use::Serve).await?;
     let blocks = engines::blocks(&settings.blocks, seed).await?;
-    let cache = engines::cache(settings, serve, &blocks).await?;
-    let budget = serve.memory_budget.0;
+    let cache = engines::cache(settings, open, &blocks).await?;
+    let budget = open.memory_budget.0;
     let session = SessionOptions {
-        record_cache_bytes: serve.record_cache_bytes.0,
-        authoritative_reads: serve.authoritative_reads,
+        record_cache_bytes: open.record_cache_bytes.0,
+        authoritative_reads: open.authoritative_reads,
         sole: engines::serves_one(&settings.meta),
         commits_in_flight: engines::commits_in_flight(&settings.meta),
         reads_in_flight: engines::reads_in_flight(&settings.meta),
@@ -53,10 +53,10 @@ pub(super) async fn open(
     };
     let options = VolumeOptions {
         session,
-        block_bytes: u32::try_from(serve.block_bytes.0).unwrap_or(u32::MAX),
+        block_bytes: u32::try_from(open.block_bytes.0).unwrap_or(u32::MAX),
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
-        staged_inline_bytes_max: serve.staged_inline_bytes.0,
+        staged_inline_bytes_max: open.staged_inline_bytes.0,
         deletion_grace: settings.deletion_grace.said(),
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         ..VolumeOptions::default()

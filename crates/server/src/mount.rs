@@ -1,0 +1,146 @@
+//! A volume as files: a mount from its beginning to its end.
+
+mod glue;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use files::{Files, FilesOptions, WHOLE_BYTES_MAX_DEFAULT};
+use fuse::{KernelOptions, KernelSession, MountOptions, UnmountError, UnmountMode};
+use record::Ino;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use volume::{FileOwner, NodeName, Volume, VolumeError};
+
+use crate::config::MountSettings;
+use crate::problem::Problem;
+use glue::Glue;
+
+/// How far the kernel reads ahead of a program, in KiB.
+const READ_AHEAD_KIB: u32 = 1_024;
+
+/// How long the end of a mount waits for what is under way.
+const END_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A volume that is mounted.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    folder: PathBuf,
+    files: Arc<Files>,
+    session: Arc<KernelSession>,
+    tasks: TaskTracker,
+    gone: CancellationToken,
+}
+
+impl Mounted {
+    /// Mounts a volume. Buckets that are made as directories belong to `owner`.
+    pub(crate) async fn begin(
+        volume: &Arc<Volume>,
+        settings: &MountSettings,
+        owner: &str,
+        folder: &Path,
+    ) -> Result<Mounted, Problem> {
+        let doing = || format!("mount on {}", folder.display());
+        let options = FilesOptions {
+            root: root_of(volume, settings).await?,
+            read_only: settings.read_only,
+            write_memory: settings.write_memory.0,
+            whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
+            io_timeout: Duration::from_secs(settings.io_timeout_seconds),
+            owner: FileOwner { access_key: owner.to_owned(), uid: 0, gid: 0 },
+        };
+        let files = Files::new(Arc::clone(volume), options);
+        let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let glue = Arc::new(Glue {
+            files: Arc::clone(&files),
+            runtime: Handle::current(),
+            tasks: tasks.clone(),
+            timeout: Duration::ZERO,
+            gone: gone.clone(),
+        });
+        let mut options = MountOptions::new("ashlar", "ashlar");
+        options.read_only = settings.read_only;
+        options.allow_other = settings.allow_other;
+        let is_root = rustix::process::geteuid().is_root();
+        (options.allow_suid, options.allow_devices) = (is_root, is_root);
+        // No access control lists yet: the kernel must not ask for them.
+        let kernel = KernelOptions { posix_acl: false, ..KernelOptions::default() };
+        let at = folder.to_owned();
+        let begun = tokio::task::spawn_blocking(move || {
+            let device = fuse::mount(&at, &options)
+                .map_err(|error| (error.to_string(), "choose an empty folder of your own"))?;
+            let session = KernelSession::start(device, kernel, glue)
+                .map_err(|error| (error.to_string(), "see the kernel's log"))?;
+            if let Err(error) = fuse::raise_read_ahead(&at, READ_AHEAD_KIB) {
+                tracing::debug!(%error, "the kernel reads ahead no further than usual");
+            }
+            Ok(session)
+        });
+        let session = begun.await.map_err(|error| Problem::new(doing(), error))?.map_err(
+            |(wrong, remedy): (String, &str)| Problem::new(doing(), wrong).remedy(remedy),
+        )?;
+        tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
+        tracing::info!(folder = %folder.display(), "mounted");
+        let (folder, session) = (folder.to_owned(), Arc::new(session));
+        Ok(Mounted { folder, files, session, tasks, gone })
+    }
+
+    /// Waits until somebody has unmounted it.
+    pub(crate) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+
+    /// Makes everything that was written durable, and unmounts it.
+    pub(crate) async fn end(self) {
+        if let Err(error) = self.files.flush_all().await {
+            tracing::error!(%error, "what programs have written last is lost");
+        }
+        let (folder, session) = (self.folder.clone(), Arc::clone(&self.session));
+        let ended = tokio::task::spawn_blocking(move || {
+            match fuse::unmount(&folder, UnmountMode::IfUnused) {
+                Err(UnmountError::Busy) => {
+                    tracing::warn!("programs have files open on the mount; it is taken from them");
+                    fuse::unmount(&folder, UnmountMode::Abort)
+                        .or_else(|_| fuse::unmount(&folder, UnmountMode::Lazy))
+                }
+                ended => ended,
+            }
+            .or_else(|error| {
+                if matches!(error, UnmountError::NotMounted) { Ok(()) } else { Err(error) }
+            })?;
+            session.join();
+            Ok::<(), UnmountError>(())
+        });
+        match tokio::time::timeout(END_PATIENCE, ended).await {
+            Ok(Ok(Ok(()))) => tracing::info!(folder = %self.folder.display(), "unmounted"),
+            Ok(Ok(Err(error))) => tracing::warn!(%error, "the mount could not be taken away"),
+            Ok(Err(_)) | Err(_) => tracing::warn!("the mount did not end in time"),
+        }
+        self.gone.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(END_PATIENCE, self.tasks.wait()).await.is_err() {
+            tracing::warn!("operations of the mount are still under way");
+        }
+        if let Err(error) = self.files.flush_all().await {
+            tracing::error!(%error, "what programs have written last is lost");
+        }
+    }
+}
+
+/// The directory that is mounted.
+async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<Ino, Problem> {
+    let mut at = Ino::ROOT;
+    for name in &settings.subdir {
+        let name = NodeName { directory: at, name: name.clone().into_bytes() };
+        let found = volume.find_name(&name).await;
+        at = found.map_err(|error| not_found(settings, &error))?.ino;
+    }
+    Ok(at)
+}
+
+fn not_found(settings: &MountSettings, error: &VolumeError) -> Problem {
+    Problem::new(format!("mount the directory {:?}", settings.subdir.join("/")), error)
+        .remedy("make it first, or mount the whole volume")
+}

@@ -1,0 +1,577 @@
+//! Where the kernel's protocol and the file system meet: each operation of the one is a call of the
+//! other.
+
+use std::ffi::OsStr;
+use std::io::IoSlice;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+use std::time::Duration;
+
+use files::{
+    DirectoryEntry, Files, HandleId, MadeBy, NodeKind, NodeStat, OpenMode, OpenedFile, RangeLock,
+    RangeLockKind, SetNode, XattrWrite,
+};
+use fuse::{
+    AttributeChanges, DirectoryBuffer, DirectoryName, Errno, FileHandle, FileLock, FileOperation,
+    FileSystem, FileSystemSpace, FileTime, LockKind, LockQuestion, NodeAttributes, NodeEntry,
+    NodeId, OpenFlags, Reply, Request,
+};
+use record::{Ino, SpecialKind, Timestamp};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use volume::{AttributeChange, RenameMode, SetTime};
+
+/// Bits of `st_mode` that say what a node is.
+const KIND_BITS: u32 = 0o170_000;
+const PERMISSION_BITS: u32 = 0o7777;
+
+/// Bytes that programs are advised to read and write at once.
+const PREFERRED_BYTES: u32 = 128 << 10;
+
+/// What is said of space as long as there is no limit to it: a pebibyte.
+const SPACE_BLOCKS: u64 = 1 << 38;
+const SPACE_NODES: u64 = 1 << 40;
+
+/// Flags of open(2).
+const ACCESS_MODE: u32 = 0o3;
+const CREATE_EXCLUSIVELY: u32 = 0o200;
+const TRUNCATE: u32 = 0o1000;
+const APPEND: u32 = 0o2000;
+
+/// Flags of renameat2(2).
+const RENAME_NO_REPLACE: u32 = 1;
+const RENAME_EXCHANGE: u32 = 2;
+
+/// Flags of setxattr(2).
+const XATTR_CREATE: u32 = 1;
+const XATTR_REPLACE: u32 = 2;
+
+/// Modes of fallocate(2).
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 0x10;
+
+/// The file system of a volume, as the kernel is shown it.
+#[derive(Debug)]
+pub(super) struct Glue {
+    pub(super) files: Arc<Files>,
+    pub(super) runtime: Handle,
+    /// Operations under way.
+    pub(super) tasks: TaskTracker,
+    /// For how long the kernel may remember a name, and attributes.
+    pub(super) timeout: Duration,
+    /// Cancelled when the mount is gone.
+    pub(super) gone: CancellationToken,
+}
+
+impl FileSystem for Glue {
+    fn handle(&self, request: Request, reply: Reply) {
+        let call = Call { files: Arc::clone(&self.files), timeout: self.timeout, request };
+        self.tasks.spawn_on(call.answer(reply), &self.runtime);
+    }
+
+    fn forget(&self, _forgotten: fuse::Forgotten<'_>) {
+        // Nodes are found by their numbers, so nothing is kept of them.
+    }
+
+    fn destroyed(&self) {
+        self.gone.cancel();
+    }
+}
+
+/// A request on its way.
+struct Call {
+    files: Arc<Files>,
+    timeout: Duration,
+    request: Request,
+}
+
+impl Call {
+    /// The node that a request is about.
+    fn node(&self) -> Ino {
+        self.ino(self.request.node())
+    }
+
+    /// A node's number in the volume: the kernel calls the root 1, whichever directory it is.
+    fn ino(&self, node: NodeId) -> Ino {
+        if node == NodeId::ROOT { self.files.root() } else { Ino(node.0) }
+    }
+
+    fn node_id(&self, ino: Ino) -> NodeId {
+        if ino == self.files.root() { NodeId::ROOT } else { NodeId(ino.0) }
+    }
+
+    fn made_by(&self, mode: u32, umask: u32) -> MadeBy {
+        MadeBy { mode, umask, uid: self.request.uid(), gid: self.request.gid() }
+    }
+
+    fn entry(&self, stat: &NodeStat) -> NodeEntry {
+        NodeEntry {
+            node: self.node_id(stat.ino),
+            generation: 0,
+            attributes: attributes(stat),
+            entry_timeout: self.timeout,
+            attributes_timeout: self.timeout,
+        }
+    }
+
+    async fn answer(self, reply: Reply) {
+        let operation = self.request.operation();
+        match operation {
+            FileOperation::SetLkW(question) => return self.lock(question, reply).await,
+            FileOperation::Read { handle, offset, size, .. } => {
+                return self.read(handle, offset, size, reply).await;
+            }
+            FileOperation::Release { handle, lock_owner, flock_unlock, .. } => {
+                return self.release(handle, lock_owner.0, flock_unlock, reply).await;
+            }
+            _ => {}
+        }
+        match self.dispatch(operation).await {
+            Ok(answer) => answer.send(reply),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
+        let (files, node) = (&self.files, self.node());
+        Ok(match operation {
+            FileOperation::Lookup { name } => {
+                Answer::Entry(self.entry(&files.look_up(node, name.as_bytes()).await?))
+            }
+            FileOperation::GetAttr { .. } => {
+                Answer::Attributes(attributes(&files.attributes(node).await?), self.timeout)
+            }
+            FileOperation::StatX { .. } => {
+                let stat = files.attributes(node).await?;
+                Answer::StatX(attributes(&stat), file_time(stat.created), self.timeout)
+            }
+            FileOperation::SetAttr(changes) => {
+                let handle = changes.handle.map(|handle| HandleId(handle.0));
+                let stat = files.set(node, handle, set_node(&changes)).await?;
+                Answer::Attributes(attributes(&stat), self.timeout)
+            }
+            FileOperation::ReadLink => Answer::Bytes(files.read_link(node).await?),
+            FileOperation::MkNod { .. }
+            | FileOperation::MkDir { .. }
+            | FileOperation::Symlink { .. }
+            | FileOperation::Link { .. }
+            | FileOperation::Unlink { .. }
+            | FileOperation::RmDir { .. }
+            | FileOperation::Rename { .. } => self.change_name(operation).await?,
+            FileOperation::Open { .. }
+            | FileOperation::Create { .. }
+            | FileOperation::TmpFile { .. }
+            | FileOperation::Write { .. }
+            | FileOperation::Flush { .. }
+            | FileOperation::FSync { .. }
+            | FileOperation::FAllocate { .. } => self.change_content(operation).await?,
+            FileOperation::OpenDir { .. }
+            | FileOperation::ReadDir { .. }
+            | FileOperation::ReadDirPlus { .. }
+            | FileOperation::ReleaseDir { .. } => self.directory(operation).await?,
+            // Names are durable when they are answered.
+            FileOperation::FSyncDir { .. } => Answer::Ok,
+            FileOperation::SyncFs => files.flush_all().await.map(|()| Answer::Ok)?,
+            FileOperation::StatFs => Answer::Space,
+            FileOperation::GetXattr { .. }
+            | FileOperation::ListXattr { .. }
+            | FileOperation::SetXattr { .. }
+            | FileOperation::RemoveXattr { .. } => self.xattr(operation).await?,
+            FileOperation::GetLk(question) => self.lock_in_the_way(&question),
+            FileOperation::SetLk(question) => {
+                let LockQuestion { owner, flock, lock, .. } = question;
+                match range_lock(&question) {
+                    Some(asked) => files.locks().try_lock(node, asked)?,
+                    None => files.locks().unlock(node, owner.0, flock, lock.start, lock.end),
+                }
+                Answer::Ok
+            }
+            FileOperation::IoCtl { .. } => return Err(rustix::io::Errno::NOTTY),
+            _ => return Err(rustix::io::Errno::NOSYS),
+        })
+    }
+
+    async fn directory(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
+        let (files, node) = (&self.files, self.node());
+        Ok(match operation {
+            FileOperation::OpenDir { .. } => {
+                let handle = files.open_directory(node).await?;
+                Answer::Opened(FileHandle(handle.0), OpenFlags::none())
+            }
+            FileOperation::ReadDir { handle, offset, size } => {
+                Answer::Directory(self.names(handle, offset, size, false).await?)
+            }
+            FileOperation::ReadDirPlus { handle, offset, size } => {
+                Answer::Directory(self.names(handle, offset, size, true).await?)
+            }
+            FileOperation::ReleaseDir { handle, .. } => {
+                files.release_directory(HandleId(handle.0));
+                Answer::Ok
+            }
+            _ => return Err(rustix::io::Errno::NOSYS),
+        })
+    }
+
+    async fn xattr(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
+        let (files, node) = (&self.files, self.node());
+        Ok(match operation {
+            FileOperation::GetXattr { name, size } => {
+                sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)?
+            }
+            FileOperation::ListXattr { size } => {
+                let mut names = Vec::new();
+                for name in files.xattr_names(node).await? {
+                    names.extend_from_slice(&name);
+                    names.push(0);
+                }
+                sized(names, size)?
+            }
+            FileOperation::SetXattr { name, value, flags, .. } => {
+                let how = match flags {
+                    XATTR_CREATE => XattrWrite::Create,
+                    XATTR_REPLACE => XattrWrite::Replace,
+                    _ => XattrWrite::Set,
+                };
+                files.set_xattr(node, name.as_bytes(), value, how).await?;
+                Answer::Ok
+            }
+            FileOperation::RemoveXattr { name } => {
+                files.remove_xattr(node, name.as_bytes()).await?;
+                Answer::Ok
+            }
+            _ => return Err(rustix::io::Errno::NOSYS),
+        })
+    }
+
+    async fn change_name(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
+        let (files, node) = (&self.files, self.node());
+        let stat = match operation {
+            FileOperation::MkNod { name, mode, rdev, umask } => {
+                let (name, by) = (name.as_bytes(), self.made_by(mode & PERMISSION_BITS, umask));
+                let kind = match mode & KIND_BITS {
+                    0o010_000 => SpecialKind::Fifo,
+                    0o140_000 => SpecialKind::Socket,
+                    0o020_000 => SpecialKind::Character,
+                    0o060_000 => SpecialKind::Block,
+                    _ => {
+                        return Ok(Answer::Entry(
+                            self.entry(&files.make_file(node, name, by).await?),
+                        ));
+                    }
+                };
+                files.make_special(node, name, kind, rdev, by).await?
+            }
+            FileOperation::MkDir { name, mode, umask } => {
+                let by = self.made_by(mode & PERMISSION_BITS, umask);
+                files.make_directory(node, name.as_bytes(), by).await?
+            }
+            FileOperation::Symlink { name, target } => {
+                let by = self.made_by(0o777, 0);
+                files.make_symlink(node, name.as_bytes(), target.as_bytes(), by).await?
+            }
+            FileOperation::Link { target, name } => {
+                files.link(self.ino(target), node, name.as_bytes()).await?
+            }
+            FileOperation::Unlink { name } => {
+                files.unlink(node, name.as_bytes()).await?;
+                return Ok(Answer::Ok);
+            }
+            FileOperation::RmDir { name } => {
+                files.remove_directory(node, name.as_bytes()).await?;
+                return Ok(Answer::Ok);
+            }
+            FileOperation::Rename { name, new_parent, new_name, flags } => {
+                let mode = match flags {
+                    0 => RenameMode::Replace,
+                    RENAME_NO_REPLACE => RenameMode::NoReplace,
+                    RENAME_EXCHANGE => RenameMode::Exchange,
+                    _ => return Err(rustix::io::Errno::INVAL),
+                };
+                let to = (self.ino(new_parent), new_name.as_bytes());
+                files.rename((node, name.as_bytes()), to, mode).await?;
+                return Ok(Answer::Ok);
+            }
+            _ => return Err(rustix::io::Errno::NOSYS),
+        };
+        Ok(Answer::Entry(self.entry(&stat)))
+    }
+
+    async fn change_content(
+        &self,
+        operation: FileOperation<'_>,
+    ) -> Result<Answer, rustix::io::Errno> {
+        let (files, node) = (&self.files, self.node());
+        Ok(match operation {
+            FileOperation::Open { flags, .. } => {
+                let opened = files.open(node, open_mode(flags)).await?;
+                Answer::Opened(FileHandle(opened.handle.0), keeping(&opened))
+            }
+            FileOperation::Create { name, flags, mode, umask, .. } => {
+                let (name, by) = (name.as_bytes(), self.made_by(mode & PERMISSION_BITS, umask));
+                let opened = match files.create(node, name, by).await {
+                    Err(rustix::io::Errno::EXIST) if flags & CREATE_EXCLUSIVELY == 0 => {
+                        files.open_by_name(node, name, open_mode(flags)).await?
+                    }
+                    opened => opened?,
+                };
+                Answer::Created(self.entry(&opened.attributes), opened.handle)
+            }
+            FileOperation::TmpFile { mode, umask, .. } => {
+                let by = self.made_by(mode & PERMISSION_BITS, umask);
+                let opened = files.create_nameless(node, by).await?;
+                Answer::Created(self.entry(&opened.attributes), opened.handle)
+            }
+            FileOperation::Write { handle, offset, data, flags, kill_suidgid, .. } => {
+                let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
+                Answer::Written(files.write(handle, offset, data, appends, kill_suidgid).await?)
+            }
+            FileOperation::Flush { handle, lock_owner } => {
+                files.locks().unlock(node, lock_owner.0, false, 0, u64::MAX);
+                files.flush(HandleId(handle.0)).await?;
+                Answer::Ok
+            }
+            FileOperation::FSync { handle, .. } => {
+                files.flush(HandleId(handle.0)).await?;
+                Answer::Ok
+            }
+            FileOperation::FAllocate { handle, offset, length, mode } => {
+                let (handle, keeps) = (HandleId(handle.0), mode & KEEP_SIZE != 0);
+                let end = offset.checked_add(length).ok_or(rustix::io::Errno::FBIG)?;
+                match mode & !KEEP_SIZE {
+                    0 => files.allocate(handle, end, keeps).await?,
+                    PUNCH_HOLE if keeps => files.zero(handle, offset, length, true).await?,
+                    ZERO_RANGE => files.zero(handle, offset, length, keeps).await?,
+                    _ => return Err(rustix::io::Errno::OPNOTSUPP),
+                }
+                Answer::Ok
+            }
+            _ => return Err(rustix::io::Errno::NOSYS),
+        })
+    }
+
+    async fn read(&self, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
+        match self.files.read(HandleId(handle.0), offset, u64::from(size)).await {
+            Ok(bytes) => {
+                let parts: Vec<IoSlice<'_>> =
+                    bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
+                reply.data(&parts);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// Nobody waits for a release, and what holds up its answer holds up others.
+    async fn release(&self, handle: FileHandle, owner: u64, flock: bool, reply: Reply) {
+        reply.ok();
+        if flock {
+            self.files.locks().unlock(self.node(), owner, true, 0, u64::MAX);
+        }
+        self.files.release(HandleId(handle.0)).await;
+    }
+
+    /// Waits for a lock, unless the program is killed or interrupted.
+    async fn lock(&self, question: LockQuestion, reply: Reply) {
+        let LockQuestion { owner, flock, lock, .. } = question;
+        let Some(asked) = range_lock(&question) else {
+            self.files.locks().unlock(self.node(), owner.0, flock, lock.start, lock.end);
+            return reply.ok();
+        };
+        let interrupted = CancellationToken::new();
+        let interrupt = interrupted.clone();
+        reply.on_interrupt(move || interrupt.cancel());
+        tokio::select! {
+            biased;
+            locked = self.files.locks().lock(self.node(), asked) => match locked {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            },
+            () = interrupted.cancelled() => reply.error(Errno::EINTR),
+        }
+    }
+
+    fn lock_in_the_way(&self, question: &LockQuestion) -> Answer {
+        let free = FileLock { kind: LockKind::Unlocked, ..question.lock };
+        let Some(asked) = range_lock(question) else { return Answer::Lock(free) };
+        Answer::Lock(self.files.locks().in_the_way(self.node(), &asked).map_or(free, |held| {
+            let kind = match held.kind {
+                RangeLockKind::Shared => LockKind::Shared,
+                RangeLockKind::Exclusive => LockKind::Exclusive,
+            };
+            FileLock { start: held.start, end: held.last, kind, pid: held.pid }
+        }))
+    }
+
+    async fn names(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        plus: bool,
+    ) -> Result<DirectoryBuffer, rustix::io::Errno> {
+        let entries = self.files.read_directory(HandleId(handle.0), offset).await?;
+        let mut buffer = DirectoryBuffer::new(size);
+        for DirectoryEntry { name, ino, kind, next, attributes } in &entries {
+            let (inode, name) = (self.node_id(*ino).0, OsStr::from_bytes(name));
+            let name = DirectoryName { inode, cookie: *next, kind: kind_bits(*kind) >> 12, name };
+            let entry = attributes.as_ref().map(|stat| self.entry(stat));
+            let fits =
+                if plus { buffer.push_plus(entry.as_ref(), name) } else { buffer.push(name) };
+            if !fits {
+                break;
+            }
+        }
+        Ok(buffer)
+    }
+}
+
+/// What a request is answered.
+enum Answer {
+    Ok,
+    Entry(NodeEntry),
+    Attributes(NodeAttributes, Duration),
+    StatX(NodeAttributes, FileTime, Duration),
+    Bytes(Vec<u8>),
+    Size(u32),
+    Opened(FileHandle, OpenFlags),
+    Created(NodeEntry, HandleId),
+    Written(u32),
+    Directory(DirectoryBuffer),
+    Lock(FileLock),
+    Space,
+}
+
+impl Answer {
+    fn send(self, reply: Reply) {
+        match self {
+            Answer::Ok => reply.ok(),
+            Answer::Entry(entry) => reply.entry(&entry),
+            Answer::Attributes(attributes, timeout) => reply.attributes(&attributes, timeout),
+            Answer::StatX(attributes, birth, timeout) => {
+                reply.statx(&attributes, Some(birth), timeout);
+            }
+            Answer::Bytes(bytes) => reply.target(&std::ffi::OsString::from_vec(bytes)),
+            Answer::Size(size) => reply.xattr_size(size),
+            Answer::Opened(handle, flags) => reply.opened(handle, flags),
+            Answer::Created(entry, handle) => {
+                reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
+            }
+            Answer::Written(size) => reply.written(size),
+            Answer::Directory(names) => reply.directory(&names),
+            Answer::Lock(lock) => reply.lock(&lock),
+            Answer::Space => reply.statfs(&FileSystemSpace {
+                blocks: SPACE_BLOCKS,
+                blocks_free: SPACE_BLOCKS,
+                blocks_available: SPACE_BLOCKS,
+                nodes: SPACE_NODES,
+                nodes_free: SPACE_NODES,
+                block_bytes: 4_096,
+                fragment_bytes: 4_096,
+                name_bytes_max: 255,
+            }),
+        }
+    }
+}
+
+/// A value, or how long it is, as it was asked for.
+fn sized(value: Vec<u8>, size: u32) -> Result<Answer, rustix::io::Errno> {
+    let length = u32::try_from(value.len()).map_err(|_| rustix::io::Errno::TOOBIG)?;
+    match size {
+        0 => Ok(Answer::Size(length)),
+        size if size < length => Err(rustix::io::Errno::RANGE),
+        _ => Ok(Answer::Bytes(value)),
+    }
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::new(error.raw_os_error()).unwrap_or(Errno::EIO)
+}
+
+fn open_mode(flags: u32) -> OpenMode {
+    OpenMode { writes: flags & ACCESS_MODE != 0, truncates: flags & TRUNCATE != 0 }
+}
+
+fn keeping(opened: &OpenedFile) -> OpenFlags {
+    if opened.unchanged { OpenFlags::KEEP_CACHE } else { OpenFlags::none() }
+}
+
+/// The lock that is asked for; none if one is let go of.
+fn range_lock(question: &LockQuestion) -> Option<RangeLock> {
+    let kind = match question.lock.kind {
+        LockKind::Shared => RangeLockKind::Shared,
+        LockKind::Exclusive => RangeLockKind::Exclusive,
+        LockKind::Unlocked => return None,
+    };
+    Some(RangeLock {
+        start: question.lock.start,
+        last: question.lock.end,
+        kind,
+        owner: question.owner.0,
+        pid: question.lock.pid,
+        flock: question.flock,
+    })
+}
+
+fn set_node(changes: &AttributeChanges) -> SetNode {
+    let time = |time: fuse::TimeChange| match time {
+        fuse::TimeChange::Now => SetTime::Now,
+        fuse::TimeChange::At(time) => SetTime::At(timestamp(time)),
+    };
+    let chowns = changes.uid.is_some() || changes.gid.is_some();
+    SetNode {
+        attributes: AttributeChange {
+            mode: changes.mode.map(|mode| mode & PERMISSION_BITS),
+            uid: changes.uid,
+            gid: changes.gid,
+            accessed: changes.atime.map(time),
+            modified: changes.mtime.map(time),
+            drop_rights: changes.kill_suidgid || chowns,
+        },
+        size: changes.size_bytes,
+    }
+}
+
+const NANOSECONDS: i64 = 1_000_000_000;
+
+fn file_time(time: Timestamp) -> FileTime {
+    let nanoseconds = time.0.rem_euclid(NANOSECONDS);
+    FileTime {
+        seconds: time.0.div_euclid(NANOSECONDS),
+        nanoseconds: u32::try_from(nanoseconds).unwrap_or_default(),
+    }
+}
+
+fn timestamp(time: FileTime) -> Timestamp {
+    let nanoseconds = time.seconds.saturating_mul(NANOSECONDS);
+    Timestamp(nanoseconds.saturating_add(i64::from(time.nanoseconds)))
+}
+
+fn kind_bits(kind: NodeKind) -> u32 {
+    match kind {
+        NodeKind::Fifo => 0o010_000,
+        NodeKind::Character => 0o020_000,
+        NodeKind::Directory => 0o040_000,
+        NodeKind::Block => 0o060_000,
+        NodeKind::File => 0o100_000,
+        NodeKind::Symlink => 0o120_000,
+        NodeKind::Socket => 0o140_000,
+    }
+}
+
+fn attributes(stat: &NodeStat) -> NodeAttributes {
+    NodeAttributes {
+        inode: stat.ino.0,
+        size_bytes: stat.size,
+        blocks: stat.blocks,
+        atime: file_time(stat.accessed),
+        mtime: file_time(stat.modified),
+        ctime: file_time(stat.changed),
+        mode: kind_bits(stat.kind) | stat.mode,
+        links: stat.links,
+        uid: stat.uid,
+        gid: stat.gid,
+        rdev: stat.device,
+        block_bytes: PREFERRED_BYTES,
+    }
+}
