@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use bytes::Bytes;
+
 /// The longest extent that a write grows, in bytes.
 const EXTENT_BYTES_MAX: usize = 4 << 20;
 
@@ -31,9 +33,10 @@ impl DirtyExtents {
         self.extents.iter().map(|(position, bytes)| (*position, bytes.as_slice()))
     }
 
-    /// Takes the extents apart, in order.
-    pub(crate) fn into_extents(self) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        self.extents.into_iter()
+    /// The extents as they are now, without copying them.
+    pub(crate) fn freeze(self) -> FrozenExtents {
+        let frozen = |(position, bytes): (u64, Vec<u8>)| (position, Bytes::from(bytes));
+        FrozenExtents(self.extents.into_iter().map(frozen).collect())
     }
 
     /// How many bytes more are held once `range` is written.
@@ -110,12 +113,59 @@ impl DirtyExtents {
         }
     }
 
-    /// Puts older extents under these: they show where nothing newer does.
-    pub(crate) fn put_under(&mut self, mut older: DirtyExtents) {
-        for (position, bytes) in std::mem::take(self).into_extents() {
-            older.write(position, &bytes);
+    /// Puts older extents under these: they show where nothing newer does, before `end`.
+    pub(crate) fn put_under(&mut self, older: &FrozenExtents, end: u64) {
+        let newer = std::mem::take(self);
+        for (position, bytes) in older.pieces(0..end) {
+            self.write(position, &bytes);
         }
-        *self = older;
+        for (position, bytes) in newer.iter() {
+            self.write(position, bytes);
+        }
+    }
+}
+
+/// Extents that do not change any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FrozenExtents(Vec<(u64, Bytes)>);
+
+impl FrozenExtents {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The extents, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(u64, Bytes)> {
+        self.0.iter()
+    }
+
+    /// What is held of a range: positions and bytes, in order.
+    pub(crate) fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Bytes)> {
+        let first = self.0.partition_point(|(at, bytes)| at + bytes.len() as u64 <= range.start);
+        let extents = self.0[first..].iter().take_while(move |(at, _)| *at < range.end);
+        extents.filter_map(move |(at, bytes)| {
+            let (from, to) = ((*at).max(range.start), (at + bytes.len() as u64).min(range.end));
+            (from < to).then(|| (from, bytes.slice(offset(from, *at)..offset(to, *at))))
+        })
+    }
+
+    /// These over what a file begins with: the bytes of `base` show where nothing of these does.
+    pub(crate) fn over(&self, base: &Bytes) -> FrozenExtents {
+        let (mut all, mut at) = (Vec::with_capacity(2 * self.0.len() + 1), 0_u64);
+        let end = base.len() as u64;
+        let gap = |all: &mut Vec<(u64, Bytes)>, from: u64, to: u64| {
+            let to = to.min(end);
+            if from < to {
+                all.push((from, base.slice(offset(from, 0)..offset(to, 0))));
+            }
+        };
+        for (position, bytes) in &self.0 {
+            gap(&mut all, at, *position);
+            all.push((*position, bytes.clone()));
+            at = position + bytes.len() as u64;
+        }
+        gap(&mut all, at, end);
+        FrozenExtents(all)
     }
 }
 

@@ -3,28 +3,17 @@
 //! One at a time does this for a file, while others go on writing to it. What is on its way stays
 //! visible where it was written; when it is committed, it is what lies below.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use content::StagedContent;
-use record::{Content, PageRef, Sum, SumAlgorithm, SumKind, Tag};
+use record::Ino;
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
-use volume::{
-    AttributeChange, BodyRun, FileWrite, FoundNode, FsError, SetTime, VolumeError, opaque_tag,
-};
+use volume::{AttributeChange, FoundNode};
 
-use crate::dirty::DirtyExtents;
 use crate::files::Files;
-use crate::open::{Becoming, HandleId, OpenFile};
-
-/// [`FilesOptions::whole_bytes_max`](crate::FilesOptions::whole_bytes_max), unless it is said.
-pub const WHOLE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
-
-/// Pages of a content map that one plan lets go of: it names each of their blocks.
-const PAGES_CUT_MAX: usize = 64;
+use crate::open::{Becoming, FileState, HandleId, OpenFile};
 
 /// For how long what was written may stay dirty.
 pub(crate) const DIRTY_FOR: Duration = Duration::from_secs(5);
@@ -47,11 +36,13 @@ impl Files {
 
     /// Flushes files that were dirty for long, or that are to be, until `end`.
     pub async fn flush_until(self: Arc<Self>, end: CancellationToken) {
+        let mut ticks = tokio::time::interval(DIRTY_FOR);
         loop {
             let asked = tokio::select! {
+                biased;
                 () = end.cancelled() => return,
+                _ = ticks.tick() => false,
                 () = self.flushes.notified() => true,
-                () = tokio::time::sleep(DIRTY_FOR) => false,
             };
             let mut dirty = Vec::new();
             for file in self.open.all() {
@@ -75,51 +66,38 @@ impl Files {
 
     /// Makes what was written to a file its content.
     pub(crate) async fn flush_file(&self, file: &OpenFile) -> Result<(), Errno> {
-        let _alone = file.flushing.lock().await;
+        let mut sums = file.flushing.lock().await;
         file.wanted.store(false, Ordering::Relaxed);
         let (node, becoming) = {
             let mut state = file.state.lock().await;
             if !state.is_dirty() || state.gone {
                 return Ok(());
             }
-            let becoming = Arc::new(Becoming {
-                extents: std::mem::take(&mut state.dirty),
-                below: state.below,
-                size: state.size,
-                change: std::mem::take(&mut state.change),
-                written: state.written.take(),
-                _permit: state.permit.take(),
-            });
+            let becoming = Arc::new(state.take_dirty());
             state.becoming = Some(Arc::clone(&becoming));
-            state.below = state.size;
             (state.node.clone(), becoming)
         };
-        let written = self.patiently(|| self.commit(file, &node, &becoming)).await;
+        let before = sums.take();
+        let written = self.patiently(|| self.commit(file, &node, &becoming, before.as_ref())).await;
+        // What is stale may be the name by which the file was known, not the file.
+        let is_gone = matches!(written, Err(Errno::STALE)) && self.is_gone(file.ino).await;
         let mut state = file.state.lock().await;
         state.becoming = None;
         match written {
-            Ok(node) => {
-                // If others wrote to it meanwhile, what a program's machine remembers is not all.
-                let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
-                if let (Some(before), Some(now)) = (version(&state.node), version(&node))
-                    && now <= before.saturating_add(1)
-                    && self.seen_versions.get(&file.ino) == Some(before)
-                {
-                    self.seen_versions.insert(file.ino, now);
+            Ok(written) => {
+                *sums = written.sums;
+                self.note_own_version(&state.node, &written.node);
+                state.node = written.node;
+                if state.dirty.is_empty() && state.cut.is_none() && state.size == becoming.size {
+                    // Others may have made it longer.
+                    state.size = state.found_size();
                 }
-                state.node = node;
                 Ok(())
             }
             Err(error) => {
-                let gone = error == Errno::STALE;
-                state.gone |= gone;
-                let mut extents = becoming.extents.clone();
-                extents.cut(state.below);
-                state.dirty.put_under(extents);
-                state.below = state.below.min(becoming.below);
-                state.written = state.written.or(becoming.written);
-                state.change = merged(&becoming.change, &state.change);
-                if gone {
+                state.take_back(&becoming);
+                if is_gone {
+                    state.gone = true;
                     return Ok(());
                 }
                 file.fail(error);
@@ -128,152 +106,49 @@ impl Files {
         }
     }
 
-    /// Commits what is becoming a file's content.
-    async fn commit(
-        &self,
-        file: &OpenFile,
-        node: &FoundNode,
-        becoming: &Becoming,
-    ) -> Result<FoundNode, VolumeError> {
-        let known_as = self.names.of(file.ino);
-        let mut attributes = becoming.change;
-        if let (Some(written), None) = (becoming.written, attributes.modified) {
-            attributes.modified = Some(SetTime::At(written));
-        }
-        let write =
-            FileWrite { ino: file.ino, known_as: known_as.as_ref(), attributes: &attributes };
-        let mut at = node.clone();
-        loop {
-            let written = self.commit_over(write, &at, becoming).await;
-            match written {
-                // Another has written to it, small as it was: what is there now is taken along.
-                Err(VolumeError::Fs(FsError::ContentReplaced)) => {
-                    at = self.volume.find_node(file.ino).await?;
-                }
-                written => return written,
-            }
-        }
+    /// Whether nothing is left of a file.
+    async fn is_gone(&self, ino: Ino) -> bool {
+        self.patiently(|| self.volume.find_node(ino)).await.err() == Some(Errno::STALE)
     }
 
-    async fn commit_over(
-        &self,
-        write: FileWrite<'_>,
-        node: &FoundNode,
-        becoming: &Becoming,
-    ) -> Result<FoundNode, VolumeError> {
-        let found = node.inode.file().ok_or(FsError::Stale)?;
-        let (size, below) = (becoming.size, becoming.below.min(found.size));
-        let is_cut = below < found.size;
-        if becoming.extents.is_empty() && !is_cut && size == found.size {
-            return if write.attributes.is_none() {
-                self.volume.find_node(write.ino).await
-            } else {
-                self.volume.set_attributes(write.ino, write.attributes).await
-            };
-        }
-        // What stands in the record is written anew with it.
-        let mut extents = becoming.extents.clone();
-        let mut over_nothing = below == 0;
-        if let Content::Inline(bytes) = &found.content
-            && (!becoming.extents.is_empty() || size <= bytes.len() as u64)
+    /// Takes note of a version of a file that was made here: what a program's machine remembers of
+    /// the file goes with it, unless others have written to it meanwhile.
+    fn note_own_version(&self, before: &FoundNode, now: &FoundNode) {
+        let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
+        if let (Some(before), Some(version)) = (version(before), version(now))
+            && version <= before.saturating_add(1)
+            && self.seen_versions.get(&now.ino) == Some(before)
         {
-            let mut under = DirtyExtents::default();
-            under.write(0, bytes);
-            under.cut(below);
-            extents.put_under(under);
-            over_nothing = true;
+            self.seen_versions.insert(now.ino, version);
         }
-        if let Content::Pages(pages) = &found.content
-            && let Some(cut) = Self::cut_step(pages, below)
-        {
-            let node = self.volume.truncate(write, cut).await?;
-            return Box::pin(self.commit_over(write, &node, becoming)).await;
-        }
-        if over_nothing {
-            if size <= self.options.whole_bytes_max {
-                return self.write_whole(write, &extents, size).await;
-            }
-            let (body, runs) = self.stage_runs(&extents).await?;
-            return self.volume.replace_runs(write, body, &runs, size).await;
-        }
-        if is_cut {
-            let cut = self.volume.truncate(write, below).await?;
-            if extents.is_empty() && size == below {
-                return Ok(cut);
-            }
-        }
-        let mut written = None;
-        let mut end = below;
-        if !extents.is_empty() {
-            let (body, runs) = self.stage_runs(&extents).await?;
-            end = runs.iter().map(|run| run.position + run.length).max().unwrap_or(0).max(below);
-            written = Some(self.volume.write_runs(write, body, &runs).await?);
-        }
-        match written {
-            Some(written) if size <= end => Ok(written),
-            _ => self.volume.truncate(write, size).await,
+    }
+}
+
+impl FileState {
+    /// Takes what was written, to make it the file's content. It lies below from now on.
+    fn take_dirty(&mut self) -> Becoming {
+        Becoming {
+            extents: std::mem::take(&mut self.dirty).freeze(),
+            cut: self.cut.take(),
+            size: self.size,
+            change: std::mem::take(&mut self.change),
+            written: self.written.take(),
+            permit: Mutex::new(self.permit.take()),
         }
     }
 
-    /// Where a content map is cut first, if it loses more than one plan may say.
-    fn cut_step(pages: &[PageRef], below: u64) -> Option<u64> {
-        let kept = pages.partition_point(|page| page.start < below);
-        let first = pages.len().checked_sub(PAGES_CUT_MAX).filter(|first| *first > kept)?;
-        pages.get(first).map(|page| page.start)
-    }
-
-    /// Writes a file that is all in memory, from its first byte to its last.
-    async fn write_whole(
-        &self,
-        write: FileWrite<'_>,
-        extents: &DirtyExtents,
-        size: u64,
-    ) -> Result<FoundNode, VolumeError> {
-        let mut writer = self.volume.writer(Some(size));
-        writer.want_md5(content::Md5Wanted::AtFinish);
-        let mut crc = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        let mut at = 0;
-        for (position, bytes) in extents.iter() {
-            let hole = vec![0; length(position - at)];
-            for bytes in [&hole[..], bytes] {
-                if !bytes.is_empty() {
-                    crc.update(bytes);
-                    writer.write(Bytes::copy_from_slice(bytes)).await?;
-                }
-            }
-            at = position + bytes.len() as u64;
+    /// Takes back what has not become the file's content: it is to be tried again.
+    fn take_back(&mut self, becoming: &Becoming) {
+        self.dirty.put_under(&becoming.extents, self.cut.unwrap_or(u64::MAX));
+        self.cut = [self.cut, becoming.cut].into_iter().flatten().min();
+        let permit = becoming.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (&mut self.permit, permit) {
+            (Some(held), Some(permit)) => held.merge(permit),
+            (held @ None, permit) => *held = permit,
+            (Some(_), None) => {}
         }
-        if at < size {
-            let hole = vec![0; length(size - at)];
-            crc.update(&hole);
-            writer.write(hole.into()).await?;
-        }
-        let body = writer.finish().await?;
-        let tag = match body.md5() {
-            Some(md5) => Tag::Md5(md5),
-            None => Tag::opaque(opaque_tag()?),
-        };
-        let bytes = crc.finalize().to_be_bytes().to_vec();
-        let sum = Sum { algorithm: SumAlgorithm::Crc64Nvme, kind: SumKind::FullObject, bytes };
-        self.volume.replace_content(write, body, tag, vec![sum]).await
-    }
-
-    /// Puts extents into blocks, one behind the other.
-    async fn stage_runs(
-        &self,
-        extents: &DirtyExtents,
-    ) -> Result<(StagedContent, Vec<BodyRun>), VolumeError> {
-        let mut writer = self.volume.run_writer(Some(extents.bytes()));
-        let mut runs: Vec<BodyRun> = Vec::new();
-        for (position, bytes) in extents.iter() {
-            let length = bytes.len() as u64;
-            match runs.last_mut() {
-                Some(run) if run.position + run.length == position => run.length += length,
-                _ => runs.push(BodyRun { position, length }),
-            }
-            writer.write(Bytes::copy_from_slice(bytes)).await?;
-        }
-        Ok((writer.finish().await?, runs))
+        self.written = self.written.or(becoming.written);
+        self.change = merged(&becoming.change, &self.change);
     }
 }
 
@@ -287,9 +162,4 @@ fn merged(first: &AttributeChange, then: &AttributeChange) -> AttributeChange {
         modified: then.modified.or(first.modified),
         drop_rights: first.drop_rights || then.drop_rights,
     }
-}
-
-/// A length of what memory holds.
-fn length(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -9,6 +9,7 @@
 
 mod attributes;
 mod change;
+mod commit;
 mod directories;
 mod dirty;
 mod errno;
@@ -20,14 +21,15 @@ mod open;
 mod opening;
 mod read;
 mod read_directory;
+mod sequential;
 mod write;
 mod xattr;
 
 pub use attributes::{NodeKind, NodeStat};
 pub use change::{MadeBy, SetNode};
+pub use commit::WHOLE_BYTES_MAX_DEFAULT;
 pub use directories::DirectoryEntry;
 pub use files::{Files, FilesOptions};
-pub use flush::WHOLE_BYTES_MAX_DEFAULT;
 pub use locks::{LockTable, RangeLock, RangeLockKind};
 pub use open::{HandleId, OpenMode, OpenedFile};
 pub use xattr::XattrWrite;

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use volume::{AttributeChange, FoundNode, OpenNode, SetTime};
 
 use crate::attributes::NodeStat;
-use crate::dirty::DirtyExtents;
+use crate::dirty::{DirtyExtents, FrozenExtents};
+use crate::sequential::SequentialSums;
 
 /// Set-user-ID.
 const SET_USER_ID: u32 = 0o4000;
@@ -49,8 +50,9 @@ pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
     pub(crate) pin: OpenNode,
     pub(crate) state: tokio::sync::Mutex<FileState>,
-    /// Held by whoever makes what was written the file's content.
-    pub(crate) flushing: tokio::sync::Mutex<()>,
+    /// Held by whoever makes what was written the file's content: the sums of that, as long as it was
+    /// written front to back.
+    pub(crate) flushing: tokio::sync::Mutex<Option<SequentialSums>>,
     /// Whether what was written is wanted to become the file's content soon.
     pub(crate) wanted: AtomicBool,
     /// Counts failures, and says which the last one was.
@@ -67,8 +69,8 @@ pub(crate) struct FileState {
     /// Whether its last name is gone.
     pub(crate) nameless: bool,
     pub(crate) becoming: Option<Arc<Becoming>>,
-    /// How much of what lies below shows.
-    pub(crate) below: u64,
+    /// Up to where what lies below shows, if it was cut.
+    pub(crate) cut: Option<u64>,
     pub(crate) dirty: DirtyExtents,
     pub(crate) permit: Option<Permit>,
     pub(crate) size: u64,
@@ -80,13 +82,14 @@ pub(crate) struct FileState {
 /// What is becoming a file's content.
 #[derive(Debug)]
 pub(crate) struct Becoming {
-    pub(crate) extents: DirtyExtents,
-    /// How much of the file below shows.
-    pub(crate) below: u64,
+    pub(crate) extents: FrozenExtents,
+    /// Up to where the file below shows, if it was cut.
+    pub(crate) cut: Option<u64>,
     pub(crate) size: u64,
     pub(crate) change: AttributeChange,
     pub(crate) written: Option<Timestamp>,
-    pub(crate) _permit: Option<Permit>,
+    /// The memory that it takes.
+    pub(crate) permit: Mutex<Option<Permit>>,
 }
 
 impl FileState {
@@ -97,7 +100,7 @@ impl FileState {
             gone: false,
             nameless: false,
             becoming: None,
-            below: size,
+            cut: None,
             dirty: DirtyExtents::default(),
             permit: None,
             size,
@@ -120,24 +123,26 @@ impl FileState {
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
             || self.size != self.below_size()
-            || self.below < self.below_size()
+            || self.cut.is_some()
             || !self.change.is_none()
             || self.written.is_some()
     }
 
     /// Takes note of the file as it is now, if nothing that was written depends on what it was.
     pub(crate) fn refresh(&mut self, node: &FoundNode) {
-        if self.becoming.is_none() && !self.is_dirty() {
+        if self.becoming.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
             self.node = node.clone();
             self.size = self.found_size();
-            self.below = self.size;
         }
     }
 
     /// Makes the file so long.
     pub(crate) fn resize(&mut self, size: u64) {
         self.dirty.cut(size);
-        self.below = self.below.min(size);
+        let shown = self.cut.unwrap_or(u64::MAX).min(self.below_size());
+        if size < shown {
+            self.cut = Some(size);
+        }
         self.size = size;
     }
 
@@ -188,6 +193,16 @@ impl FileState {
     }
 }
 
+/// Whether a file was found like this before it was found like that: what is read may be answered
+/// late.
+fn is_older(this: &FoundNode, that: &FoundNode) -> bool {
+    let order = |node: &FoundNode| {
+        let version = node.inode.file().map(|file| file.data_version);
+        (version, node.inode.attributes.status_changed)
+    };
+    order(this) < order(that)
+}
+
 impl OpenFile {
     /// A file as it was found, which `pin` keeps from being deleted.
     pub(crate) fn new(pin: OpenNode, node: FoundNode) -> OpenFile {
@@ -195,7 +210,7 @@ impl OpenFile {
             ino: node.ino,
             pin,
             state: tokio::sync::Mutex::new(FileState::new(node)),
-            flushing: tokio::sync::Mutex::new(()),
+            flushing: tokio::sync::Mutex::new(None),
             wanted: AtomicBool::new(false),
             failures: Mutex::new((0, None)),
         }

@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use volume::{FoundNode, VolumeError};
 
 use crate::OpenMode;
-use crate::dirty::DirtyExtents;
 use crate::errno::errno;
 use crate::files::Files;
 use crate::open::{FileState, HandleId, OpenFile};
@@ -31,24 +30,28 @@ impl Assembled {
         Assembled { found: Vec::new(), gaps: std::iter::once(range).collect() }
     }
 
-    /// What extents hold, and zeros for what no longer shows behind `below`.
-    fn take_layer(&mut self, extents: &DirtyExtents, below: u64) {
+    /// What a layer holds, by `pieces` of a range, and zeros where what lies below was cut.
+    fn take_layer<P: Iterator<Item = (u64, Bytes)>>(
+        &mut self,
+        pieces: impl Fn(Range<u64>) -> P,
+        cut: Option<u64>,
+    ) {
         let mut left = Vec::new();
         for gap in std::mem::take(&mut self.gaps) {
             let mut at = gap.start;
-            for (position, bytes) in extents.pieces(gap.clone()) {
+            for (position, bytes) in pieces(gap.clone()) {
                 if position > at {
                     left.push(at..position);
                 }
                 at = position + bytes.len() as u64;
-                self.found.push((position, Bytes::copy_from_slice(bytes)));
+                self.found.push((position, bytes));
             }
             if at < gap.end {
                 left.push(at..gap.end);
             }
         }
         for gap in left {
-            let shows = gap.end.min(below).max(gap.start);
+            let shows = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
             self.found.extend(zeros(shows..gap.end));
             if gap.start < shows {
                 self.gaps.push(gap.start..shows);
@@ -67,11 +70,12 @@ impl FileState {
     /// What memory holds of a range. The gaps are the volume's, within the file as found.
     fn assemble(&self, range: Range<u64>) -> Assembled {
         let mut assembled = Assembled::new(range);
-        assembled.take_layer(&self.dirty, self.below);
+        let copied = |(at, bytes): (u64, &[u8])| (at, Bytes::copy_from_slice(bytes));
+        assembled.take_layer(|range| self.dirty.pieces(range).map(copied), self.cut);
         if let Some(becoming) = &self.becoming {
-            assembled.take_layer(&becoming.extents, becoming.below);
+            assembled.take_layer(|range| becoming.extents.pieces(range), becoming.cut);
         }
-        assembled.take_layer(&DirtyExtents::default(), self.found_size());
+        assembled.take_layer(|_| std::iter::empty(), Some(self.found_size()));
         assembled
     }
 }

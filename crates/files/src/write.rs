@@ -11,6 +11,9 @@ use crate::open::HandleId;
 /// Dirty bytes of one file at which they begin to become its content, though nobody asks for it.
 const FLUSH_BYTES: u64 = 32 << 20;
 
+/// Bytes that may be written to a file of which nothing is kept any more: they stay in memory.
+const GONE_BYTES_MAX: u64 = 4 << 20;
+
 /// The longest file, in bytes: as long as Linux allows with pages of 4 KiB.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 44;
 
@@ -35,6 +38,9 @@ impl Files {
         let file = &handle.file;
         let is_full = loop {
             let mut state = file.state.lock().await;
+            if state.gone && state.dirty.bytes() >= GONE_BYTES_MAX {
+                return Err(Errno::IO);
+            }
             let position = if appends { state.size } else { position };
             let end = position.checked_add(bytes.len() as u64);
             let end = end.filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::FBIG)?;

@@ -10,6 +10,7 @@ use files::{Files, FilesOptions, WHOLE_BYTES_MAX_DEFAULT};
 use fuse::{KernelOptions, KernelSession, MountOptions, UnmountError, UnmountMode};
 use record::Ino;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::{FileOwner, NodeName, Volume, VolumeError};
@@ -20,6 +21,10 @@ use glue::Glue;
 
 /// How far the kernel reads ahead of a program, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
+
+/// Writes that may be in this process at a time: those that wait for memory hold theirs, and nothing
+/// else is served when there are so many.
+const LARGE_REQUESTS_MAX: usize = 256;
 
 /// How long the end of a mount waits for what is under way.
 const END_PATIENCE: Duration = Duration::from_secs(30);
@@ -66,7 +71,11 @@ impl Mounted {
         let is_root = rustix::process::geteuid().is_root();
         (options.allow_suid, options.allow_devices) = (is_root, is_root);
         // No access control lists yet: the kernel must not ask for them.
-        let kernel = KernelOptions { posix_acl: false, ..KernelOptions::default() };
+        let kernel = KernelOptions {
+            posix_acl: false,
+            large_requests_max: LARGE_REQUESTS_MAX,
+            ..KernelOptions::default()
+        };
         let at = folder.to_owned();
         let begun = tokio::task::spawn_blocking(move || {
             let device = fuse::mount(&at, &options)
@@ -94,38 +103,54 @@ impl Mounted {
 
     /// Makes everything that was written durable, and unmounts it.
     pub(crate) async fn end(self) {
-        if let Err(error) = self.files.flush_all().await {
-            tracing::error!(%error, "what programs have written last is lost");
-        }
-        let (folder, session) = (self.folder.clone(), Arc::clone(&self.session));
-        let ended = tokio::task::spawn_blocking(move || {
-            match fuse::unmount(&folder, UnmountMode::IfUnused) {
-                Err(UnmountError::Busy) => {
-                    tracing::warn!("programs have files open on the mount; it is taken from them");
-                    fuse::unmount(&folder, UnmountMode::Abort)
-                        .or_else(|_| fuse::unmount(&folder, UnmountMode::Lazy))
-                }
-                ended => ended,
-            }
-            .or_else(|error| {
-                if matches!(error, UnmountError::NotMounted) { Ok(()) } else { Err(error) }
-            })?;
-            session.join();
-            Ok::<(), UnmountError>(())
-        });
-        match tokio::time::timeout(END_PATIENCE, ended).await {
-            Ok(Ok(Ok(()))) => tracing::info!(folder = %self.folder.display(), "unmounted"),
-            Ok(Ok(Err(error))) => tracing::warn!(%error, "the mount could not be taken away"),
-            Ok(Err(_)) | Err(_) => tracing::warn!("the mount did not end in time"),
+        self.flush().await;
+        match tokio::time::timeout(END_PATIENCE, self.unmount()).await {
+            Ok(Ok(())) => tracing::info!(folder = %self.folder.display(), "unmounted"),
+            Ok(Err(error)) => tracing::warn!(%error, "the mount could not be taken away"),
+            Err(_late) => tracing::warn!("the mount did not end in time"),
         }
         self.gone.cancel();
         self.tasks.close();
         if tokio::time::timeout(END_PATIENCE, self.tasks.wait()).await.is_err() {
             tracing::warn!("operations of the mount are still under way");
         }
-        if let Err(error) = self.files.flush_all().await {
-            tracing::error!(%error, "what programs have written last is lost");
+        // What was written while it was unmounted.
+        self.flush().await;
+    }
+
+    async fn flush(&self) {
+        match tokio::time::timeout(END_PATIENCE, self.files.flush_all()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "what programs have written last is lost"),
+            Err(_late) => {
+                tracing::error!("what programs have written last is lost: no answer in time");
+            }
         }
+    }
+
+    /// Takes the mount away, from programs that use it if need be, and waits for its session.
+    async fn unmount(&self) -> Result<(), UnmountError> {
+        let (folder, session) = (self.folder.clone(), Arc::clone(&self.session));
+        let (ended, end) = oneshot::channel();
+        // A thread of its own: whoever gives up waiting for it can leave it behind.
+        let thread = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
+            let unmounted = match fuse::unmount(&folder, UnmountMode::IfUnused) {
+                Err(UnmountError::NotMounted) => Ok(()),
+                Err(UnmountError::Busy) => {
+                    tracing::warn!("programs have files open on the mount; it is taken from them");
+                    fuse::unmount(&folder, UnmountMode::Abort)
+                        .or_else(|_| fuse::unmount(&folder, UnmountMode::Lazy))
+                }
+                unmounted => unmounted,
+            };
+            if unmounted.is_ok() {
+                session.join();
+            }
+            let _gave_up = ended.send(unmounted);
+        });
+        let failed = |source| UnmountError::Other { what: "starting a thread", source };
+        thread.map_err(failed)?;
+        end.await.unwrap_or(Ok(()))
     }
 }
 

@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::DirtyExtents;
@@ -60,13 +61,24 @@ proptest! {
                         older.write(at as u64, &bytes);
                         bytes.iter().zip(at..).for_each(|(byte, at)| below[at] = Some(*byte));
                     }
-                    extents.put_under(older);
+                    extents.put_under(&older.freeze(), SPAN as u64);
                     for (above, below) in model.iter_mut().zip(below) {
                         *above = above.or(below);
                     }
                 }
             }
             prop_assert_eq!(&shown(&extents), &model);
+            let (frozen, base) = (extents.clone().freeze(), Bytes::from(vec![7; SPAN / 2]));
+            for (pieces, filler) in [(frozen.clone(), None), (frozen.over(&base), Some(7))] {
+                let mut seen = vec![None; SPAN];
+                for (at, bytes) in pieces.pieces(3..SPAN as u64) {
+                    let at = usize::try_from(at).unwrap();
+                    seen[at..at + bytes.len()].iter_mut().zip(&bytes).for_each(|(s, b)| *s = Some(*b));
+                }
+                for (at, (seen, wanted)) in seen.iter().zip(&model).enumerate().skip(3) {
+                    prop_assert_eq!(*seen, wanted.or(filler.filter(|_| at < SPAN / 2)));
+                }
+            }
             prop_assert_eq!(extents.bytes(), model.iter().flatten().count() as u64);
             for start in (0..SPAN).step_by(37) {
                 let range = start as u64..SPAN as u64;

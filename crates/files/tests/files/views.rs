@@ -1,6 +1,8 @@
 //! One volume, two views: what either writes, the other reads at once.
 
+use md5::{Digest, Md5};
 use record::{Content, SumAlgorithm, Tag};
+use volume::{AttributeChange, FileWrite};
 
 use super::{Bench, WRITES, by, bytes};
 
@@ -100,4 +102,49 @@ async fn the_directory_wins_over_the_object_of_its_name() {
     assert_eq!(bench.get("a").await.unwrap(), b"object");
     let exists = files.make_file(bench.bucket, b"a", by()).await;
     assert_eq!(exists.unwrap_err(), rustix::io::Errno::EXIST);
+}
+
+#[tokio::test]
+async fn a_long_file_written_front_to_back_has_its_md5_however_often_it_is_synced() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let data = bytes(400_000, 9);
+    let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
+    for (at, piece) in (0_u64..).step_by(70_000).zip(data.chunks(70_000)) {
+        files.write(opened.handle, at, piece, false, false).await.unwrap();
+        files.flush(opened.handle).await.unwrap();
+        let object = bench.volume.stat("bkt", b"f").await.unwrap();
+        let so_far = &data[..usize::try_from(at).unwrap() + piece.len()];
+        assert_eq!(*object.tag(), Tag::Md5(Md5::digest(so_far).into()));
+        assert_eq!(object.file().sums.len(), 1);
+    }
+    files.write(opened.handle, 5, b"!", false, false).await.unwrap();
+    files.flush(opened.handle).await.unwrap();
+    assert!(matches!(bench.volume.stat("bkt", b"f").await.unwrap().tag(), Tag::Opaque(..)));
+    bench.close(opened.handle).await;
+    let mut expected = data;
+    expected[5] = b'!';
+    assert!(bench.get("f").await.unwrap() == expected);
+}
+
+#[tokio::test]
+async fn a_small_file_that_another_has_changed_meanwhile_is_not_written_over() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let ino = bench.write("f", &bytes(1_000, 1)).await;
+    let handle = bench.open("f", WRITES).await;
+    files.write(handle, 0, b"mine", false, false).await.unwrap();
+    // As another process does it: past what is known here.
+    let mut theirs = bytes(1_000, 1);
+    theirs[500..506].copy_from_slice(b"theirs");
+    let mut writer = bench.volume.writer(Some(1_000));
+    writer.write(theirs.clone().into()).await.unwrap();
+    let (body, name) = (writer.finish().await.unwrap(), bench.name("f"));
+    let attributes = AttributeChange::default();
+    let write = FileWrite { ino, known_as: Some(&name), attributes: &attributes, over: None };
+    let tag = Tag::opaque([7; 16]);
+    bench.volume.replace_content(write, body, tag, Vec::new()).await.unwrap();
+    bench.close(handle).await;
+    theirs[..4].copy_from_slice(b"mine");
+    assert!(bench.get("f").await.unwrap() == theirs);
 }

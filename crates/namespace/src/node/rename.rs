@@ -89,8 +89,13 @@ impl End {
                 directory.parent = to.directory;
                 directory.name.clone_from(&to.name);
             }
-            // The name is new, so the object is.
-            _ => inode.attributes.changed = env.now,
+            // The name is new, so the object is. It says nothing of the file: others may have found
+            // that under the old one, and look for it there.
+            InodeBody::File(file) => {
+                inode.attributes.changed = env.now;
+                file.told_by_name = false;
+            }
+            InodeBody::Symlink(_) | InodeBody::Special(_) => inode.attributes.changed = env.now,
         }
         inode
     }
@@ -98,7 +103,7 @@ impl End {
     /// Adds to a plan that the node has this name. Its old one is the planner's.
     fn bind(&self, to: &NodeName, env: &Env, plan: &mut Plan) {
         let slot = to.slot(self.kind());
-        let dentry = Dentry { ..self.bound.dentry };
+        let dentry = Dentry { self_contained: None, ..self.bound.dentry };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let inode = self.moved(to, env);
         plan.guards.push(self.known.guard());

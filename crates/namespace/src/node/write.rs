@@ -42,6 +42,8 @@ pub enum ContentChange {
         slices: Vec<Slice>,
         /// The file is at least as long as this then.
         end: u64,
+        /// Checksums of all of it, if they are known.
+        sums: Vec<Sum>,
     },
     /// It is this long: cut, or continued by a hole.
     Truncate(u64),
@@ -55,6 +57,8 @@ pub struct WriteContent<'a> {
     pub ino: Ino,
     /// A name that it has, if it has one.
     pub known_as: Option<&'a NodeName>,
+    /// The data version that it must have, if it must have one.
+    pub over: Option<u64>,
     /// What becomes of its content.
     pub change: &'a ContentChange,
     /// Its entity tag then.
@@ -93,6 +97,9 @@ impl Planner for WriteContent<'_> {
         untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
         let InodeBody::File(file) = &inode.body else { return Err(FsError::IsADirectory.into()) };
         let Some(old) = known.inode.file() else { return Err(FsError::IsADirectory.into()) };
+        if self.over.is_some_and(|over| over != old.data_version) {
+            return Err(FsError::ContentReplaced.into());
+        }
         let mut change = Change {
             ino: self.ino,
             old,
@@ -106,7 +113,10 @@ impl Planner for WriteContent<'_> {
             ContentChange::Replace { content, size, sums } => {
                 change.replace(view, content, *size, sums)?;
             }
-            ContentChange::Write { slices, end } => change.write(view, slices, *end)?,
+            ContentChange::Write { slices, end, sums } => {
+                change.write(view, slices, *end)?;
+                change.file.sums.clone_from(sums);
+            }
             ContentChange::Truncate(size) => change.truncate(view, *size)?,
         }
         change.file.tag = self.tag;

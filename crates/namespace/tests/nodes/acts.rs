@@ -209,7 +209,7 @@ impl Prepared {
     fn write<'a>(&'a self, ino: Ino, known_as: Option<&'a NodeName>) -> WriteContent<'a> {
         let (change, hidden_as) = (&self.content, self.ino);
         let tag = Tag::Md5([8; 16]);
-        WriteContent { ino, known_as, change, tag, hidden_as, attributes: &KEPT }
+        WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes: &KEPT }
     }
 
     /// Runs the act to its answer.

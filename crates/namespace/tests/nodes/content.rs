@@ -125,7 +125,10 @@ impl Model {
             Change::Comb { from, count, length, gap, pack } => {
                 let slices = self.comb(from, count, length, gap, pack);
                 let end = slices.last().map_or(0, Slice::end);
-                (ContentChange::Write { slices: slices.clone(), end }, Some(slices))
+                (
+                    ContentChange::Write { slices: slices.clone(), end, sums: Vec::new() },
+                    Some(slices),
+                )
             }
             Change::Share { slice, to } => {
                 let slices = slices_of(&self.world.state(), self.ino, &self.file());
@@ -134,7 +137,10 @@ impl Model {
                 }
                 let slices = vec![Slice { position: to, ..slices[slice.index(slices.len())] }];
                 let end = slices[0].end();
-                (ContentChange::Write { slices: slices.clone(), end }, Some(slices))
+                (
+                    ContentChange::Write { slices: slices.clone(), end, sums: Vec::new() },
+                    Some(slices),
+                )
             }
             Change::Truncate(size) => {
                 self.bytes.resize(usize::try_from(size).unwrap(), Place::Hole);
@@ -222,7 +228,7 @@ impl Model {
 fn write(world: &World, ino: Ino, change: &ContentChange) -> Result<FoundNode, FsError> {
     let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
     let (known_as, attributes) = (None, &KEPT);
-    world.run(&WriteContent { ino, known_as, change, tag, hidden_as, attributes })
+    world.run(&WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes })
 }
 
 proptest! {
@@ -304,7 +310,8 @@ fn a_write_takes_away_what_was_told_of_the_content_before() {
     for (n, change) in (1..).zip(&changes) {
         let (tag, hidden_as) = (Tag::Md5([n; 16]), model.world.ino());
         let known_as = Some(&at(B, "a"));
-        let write = WriteContent { ino, known_as, change, tag, hidden_as, attributes: &KEPT };
+        let write =
+            WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes: &KEPT };
         let found = model.world.run(&write).unwrap();
         let file = found.inode.file().unwrap();
         assert_eq!((file.tag, file.data_version), (tag, u64::from(n)));
@@ -377,7 +384,8 @@ fn rights_go_with_a_write() {
     for (drop_rights, mode) in [(false, 0o6755), (true, 0o755)] {
         let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
         let attributes = &AttributeChange { drop_rights, ..KEPT };
-        let write = WriteContent { ino, known_as: None, change, tag, hidden_as, attributes };
+        let write =
+            WriteContent { ino, known_as: None, over: None, change, tag, hidden_as, attributes };
         assert_eq!(world.run(&write).unwrap().inode.attributes.mode, mode);
     }
 }
@@ -390,7 +398,7 @@ fn a_file_that_is_open_without_a_name_is_written_on() {
     let block = BlockId::new(NONCE, 1);
     let slice =
         Slice { position: 4, block, block_length: 9, block_crc32c: 0, offset: 0, length: 9 };
-    let change = ContentChange::Write { slices: vec![slice], end: 13 };
+    let change = ContentChange::Write { slices: vec![slice], end: 13, sums: Vec::new() };
     assert_eq!(write(&world, ino, &change).unwrap().inode.file().unwrap().size, 13);
     world.audit();
 }

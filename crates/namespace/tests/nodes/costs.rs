@@ -195,12 +195,16 @@ fn comb(from: u64, count: u64, block: u64) -> ContentChange {
         offset: 0,
         length: 1,
     };
-    ContentChange::Write { slices: (0..count).map(slice).collect(), end: from + 2 * count }
+    ContentChange::Write {
+        slices: (0..count).map(slice).collect(),
+        end: from + 2 * count,
+        sums: Vec::new(),
+    }
 }
 
 fn write(ino: Ino, hidden_as: Ino, change: &ContentChange) -> WriteContent<'_> {
     let (known_as, tag, attributes) = (None, Tag::Md5([1; 16]), &KEPT);
-    WriteContent { ino, known_as, change, tag, hidden_as, attributes }
+    WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes }
 }
 
 #[test]

@@ -218,7 +218,8 @@ fn what_is_written_shows_under_every_name() {
     let (tag, hidden_as) = (Tag::Md5([1; 16]), world.ino());
     let known_as = None;
     let change = &change;
-    let write = WriteContent { ino, known_as, change, tag, hidden_as, attributes: &KEPT };
+    let write =
+        WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes: &KEPT };
     world.run(&write).unwrap();
     assert_eq!(world.objects(), [(b"a".to_vec(), 8), (b"b".to_vec(), 8)]);
     world.audit();

@@ -322,7 +322,7 @@ impl Model {
         }
         let Some(target) = target else {
             self.unbind(from, kind);
-            self.bind(to, source);
+            self.move_to(to, source);
             return Ok(());
         };
         let target_kind = self.nodes[&target].kind();
@@ -341,8 +341,8 @@ impl Model {
             }
             self.unbind(from, kind);
             self.unbind(to, target_kind);
-            self.bind(to, source);
-            self.bind(from, target);
+            self.move_to(to, source);
+            self.move_to(from, target);
             return Ok(());
         }
         match directories {
@@ -358,8 +358,16 @@ impl Model {
             self.release(target);
         }
         self.unbind(from, kind);
-        self.bind(to, source);
+        self.move_to(to, source);
         Ok(())
+    }
+
+    /// Binds a node to a new name, which tells nothing of it.
+    fn move_to(&mut self, name: &NodeName, ino: Ino) {
+        self.bind(name, ino);
+        if let Some(node) = self.nodes.get_mut(&ino) {
+            node.untell();
+        }
     }
 
     fn link(&mut self, ino: Ino, to: &NodeName) -> Done {

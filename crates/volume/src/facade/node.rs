@@ -42,6 +42,9 @@ pub struct FileWrite<'a> {
     pub known_as: Option<&'a NodeName>,
     /// What becomes of its attributes with it.
     pub attributes: &'a AttributeChange,
+    /// The data version that the file must have, if it must have one:
+    /// [`namespace::FsError::ContentReplaced`] if it has another.
+    pub over: Option<u64>,
 }
 
 /// A run of a body, and where in a file it belongs.
@@ -211,7 +214,7 @@ impl Volume {
     }
 
     /// Writes the runs of a body over what a file has, each at its position. Together they are as
-    /// long as the body.
+    /// long as the body. The tag and the checksums are those of the whole file then.
     ///
     /// # Errors
     /// [`namespace::FsError::ContentReplaced`] if the file has its content in its record by now: then that is
@@ -221,14 +224,14 @@ impl Volume {
         write: FileWrite<'_>,
         body: StagedContent,
         runs: &[BodyRun],
+        (tag, sums): (Tag, Vec<Sum>),
     ) -> Result<FoundNode, VolumeError> {
         let Content::Slices(laid) = body.content() else {
             return Err(VolumeError::Corrupt("what is written in runs lies in blocks".to_owned()));
         };
         let slices = at_their_places(laid, runs);
         let end = runs.iter().map(|run| run.position + run.length).max().unwrap_or(0);
-        let change = ContentChange::Write { slices, end };
-        let tag = Tag::opaque(opaque_tag()?);
+        let change = ContentChange::Write { slices, end, sums };
         self.change_content(write, &change, tag, Some(body)).await
     }
 
@@ -240,6 +243,7 @@ impl Volume {
         body: StagedContent,
         runs: &[BodyRun],
         size: u64,
+        (tag, sums): (Tag, Vec<Sum>),
     ) -> Result<FoundNode, VolumeError> {
         let slices = match body.content() {
             Content::Slices(laid) => at_their_places(laid, runs),
@@ -249,9 +253,7 @@ impl Volume {
                 return Err(VolumeError::Corrupt(why.to_owned()));
             }
         };
-        let change =
-            ContentChange::Replace { content: Content::Slices(slices), size, sums: Vec::new() };
-        let tag = Tag::opaque(opaque_tag()?);
+        let change = ContentChange::Replace { content: Content::Slices(slices), size, sums };
         self.change_content(write, &change, tag, Some(body)).await
     }
 
@@ -274,8 +276,8 @@ impl Volume {
         body: Option<StagedContent>,
     ) -> Result<FoundNode, VolumeError> {
         let [hidden_as] = self.fresh().await?;
-        let FileWrite { ino, known_as, attributes } = write;
-        let operation = WriteContent { ino, known_as, change, tag, hidden_as, attributes };
+        let FileWrite { ino, known_as, attributes, over } = write;
+        let operation = WriteContent { ino, known_as, over, change, tag, hidden_as, attributes };
         let written = match body {
             Some(body) => self.session.run_publishing(&operation, body).await,
             None => self.session.run(&operation).await,

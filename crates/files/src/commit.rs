@@ -1,0 +1,329 @@
+//! How what was written becomes a file's content: in which commits, and with which sums.
+//!
+//! A file that is all in memory and not long is written whole, as an upload is. Of others, what was
+//! written is put into blocks and laid over what there is. Content that stands in the file's record
+//! is written anew with it. A change that was computed from what a file had is made only while it has
+//! that; else it is computed once more.
+
+use bytes::Bytes;
+use content::{Md5Wanted, StagedContent};
+use crc_fast::{CrcAlgorithm, Digest};
+use record::{Content, File, PageRef, Sum, Tag};
+use volume::{BodyRun, FileWrite, FoundNode, FsError, SetTime, VolumeError, opaque_tag};
+
+use crate::dirty::FrozenExtents;
+use crate::files::Files;
+use crate::open::{Becoming, OpenFile};
+use crate::sequential::{SequentialSums, crc64nvme};
+
+/// [`FilesOptions::whole_bytes_max`](crate::FilesOptions::whole_bytes_max), unless it is said.
+pub const WHOLE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
+
+/// Pages of a content map that one plan lets go of: it names each of their blocks.
+const PAGES_CUT_MAX: usize = 64;
+
+/// Runs that one plan lays over a content map.
+const BATCH_RUNS_MAX: usize = 512;
+
+/// Pages of a content map that one plan writes anew for them.
+const BATCH_PAGES_MAX: usize = 32;
+
+/// Bytes at a position.
+type Extent = (u64, Bytes);
+
+/// Zeros that are written where a file has a hole.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A file whose content is what was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) node: FoundNode,
+    /// The sums of all of it, if they are known.
+    pub(crate) sums: Option<SequentialSums>,
+}
+
+/// What is committed, over what.
+struct Commit<'a> {
+    write: FileWrite<'a>,
+    found: &'a File,
+    becoming: &'a Becoming,
+    /// How much of what was found shows.
+    below: u64,
+    /// How long the file is then.
+    size: u64,
+    /// The sums of what was found, if they are known.
+    sums: Option<SequentialSums>,
+}
+
+impl Files {
+    /// Commits what is becoming a file's content. `sums` are those of what it had before.
+    pub(crate) async fn commit(
+        &self,
+        file: &OpenFile,
+        node: &FoundNode,
+        becoming: &Becoming,
+        sums: Option<&SequentialSums>,
+    ) -> Result<Written, VolumeError> {
+        let known_as = self.names.of(file.ino);
+        let mut attributes = becoming.change;
+        if let (Some(written), None) = (becoming.written, attributes.modified) {
+            attributes.modified = Some(SetTime::At(written));
+        }
+        let (mut at, mut sums) = (node.clone(), sums.cloned());
+        loop {
+            let found = at.inode.file().ok_or(FsError::Stale)?;
+            let write = FileWrite {
+                ino: file.ino,
+                known_as: known_as.as_ref(),
+                attributes: &attributes,
+                over: Some(found.data_version),
+            };
+            // Others may have made it longer. That stays, unless it was cut here.
+            let (below, size) = match becoming.cut {
+                Some(cut) => (cut.min(found.size), becoming.size),
+                None => (found.size, becoming.size.max(found.size)),
+            };
+            let commit = Commit { write, found, becoming, below, size, sums };
+            match self.commit_over(commit).await {
+                // Another has written to it: what is there now is taken along.
+                Err(VolumeError::Fs(FsError::ContentReplaced)) => {
+                    at = self.volume.find_node(file.ino).await?;
+                    sums = None;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    async fn commit_over(&self, commit: Commit<'_>) -> Result<Written, VolumeError> {
+        let Commit { write, found, becoming, below, size, .. } = &commit;
+        let (extents, size) = (&becoming.extents, *size);
+        if extents.is_empty() && *below == found.size && size == found.size {
+            let node = if write.attributes.is_none() {
+                self.volume.find_node(write.ino).await?
+            } else {
+                self.volume.set_attributes(write.ino, write.attributes).await?
+            };
+            return Ok(Written { node, sums: commit.sums });
+        }
+        if *below == 0 {
+            let anew = extents.clone();
+            return self.write_anew(commit, &anew).await;
+        }
+        match &found.content {
+            Content::Inline(bytes) if !extents.is_empty() || size <= bytes.len() as u64 => {
+                let shown = usize::try_from(*below).unwrap_or(usize::MAX).min(bytes.len());
+                let anew = extents.over(&bytes.slice(..shown));
+                let commit = Commit { sums: None, ..commit };
+                self.write_anew(commit, &anew).await
+            }
+            _ => self.write_over(commit).await,
+        }
+    }
+
+    /// Writes a file that has nothing but these extents.
+    async fn write_anew(
+        &self,
+        commit: Commit<'_>,
+        extents: &FrozenExtents,
+    ) -> Result<Written, VolumeError> {
+        let Commit { write, found, size, .. } = commit;
+        // What a long content map names is more than one plan may say.
+        let over = self.shorten(write, found, 0).await?;
+        let write = FileWrite { over, ..write };
+        if size <= self.options.whole_bytes_max {
+            return self.write_whole(write, extents, size).await;
+        }
+        let sums = SequentialSums::new().followed_by(extents, size).await;
+        let all: Vec<Extent> = extents.iter().cloned().collect();
+        let (first, rest) = first_batch(&all, &[]);
+        let complete = sums.as_ref().filter(|_| rest.is_empty());
+        let (body, runs) = self.stage_runs(first).await?;
+        let made = tag_and_sums(complete)?;
+        let mut node = self.volume.replace_runs(write, body, &runs, size, made).await?;
+        if !rest.is_empty() {
+            let write = FileWrite { over: None, ..write };
+            node = self
+                .write_batches(write, rest, &Content::Slices(Vec::new()), sums.as_ref())
+                .await?;
+        }
+        Ok(Written { node, sums })
+    }
+
+    /// Writes what was written over what a file has in blocks.
+    async fn write_over(&self, commit: Commit<'_>) -> Result<Written, VolumeError> {
+        let Commit { mut write, found, becoming, below, size, sums } = commit;
+        let extents = &becoming.extents;
+        write.over = self.shorten(write, found, below).await?;
+        let (mut node, mut end) = (None, below);
+        if below < found.size {
+            let cut = self.volume.truncate(write, below).await?;
+            write.over = cut.inode.file().map(|file| file.data_version);
+            node = Some(cut);
+        }
+        let sums = match sums {
+            Some(sums) if node.is_none() => sums.followed_by(extents, size).await,
+            _ => None,
+        };
+        if !extents.is_empty() {
+            // Others may have written elsewhere in the file. Only the sums depend on all of it.
+            if sums.is_none() {
+                write.over = None;
+            }
+            let all: Vec<Extent> = extents.iter().cloned().collect();
+            let written = self.write_batches(write, &all, &found.content, sums.as_ref()).await?;
+            end = all.iter().map(|(at, bytes)| at + bytes.len() as u64).fold(end, u64::max);
+            write.over = None;
+            node = Some(written);
+        }
+        if size > end || node.is_none() {
+            node = Some(self.volume.truncate(write, size).await?);
+        }
+        let node = node.ok_or(FsError::Stale)?;
+        Ok(Written { node, sums })
+    }
+
+    /// Writes extents in as many commits as it takes, of which each fits into a plan. The last one
+    /// says the sums.
+    async fn write_batches(
+        &self,
+        mut write: FileWrite<'_>,
+        mut extents: &[Extent],
+        content: &Content,
+        sums: Option<&SequentialSums>,
+    ) -> Result<FoundNode, VolumeError> {
+        let pages: &[PageRef] = match content {
+            Content::Pages(pages) => pages,
+            Content::Inline(_) | Content::Slices(_) => &[],
+        };
+        loop {
+            let (first, rest) = first_batch(extents, pages);
+            let (body, runs) = self.stage_runs(first).await?;
+            let made = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
+            let node = self.volume.write_runs(write, body, &runs, made).await?;
+            if rest.is_empty() {
+                return Ok(node);
+            }
+            write.over = write.over.and(node.inode.file().map(|file| file.data_version));
+            extents = rest;
+        }
+    }
+
+    /// Cuts a long content map step by step until the rest of what is to go fits into one plan.
+    /// Answers the data version of what is left.
+    async fn shorten(
+        &self,
+        write: FileWrite<'_>,
+        found: &File,
+        below: u64,
+    ) -> Result<Option<u64>, VolumeError> {
+        let (mut over, mut content) = (write.over, found.content.clone());
+        while let Content::Pages(pages) = &content
+            && let Some(cut) = cut_step(pages, below)
+        {
+            let node = self.volume.truncate(FileWrite { over, ..write }, cut).await?;
+            let file = node.inode.file().ok_or(FsError::Stale)?;
+            over = Some(file.data_version);
+            content = file.content.clone();
+        }
+        Ok(over)
+    }
+
+    /// Writes a file that is all in memory, from its first byte to its last.
+    async fn write_whole(
+        &self,
+        write: FileWrite<'_>,
+        extents: &FrozenExtents,
+        size: u64,
+    ) -> Result<Written, VolumeError> {
+        let mut writer = self.volume.writer(Some(size));
+        // Whoever may go on behind the end needs the sums as they run.
+        let sums = SequentialSums::new().followed_by(extents, size).await;
+        if sums.is_none() {
+            writer.want_md5(Md5Wanted::AtFinish);
+        }
+        let mut crc = Digest::new(CrcAlgorithm::Crc64Nvme);
+        let mut at = 0;
+        for (position, bytes) in extents.iter() {
+            let hole = holes(at, *position);
+            for bytes in hole.chain([bytes.clone()]) {
+                if sums.is_none() {
+                    crc.update(&bytes);
+                }
+                writer.write(bytes).await?;
+            }
+            at = position + bytes.len() as u64;
+        }
+        for bytes in holes(at, size) {
+            crc.update(&bytes);
+            writer.write(bytes).await?;
+        }
+        let body = writer.finish().await?;
+        let (tag, sum) = match (&sums, body.md5()) {
+            (Some(sums), _) => (sums.tag(), sums.sum()),
+            (None, Some(md5)) => (Tag::Md5(md5), crc64nvme(&crc)),
+            (None, None) => (Tag::opaque(opaque_tag()?), crc64nvme(&crc)),
+        };
+        let node = self.volume.replace_content(write, body, tag, vec![sum]).await?;
+        Ok(Written { node, sums })
+    }
+
+    /// Puts extents into blocks, one behind the other.
+    async fn stage_runs(
+        &self,
+        extents: &[Extent],
+    ) -> Result<(StagedContent, Vec<BodyRun>), VolumeError> {
+        let bytes = extents.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        let mut writer = self.volume.run_writer(Some(bytes));
+        let mut runs: Vec<BodyRun> = Vec::new();
+        for (position, bytes) in extents {
+            let (position, length) = (*position, bytes.len() as u64);
+            match runs.last_mut() {
+                Some(run) if run.position + run.length == position => run.length += length,
+                _ => runs.push(BodyRun { position, length }),
+            }
+            writer.write(bytes.clone()).await?;
+        }
+        Ok((writer.finish().await?, runs))
+    }
+}
+
+/// The entity tag and the checksums of a content.
+fn tag_and_sums(sums: Option<&SequentialSums>) -> Result<(Tag, Vec<Sum>), VolumeError> {
+    match sums {
+        Some(sums) => Ok((sums.tag(), vec![sums.sum()])),
+        None => Ok((Tag::opaque(opaque_tag()?), Vec::new())),
+    }
+}
+
+/// As many extents as one plan can lay over a content map of these pages: each of them may be a
+/// slice of its own, and each page that they touch is written anew.
+fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &'a [Extent]) {
+    let (mut count, mut touched, mut last) = (0, 0, None);
+    for (position, bytes) in extents {
+        let page = |at: u64| pages.partition_point(|page| page.start <= at);
+        let (from, to) = (page(*position), page(position + bytes.len() as u64));
+        touched += to - from + usize::from(last != Some(from));
+        last = Some(to);
+        if count > 0 && (count == BATCH_RUNS_MAX || touched > BATCH_PAGES_MAX) {
+            break;
+        }
+        count += 1;
+    }
+    extents.split_at(count)
+}
+
+/// Where a content map is cut first, if it loses more than one plan may say.
+fn cut_step(pages: &[PageRef], below: u64) -> Option<u64> {
+    let kept = pages.partition_point(|page| page.start < below);
+    let first = pages.len().checked_sub(PAGES_CUT_MAX).filter(|first| *first > kept)?;
+    pages.get(first).map(|page| page.start)
+}
+
+/// Zeros between two positions.
+fn holes(start: u64, end: u64) -> impl Iterator<Item = Bytes> {
+    (start..end).step_by(ZEROS.len()).map(move |at| {
+        let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(ZEROS.len());
+        Bytes::from_static(&ZEROS[..length])
+    })
+}
