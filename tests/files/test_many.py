@@ -1,0 +1,42 @@
+"""Directories of many files, through both views."""
+
+import os
+
+import pytest
+
+from mounted import run
+
+
+def _fill(place, count):
+    folder = place / "many"
+    folder.mkdir()
+    for number in range(count):
+        os.close(os.open(folder / f"f{number:06}", os.O_CREAT | os.O_WRONLY, 0o644))
+    return folder
+
+
+def _check(folder, place, control, count, tell):
+    names = [f"f{number:06}" for number in range(count)]
+    assert sorted(os.listdir(folder)) == names
+    assert len(run("ls", "-lU", folder).splitlines()) == count + 1
+    pages = control.get_paginator("list_objects_v2").paginate(Bucket=place.name, Prefix="many/")
+    listed = [found["Key"] for page in pages for found in page.get("Contents", [])]
+    assert listed == [f"many/{name}" for name in names]
+    # A listing goes on at its place while what was listed is removed.
+    with os.scandir(folder) as entries:
+        removed = 0
+        for entry in entries:
+            os.unlink(entry.path)
+            removed += 1
+    assert removed == count and os.listdir(folder) == []
+    folder.rmdir()
+    tell(f"many: {count} files in a directory")
+
+
+def test_two_thousand_files_in_a_directory(place, control, tell):
+    _check(_fill(place, 2_000), place, control, 2_000, tell)
+
+
+@pytest.mark.whole("100,000 files take minutes")
+def test_a_hundred_thousand_files_in_a_directory(place, control, tell):
+    _check(_fill(place, 100_000), place, control, 100_000, tell)
