@@ -71,6 +71,11 @@ pub(crate) fn wanted(named: &[Engine]) -> Vec<Engine> {
     Engine::ALL.into_iter().filter(picked).collect()
 }
 
+/// All that are named, each once.
+pub(crate) fn each_once(named: &[Engine]) -> Vec<Engine> {
+    Engine::ALL.into_iter().filter(|engine| named.contains(engine)).collect()
+}
+
 /// Debian's names for what `engines` need and this machine has not.
 pub(crate) fn missing_packages(engines: &[Engine]) -> Vec<&'static str> {
     let needed = engines.iter().filter_map(|engine| engine.server());

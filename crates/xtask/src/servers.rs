@@ -46,6 +46,18 @@ pub(crate) enum Blocks<'a> {
     Bucket(&'a str, &'a str),
 }
 
+impl Blocks<'_> {
+    /// As `--blocks` takes it; a folder lies in `folder`.
+    pub(crate) fn url(self, folder: &Path) -> String {
+        match self {
+            Self::Folder => format!("file:{}", folder.join("blocks").display()),
+            Self::Bucket(endpoint, prefix) => {
+                format!("s3://{BLOCK_BUCKET}/{prefix}?endpoint={endpoint}&region=us-east-1")
+            }
+        }
+    }
+}
+
 impl Server {
     /// Starts MinIO with its data in `folder`, which must exist.
     pub(crate) fn minio(
@@ -90,15 +102,10 @@ impl Server {
             bail!("the gateway's binary is not there: {}", program.display());
         }
         let address = free_address()?;
-        let blocks = match blocks {
-            Blocks::Folder => format!("file:{}", folder.join("blocks").display()),
-            Blocks::Bucket(endpoint, prefix) => {
-                format!("s3://{BLOCK_BUCKET}/{prefix}?endpoint={endpoint}&region=us-east-1")
-            }
-        };
         let mut command = Command::new(program);
         command
-            .args(["serve", "--listen", &address, "--meta", meta, "--blocks", &blocks])
+            .args(["serve", "--listen", &address, "--meta", meta, "--blocks"])
+            .arg(blocks.url(folder))
             .arg("--data-dir")
             .arg(folder.join("data"))
             .env("ASHLAR_ROOT_USER", ACCESS_KEY)

@@ -4,10 +4,11 @@
 //! that fails does not keep the others from running: one run shows all failures.
 
 mod clients;
+mod files;
 mod steps;
 mod summary;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -16,7 +17,7 @@ use crate::certificate::Certificate;
 use crate::child::Stop;
 use crate::engines::{self, Databases};
 use crate::progress::{Mark, Progress};
-use crate::servers::{ACCESS_KEY, SECRET_KEY, Server};
+use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, SECRET_KEY, Server};
 use crate::tidy;
 use crate::tools::Tools;
 use crate::workspace::{Workspace, which};
@@ -51,17 +52,22 @@ impl Steps<'_> {
             // An older binary may lie around; what it passes would mean nothing.
             return Ok(());
         }
-        let wanted = clients::wanted(self.run);
+        let (wanted, mounted) = (clients::wanted(self.run), self.mounted());
         let built = !self.run.options.reference && self.run.options.gateway.is_none();
         let rust = built && self.run.wants("rust");
-        if wanted.is_empty() && !rust {
+        if wanted.is_empty() && mounted.is_empty() && !rust {
             return Ok(());
         }
-        let engines = if rust { self.run.engines() } else { clients::engines(&wanted) };
-        let mut tools = None;
+        let mut engines = if rust { self.run.engines() } else { clients::engines(&wanted) };
+        engines.extend(files::engines(&mounted));
+        let engines = engines::each_once(&engines);
+        let (mut tools, mut testers) = (None, PathBuf::new());
         self.step("install", |run| {
             let install = !run.options.skip_install;
             tools = Some(Tools::prepare(run.workspace, install, &engines, run.stop)?);
+            if !mounted.is_empty() {
+                testers = Tools::prepare_files(run.workspace, install, run.stop)?;
+            }
             Ok(StepOutcome::default())
         })?;
         let Some(tools) = tools else { return Ok(()) };
@@ -79,8 +85,26 @@ impl Steps<'_> {
         }
         let (tools, certificate, databases) = (&tools, &certificate, &databases);
         let services = clients::Services { tools, certificate, minio: &minio, databases };
+        if wanted.iter().any(clients::Cell::needs_bucket)
+            || mounted.iter().any(files::Cell::needs_bucket)
+        {
+            minio.make_bucket(&tools.mc, &self.run.folder, BLOCK_BUCKET)?;
+        }
         clients::run(self, &wanted, &services)?;
+        files::run(self, &mounted, &services, &testers)?;
         minio.child.check_alive()
+    }
+
+    /// The cells of the file view; none where nothing can be mounted, and a line that says so.
+    fn mounted(&mut self) -> Vec<files::Cell> {
+        let mounted = files::wanted(self.run);
+        let Some(remark) = files::hindrance().filter(|_| !mounted.is_empty()) else {
+            return mounted;
+        };
+        let mark = if self.run.options.files { Mark::Failed } else { Mark::Skipped };
+        self.run.progress.begin("files").end(mark, remark);
+        self.taken.push(FinishedStep::new("files", mark, Duration::ZERO, remark.to_owned()));
+        Vec::new()
     }
 
     /// What needs no service, and the build.
@@ -107,7 +131,8 @@ impl Steps<'_> {
         self.deny()?;
         let needs_build = self.run.wants("build")
             || self.run.wants("rust")
-            || !clients::wanted(self.run).is_empty();
+            || !clients::wanted(self.run).is_empty()
+            || !files::wanted(self.run).is_empty();
         if needs_build {
             self.step("build", cargo(&["build", "--workspace", "--all-targets"]))?;
         }

@@ -36,6 +36,19 @@ const PACKAGES: [(&str, &[&str]); 5] = [
 /// A gateway whose clock is behind runs with it.
 const FAKETIME: (&str, &[&str]) = ("faketime", &["faketime", "--version"]);
 
+/// What tests of file systems are, in programs of Rust: each with its version.
+const FILE_TESTERS: [(&str, &str); 2] = [("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
+
+/// Debian's packages for suites on a mount, each with its proof.
+const FILE_PACKAGES: [(&str, &[&str]); 5] = [
+    ("git", &["git", "--version"]),
+    ("rsync", &["rsync", "--version"]),
+    ("procps", &["pgrep", "--version"]),
+    // The server's own programs are not in the search path.
+    ("postgresql", &["test", "-d", "/usr/lib/postgresql"]),
+    ("libacl1-dev", &["test", "-e", "/usr/include/sys/acl.h"]),
+];
+
 /// How long one installation may take: building MinIO takes minutes on two cores.
 const INSTALL_LIMIT: Duration = Duration::from_mins(15);
 
@@ -79,6 +92,21 @@ impl Tools {
             python_aws: installer.python("aws")?,
             python_frames: installer.python("frames")?,
         })
+    }
+
+    /// What suites on a mount need besides; returns the folder that has them in its `bin`.
+    pub(crate) fn prepare_files(
+        workspace: &Workspace,
+        install: bool,
+        stop: &Stop,
+    ) -> Result<PathBuf> {
+        let installer = Installer::new(workspace, install, stop)?;
+        let missing = FILE_PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
+        installer.packages(&missing.map(|(package, _)| *package).collect::<Vec<_>>())?;
+        for (program, version) in FILE_TESTERS {
+            installer.cargo(program, version)?;
+        }
+        Ok(installer.folder)
     }
 
     /// What the tests in Rust need: databases, and clocks that differ.
@@ -161,6 +189,26 @@ impl<'a> Installer<'a> {
         command.args(["install", &source]).env("GOBIN", &folder).env_remove("GOFLAGS");
         self.run(command, tool.program)?;
         Ok(ours)
+    }
+
+    /// A program of crates.io at its version, in the tools folder.
+    fn cargo(&self, program: &str, version: &str) -> Result<()> {
+        let ours = self.folder.join("bin").join(program);
+        let mut command = Command::new(&ours);
+        command.arg("--version");
+        if stdout(command).is_ok_and(|said| said.trim().ends_with(version)) {
+            return Ok(());
+        }
+        let source = format!("{program}@{version}");
+        if !self.install {
+            let folder = self.folder.display();
+            bail!("{program} is missing: cargo install --locked --root {folder} {source}");
+        }
+        let mut command = self.workspace.cargo();
+        // They wait for a file system most of the time: built fast is better than fast.
+        command.args(["install", "--locked", "--debug", "--force", &source, "--root"]);
+        command.arg(&self.folder).env_remove("CARGO_TARGET_DIR");
+        self.run(command, program)
     }
 
     /// A virtual environment that holds exactly what a requirements file names.

@@ -59,6 +59,11 @@ impl Workspace {
         self.root.join("tests/clients")
     }
 
+    /// The suites of programs on a mount.
+    pub(crate) fn mounted(&self) -> PathBuf {
+        self.root.join("tests/files")
+    }
+
     /// The gateway's binary as built in `profile`, a folder of the build folder.
     pub(crate) fn gateway(&self, profile: &str) -> PathBuf {
         self.target.join(profile).join("ashlar")

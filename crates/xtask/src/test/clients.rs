@@ -7,28 +7,22 @@
 //! Cells share nothing but servers, in which each has a place of its own, so several run at a time:
 //! a client and its gateway mostly wait for each other.
 
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::steps::{FinishedStep, Run, StepOutcome, Steps, TAIL_LINES};
+use super::steps::{Run, StepOutcome, Steps, TAIL_LINES};
 use super::summary::{self, Counts};
 use crate::certificate::Certificate;
 use crate::child::{Child, tail};
 use crate::engines::{Databases, Engine};
-use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, Blocks, SECRET_KEY, Server};
+use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
 use crate::tools::Tools;
 
 /// How long one suite may take against a debug build on two busy cores.
 const SUITE_LIMIT: Duration = Duration::from_mins(8);
-
-/// Cells under way at the same time. Each keeps about one core busy.
-const CELLS_AT_ONCE: usize = 2;
 
 /// A suite is all files `test_NAME.py` and `test_NAME_*.py`, and an environment to run in.
 const SUITES: [(&str, Python); 8] = [
@@ -101,6 +95,11 @@ impl Cell {
         format!("{subject}-{}", if self.tls { "https" } else { "http" })
     }
 
+    /// Whether its blocks are in MinIO.
+    pub(super) fn needs_bucket(&self) -> bool {
+        matches!(self.subject, Subject::Bucket(_))
+    }
+
     /// Whether it is the first with blocks in MinIO.
     fn is_plain_bucket(&self) -> bool {
         self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls
@@ -162,32 +161,7 @@ pub(super) struct Services<'a> {
 
 /// Runs each cell on a fresh server. Their steps are recorded cell by cell.
 pub(super) fn run(steps: &mut Steps<'_>, cells: &[Cell], services: &Services<'_>) -> Result<()> {
-    let run = steps.run;
-    if cells.iter().any(|cell| matches!(cell.subject, Subject::Bucket(_))) {
-        services.minio.make_bucket(&services.tools.mc, &run.folder, BLOCK_BUCKET)?;
-    }
-    let left = Mutex::new(cells.iter().enumerate());
-    let work = || -> Result<Vec<(usize, Vec<FinishedStep>)>> {
-        let mut done = Vec::new();
-        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-        while let Some((place, cell)) = next() {
-            let mut steps = Steps { run, taken: Vec::new() };
-            one_cell(&mut steps, cell, services)?;
-            done.push((place, steps.taken));
-        }
-        Ok(done)
-    };
-    let mut done = Vec::new();
-    thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = (0..CELLS_AT_ONCE).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            done.extend(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
-        }
-        Ok(())
-    })?;
-    done.sort_by_key(|(place, _)| *place);
-    steps.taken.extend(done.into_iter().flat_map(|(_, taken)| taken));
-    Ok(())
+    steps.with_each(cells, |steps, cell| one_cell(steps, cell, services))
 }
 
 fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'_>) -> Result<()> {
@@ -238,7 +212,7 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
 }
 
 /// A server must end in good order when asked to.
-fn end(server: &mut Server) -> Result<StepOutcome> {
+pub(super) fn end(server: &mut Server) -> Result<StepOutcome> {
     let peak = crate::bench::peak_memory(server.child.pid());
     server.child.check_alive()?;
     let status = server.child.end()?;
@@ -269,7 +243,7 @@ fn one_suite(
     command
         .args(["-m", "pytest", "--basetemp"])
         .arg(&scratch)
-        .args(files(run, suite)?)
+        .args(files(&run.workspace.clients(), suite)?)
         .current_dir(run.workspace.clients())
         .env("ASHLAR_TEST_ENDPOINT", &server.endpoint)
         .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)
@@ -288,38 +262,52 @@ fn one_suite(
         command.env("ASHLAR_TEST_SUBJECT", "reference");
     }
     let log = folder.join(format!("{suite}.log"));
-    let status = Child::spawn(command, suite, &log)?.wait(run.stop, SUITE_LIMIT);
+    let outcome = pytest(run, command, suite, &log, SUITE_LIMIT, server.child.log());
     std::fs::remove_dir_all(&scratch).ok();
-    let status = match status {
+    outcome
+}
+
+/// Runs pytest to its end, and says how that was; `server` is the log of what is tested.
+pub(super) fn pytest(
+    run: &Run<'_>,
+    command: Command,
+    suite: &str,
+    log: &Path,
+    limit: Duration,
+    server: &Path,
+) -> Result<StepOutcome> {
+    let status = match Child::spawn(command, suite, log)?.wait(run.stop, limit) {
         Ok(status) => status,
-        Err(error) => return Ok(lost(&format!("{error:#}\n{}", tail(&log, TAIL_LINES)))),
+        Err(error) => return Ok(lost(&format!("{error:#}\n{}", tail(log, TAIL_LINES)))),
     };
-    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    let text = std::fs::read_to_string(log).unwrap_or_default();
     let Some((line, counts)) = summary::pytest(&text) else {
-        return Ok(lost(&format!("no test ran, {status}\n{}", tail(&log, TAIL_LINES))));
+        return Ok(lost(&format!("no test ran, {status}\n{}", tail(log, TAIL_LINES))));
     };
     let failed = !status.success() || counts.passed == 0;
     let mut remark = counts.sentence();
     if failed {
-        let servers = tail(server.child.log(), TAIL_LINES / 2);
+        let server = tail(server, TAIL_LINES / 2);
         remark = format!(
-            "{remark}, {status}\n{}\n--- the server's log ends in:\n{servers}",
-            tail(&log, TAIL_LINES)
+            "{remark}, {status}\n{}\n--- the server's log ends in:\n{server}",
+            tail(log, TAIL_LINES)
         );
     }
-    Ok(StepOutcome { remark, summary: vec![line], counts, failed })
+    let mut summary = summary::told(&text);
+    summary.push(line);
+    Ok(StepOutcome { remark, summary, counts, failed })
 }
 
 /// A suite that did not come to an end counts as one failure.
-fn lost(remark: &str) -> StepOutcome {
+pub(super) fn lost(remark: &str) -> StepOutcome {
     let counts = Counts { failed: 1, ..Counts::default() };
     StepOutcome { remark: remark.to_owned(), counts, failed: true, ..StepOutcome::default() }
 }
 
-fn files(run: &Run<'_>, suite: &str) -> Result<Vec<PathBuf>> {
-    let folder = run.workspace.clients();
+/// The files of a suite.
+pub(super) fn files(folder: &Path, suite: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(&folder).context("cannot list the client suites")? {
+    for entry in std::fs::read_dir(folder).context("cannot list the suites")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let rest = name.strip_prefix("test_").and_then(|rest| rest.strip_prefix(suite));
         if rest.is_some_and(|rest| rest == ".py" || rest.starts_with('_')) {

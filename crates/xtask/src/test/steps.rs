@@ -1,7 +1,10 @@
 //! Steps that follow each other: each with a name that can be picked, a log and an outcome.
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,11 +18,15 @@ use crate::workspace::Workspace;
 /// How long a cargo step may take; the first build of a clean checkout is the longest.
 const CARGO_LIMIT: Duration = Duration::from_mins(25);
 
+/// Cells under way at the same time. Each keeps about one core busy.
+const CELLS_AT_ONCE: usize = 2;
+
 /// Lines of a log shown when its step fails.
 pub(super) const TAIL_LINES: usize = 80;
 
 /// What to run.
 #[derive(clap::Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that the user gives or not")]
 pub(crate) struct Options {
     /// Only steps whose name contains these words, as "clients", "boto3 redis-http" or "rust"; may
     /// be given several times.
@@ -42,7 +49,13 @@ pub(crate) struct Options {
     /// suite blames the right side.
     #[arg(long)]
     pub(super) reference: bool,
-    /// Run the client suites against this program instead of a build of this checkout.
+    /// Run the suites of the file view alone, and all of each: pjdfstest, fsx and real programs on
+    /// a mount, in the cells mount-folder, mount-postgres, mount-mysql and mount-redis. Without it
+    /// they are a short part of the whole.
+    #[arg(long, conflicts_with = "reference")]
+    pub(super) files: bool,
+    /// Run the client suites, and those of the file view, against this program instead of a build
+    /// of this checkout.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "reference")]
     pub(super) gateway: Option<PathBuf>,
 }
@@ -116,6 +129,37 @@ impl Steps<'_> {
         Ok(())
     }
 
+    /// Does the same with each cell, two at a time, and records their steps cell by cell.
+    pub(super) fn with_each<T: Sync>(
+        &mut self,
+        cells: &[T],
+        work: impl Fn(&mut Steps<'_>, &T) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let run = self.run;
+        let left = Mutex::new(cells.iter().enumerate());
+        let in_turn = || -> Result<Vec<(usize, Vec<FinishedStep>)>> {
+            let mut done = Vec::new();
+            let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some((place, cell)) = next() {
+                let mut steps = Steps { run, taken: Vec::new() };
+                work(&mut steps, cell)?;
+                done.push((place, steps.taken));
+            }
+            Ok(done)
+        };
+        let mut done = Vec::new();
+        thread::scope(|scope| -> Result<()> {
+            let workers: Vec<_> = (0..CELLS_AT_ONCE).map(|_| scope.spawn(in_turn)).collect();
+            for worker in workers {
+                done.extend(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+            }
+            Ok(())
+        })?;
+        done.sort_by_key(|(place, _)| *place);
+        self.taken.extend(done.into_iter().flat_map(|(_, taken)| taken));
+        Ok(())
+    }
+
     /// Prints the table, then the runners' own last words, then one line for the client suites.
     pub(super) fn report(&self, took: Duration) -> bool {
         let progress = &self.run.progress;
@@ -169,7 +213,9 @@ impl Run<'_> {
 
     /// Whether the user wants a step of this name.
     pub(super) fn wants(&self, name: &str) -> bool {
-        self.options.only.is_empty() || self.options.only.iter().any(|only| has_words(name, only))
+        let Options { only, files, .. } = self.options;
+        let named = only.is_empty() || only.iter().any(|only| has_words(name, only));
+        named && (!files || has_words(name, "files"))
     }
 }
 

@@ -67,6 +67,11 @@ pub(crate) fn pytest(log: &str) -> Option<(String, Counts)> {
     Some((line.to_owned(), counts(listed)))
 }
 
+/// What runners inside of tests have said of themselves, as the suites' report ends with it.
+pub(crate) fn told(log: &str) -> Vec<String> {
+    log.lines().filter_map(|line| line.strip_prefix("told: ")).map(str::to_owned).collect()
+}
+
 fn has_count(line: &str) -> bool {
     counts(line.trim_matches(['=', ' ']).split(" in ").next().unwrap_or("")) != Counts::default()
 }

@@ -24,6 +24,7 @@ fn engines_are_named_one_by_one() {
 fn the_reference_has_no_engine() {
     assert!(parse(&["--reference", "--engine", "redis"]).is_err());
     assert!(parse(&["--reference", "--gateway", "x"]).is_err());
+    assert!(parse(&["--reference", "--files"]).is_err());
 }
 
 #[test]

@@ -34,3 +34,10 @@ fn what_failing_tests_said_is_cut_out_of_a_log() {
     assert_eq!(failures, "failures:\n\n---- b stdout ----\nit broke\n\nfailures:\n    b\n\n");
     assert_eq!(cargo_failures("test a ... ok\ntest result: ok. 1 passed; 0 failed\n"), "");
 }
+
+#[test]
+fn runners_inside_of_tests_tell_how_they_ended() {
+    let log =
+        "x PASSED\ntold: fsx: well\n told: not\ntold: pjdfstest: 1 failed\n== 1 passed in 1s ==";
+    assert_eq!(told(log), ["fsx: well", "pjdfstest: 1 failed"]);
+}

@@ -1,0 +1,268 @@
+//! The suites of the file view: other people's tests of file systems, and real programs, on a mount
+//! that is served in one process with S3.
+//!
+//! Each engine meets them, one of them with blocks in a folder, the others in MinIO. What a suite
+//! does is long or short: a plain run takes a short part of each, `--files` all of it.
+//!
+//! A mount ends with its program, also after a failure; what is still mounted then is taken away
+//! when its [`MountPoint`] goes.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::clients::{self, Services};
+use super::steps::{Run, StepOutcome, Steps, TAIL_LINES};
+use crate::child::{Child, tail};
+use crate::engines::Engine;
+use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
+
+/// How long one suite may take against a debug build on two busy cores.
+const SHORT_LIMIT: Duration = Duration::from_mins(8);
+const WHOLE_LIMIT: Duration = Duration::from_mins(90);
+
+/// How long a look for what is wrong in a volume may take.
+const CHECK_LIMIT: Duration = Duration::from_mins(10);
+
+/// All suites, each a file `test_NAME.py`.
+const SUITES: [&str; 10] =
+    ["pjdfstest", "model", "views", "fsx", "mmap", "git", "sqlite", "trees", "postgres", "many"];
+
+/// Suites that a plain run takes to an engine whose neighbour has met them all: they are about the
+/// content of files and about what both views show, which is where engines could differ.
+const SUITES_AGAIN: [&str; 3] = ["model", "views", "mmap"];
+
+/// A mounted volume and the suites to run on it.
+#[derive(Debug)]
+pub(super) struct Cell {
+    engine: Engine,
+    suites: Vec<&'static str>,
+    whole: bool,
+}
+
+impl Cell {
+    /// `mount-folder` for SQLite, whose blocks lie in a folder, `mount-postgres` for another engine.
+    fn name(&self) -> String {
+        match self.engine {
+            Engine::Sqlite => "mount-folder".to_owned(),
+            engine => format!("mount-{}", engine.name()),
+        }
+    }
+
+    /// Whether its blocks are in MinIO.
+    pub(super) fn needs_bucket(&self) -> bool {
+        self.engine != Engine::Sqlite
+    }
+}
+
+/// The cells and suites that the user asked for.
+pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
+    if run.options.reference {
+        return Vec::new();
+    }
+    let plain = run.options.only.is_empty() && !run.options.files;
+    cells(&run.engines(), plain, run.options.files, |step| run.wants(step))
+}
+
+/// The engines below the cells.
+pub(super) fn engines(cells: &[Cell]) -> Vec<Engine> {
+    cells.iter().map(|cell| cell.engine).collect()
+}
+
+/// One cell for each engine, with those suites whose step's name is wanted.
+fn cells(engines: &[Engine], plain: bool, whole: bool, wants: impl Fn(&str) -> bool) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &engine in engines {
+        // MariaDB waits longest for each change, and decides nothing that PostgreSQL does not.
+        let whole = whole && engine != Engine::Mysql;
+        let mut cell = Cell { engine, suites: Vec::new(), whole };
+        let name = cell.name();
+        let is_wanted = |suite: &&str| wants(&format!("files {suite} {name}"));
+        let again = plain && engine != Engine::Sqlite;
+        let suites = SUITES.into_iter().filter(is_wanted);
+        cell.suites = suites.filter(|it| !again || SUITES_AGAIN.contains(it)).collect();
+        if !cell.suites.is_empty() {
+            cells.push(cell);
+        }
+    }
+    cells
+}
+
+/// Why nothing can be mounted here, if so.
+pub(super) fn hindrance() -> Option<&'static str> {
+    if !Path::new("/dev/fuse").exists() {
+        return Some("there is no /dev/fuse");
+    }
+    let root = rustix::process::geteuid().is_root();
+    (!root).then_some("only root may mount for other users and change owners")
+}
+
+/// Runs each cell on a fresh volume. `testers` is the folder of programs that test file systems.
+pub(super) fn run(
+    steps: &mut Steps<'_>,
+    cells: &[Cell],
+    services: &Services<'_>,
+    testers: &Path,
+) -> Result<()> {
+    steps.with_each(cells, |steps, cell| one_cell(steps, cell, services, testers))
+}
+
+fn one_cell(
+    steps: &mut Steps<'_>,
+    cell: &Cell,
+    services: &Services<'_>,
+    testers: &Path,
+) -> Result<()> {
+    let name = cell.name();
+    let folder = steps.run.folder.join(&name);
+    std::fs::create_dir_all(&folder)?;
+    // Dropped after the server, also when a step is given up.
+    let mount = MountPoint::make()?;
+    let mut server = None;
+    steps.step(&format!("start {name}"), |run| {
+        server = Some(start(run, cell, &folder, &mount, services)?);
+        Ok(StepOutcome::default())
+    })?;
+    let Some(mut server) = server else {
+        for suite in &cell.suites {
+            let lost = |_: &Run<'_>| Ok(clients::lost("the server did not start"));
+            steps.step(&format!("{suite} {name}"), lost)?;
+        }
+        return Ok(());
+    };
+    for suite in &cell.suites {
+        steps.step(&format!("{suite} {name}"), |run| {
+            server.child.check_alive()?;
+            let command = command(run, cell, suite, &server, &mount, services, testers)?;
+            let limit = if cell.whole { WHOLE_LIMIT } else { SHORT_LIMIT };
+            let log = folder.join(format!("{suite}.log"));
+            clients::pytest(run, command, suite, &log, limit, server.child.log())
+        })?;
+    }
+    steps.step(&format!("stop {name}"), |_| {
+        let ended = clients::end(&mut server)?;
+        anyhow::ensure!(!mount.is_mounted()?, "the program has ended, and its mount has not");
+        Ok(ended)
+    })?;
+    steps.step(&format!("fsck {name}"), |run| check(run, cell, &server, &folder, services))?;
+    if !steps.run.options.keep {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    Ok(())
+}
+
+fn start(
+    run: &Run<'_>,
+    cell: &Cell,
+    folder: &Path,
+    mount: &MountPoint,
+    services: &Services<'_>,
+) -> Result<Server> {
+    let (name, at) = (cell.name(), mount.folder.display().to_string());
+    let meta = services.databases.fresh(cell.engine, folder, &name)?;
+    let settings = [("ASHLAR_MOUNT", at.as_str()), ("ASHLAR_MOUNT_ALLOW_OTHER", "true")];
+    let blocks = blocks(cell, &name, services);
+    let server = Server::gateway(&run.gateway(), folder, &meta, blocks, None, &settings, run.stop)?;
+    anyhow::ensure!(mount.is_mounted()?, "the program serves, and has not mounted");
+    Ok(server)
+}
+
+fn blocks<'a>(cell: &Cell, name: &'a str, services: &'a Services<'_>) -> Blocks<'a> {
+    if cell.needs_bucket() {
+        Blocks::Bucket(&services.minio.endpoint, name)
+    } else {
+        Blocks::Folder
+    }
+}
+
+fn command(
+    run: &Run<'_>,
+    cell: &Cell,
+    suite: &str,
+    server: &Server,
+    mount: &MountPoint,
+    services: &Services<'_>,
+    testers: &Path,
+) -> Result<Command> {
+    let suites = run.workspace.mounted();
+    let mut command = Command::new(&services.tools.python_frames);
+    command
+        .args(["-m", "pytest"])
+        .args(clients::files(&suites, suite)?)
+        .current_dir(suites)
+        .env("ASHLAR_TEST_ENDPOINT", &server.endpoint)
+        .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)
+        .env("ASHLAR_TEST_SECRET_KEY", SECRET_KEY)
+        .env("ASHLAR_TEST_MOUNT", &mount.folder)
+        .env("ASHLAR_TEST_TOOLS", testers)
+        .env("ASHLAR_TEST_FILES", if cell.whole { "whole" } else { "short" })
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env_remove("ASHLAR_TEST_CA");
+    Ok(command)
+}
+
+/// Compares records with blocks once nobody serves them: what the suites have left must add up.
+fn check(
+    run: &Run<'_>,
+    cell: &Cell,
+    server: &Server,
+    folder: &Path,
+    services: &Services<'_>,
+) -> Result<StepOutcome> {
+    let name = cell.name();
+    let mut command = Command::new(run.gateway());
+    command
+        .args(["fsck", "--meta", &server.meta, "--blocks"])
+        .arg(blocks(cell, &name, services).url(folder))
+        .arg("--data-dir")
+        .arg(folder.join("data"))
+        .env("ASHLAR_BLOCKS_ACCESS_KEY", ACCESS_KEY)
+        .env("ASHLAR_BLOCKS_SECRET_KEY", SECRET_KEY);
+    let log = folder.join("fsck.log");
+    let status = Child::spawn(command, "fsck", &log)?.wait(run.stop, CHECK_LIMIT)?;
+    let mut outcome = StepOutcome { failed: !status.success(), ..StepOutcome::default() };
+    if outcome.failed {
+        outcome.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
+    }
+    Ok(outcome)
+}
+
+/// An empty folder that every user can reach, and on which something may be mounted.
+#[derive(Debug)]
+struct MountPoint {
+    folder: PathBuf,
+}
+
+impl MountPoint {
+    fn make() -> Result<Self> {
+        let open = std::fs::Permissions::from_mode(0o755);
+        let made = tempfile::Builder::new().prefix("ashlar-mount-").permissions(open).tempdir()?;
+        // Kept, because nothing that is mounted there may be removed with the folder.
+        Ok(Self { folder: made.keep() })
+    }
+
+    fn is_mounted(&self) -> Result<bool> {
+        let mounts =
+            std::fs::read_to_string("/proc/self/mountinfo").context("cannot see mounts")?;
+        let folder = self.folder.to_string_lossy();
+        Ok(mounts.lines().any(|line| line.split(' ').nth(4) == Some(&*folder)))
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        if self.is_mounted().unwrap_or(true) {
+            // A program that was killed has left it; whoever still uses it is told so.
+            Command::new("umount").arg("--lazy").arg(&self.folder).status().ok();
+        }
+        if let Err(error) = std::fs::remove_dir(&self.folder) {
+            eprintln!("cannot remove {}: {error}", self.folder.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+use super::*;
+
+fn names(cells: &[Cell]) -> Vec<String> {
+    cells.iter().map(Cell::name).collect()
+}
+
+#[test]
+fn a_plain_run_takes_all_suites_to_one_engine() {
+    let cells = cells(&Engine::ALL, true, false, |_| true);
+    assert_eq!(names(&cells), ["mount-folder", "mount-postgres", "mount-mysql", "mount-redis"]);
+    assert_eq!(cells[0].suites, SUITES);
+    assert!(cells[1..].iter().all(|cell| cell.suites == SUITES_AGAIN && !cell.whole));
+}
+
+#[test]
+fn a_whole_run_is_shorter_on_one_engine_alone() {
+    let cells = cells(&Engine::ALL, false, true, |_| true);
+    assert!(cells.iter().all(|cell| cell.suites == SUITES));
+    let short: Vec<_> = cells.iter().filter(|cell| !cell.whole).map(Cell::name).collect();
+    assert_eq!(short, ["mount-mysql"]);
+}
+
+#[test]
+fn a_step_is_picked_by_its_suite_and_cell() {
+    let cells = cells(&Engine::ALL, false, false, |step| step == "files git mount-redis");
+    assert_eq!(names(&cells), ["mount-redis"]);
+    assert_eq!(cells[0].suites, ["git"]);
+}
+
+#[test]
+fn each_suite_has_a_file_and_each_file_is_a_suite() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/files");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the suites") {
+        let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+        let suite = name.strip_prefix("test_").and_then(|it| it.strip_suffix(".py"));
+        found.extend(suite.map(str::to_owned));
+    }
+    found.sort();
+    let mut suites = SUITES;
+    suites.sort_unstable();
+    assert_eq!(found, suites);
+}
+
+#[test]
+fn a_mount_point_is_open_to_all_and_goes() {
+    let mount = MountPoint::make().expect("a folder");
+    let folder = mount.folder.clone();
+    assert_eq!(folder.metadata().expect("it is there").permissions().mode() & 0o777, 0o755);
+    assert!(!mount.is_mounted().expect("mounts"));
+    drop(mount);
+    assert!(!folder.exists());
+}
