@@ -4,8 +4,8 @@ The rules, of which both views are made:
 
 * A directory has names of directories and, apart from them, names of everything else. A path finds
   the directory first; the object of the same name is there for S3 alone.
-* The object `a/` is an empty name in the directory `a`. A directory that somebody made is listed as
-  `a/` while nothing else is in it.
+* The object `a/` is an empty name in the directory `a`. A directory in which nothing is is listed as
+  `a/`: somebody made it, or a program removed the last name in it.
 * A directory that a key implied goes with the last name in it, if S3 deletes that; one that somebody
   made stays.
 """
@@ -97,7 +97,7 @@ class Bucket:
         """All keys with their content."""
         directory = directory or self.root
         found = {}
-        if prefix and directory.made and directory.is_empty():
+        if prefix and directory.is_empty():
             found[prefix] = b""
         for name, node in directory.others.items():
             if isinstance(node, File):

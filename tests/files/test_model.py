@@ -280,7 +280,7 @@ def exercise(folder, bucket, control, seed, steps):
             pair.step()
             pair.compare()
     except (AssertionError, OSError, ClientError) as error:
-        last = "\n".join(pair.done[-25:])
+        last = "\n".join(pair.done)
         raise AssertionError(f"seed {seed}, step {len(pair.done)}: {error}\n{last}") from error
     finally:
         for file, _ in pair.opened:
