@@ -39,7 +39,7 @@ def origin(mount, tmp_path):
     folder = tmp_path / "origin"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
-    for number in range(mount.amount(20, 200)):
+    for number in range(mount.amount(8, 200)):
         commit(folder, number)
     return folder
 
@@ -82,7 +82,7 @@ def test_a_history_is_replayed_commit_by_commit(place, origin):
 def test_commits_and_branches(place, mount):
     folder = place / "work"
     git(place, "init", "-q", "-b", "main", folder)
-    for number in range(mount.amount(10, 60)):
+    for number in range(mount.amount(6, 60)):
         commit(folder, number)
     git(folder, "checkout", "-q", "-b", "other", "HEAD~5")
     (folder / "aside").write_text("aside\n")

@@ -298,7 +298,7 @@ def exercise(folder, bucket, control, seed, steps):
 
 
 def test_both_views_agree_with_a_model(mount, place, control, tell):
-    seed, steps = random.randrange(1 << 32), mount.amount(250, 4_000)
+    seed, steps = random.randrange(1 << 32), mount.amount(80, 4_000)
     exercise(place, place.name, control, seed, steps)
     tell(f"model: seed {seed}, {steps} steps")
     # What a directory has hidden shows when that is gone, and goes in the next turn.

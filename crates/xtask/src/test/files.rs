@@ -31,6 +31,9 @@ const CHECK_LIMIT: Duration = Duration::from_mins(10);
 const SUITES: [&str; 10] =
     ["pjdfstest", "model", "views", "fsx", "mmap", "git", "sqlite", "trees", "postgres", "many"];
 
+/// Suites that a plain run leaves out: they take minutes and learn about speed first.
+const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
+
 /// Suites that a plain run takes to an engine whose neighbour has met them all: they are about the
 /// content of files and about what both views show, which is where engines could differ.
 const SUITES_AGAIN: [&str; 3] = ["model", "views", "mmap"];
@@ -81,9 +84,12 @@ fn cells(engines: &[Engine], plain: bool, whole: bool, wants: impl Fn(&str) -> b
         let mut cell = Cell { engine, suites: Vec::new(), whole };
         let name = cell.name();
         let is_wanted = |suite: &&str| wants(&format!("files {suite} {name}"));
-        let again = plain && engine != Engine::Sqlite;
-        let suites = SUITES.into_iter().filter(is_wanted);
-        cell.suites = suites.filter(|it| !again || SUITES_AGAIN.contains(it)).collect();
+        let is_taken = |suite: &&str| match engine {
+            _ if !plain => true,
+            Engine::Sqlite => !SUITES_OF_MINUTES.contains(suite),
+            _ => SUITES_AGAIN.contains(suite),
+        };
+        cell.suites = SUITES.into_iter().filter(is_wanted).filter(is_taken).collect();
         if !cell.suites.is_empty() {
             cells.push(cell);
         }

@@ -5,10 +5,11 @@ fn names(cells: &[Cell]) -> Vec<String> {
 }
 
 #[test]
-fn a_plain_run_takes_all_suites_to_one_engine() {
+fn a_plain_run_takes_most_suites_to_one_engine() {
     let cells = cells(&Engine::ALL, true, false, |_| true);
     assert_eq!(names(&cells), ["mount-folder", "mount-postgres", "mount-mysql", "mount-redis"]);
-    assert_eq!(cells[0].suites, SUITES);
+    let left_out: Vec<_> = SUITES.iter().filter(|it| !cells[0].suites.contains(it)).collect();
+    assert_eq!(left_out, SUITES_OF_MINUTES.iter().collect::<Vec<_>>());
     assert!(cells[1..].iter().all(|cell| cell.suites == SUITES_AGAIN && !cell.whole));
 }
 
