@@ -41,6 +41,9 @@ def origin(mount, tmp_path):
     git(folder, "init", "-q", "-b", "main")
     for number in range(mount.amount(8, 200)):
         commit(folder, number)
+    # git knows no empty directories, and so no clone has those that a move has left.
+    run("find", folder, "-path", folder / ".git", "-prune", "-o", "-type", "d", "-empty",
+        "-exec", "rmdir", "{}", "+")
     return folder
 
 
