@@ -48,7 +48,7 @@ pub struct OpenedFile {
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
-    pub(crate) pin: OpenNode,
+    _pin: OpenNode,
     pub(crate) state: tokio::sync::Mutex<FileState>,
     /// Held by whoever makes what was written the file's content: the sums of that, as long as it was
     /// written front to back.
@@ -128,12 +128,16 @@ impl FileState {
             || self.written.is_some()
     }
 
-    /// Takes note of the file as it is now, if nothing that was written depends on what it was.
-    pub(crate) fn refresh(&mut self, node: &FoundNode) {
+    /// Takes note of the file as it is now, if nothing that was written depends on what it was. Answers
+    /// whether its content is another one.
+    pub(crate) fn refresh(&mut self, node: &FoundNode) -> bool {
+        let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
+        let before = version(&self.node);
         if self.becoming.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
             self.node = node.clone();
             self.size = self.found_size();
         }
+        version(&self.node) != before
     }
 
     /// Makes the file so long.
@@ -208,7 +212,7 @@ impl OpenFile {
     pub(crate) fn new(pin: OpenNode, node: FoundNode) -> OpenFile {
         OpenFile {
             ino: node.ino,
-            pin,
+            _pin: pin,
             state: tokio::sync::Mutex::new(FileState::new(node)),
             flushing: tokio::sync::Mutex::new(None),
             wanted: AtomicBool::new(false),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use record::Ino;
 use rustix::io::Errno;
-use volume::{FoundNode, VolumeError};
+use volume::VolumeError;
 
 use crate::OpenMode;
 use crate::errno::errno;
@@ -88,9 +88,33 @@ impl Files {
         position: u64,
         length: u64,
     ) -> Result<Vec<Bytes>, Errno> {
-        let handle = self.open.handle(handle)?;
+        let file = &self.open.handle(handle)?.file.clone();
+        let first = self.read_as_known(file, position, length).await;
+        let Err(error) = first else { return first.map_err(|error| errno(&error)) };
+        // What is known of the file may be what it was before another process wrote to it, and the
+        // blocks of that may be gone by now.
+        let node = self.patiently(|| self.volume.find_node(file.ino)).await;
+        let is_new = match node {
+            Ok(node) => file.state.lock().await.refresh(&node),
+            Err(_) => false,
+        };
+        if !is_new {
+            return Err(errno(&error));
+        }
+        self.read_as_known(file, position, length).await.map_err(|error| errno(&error))
+    }
+
+    /// The bytes of an open file, as far as it is known here.
+    async fn read_as_known(
+        &self,
+        file: &OpenFile,
+        position: u64,
+        length: u64,
+    ) -> Result<Vec<Bytes>, VolumeError> {
+        // What is known from here on is kept until it has been read.
+        let reading = self.volume.reading();
         let (node, mut assembled) = {
-            let state = handle.file.state.lock().await;
+            let state = file.state.lock().await;
             let end = position.saturating_add(length).min(state.size);
             if end <= position {
                 return Ok(Vec::new());
@@ -102,28 +126,19 @@ impl Files {
             (state.node.clone(), assembled)
         };
         for gap in std::mem::take(&mut assembled.gaps) {
-            self.read_volume(&handle.file, &node, gap, &mut assembled.found).await?;
+            let mut at = gap.start;
+            let mut stream = self.volume.read_node(&node, reading.clone(), gap.clone());
+            while let Some(bytes) = stream.next().await {
+                let bytes = bytes?;
+                let length = bytes.len() as u64;
+                assembled.found.push((at, bytes));
+                at += length;
+            }
+            if at != gap.end {
+                return Err(VolumeError::Corrupt("a file ends before its size".to_owned()));
+            }
         }
         Ok(assembled.into_bytes())
-    }
-
-    /// What the volume has of a range of a file.
-    async fn read_volume(
-        &self,
-        file: &OpenFile,
-        node: &FoundNode,
-        range: Range<u64>,
-        found: &mut Vec<(u64, Bytes)>,
-    ) -> Result<(), Errno> {
-        let mut at = range.start;
-        let mut stream = self.volume.read_node(node, &file.pin, range.clone());
-        while let Some(bytes) = stream.next().await {
-            let bytes = bytes.map_err(|error| errno(&VolumeError::from(error)))?;
-            let length = bytes.len() as u64;
-            found.push((at, bytes));
-            at += length;
-        }
-        if at == range.end { Ok(()) } else { Err(Errno::IO) }
     }
 
     /// The whole of a file that nobody needs to have open.

@@ -33,7 +33,7 @@ pub use inode::{
 };
 pub use name::{Dentry, Kind, Origin, SortKey};
 pub use small::{
-    Expiry, HeartbeatRecord, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,
+    Expiry, HeartbeatRecord, Held, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,
     SessionRecord, SlotRecord, SweptRecord, User, VolumeRecord,
 };
 pub use sum::{Sum, SumAlgorithm, SumKind};

@@ -104,15 +104,34 @@ record!(
 pub struct Hold {
     /// Since when.
     pub since: Timestamp,
+    /// What of it is kept.
+    pub what: Held,
+}
+
+/// What a hold keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Held {
+    /// The file as it is, though it may have lost its last name: somebody has it open.
+    File = 0,
+    /// What the file was, too: somebody reads one version of it, whatever is written to it meanwhile.
+    Versions = 1,
 }
 
 record!(
     Hold,
     1,
     |this, to| {
-        to.signed(this.since.0);
+        to.signed(this.since.0).u8(this.what as u8);
     },
-    |from| { Hold { since: Timestamp(from.signed("since")?) } }
+    |from| {
+        let since = Timestamp(from.signed("since")?);
+        let what = match from.u8("what")? {
+            0 => Held::File,
+            1 => Held::Versions,
+            _ => return Err(DecodeError::Field("what")),
+        };
+        Hold { since, what }
+    }
 );
 
 /// The proof that a plan was committed, or never will be.

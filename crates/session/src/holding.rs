@@ -1,19 +1,19 @@
 //! Putting holds in the place of epochs that readers have pinned for long, and removing them again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use record::key::{self, space};
-use record::{Hold, Ino, Nonce};
+use record::{Held, Hold, Ino, Nonce};
 use store::{Guard, Key, Plan, Value, Write};
 use tracing::{debug, warn};
 
 use crate::commit::Outcome;
 use crate::error::VolumeError;
-use crate::holds::ReadPin;
+use crate::holds::LastingReaders;
 use crate::scan;
 use crate::session::Session;
 use crate::state::{Seen, others};
@@ -36,24 +36,30 @@ impl Session {
         };
         let removing = unheld.into_iter().map(|(ino, record)| self.remove_hold(ino, record));
         stream::iter(removing).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
-        let lasting: Vec<(Ino, Vec<Arc<ReadPin>>)> = self.holds.lasting().into_iter().collect();
+        let lasting = self.holds.lasting();
         for lasting in lasting.chunks(HOLDS_AT_ONCE) {
-            let since = Hold { since: self.now() };
-            let key = |ino: &Ino| key::hold(*ino, self.nonce());
-            let records: Vec<Value> =
-                lasting.iter().map(|(ino, _)| since.encode(&key(ino))).collect();
+            let since = self.now();
+            let record = |lasting: &LastingReaders| {
+                let hold = Hold { since, what: lasting.what };
+                hold.encode(&key::hold(lasting.ino, self.nonce()))
+            };
+            let records: Vec<Value> = lasting.iter().map(record).collect();
             let holds = || lasting.iter().zip(&records);
-            let put =
-                |((ino, _), record): (&(Ino, _), &Value)| Write::Put(key(ino), record.clone());
+            let put = |(lasting, record): (&LastingReaders, &Value)| {
+                Write::Put(key::hold(lasting.ino, self.nonce()), record.clone())
+            };
             let plan = Plan { guards: Vec::new(), writes: holds().map(put).collect() };
             let outcome = self.commit_plan(plan).await;
             if matches!(outcome, Outcome::Committed) {
                 debug!(files = lasting.len(), "readers that last hold their files");
-                holds().for_each(|((ino, pins), record)| self.holds.taken(*ino, record, pins));
+                holds().for_each(|(lasting, record)| self.holds.taken(lasting, record));
             } else {
                 // They go on pinning their epochs. If the plan happens yet, its holds go again.
                 warn!(?outcome, "files could not be held for readers that last");
-                holds().for_each(|((ino, _), record)| self.holds.may_be_left(*ino, record.clone()));
+                let left = |(lasting, record): (&LastingReaders, &Value)| {
+                    self.holds.may_be_left(lasting.ino, record.clone());
+                };
+                holds().for_each(left);
             }
         }
     }
@@ -71,17 +77,20 @@ impl Session {
         }
     }
 
-    /// The files that some living session holds. To be asked for after having waited for readers.
-    pub async fn held_files(&self) -> Result<HashSet<Ino>, VolumeError> {
-        let mut holds: Vec<(Key, Ino, Nonce)> = Vec::new();
-        scan::walk(&*self.store, space::HOLD, |key, _| {
+    /// The files that some living session holds, and what of each. To be asked for after having waited
+    /// for readers.
+    pub async fn held_files(&self) -> Result<HashMap<Ino, Held>, VolumeError> {
+        let mut holds: Vec<(Key, (Ino, Held), Nonce)> = Vec::new();
+        scan::walk(&*self.store, space::HOLD, |key, value| {
             let (ino, session) = (Ino(key.partition()), scan::nonce_of(&key)?);
-            holds.push((key, ino, session));
+            // What cannot be read keeps all that it may keep.
+            let what = Hold::decode(&key, &value).map_or(Held::Versions, |hold| hold.what);
+            holds.push((key, (ino, what), session));
             Ok(())
         })
         .await?;
         if holds.is_empty() {
-            return Ok(HashSet::new());
+            return Ok(HashMap::new());
         }
         let others = others(&*self.store, self.nonce()).await?;
         let mut living: HashSet<Nonce> =
@@ -95,7 +104,12 @@ impl Session {
             let _outcome =
                 self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await;
         }
-        Ok(living.into_iter().map(|(_, ino, _)| ino).collect())
+        let mut held: HashMap<Ino, Held> = HashMap::new();
+        for (_, (ino, what), _) in living {
+            let of_all = held.entry(ino).or_insert(what);
+            *of_all = what.max(*of_all);
+        }
+        Ok(held)
     }
 }
 

@@ -12,14 +12,15 @@
 //! - A hold counts while its session lives. Those of sessions that have ended, the reaper removes.
 //! - All readers of a file in one session share one hold; it is removed when the last one ends.
 //!
-//! Knows nothing of who reads. Files that are open and have lost their names can be kept in the same
-//! way.
+//! Knows nothing of who reads. Files that are open, and may have lost their names, are kept in the same
+//! way, as they are: those who have one open read what it is by now, so that what writes have hidden
+//! is not kept for them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use record::Ino;
+use record::{Held, Ino};
 use store::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -33,6 +34,7 @@ pub const HOLD_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct ReadPin {
     ino: Ino,
+    what: Held,
     began: Instant,
     /// `None` once a hold has taken its place.
     epoch: Mutex<Option<ReaderGuard>>,
@@ -41,10 +43,11 @@ pub struct ReadPin {
 }
 
 impl ReadPin {
-    /// Pins what was found of a file since `epoch` was.
-    pub fn new(ino: Ino, epoch: ReaderGuard) -> Arc<ReadPin> {
+    /// Pins what was found of a file since `epoch` was. `what` is what a hold must keep that takes its
+    /// place.
+    pub fn new(ino: Ino, what: Held, epoch: ReaderGuard) -> Arc<ReadPin> {
         let (began, epoch) = (Instant::now(), Mutex::new(Some(epoch)));
-        Arc::new(ReadPin { ino, began, epoch, watched: OnceLock::new() })
+        Arc::new(ReadPin { ino, what, began, epoch, watched: OnceLock::new() })
     }
 
     fn epoch(&self) -> MutexGuard<'_, Option<ReaderGuard>> {
@@ -79,16 +82,25 @@ pub(crate) struct Readers {
     next: u64,
     /// As many as there are bodies on their way out.
     watched: HashMap<u64, Weak<ReadPin>>,
-    pub(crate) held: HashMap<Ino, Held>,
+    pub(crate) held: HashMap<Ino, StandingHold>,
     /// Holds that nobody rests on, as they were written.
     pub(crate) released: HashMap<Ino, Value>,
 }
 
+/// Readers of one file that have lasted.
+#[derive(Debug)]
+pub(crate) struct LastingReaders {
+    pub(crate) ino: Ino,
+    pub(crate) what: Held,
+    pins: Vec<Arc<ReadPin>>,
+}
+
 /// A hold that stands.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct StandingHold {
     /// How many readers rest on it.
     readers: u64,
+    what: Held,
     /// As it was written last.
     record: Value,
 }
@@ -128,24 +140,34 @@ impl Holds {
         }
     }
 
-    /// The readers that have lasted, by file.
-    pub(crate) fn lasting(&self) -> HashMap<Ino, Vec<Arc<ReadPin>>> {
+    /// The readers that have lasted, by file, each with what a hold must keep for them, and for those
+    /// who rest on the one that stands.
+    pub(crate) fn lasting(&self) -> Vec<LastingReaders> {
         let watched: Vec<Arc<ReadPin>> =
             self.readers().watched.values().filter_map(Weak::upgrade).collect();
         let mut lasting: HashMap<Ino, Vec<Arc<ReadPin>>> = HashMap::new();
         for pin in watched.into_iter().filter(|pin| pin.lasts()) {
             lasting.entry(pin.ino).or_default().push(pin);
         }
-        lasting
+        let readers = self.readers();
+        let with_need = |(ino, pins): (Ino, Vec<Arc<ReadPin>>)| {
+            let standing = readers.held.get(&ino).map(|standing| standing.what);
+            let what = pins.iter().map(|pin| pin.what).chain(standing).max();
+            LastingReaders { ino, what: what.unwrap_or(Held::Versions), pins }
+        };
+        lasting.into_iter().map(with_need).collect()
     }
 
     /// A hold stands for these readers, all of one file.
-    pub(crate) fn taken(&self, ino: Ino, record: &Value, pins: &[Arc<ReadPin>]) {
+    pub(crate) fn taken(&self, lasting: &LastingReaders, record: &Value) {
+        let LastingReaders { ino, what, pins } = lasting;
+        let (ino, what) = (*ino, *what);
         {
             let mut readers = self.readers();
-            let new = || Held { readers: 0, record: record.clone() };
+            let new = || StandingHold { readers: 0, what, record: record.clone() };
             let held = readers.held.entry(ino).or_insert_with(new);
             held.readers += pins.len() as u64;
+            held.what = what;
             held.record = record.clone();
         }
         for pin in pins {

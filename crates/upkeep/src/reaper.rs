@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Ino, Orphan, Sequence, key, key::space};
+use record::{BlockId, Held, Ino, Orphan, Sequence, key, key::space};
 use session::{Outcome, Priority, Seen, VolumeError, closing, corrupt, entries, others, value};
 use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
@@ -94,13 +94,13 @@ impl Dead {
     }
 
     /// Whether somebody reads on what would be let go of.
-    fn is_held(&self, held: &HashSet<Ino>) -> bool {
+    fn is_held(&self, held: &HashMap<Ino, Held>) -> bool {
+        let versions = |ino| held.get(ino) == Some(&Held::Versions);
         match &self.orphan {
-            Orphan::File { .. } => held.contains(&self.ino),
-            Orphan::Moved { owner, .. } => held.contains(owner),
+            Orphan::File { .. } => held.contains_key(&self.ino),
+            Orphan::Moved { owner, .. } => versions(owner),
             Orphan::Hidden { owner, pages, .. } => {
-                let kept = !pages.is_empty() && held.contains(&REPLACED_PAGES);
-                kept || held.contains(owner)
+                versions(owner) || !pages.is_empty() && versions(&REPLACED_PAGES)
             }
             // Nobody was left who could read it when it was detached.
             Orphan::Detached { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
@@ -153,14 +153,15 @@ impl Upkeep {
     pub async fn reap_once(&self, priority: Priority) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;
-        let (mut dead, more) = self.collect().await?;
+        // What is held now is none of this pass: it must not stand in the way of the rest.
+        let mut held = self.session.held_files().await?;
+        let (mut dead, more) = self.collect(&held).await?;
         let idle = dead.is_empty();
         let buckets: HashSet<Ino> =
             dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
-        let mut held = if idle { HashSet::new() } else { self.session.held_files().await? };
         let mut named = HashMap::new();
         let detached = |dead: &Dead| matches!(dead.orphan, Orphan::Detached { .. });
-        if dead.iter().any(|dead| !detached(dead) && !dead.is_held(&held)) {
+        if dead.iter().any(|dead| !detached(dead)) {
             named = self.still_named(&dead).await?;
             let passed = self.advance_epoch(epoch).await?;
             self.wait_for_readers(passed).await?;
@@ -189,8 +190,8 @@ impl Upkeep {
         }
     }
 
-    /// The orphans, as many as one pass takes, and whether there may be more.
-    async fn collect(&self) -> Result<(Vec<Dead>, bool), VolumeError> {
+    /// The orphans that nobody holds, as many as one pass takes, and whether there may be more.
+    async fn collect(&self, held: &HashMap<Ino, Held>) -> Result<(Vec<Dead>, bool), VolumeError> {
         let (mut start, end) = key::partition(space::ORPHAN, 0);
         let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
         let mut dead = Vec::new();
@@ -198,6 +199,7 @@ impl Upkeep {
             let page = self.read_range(start, end.clone(), limit).await?;
             for entry in &page {
                 match Dead::decode(entry) {
+                    Ok(orphan) if orphan.is_held(held) => {}
                     Ok(orphan) => dead.push(orphan),
                     Err(why) => self.keep_damaged(&entry.key, &why),
                 }

@@ -46,7 +46,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use record::key::{self, space};
-use record::{BlockId, Hold, Ino, Nonce, Timestamp};
+use record::{BlockId, Held, Hold, Ino, Nonce, Timestamp};
 use session::scan::{self, CompleteScan, block_of, ino_of, nonce_of};
 use session::{Outcome, Priority, SLOTS_MAX, VolumeError, corrupt, named_session, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
@@ -206,7 +206,7 @@ impl Upkeep {
     async fn keep_pages(&self, keep: bool) -> Result<(), VolumeError> {
         let at = key::hold(REPLACED_PAGES, self.session.nonce());
         let write = if keep {
-            let hold = Hold { since: self.session.now() };
+            let hold = Hold { since: self.session.now(), what: Held::Versions };
             Write::Put(at.clone(), hold.encode(&at))
         } else {
             Write::Delete(at)

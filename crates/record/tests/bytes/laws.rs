@@ -287,7 +287,7 @@ proptest! {
         returns(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
         returns(&key, &SessionRecord { began: at, place: one.clone() });
         returns(&key, &HeartbeatRecord { count: a, passed: b });
-        returns(&key, &record::Hold { since: at });
+        returns(&key, &record::Hold { since: at, what: record::Held::File });
         returns(&key, &SlotRecord { count: a, aborted: refuse_overlap });
         returns(&key, &record::Mark);
         returns(&key, &User { sealed_secret, enabled: opaque_tags, uid, gid, policies });

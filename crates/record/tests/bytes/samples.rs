@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use record::{
     Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, Dentry, Directory,
-    Expiry, File, Header, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, MapPage,
-    Mark, Nonce, ObjectHeaders, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
+    Expiry, File, Header, HeartbeatRecord, Held, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind,
+    MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
     PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum,
     SumAlgorithm, SumKind, SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User,
     VolumeRecord, Xattr, XattrPlace, XattrValue, key,
@@ -255,7 +255,7 @@ fn sessions() -> Vec<Sample> {
     let block = BlockId::new(NONCE, 7);
     vec![
         sample("session", key::session(NONCE), &session),
-        sample("hold", key::hold(INO, NONCE), &Hold { since: NOW }),
+        sample("hold", key::hold(INO, NONCE), &Hold { since: NOW, what: Held::Versions }),
         sample("heartbeat", key::heartbeat(NONCE), &HeartbeatRecord { count: 300, passed: 5 }),
         sample(
             "idempotency-slot",

@@ -10,7 +10,7 @@ use namespace::{
     ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory, RemoveName, RemovedName,
     RenameMode, RenameNode, Renamed, SetAttributes, SetXattr, WriteContent, XattrChange,
 };
-use record::{Content, File, Ino, InodeBody, Slice, Sum, Tag, Xattr};
+use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag, Xattr};
 use session::ReadPin;
 
 use super::object::{MapPages, opaque_tag};
@@ -19,7 +19,7 @@ use crate::{Volume, VolumeError};
 /// A node that somebody has open: it is kept from being deleted, whatever becomes of its names.
 #[derive(Clone, Debug)]
 pub struct OpenNode {
-    pin: Arc<ReadPin>,
+    _pin: Arc<ReadPin>,
 }
 
 /// Who makes a node, and with which permission bits.
@@ -161,11 +161,11 @@ impl Volume {
     }
 
     /// Keeps a node, as it was found since `reading` began, from being deleted until what this
-    /// returns is dropped.
+    /// returns is dropped. What writes hide of it is not kept.
     pub fn open_node(&self, ino: Ino, reading: session::ReaderGuard) -> OpenNode {
-        let pin = ReadPin::new(ino, reading);
+        let pin = ReadPin::new(ino, Held::File, reading);
         self.session.holds().watch(&pin);
-        OpenNode { pin }
+        OpenNode { _pin: pin }
     }
 
     /// Pins what is found from here on.
@@ -173,9 +173,15 @@ impl Volume {
         self.session.reading()
     }
 
-    /// The bytes of a file in `range`, which lies within its size, verified, in order. `open` keeps
-    /// them from being deleted meanwhile.
-    pub fn read_node(&self, node: &FoundNode, open: &OpenNode, range: Range<u64>) -> ContentStream {
+    /// The bytes of a file in `range`, which lies within its size, verified, in order. `reading`, which
+    /// began before the node was known to be what the file is, keeps them from being deleted
+    /// meanwhile.
+    pub fn read_node(
+        &self,
+        node: &FoundNode,
+        reading: session::ReaderGuard,
+        range: Range<u64>,
+    ) -> ContentStream {
         let InodeBody::File(file) = &node.inode.body else {
             return ContentStream::inline(&Bytes::new(), 0..0, false);
         };
@@ -190,7 +196,7 @@ impl Volume {
                 Arc::new(MapPages { store, ino: node.ino, file })
             }
         };
-        ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&open.pin)))
+        ContentStream::new(&self.streams, slices, range, Box::new(reading))
     }
 
     /// Begins bytes that are to be written into a file, where there may be others around them.

@@ -9,7 +9,7 @@ use content::{
 };
 use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
 use record::{
-    Attributes, Content, File, Ino, Inode, InodeBody, InodeHead, MapPage, ObjectHeaders,
+    Attributes, Content, File, Held, Ino, Inode, InodeBody, InodeHead, MapPage, ObjectHeaders,
     PART_SUMS_PAGE, PageRef, PartSums, Slice, Sum, Tag, Timestamp, key,
 };
 use session::{ReadPin, corrupt};
@@ -117,7 +117,7 @@ impl Volume {
         let FoundObject { bucket, ino, inode, record, way } =
             self.session.run(&Lookup { path: &path }).await?;
         let file = Arc::new(file_of(&inode));
-        let pin = ReadPin::new(ino, reading);
+        let pin = ReadPin::new(ino, Held::Versions, reading);
         Ok(Object { bucket, ino, inode, record, way, file, pin })
     }
 

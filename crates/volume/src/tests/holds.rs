@@ -10,7 +10,7 @@ use content::ContentStream;
 use faulty::{Fault, Faulty, Reading, get};
 use futures::{StreamExt, TryStreamExt};
 use record::key::{self, space};
-use record::{Hold, Sequence, Timestamp};
+use record::{Held, Hold, Sequence, Timestamp};
 use session::{HEARTBEAT_INTERVAL, HOLD_AFTER, SESSION_SILENCE};
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 use tokio::time::{Instant, sleep, timeout};
@@ -297,7 +297,8 @@ async fn a_hold_that_came_late_goes_with_the_one_that_it_replaced() {
     timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
     let page = store.walk(space::HOLD, None, 10).await.unwrap();
     let [(at, _)] = &page.records[..] else { panic!("one hold") };
-    let late = Write::Put(at.clone(), Hold { since: Timestamp(1) }.encode(at));
+    let late =
+        Write::Put(at.clone(), Hold { since: Timestamp(1), what: Held::Versions }.encode(at));
     store.commit_now(&[Plan { guards: Vec::new(), writes: vec![late] }]).await;
     let refused = volume.counters().refused;
     drop(stream);
