@@ -1,6 +1,6 @@
 //! Changing names and attributes.
 
-use record::{Ino, Kind, SpecialKind};
+use record::{Header, Ino, Kind, SpecialKind};
 use rustix::io::Errno;
 use volume::{AttributeChange, Maker, NewNode, NodeName, RenameMode, empty_file};
 
@@ -91,7 +91,7 @@ impl Files {
         name: &[u8],
         by: MadeBy,
     ) -> Result<NodeStat, Errno> {
-        self.make(directory, name, &NewNode::File(Box::new(empty_file())), by).await
+        self.make(directory, name, &new_file(name), by).await
     }
 
     async fn make(
@@ -118,7 +118,7 @@ impl Files {
     ) -> Result<OpenedFile, Errno> {
         self.may_name(name)?;
         let reading = self.volume.reading();
-        let node = NewNode::File(Box::new(empty_file()));
+        let node = new_file(name);
         let made = self
             .patiently(|| self.volume.make_node(directory, Some(name), &node, by.maker(), &[]))
             .await?;
@@ -255,6 +255,15 @@ impl Files {
         let found = self.find(&NodeName { directory, name: name.to_vec() }).await?;
         self.open(found.ino, mode).await
     }
+}
+
+/// An empty file, with the content type that its name tells.
+fn new_file(name: &[u8]) -> NewNode {
+    let mut file = empty_file();
+    let guess =
+        std::str::from_utf8(name).ok().and_then(|name| mime_guess::from_path(name).first_raw());
+    file.object.headers.extend(guess.map(|guess| (Header::ContentType, guess.to_owned())));
+    NewNode::File(Box::new(file))
 }
 
 /// Whether a bucket may have this name, by S3's rules.

@@ -69,7 +69,7 @@ impl Files {
         if let (Some(written), None) = (becoming.written, attributes.modified) {
             attributes.modified = Some(SetTime::At(written));
         }
-        let (mut at, mut sums) = (node.clone(), sums.cloned());
+        let (mut at, sums) = (node.clone(), sums.cloned());
         loop {
             let found = at.inode.file().ok_or(FsError::Stale)?;
             let write = FileWrite {
@@ -83,14 +83,19 @@ impl Files {
                 Some(cut) => (cut.min(found.size), becoming.size),
                 None => (found.size, becoming.size.max(found.size)),
             };
+            let sums = sums.clone().filter(|sums| sums.are_of(found.data_version));
             let commit = Commit { write, found, becoming, below, size, sums };
             match self.commit_over(commit).await {
+                Ok(Written { node, sums }) => {
+                    let version = node.inode.file().map(|file| file.data_version);
+                    let sums = sums.map(|sums| sums.of_version(version));
+                    return Ok(Written { node, sums });
+                }
                 // Another has written to it: what is there now is taken along.
                 Err(VolumeError::Fs(FsError::ContentReplaced)) => {
                     at = self.volume.find_node(file.ino).await?;
-                    sums = None;
                 }
-                written => return written,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -173,7 +178,11 @@ impl Files {
             let all: Vec<Extent> = extents.iter().cloned().collect();
             let written = self.write_batches(write, &all, &found.content, sums.as_ref()).await?;
             end = all.iter().map(|(at, bytes)| at + bytes.len() as u64).fold(end, u64::max);
-            write.over = None;
+            write.over = written.inode.file().map(|file| file.data_version);
+            let is_whole = written.inode.file().is_some_and(|file| file.size >= size);
+            if is_whole {
+                return Ok(Written { node: written, sums });
+            }
             node = Some(written);
         }
         if size > end || node.is_none() {

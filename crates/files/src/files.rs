@@ -1,6 +1,6 @@
 //! The file system: what every operation shares, and finding nodes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use content::ByteBudget;
@@ -9,6 +9,7 @@ use record::Ino;
 use rustix::io::Errno;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use volume::{FileOwner, FoundNode, FsError, NodeName, Volume, VolumeError};
 
 use crate::attributes::{NodeStat, target_of};
@@ -16,7 +17,7 @@ use crate::directories::Directories;
 use crate::errno::errno;
 use crate::locks::LockTable;
 use crate::names::KnownNames;
-use crate::open::OpenFiles;
+use crate::open::{OpenFile, OpenFiles};
 
 /// How long an operation waits between two tries while the stores do not answer: at first, and at
 /// most.
@@ -51,6 +52,9 @@ pub struct FilesOptions {
 /// A POSIX file system on a volume.
 #[derive(Debug)]
 pub struct Files {
+    /// Itself, for what must go on though whoever waits for it has left.
+    me: Weak<Files>,
+    tasks: TaskTracker,
     pub(crate) volume: Arc<Volume>,
     pub(crate) options: FilesOptions,
     pub(crate) names: KnownNames,
@@ -67,7 +71,9 @@ pub struct Files {
 impl Files {
     /// The files of a volume.
     pub fn new(volume: Arc<Volume>, options: FilesOptions) -> Arc<Files> {
-        Arc::new(Files {
+        Arc::new_cyclic(|me| Files {
+            me: me.clone(),
+            tasks: TaskTracker::new(),
             volume,
             names: KnownNames::new(),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
@@ -158,6 +164,14 @@ impl Files {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// Makes what was written to a file its content. Whoever leaves stops nothing but the waiting.
+    pub(crate) async fn flush_file(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
+        let Some(files) = self.me.upgrade() else { return Err(Errno::IO) };
+        let file = Arc::clone(file);
+        let flush = self.tasks.spawn(async move { files.flush_now(&file).await });
+        flush.await.unwrap_or(Err(Errno::IO))
     }
 
     /// Refuses a change where nothing may be changed.

@@ -64,8 +64,8 @@ impl Files {
         flushed.await.into_iter().collect()
     }
 
-    /// Makes what was written to a file its content.
-    pub(crate) async fn flush_file(&self, file: &OpenFile) -> Result<(), Errno> {
+    /// Makes what was written to a file its content. Must run to its end.
+    pub(crate) async fn flush_now(&self, file: &OpenFile) -> Result<(), Errno> {
         let mut sums = file.flushing.lock().await;
         file.wanted.store(false, Ordering::Relaxed);
         let (node, becoming) = {
@@ -147,8 +147,11 @@ impl FileState {
             (held @ None, permit) => *held = permit,
             (Some(_), None) => {}
         }
+        // A time that was set is not the last one if it was written to since.
+        let modified = becoming.change.modified.filter(|_| self.written.is_none());
+        let first = AttributeChange { modified, ..becoming.change };
         self.written = self.written.or(becoming.written);
-        self.change = merged(&becoming.change, &self.change);
+        self.change = merged(&first, &self.change);
     }
 }
 

@@ -10,14 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use content::Permit;
 use record::{Ino, Timestamp};
 use rustix::io::Errno;
-use volume::{AttributeChange, FoundNode, OpenNode, SetTime};
+use volume::{AttributeChange, FoundNode, OpenNode, SetTime, without_rights};
 
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::sequential::SequentialSums;
-
-/// Set-user-ID.
-const SET_USER_ID: u32 = 0o4000;
 
 /// The number of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +27,8 @@ pub struct OpenMode {
     pub writes: bool,
     /// Without the content that it has: `O_TRUNC`.
     pub truncates: bool,
+    /// Whether it loses the rights of its set-user-ID and set-group-ID bits with that.
+    pub drops_rights: bool,
 }
 
 /// A file that was opened.
@@ -128,16 +127,25 @@ impl FileState {
             || self.written.is_some()
     }
 
-    /// Takes note of the file as it is now, if nothing that was written depends on what it was. Answers
-    /// whether its content is another one.
-    pub(crate) fn refresh(&mut self, node: &FoundNode) -> bool {
-        let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
-        let before = version(&self.node);
+    /// Puts the file as it is now below what was written. Answers whether it is another one.
+    pub(crate) fn rebase(&mut self, node: &FoundNode) -> bool {
+        if self.becoming.is_some() || is_older(node, &self.node) || node.record == self.node.record
+        {
+            return false;
+        }
+        self.node = node.clone();
+        if self.cut.is_none() {
+            self.size = self.size.max(self.found_size());
+        }
+        true
+    }
+
+    /// Takes note of the file as it is now, if nothing that was written depends on what it was.
+    pub(crate) fn refresh(&mut self, node: &FoundNode) {
         if self.becoming.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
             self.node = node.clone();
             self.size = self.found_size();
         }
-        version(&self.node) != before
     }
 
     /// Makes the file so long.
@@ -150,17 +158,21 @@ impl FileState {
         self.size = size;
     }
 
+    /// The file loses the rights that its set-user-ID and set-group-ID bits give, those that are yet to
+    /// be set, too.
+    pub(crate) fn drop_rights(&mut self) {
+        self.change.drop_rights = true;
+        self.change.mode = self.change.mode.map(without_rights);
+    }
+
     /// Changes attributes together with what was written.
     pub(crate) fn set(&mut self, change: &AttributeChange, now: Timestamp) {
         let at = |time: SetTime| match time {
             SetTime::Now => SetTime::At(now),
             time @ SetTime::At(_) => time,
         };
-        self.change.drop_rights |= change.drop_rights;
-        if change.drop_rights
-            && let Some(mode) = &mut self.change.mode
-        {
-            *mode &= !SET_USER_ID;
+        if change.drop_rights {
+            self.drop_rights();
         }
         self.change.mode = change.mode.or(self.change.mode);
         self.change.uid = change.uid.or(self.change.uid);
@@ -178,7 +190,7 @@ impl FileState {
                 (shown.modified, shown.changed) = (written, written);
             }
             if change.drop_rights {
-                shown.mode &= !SET_USER_ID;
+                shown.mode = without_rights(shown.mode);
             }
             shown.mode = change.mode.unwrap_or(shown.mode);
             shown.uid = change.uid.unwrap_or(shown.uid);
@@ -200,11 +212,8 @@ impl FileState {
 /// Whether a file was found like this before it was found like that: what is read may be answered
 /// late.
 fn is_older(this: &FoundNode, that: &FoundNode) -> bool {
-    let order = |node: &FoundNode| {
-        let version = node.inode.file().map(|file| file.data_version);
-        (version, node.inode.attributes.status_changed)
-    };
-    order(this) < order(that)
+    let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
+    version(this) < version(that)
 }
 
 impl OpenFile {

@@ -95,7 +95,7 @@ impl Files {
         // blocks of that may be gone by now.
         let node = self.patiently(|| self.volume.find_node(file.ino)).await;
         let is_new = match node {
-            Ok(node) => file.state.lock().await.refresh(&node),
+            Ok(node) => file.state.lock().await.rebase(&node),
             Err(_) => false,
         };
         if !is_new {

@@ -20,6 +20,8 @@ const STEP_BYTES: usize = 256 << 10;
 pub(crate) struct SequentialSums {
     /// How many bytes these are.
     bytes: u64,
+    /// The data version of the file that has them.
+    version: Option<u64>,
     md5: Md5,
     crc: Digest,
 }
@@ -33,7 +35,12 @@ impl fmt::Debug for SequentialSums {
 impl SequentialSums {
     /// Those of an empty file.
     pub(crate) fn new() -> SequentialSums {
-        SequentialSums { bytes: 0, md5: Md5::new(), crc: Digest::new(CrcAlgorithm::Crc64Nvme) }
+        SequentialSums {
+            bytes: 0,
+            version: None,
+            md5: Md5::new(),
+            crc: Digest::new(CrcAlgorithm::Crc64Nvme),
+        }
     }
 
     /// Those of the file with these extents written to it; none unless they follow one another, from
@@ -55,6 +62,16 @@ impl SequentialSums {
             self.bytes += bytes.len() as u64;
         }
         (self.bytes == size).then_some(self)
+    }
+
+    /// The same, of this data version.
+    pub(crate) fn of_version(self, version: Option<u64>) -> SequentialSums {
+        SequentialSums { version, ..self }
+    }
+
+    /// Whether a file of this data version has these.
+    pub(crate) fn are_of(&self, version: u64) -> bool {
+        self.version == Some(version)
     }
 
     /// The entity tag.

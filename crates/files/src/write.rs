@@ -6,7 +6,7 @@ use record::Ino;
 use rustix::io::Errno;
 
 use crate::files::Files;
-use crate::open::HandleId;
+use crate::open::{HandleId, OpenMode};
 
 /// Dirty bytes of one file at which they begin to become its content, though nobody asks for it.
 const FLUSH_BYTES: u64 = 32 << 20;
@@ -58,7 +58,9 @@ impl Files {
             state.size = state.size.max(end);
             state.written = Some(self.volume.now());
             state.change.modified = None;
-            state.change.drop_rights |= drop_rights;
+            if drop_rights {
+                state.drop_rights();
+            }
             break state.dirty.bytes() >= FLUSH_BYTES && state.becoming.is_none();
         };
         if is_full {
@@ -99,7 +101,7 @@ impl Files {
         let (opened, file) = match handle {
             Some(handle) => (None, self.open.handle(handle)?.file.clone()),
             None => {
-                let opened = self.open(ino, crate::OpenMode { writes: true, truncates: false });
+                let opened = self.open(ino, OpenMode { writes: true, ..OpenMode::default() });
                 let opened = opened.await?.handle;
                 (Some(opened), self.open.handle(opened)?.file.clone())
             }
@@ -111,7 +113,9 @@ impl Files {
             }
             state.written = Some(self.volume.now());
             state.change.modified = None;
-            state.change.drop_rights |= drop_rights;
+            if drop_rights {
+                state.drop_rights();
+            }
         }
         let Some(opened) = opened else { return Ok(()) };
         let flushed = self.flush_file(&file).await;

@@ -124,7 +124,7 @@ fn by() -> MadeBy {
 }
 
 /// To be written to.
-const WRITES: OpenMode = OpenMode { writes: true, truncates: false };
+const WRITES: OpenMode = OpenMode { writes: true, truncates: false, drops_rights: false };
 
 /// Bytes that differ from place to place.
 fn bytes(length: usize, seed: u8) -> Vec<u8> {

@@ -22,7 +22,7 @@ mod rename;
 mod write;
 mod xattr;
 
-pub use attributes::{AttributeChange, SetAttributes, SetTime};
+pub use attributes::{AttributeChange, SetAttributes, SetTime, without_rights};
 pub use find::{DirectoryCounts, FindName, FindNode, FoundNode};
 pub use link::LinkNode;
 pub use make::{MakeNode, NewNode};

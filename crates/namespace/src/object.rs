@@ -313,10 +313,11 @@ impl Publish<'_> {
             plan.guards.push(Guard::Absent(slot.clone()));
             return Ok(None);
         };
-        if *self.condition == WriteCondition::IfAbsent {
+        let old = path::bound(slot, value)?;
+        // What is no file is no object.
+        if *self.condition == WriteCondition::IfAbsent && old.dentry.kind == Kind::File {
             return Err(FsError::PreconditionFailed.into());
         }
-        let old = path::bound(slot, value)?;
         self.guard(plan, old.guard());
         Ok(Some(old))
     }

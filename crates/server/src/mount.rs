@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use files::{Files, FilesOptions, WHOLE_BYTES_MAX_DEFAULT};
-use fuse::{KernelOptions, KernelSession, MountOptions, UnmountError, UnmountMode};
+use fuse::{KernelOptions, KernelSession, MountOptions, SessionEnd, UnmountError, UnmountMode};
 use record::Ino;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -80,8 +80,10 @@ impl Mounted {
         let begun = tokio::task::spawn_blocking(move || {
             let device = fuse::mount(&at, &options)
                 .map_err(|error| (error.to_string(), "choose an empty folder of your own"))?;
-            let session = KernelSession::start(device, kernel, glue)
-                .map_err(|error| (error.to_string(), "see the kernel's log"))?;
+            let session = KernelSession::start(device, kernel, glue).map_err(|error| {
+                let _unmounted = fuse::unmount(&at, UnmountMode::Lazy);
+                (error.to_string(), "see the kernel's log")
+            })?;
             if let Err(error) = fuse::raise_read_ahead(&at, READ_AHEAD_KIB) {
                 tracing::debug!(%error, "the kernel reads ahead no further than usual");
             }
@@ -93,6 +95,13 @@ impl Mounted {
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         let (folder, session) = (folder.to_owned(), Arc::new(session));
+        // Whyever nobody reads requests any more: the mount is at its end.
+        let (served, end) = (Arc::clone(&session), gone.clone());
+        let watching = std::thread::Builder::new().name("mount".to_owned()).spawn(move || {
+            served.join();
+            end.cancel();
+        });
+        watching.map_err(|error| Problem::new(doing(), error))?;
         Ok(Mounted { folder, files, session, tasks, gone })
     }
 
@@ -104,17 +113,26 @@ impl Mounted {
     /// Makes everything that was written durable, and unmounts it.
     pub(crate) async fn end(self) {
         self.flush().await;
+        // One that somebody has unmounted is not there, and what is there by now is another's.
+        if self.gone.is_cancelled() && self.session.join() == SessionEnd::Unmounted {
+            tracing::info!(folder = %self.folder.display(), "it was unmounted");
+            return self.finish().await;
+        }
         match tokio::time::timeout(END_PATIENCE, self.unmount()).await {
             Ok(Ok(())) => tracing::info!(folder = %self.folder.display(), "unmounted"),
             Ok(Err(error)) => tracing::warn!(%error, "the mount could not be taken away"),
             Err(_late) => tracing::warn!("the mount did not end in time"),
         }
+        self.finish().await;
+    }
+
+    /// Waits for what is under way, and makes durable what that has written.
+    async fn finish(&self) {
         self.gone.cancel();
         self.tasks.close();
         if tokio::time::timeout(END_PATIENCE, self.tasks.wait()).await.is_err() {
             tracing::warn!("operations of the mount are still under way");
         }
-        // What was written while it was unmounted.
         self.flush().await;
     }
 

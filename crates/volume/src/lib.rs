@@ -26,7 +26,7 @@ pub use facade::{
 pub use namespace::{
     AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, ListEntry, ListQuery,
     ListedName, ListedNames, Listing, NewNode, NodeName, RemovedName, RenameMode, Renamed, SetTime,
-    TagMatch, WriteCondition, XattrChange,
+    TagMatch, WriteCondition, XattrChange, without_rights,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};

@@ -106,7 +106,7 @@ impl Subject {
                 assert!(self.bench.get("f").await.unwrap() == self.model);
             }
             Act::Reopen(truncates) => {
-                self.reopen(OpenMode { writes: true, truncates }).await;
+                self.reopen(OpenMode { writes: true, truncates, ..OpenMode::default() }).await;
                 if truncates {
                     self.model.clear();
                 }

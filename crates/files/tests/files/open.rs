@@ -80,7 +80,8 @@ async fn nobody_else_sees_what_is_written_before_the_close() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.write("f", b"old content").await;
-    let handle = bench.open("f", OpenMode { writes: true, truncates: true }).await;
+    let handle =
+        bench.open("f", OpenMode { writes: true, truncates: true, ..OpenMode::default() }).await;
     files.write(handle, 0, b"new", false, false).await.unwrap();
     assert_eq!(bench.get("f").await.unwrap(), b"old content");
     let here = bench.open("f", OpenMode::default()).await;

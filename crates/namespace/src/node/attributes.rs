@@ -85,7 +85,7 @@ pub struct SetAttributes<'a> {
 }
 
 /// Permission bits of a file that has lost the rights of its set-user-ID and set-group-ID bits.
-const fn without_rights(mode: u32) -> u32 {
+pub const fn without_rights(mode: u32) -> u32 {
     let mode = mode & !SET_USER_ID;
     if mode & GROUP_EXECUTES == 0 { mode } else { mode & !super::SET_GROUP_ID }
 }

@@ -67,7 +67,8 @@ pub(super) struct Glue {
 
 impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
-        let call = Call { files: Arc::clone(&self.files), timeout: self.timeout, request };
+        let (files, gone) = (Arc::clone(&self.files), self.gone.clone());
+        let call = Call { files, timeout: self.timeout, gone, request };
         self.tasks.spawn_on(call.answer(reply), &self.runtime);
     }
 
@@ -84,6 +85,7 @@ impl FileSystem for Glue {
 struct Call {
     files: Arc<Files>,
     timeout: Duration,
+    gone: CancellationToken,
     request: Request,
 }
 
@@ -304,8 +306,9 @@ impl Call {
     ) -> Result<Answer, rustix::io::Errno> {
         let (files, node) = (&self.files, self.node());
         Ok(match operation {
-            FileOperation::Open { flags, .. } => {
-                let opened = files.open(node, open_mode(flags)).await?;
+            FileOperation::Open { flags, kill_suidgid } => {
+                let mode = OpenMode { drops_rights: kill_suidgid, ..open_mode(flags) };
+                let opened = files.open(node, mode).await?;
                 Answer::Opened(FileHandle(opened.handle.0), keeping(&opened))
             }
             FileOperation::Create { name, flags, mode, umask, .. } => {
@@ -388,6 +391,7 @@ impl Call {
                 Err(error) => reply.error(errno(error)),
             },
             () = interrupted.cancelled() => reply.error(Errno::EINTR),
+            () = self.gone.cancelled() => reply.error(Errno::EIO),
         }
     }
 
@@ -489,7 +493,11 @@ fn errno(error: rustix::io::Errno) -> Errno {
 }
 
 fn open_mode(flags: u32) -> OpenMode {
-    OpenMode { writes: flags & ACCESS_MODE != 0, truncates: flags & TRUNCATE != 0 }
+    OpenMode {
+        writes: flags & ACCESS_MODE != 0,
+        truncates: flags & TRUNCATE != 0,
+        drops_rights: false,
+    }
 }
 
 fn keeping(opened: &OpenedFile) -> OpenFlags {
