@@ -88,6 +88,20 @@ pub fn overlay(old: &[Slice], new: &[Slice], size: u64) -> Overlay {
     Overlay { slices: shown.into_values().collect(), hidden }
 }
 
+/// Takes a range away from a content map, which has no slices that overlap: it is a hole then.
+pub fn clear(old: &[Slice], range: &Range<u64>) -> Overlay {
+    let mut shown: BTreeMap<u64, Slice> =
+        old.iter().map(|slice| (slice.position, *slice)).collect();
+    let hidden = hide(&mut shown, range.clone());
+    Overlay { slices: shown.into_values().collect(), hidden }
+}
+
+/// The first position within a range that a slice holds, or, if `hole` is wanted, that none does.
+pub fn seek(slices: &[Slice], range: Range<u64>, hole: bool) -> Option<u64> {
+    let is_wanted = |segment: &Segment| matches!(segment, Segment::Hole { .. }) == hole;
+    resolve(slices, range).iter().find(|segment| is_wanted(segment)).map(Segment::position)
+}
+
 /// The part of a slice that lies within a range of the file, or `None` if there is none.
 pub fn clip(slice: &Slice, range: &Range<u64>) -> Option<Slice> {
     let start = slice.position.max(range.start);

@@ -107,6 +107,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn what_is_cleared_is_a_hole_and_accounts_for_every_byte(
+        old in prop::collection::vec((0..9_u64, 1..20_u32), 0..8),
+        start in 0..FILE_BYTES,
+        length in 0..FILE_BYTES,
+    ) {
+        let (old, range) = (apart(1, &old), start..start + length);
+        let Overlay { slices, hidden } = clear(&old, &range);
+        prop_assert!(slices.windows(2).all(|pair| pair[0].end() <= pair[1].position));
+        prop_assert!(slices.iter().chain(&hidden).all(|piece| piece.length > 0));
+        let mut expected = painted(&old);
+        let end = usize::try_from(range.end).unwrap();
+        expected[usize::try_from(start).unwrap()..end].fill(None);
+        prop_assert_eq!(painted(&slices), expected);
+        prop_assert_eq!(count(&[slices, hidden].concat()), count(&old));
+    }
+
+    #[test]
+    fn a_search_finds_the_first_byte_that_is_held_or_is_not(
+        old in prop::collection::vec((0..9_u64, 1..20_u32), 0..8),
+        start in 0..FILE_BYTES,
+        length in 0..FILE_BYTES,
+        hole in any::<bool>(),
+    ) {
+        let old = apart(1, &old);
+        let model = painted(&old);
+        let is_wanted = |at: &u64| model[usize::try_from(*at).unwrap()].is_none() == hole;
+        let expected = (start..start + length).find(is_wanted);
+        prop_assert_eq!(seek(&old, start..start + length, hole), expected);
+    }
+}
+
 #[test]
 fn a_slice_cut_out_of_another_leaves_two_pieces_and_hides_one() {
     let expected = Overlay {

@@ -83,6 +83,9 @@ pub enum FsError {
     /// The content has another form than the change was made for, which is to be made again.
     #[error("the content has changed its form")]
     ContentReplaced,
+    /// The file has let go of a block that it would be given again, and may still be read there.
+    #[error("what the file has let go of is not gone yet")]
+    LettingGo,
     /// There is no extended attribute of this name.
     #[error("no such attribute")]
     NoSuchAttribute,

@@ -38,7 +38,7 @@ pub use node::{
     AttributeChange, ContentChange, DirectoryCounts, FindName, FindNode, FindXattr, FoundNode,
     LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory,
     RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAttributes, SetTime, SetXattr,
-    WriteContent, XattrChange, without_rights,
+    SharedRange, WriteContent, XattrChange, without_rights,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,

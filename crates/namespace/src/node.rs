@@ -29,7 +29,7 @@ pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
 pub use rename::{RenameMode, RenameNode, Renamed};
-pub use write::{ContentChange, WriteContent};
+pub use write::{ContentChange, SharedRange, WriteContent};
 pub use xattr::{FindXattr, SetXattr, XattrChange};
 
 use std::slice;

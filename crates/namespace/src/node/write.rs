@@ -3,17 +3,21 @@
 //! A file keeps its number whatever is written to it, and its content is changed by one commit that
 //! names new blocks, size and times together. Blocks and pages of content maps never change: what a
 //! write hides is left to the reaper, which waits for those who read it.
+//!
+//! A range of one file may come to name what another one does. Then every block is shared, and says
+//! so of both. A file that has let go of a block has its share until the reaper was there, which
+//! would take a new name for the old one: so it is not given the block again before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use layout::{Overlay, Segment, overlay, resolve};
+use layout::{Overlay, Segment, clear, overlay, resolve};
 use record::key::{self, CounterKind};
 use record::{
     BlockId, Content, File, HiddenBlock, INODE_SLICES_MAX, Ino, Inode, InodeBody, MapPage, Mark,
     Orphan, PAGE_SLICES_MAX, PART_SUMS_PAGE, PageRef, Slice, Sum, Tag,
 };
-use store::{Key, Plan, Write};
+use store::{Guard, Key, Plan, Value, Write};
 
 use super::attributes::AttributeChange;
 use super::{Known, NodeName, untell};
@@ -22,7 +26,7 @@ use crate::object::staged_inline_mark;
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
 use crate::view::{View, decode};
-use crate::{FoundNode, FsError, Halt};
+use crate::{Assumption, FoundNode, FsError, Halt};
 
 /// What becomes of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +51,26 @@ pub enum ContentChange {
     },
     /// It is this long: cut, or continued by a hole.
     Truncate(u64),
+    /// Within this range it is a hole, as far as the file goes.
+    Clear(Range<u64>),
+    /// Within a range it is what a range of another file is, or another one of its own.
+    Share(SharedRange),
+}
+
+/// A range that names what another one names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedRange {
+    /// Where it is in the file that comes to name it, which is at least as long as its end then.
+    pub range: Range<u64>,
+    /// What lies there, in the order of positions; no two overlap. Between them are holes.
+    pub slices: Vec<Slice>,
+    /// The file that names it.
+    pub source: Ino,
+    /// The record of that file's inode by which the slices were found.
+    pub record: Value,
+    /// The source's entity tag if the range is all of it. If there is nothing else to the file, it
+    /// is the file's, too.
+    pub tag: Option<Tag>,
 }
 
 /// Changes a file's content: one round trip when the file, and the pages that are written to, are
@@ -84,6 +108,8 @@ struct Change<'a> {
     hidden: Vec<Slice>,
     /// Slices that are new to the file.
     added: Vec<Slice>,
+    /// Blocks of which the file is known to name something before.
+    named: BTreeSet<BlockId>,
 }
 
 impl Planner for WriteContent<'_> {
@@ -108,7 +134,9 @@ impl Planner for WriteContent<'_> {
             dropped: Vec::new(),
             hidden: Vec::new(),
             added: Vec::new(),
+            named: BTreeSet::new(),
         };
+        let mut tag = self.tag;
         match self.change {
             ContentChange::Replace { content, size, sums } => {
                 change.replace(view, content, *size, sums)?;
@@ -118,8 +146,16 @@ impl Planner for WriteContent<'_> {
                 change.file.sums.clone_from(sums);
             }
             ContentChange::Truncate(size) => change.truncate(view, *size)?,
+            ContentChange::Clear(range) => change.clear(view, range)?,
+            ContentChange::Share(shared) => {
+                shared.guard_source(view, self.ino, &known, &mut plan)?;
+                change.share(view, shared)?;
+                change.join(view, shared, &mut plan)?;
+                let all = shared.range.start == 0 && shared.range.end >= change.old.size;
+                tag = shared.tag.filter(|_| all).unwrap_or(tag);
+            }
         }
-        change.file.tag = self.tag;
+        change.file.tag = tag;
         change.file.data_version = change.file.data_version.saturating_add(1);
         let file = change.finish(view, &inode, self.hidden_as, &mut plan)?;
         inode.body = InodeBody::File(Box::new(file));
@@ -129,6 +165,24 @@ impl Planner for WriteContent<'_> {
         let record = inode.encode(&known.key);
         plan.writes.push(Write::Put(known.key, record.clone()));
         Ok(Step::Commit(plan, FoundNode { ino: self.ino, inode, record, counts: None }))
+    }
+}
+
+impl SharedRange {
+    /// Guards that the source names what it was found to name.
+    fn guard_source(
+        &self,
+        view: &mut View<'_>,
+        ino: Ino,
+        known: &Known,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        if self.source != ino {
+            let (key, value) = (key::inode(self.source), self.record.clone());
+            let otherwise = FsError::SourceChanged;
+            return Assumption::guard_all(&[Assumption { key, value, otherwise }], view, plan);
+        }
+        if known.record == self.record { Ok(()) } else { Err(FsError::SourceChanged.into()) }
     }
 }
 
@@ -169,16 +223,35 @@ impl Change<'_> {
     fn write(&mut self, view: &mut View<'_>, slices: &[Slice], end: u64) -> Result<(), Halt> {
         let size = self.old.size.max(end);
         self.file.sparse |= has_hole(slices, self.old.size.min(size), size);
-        self.change(view, slices, size)
+        self.change(view, &(0..0), slices, size)
     }
 
     fn truncate(&mut self, view: &mut View<'_>, size: u64) -> Result<(), Halt> {
         self.file.sparse |= size > self.old.size;
-        self.change(view, &[], size)
+        self.change(view, &(0..0), &[], size)
     }
 
-    /// Lays slices over the content, and cuts it at a size.
-    fn change(&mut self, view: &mut View<'_>, slices: &[Slice], size: u64) -> Result<(), Halt> {
+    fn clear(&mut self, view: &mut View<'_>, range: &Range<u64>) -> Result<(), Halt> {
+        let size = self.old.size;
+        self.file.sparse |= range.start < range.end.min(size);
+        self.change(view, range, &[], size)
+    }
+
+    fn share(&mut self, view: &mut View<'_>, shared: &SharedRange) -> Result<(), Halt> {
+        let SharedRange { range, slices, .. } = shared;
+        self.file.sparse |= has_hole(slices, range.start.min(self.old.size), range.start)
+            || has_hole(slices, range.start, range.end);
+        self.change(view, range, slices, self.old.size.max(range.end))
+    }
+
+    /// Clears a range of the content, lays slices over it, and cuts it at a size.
+    fn change(
+        &mut self,
+        view: &mut View<'_>,
+        cleared: &Range<u64>,
+        slices: &[Slice],
+        size: u64,
+    ) -> Result<(), Halt> {
         self.file.size = size;
         self.file.sums.clear();
         self.file.parts.clear();
@@ -192,33 +265,60 @@ impl Change<'_> {
                 Ok(())
             }
             Content::Inline(bytes) if slices.is_empty() => {
-                let keep = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
+                let length = bytes.len() as u64;
+                let keep = if cleared.is_empty() || cleared.start >= length {
+                    size
+                } else if cleared.end >= length {
+                    size.min(cleared.start)
+                } else {
+                    return Err(FsError::ContentReplaced.into());
+                };
+                let keep = usize::try_from(keep).unwrap_or(usize::MAX).min(bytes.len());
                 self.file.content = Content::Inline(bytes.slice(..keep));
                 Ok(())
             }
             // Whoever writes these takes the inline bytes with them.
             Content::Inline(_) => Err(FsError::ContentReplaced.into()),
             Content::Slices(old) => {
-                let Overlay { slices, hidden } = overlay(old, slices, size);
+                let Overlay { slices, hidden } = self.over(old, cleared, slices, size);
                 self.hidden = hidden;
                 self.lay_out(slices);
                 Ok(())
             }
-            Content::Pages(pages) => self.change_pages(view, pages, slices, size),
+            Content::Pages(pages) => self.change_pages(view, pages, cleared, slices, size),
         }
     }
 
-    /// Changes the pages that slices are written to, or that lie behind the end.
+    /// Slices laid over those of the file, or of one of its pages, of which a range is cleared.
+    fn over(
+        &mut self,
+        old: &[Slice],
+        cleared: &Range<u64>,
+        slices: &[Slice],
+        size: u64,
+    ) -> Overlay {
+        self.named.extend(old.iter().map(|slice| slice.block));
+        let left = clear(old, cleared);
+        let Overlay { slices, mut hidden } = overlay(&left.slices, slices, size);
+        hidden.extend(left.hidden);
+        Overlay { slices, hidden }
+    }
+
+    /// Changes the pages that are cleared, that slices are written to, or that lie behind the end.
     fn change_pages(
         &mut self,
         view: &mut View<'_>,
         pages: &[PageRef],
+        cleared: &Range<u64>,
         slices: &[Slice],
         size: u64,
     ) -> Result<(), Halt> {
         let mut touched: BTreeSet<usize> = BTreeSet::new();
         for slice in slices {
             touched.extend(written(pages, slice.position, slice.end()));
+        }
+        if !cleared.is_empty() {
+            touched.extend(written(pages, cleared.start, cleared.end));
         }
         if size < self.old.size {
             touched.extend(written(pages, size, u64::MAX));
@@ -237,7 +337,7 @@ impl Change<'_> {
             let end = pages.get(index + 1).map_or(u64::MAX, |next| next.start);
             let within = |slice: &Slice| layout::clip(slice, &(start..end));
             let new: Vec<Slice> = slices.iter().filter_map(within).collect();
-            let Overlay { slices, hidden } = overlay(&old, &new, size);
+            let Overlay { slices, hidden } = self.over(&old, cleared, &new, size);
             self.hidden.extend(hidden);
             self.dropped.push(page.page);
             kept.extend(self.page(&slices));
@@ -280,6 +380,30 @@ impl Change<'_> {
             self.pages.push((key::map_page(self.ino, page), MapPage(slices.to_vec())));
         }
         refs
+    }
+
+    /// Makes the file an owner of the blocks that it comes to share, and says so of the source.
+    fn join(&self, view: &View<'_>, shared: &SharedRange, plan: &mut Plan) -> Result<(), Halt> {
+        if shared.source == self.ino {
+            return Ok(());
+        }
+        let blocks: BTreeSet<BlockId> = shared.slices.iter().map(|slice| slice.block).collect();
+        for block in blocks {
+            let own = key::share(block, self.ino);
+            if !self.named.contains(&block) {
+                if view.contradicted(&own) {
+                    return Err(FsError::LettingGo.into());
+                }
+                plan.guards.push(Guard::Absent(own.clone()));
+            }
+            // In a pack every owner has said so from the beginning.
+            if !block.is_pack() {
+                let source = key::share(block, shared.source);
+                plan.writes.push(Write::Put(source.clone(), Mark.encode(&source)));
+                plan.writes.push(Write::Put(own.clone(), Mark.encode(&own)));
+            }
+        }
+        Ok(())
     }
 
     /// Adds all but the inode itself to a plan.

@@ -1,10 +1,11 @@
 //! Contents that are changed in place, against a map of bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use bytes::Bytes;
 use layout::{Segment, resolve};
-use namespace::{AttributeChange, ContentChange, FoundNode, FsError, WriteContent};
+use namespace::{AttributeChange, ContentChange, FoundNode, FsError, SharedRange, WriteContent};
 use proptest::prelude::*;
 use record::key::{self, space};
 use record::{
@@ -15,7 +16,7 @@ use store::{Key, Value};
 
 use crate::audit::{audit, slices_of};
 use crate::laws::seeded;
-use crate::world::{B, KEPT, NONCE, World, at, empty};
+use crate::world::{B, C, KEPT, NONCE, World, at, empty};
 
 /// Where a byte of a file lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,16 @@ enum Change {
         to: u64,
     },
     Truncate(u64),
+    Clear {
+        from: u64,
+        length: u64,
+    },
+    /// What another file has in a range comes to be here, too.
+    Take {
+        from: u64,
+        length: u64,
+        to: u64,
+    },
     ReplaceInline(u64),
     Replace {
         count: u64,
@@ -61,6 +72,9 @@ fn change() -> impl Strategy<Value = Change> {
         1 => (any::<prop::sample::Index>(), 0..4_000_u64)
             .prop_map(|(slice, to)| Change::Share { slice, to }),
         2 => (0..6_000_u64).prop_map(Change::Truncate),
+        3 => (0..5_000_u64, 0..3_000_u64).prop_map(|(from, length)| Change::Clear { from, length }),
+        4 => (0..LENT, 0..LENT, 0..4_000_u64)
+            .prop_map(|(from, length, to)| Change::Take { from, length, to }),
         1 => (0..40_u64).prop_map(Change::ReplaceInline),
         1 => (count(), 1..4_u64, gap())
             .prop_map(|(count, length, gap)| Change::Replace { count, length, gap }),
@@ -75,14 +89,59 @@ struct Model {
     blocks: u64,
     pages: BTreeMap<Key, Value>,
     named: BTreeSet<BlockId>,
+    /// Another file, and what it has.
+    lender: Ino,
+    lent: Vec<Slice>,
 }
+
+/// How long the file is that others take from.
+const LENT: u64 = 600;
 
 impl Model {
     fn new() -> Model {
         let world = World::new();
         let ino = world.file(B, "f", 0);
+        let lender = world.file(C, "lender", 0);
         let (pages, named) = (BTreeMap::new(), BTreeSet::new());
-        Model { world, ino, bytes: Vec::new(), blocks: 0, pages, named }
+        let lent = Vec::new();
+        let mut model =
+            Model { world, ino, bytes: Vec::new(), blocks: 0, pages, named, lender, lent };
+        let packed = model.comb(10, 20, 9, 1, true);
+        model.lent = [packed, model.comb(300, 20, 9, 2, false)].concat();
+        let (slices, end) = (model.lent.clone(), LENT);
+        write(&model.world, lender, &ContentChange::Write { slices, end }).unwrap();
+        model
+    }
+
+    /// A range of the other file, as it would be of this one.
+    fn taken(&self, from: u64, length: u64, to: u64) -> SharedRange {
+        let range = from..(from + length).min(LENT);
+        let within = self.lent.iter().filter_map(|slice| layout::clip(slice, &range));
+        let at_its_place = |piece: Slice| Slice { position: piece.position - from + to, ..piece };
+        SharedRange {
+            range: to..to + (range.end - from),
+            slices: within.map(at_its_place).collect(),
+            source: self.lender,
+            record: self.world.state().records[&key::inode(self.lender)].clone(),
+            tag: None,
+        }
+    }
+
+    /// Whether the file has let go of a block of these, which is not gone yet.
+    fn is_letting_go(&self, slices: &[Slice]) -> bool {
+        let state = self.world.state();
+        let named = slices_of(&state, self.ino, &self.file());
+        slices.iter().any(|slice| {
+            let has_share = state.records.contains_key(&key::share(slice.block, self.ino));
+            has_share && named.iter().all(|named| named.block != slice.block)
+        })
+    }
+
+    fn dig(&mut self, range: &Range<u64>) {
+        let end = self.bytes.len().min(usize::try_from(range.end).unwrap());
+        if let Some(bytes) = self.bytes.get_mut(usize::try_from(range.start).unwrap()..end) {
+            bytes.fill(Place::Hole);
+        }
     }
 
     fn comb(&mut self, from: u64, count: u64, length: u64, gap: u64, pack: bool) -> Vec<Slice> {
@@ -120,6 +179,11 @@ impl Model {
 
     /// Does it to the file and to the map of bytes.
     fn apply(&mut self, change: &Change) {
+        match *change {
+            Change::Clear { from, length } => return self.clear(&(from..from + length)),
+            Change::Take { from, length, to } => return self.take(&self.taken(from, length, to)),
+            _ => {}
+        }
         let (size, has_inline) = (self.bytes.len() as u64, self.bytes.contains(&Place::Inline));
         let (change, new) = match *change {
             Change::Comb { from, count, length, gap, pack } => {
@@ -146,6 +210,7 @@ impl Model {
                 self.bytes.resize(usize::try_from(size).unwrap(), Place::Hole);
                 (ContentChange::Truncate(size), None)
             }
+            Change::Clear { .. } | Change::Take { .. } => return,
             Change::ReplaceInline(size) => {
                 let bytes = usize::try_from(size).unwrap();
                 self.bytes = vec![Place::Inline; bytes];
@@ -172,6 +237,45 @@ impl Model {
             assert!(self.bytes.len() as u64 >= size);
         }
         assert_eq!(answer.unwrap().inode, self.world.state().inode(self.ino));
+    }
+
+    fn clear(&mut self, range: &Range<u64>) {
+        let is_inline = self.bytes.contains(&Place::Inline);
+        match write(&self.world, self.ino, &ContentChange::Clear(range.clone())) {
+            Ok(found) => assert_eq!(found.inode, self.world.state().inode(self.ino)),
+            Err(error) => {
+                // Bytes that are in the inode behind the range would have to move.
+                assert_eq!(error, FsError::ContentReplaced);
+                let behind = usize::try_from(range.end).unwrap();
+                assert!(is_inline && self.bytes.get(behind) == Some(&Place::Inline));
+                return;
+            }
+        }
+        self.dig(range);
+    }
+
+    fn take(&mut self, shared: &SharedRange) {
+        let (is_inline, letting_go) =
+            (self.bytes.contains(&Place::Inline), self.is_letting_go(&shared.slices));
+        let is_paged = matches!(self.file().content, Content::Pages(_));
+        match write(&self.world, self.ino, &ContentChange::Share(shared.clone())) {
+            Ok(_) => assert!(!letting_go),
+            Err(FsError::ContentReplaced) => return assert!(is_inline),
+            // Pages that are not written to are not looked at.
+            Err(FsError::LettingGo) => return assert!(letting_go || is_paged),
+            Err(error) => panic!("{error}"),
+        }
+        let end = usize::try_from(shared.range.end).unwrap();
+        self.bytes.resize(self.bytes.len().max(end), Place::Hole);
+        self.dig(&shared.range);
+        self.paint(&shared.slices);
+        let state = self.world.state();
+        for slice in &shared.slices {
+            for owner in [self.ino, self.lender] {
+                let share = key::share(slice.block, owner);
+                assert!(state.records.contains_key(&share), "{owner:?} has no {share:?}");
+            }
+        }
     }
 
     /// Compares the file with the map, and its map with all that was seen of it.
@@ -241,6 +345,68 @@ proptest! {
             model.apply(change);
             model.check();
         }
+    }
+}
+
+#[test]
+fn what_was_let_go_of_is_taken_again_only_when_it_is_gone() {
+    let mut model = Model::new();
+    for (from, length) in [(0, 100), (300, 9)] {
+        let taken = model.taken(from, length, 0);
+        let take = |model: &Model| {
+            write(&model.world, model.ino, &ContentChange::Share(taken.clone())).err()
+        };
+        model.apply(&Change::Truncate(0));
+        assert_eq!(take(&model), None);
+        // It is named still, in part.
+        model.apply(&Change::Truncate(length / 2));
+        assert_eq!(take(&model), None);
+        model.apply(&Change::Truncate(0));
+        assert_eq!(take(&model), Some(FsError::LettingGo));
+        let mut state = model.world.state();
+        let reaped = |at: &Key| at.space() == space::ORPHAN || at.space() == space::SHARE;
+        state.records.retain(|at, _| !reaped(at));
+        model.world = World::of(&state);
+        assert_eq!(take(&model), None);
+    }
+}
+
+#[test]
+fn what_is_taken_is_what_the_source_has_at_that_instant() {
+    let model = Model::new();
+    let taken = model.taken(0, 400, 0);
+    write(&model.world, model.lender, &ContentChange::Clear(0..20)).unwrap();
+    let answer = write(&model.world, model.ino, &ContentChange::Share(taken));
+    assert_eq!(answer.unwrap_err(), FsError::SourceChanged);
+    model.world.audit();
+}
+
+#[test]
+fn a_file_takes_from_itself_without_sharing() {
+    let model = Model::new();
+    for (from, to) in [(300, 1_000), (0, 2_000), (0, 350)] {
+        let shared = SharedRange { source: model.lender, ..model.taken(from, 100, to) };
+        write(&model.world, model.lender, &ContentChange::Share(shared)).unwrap();
+        let owners = model.world.state().keys(space::SHARE).len();
+        assert_eq!(owners, 1, "that of the pack");
+        model.world.audit();
+    }
+    let stale = SharedRange { record: Value::from_static(b"another"), ..model.taken(0, 9, 0) };
+    let answer = write(&model.world, model.lender, &ContentChange::Share(stale));
+    assert_eq!(answer.unwrap_err(), FsError::SourceChanged);
+}
+
+#[test]
+fn whoever_takes_all_of_a_file_has_its_tag() {
+    let tag = Tag::Md5([5; 16]);
+    for (before, from, expected) in
+        [(0, 0, tag), (700, 0, Tag::Md5([9; 16])), (0, 7, Tag::Md5([9; 16]))]
+    {
+        let model = Model::new();
+        write(&model.world, model.ino, &ContentChange::Truncate(before)).unwrap();
+        let shared = SharedRange { tag: Some(tag), ..model.taken(0, LENT, from) };
+        let taken = write(&model.world, model.ino, &ContentChange::Share(shared)).unwrap();
+        assert_eq!(taken.inode.file().unwrap().tag, expected);
     }
 }
 
