@@ -11,6 +11,7 @@ mod listing;
 mod multipart;
 mod node;
 mod object;
+mod ranges;
 mod staging;
 mod uploads;
 
@@ -22,6 +23,7 @@ pub use multipart::{
 };
 pub use node::{BodyRun, FileWrite, Maker, OpenNode, empty_file};
 pub use object::{NewObject, Object, PublishedObject, file_of, opaque_tag, size_and_tag};
+pub use ranges::Sought;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 
 /// Whom a new file or bucket belongs to.

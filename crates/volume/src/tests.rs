@@ -15,6 +15,7 @@ mod leaving;
 mod looking;
 mod marks;
 pub(crate) mod packs;
+mod ranges;
 pub(crate) mod reaping;
 mod repacking;
 mod rollback;

@@ -274,7 +274,7 @@ impl Volume {
         self.change_content(write, &ContentChange::Truncate(size), tag, None).await
     }
 
-    async fn change_content(
+    pub(super) async fn change_content(
         &self,
         write: FileWrite<'_>,
         change: &ContentChange,

@@ -299,7 +299,7 @@ pub(super) struct MapPages {
 const PAGES_AT_ONCE: usize = 16;
 
 impl MapPages {
-    async fn load(&self, pages: &[PageRef]) -> Result<Vec<Slice>, VolumeError> {
+    pub(super) async fn load(&self, pages: &[PageRef]) -> Result<Vec<Slice>, VolumeError> {
         let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, page.page)).collect();
         let mut slices = Vec::new();
         for keys in keys.chunks(PAGES_AT_ONCE) {

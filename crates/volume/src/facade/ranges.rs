@@ -1,0 +1,159 @@
+//! Ranges of files: where they hold data, holes in them, and what two of them name together.
+//!
+//! A range is changed by one plan and no byte of it moves: what it named is left to the reaper, and
+//! what it comes to name is shared with the file that names it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use namespace::{ContentChange, FoundNode, FsError, SharedRange, pages_of};
+use record::{Content, File, Ino, PageRef, Slice, Tag};
+
+use super::node::FileWrite;
+use super::object::{MapPages, opaque_tag};
+use crate::{Volume, VolumeError};
+
+/// The most slices that one plan makes a file share: it writes two records for each.
+const SLICES_SHARED_MAX: usize = 128;
+
+/// Pages of a content map that are looked at together.
+const PAGES_AT_ONCE: usize = 16;
+
+/// What is looked for in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// Bytes that were written.
+    Data,
+    /// A hole.
+    Hole,
+}
+
+impl Volume {
+    /// The first position in `range`, which lies within a file's size, of what is sought.
+    pub async fn seek_node(
+        &self,
+        node: &FoundNode,
+        range: Range<u64>,
+        sought: Sought,
+    ) -> Result<Option<u64>, VolumeError> {
+        let file = node.inode.file().ok_or(FsError::IsADirectory)?;
+        if range.is_empty() {
+            return Ok(None);
+        }
+        let hole = sought == Sought::Hole;
+        // Of a file without holes nothing is looked at.
+        if !file.sparse {
+            return Ok((!hole).then_some(range.start));
+        }
+        match &file.content {
+            Content::Inline(bytes) => {
+                let end = bytes.len() as u64;
+                let at = if hole { range.start.max(end) } else { range.start };
+                Ok((at < if hole { range.end } else { end }).then_some(at))
+            }
+            Content::Slices(slices) => Ok(layout::seek(slices, range, hole)),
+            Content::Pages(pages) => {
+                let within = pages_of(pages, range.start, range.end);
+                let mut at = range.start;
+                for first in within.clone().step_by(PAGES_AT_ONCE) {
+                    let next = first.saturating_add(PAGES_AT_ONCE).min(within.end);
+                    let end = pages.get(next).map_or(range.end, |page| page.start.min(range.end));
+                    let slices = self.map_pages(node.ino, file, &pages[first..next]).await?;
+                    if let Some(found) = layout::seek(&slices, at..end.max(at), hole) {
+                        return Ok(Some(found));
+                    }
+                    at = end.max(at);
+                }
+                Ok((hole && at < range.end).then_some(at))
+            }
+        }
+    }
+
+    /// Makes a range of a file a hole, as far as the file goes.
+    ///
+    /// # Errors
+    /// [`FsError::ContentReplaced`] if there are bytes behind it in the file's record: then the
+    /// record is to be written anew.
+    pub async fn clear_range(
+        &self,
+        write: FileWrite<'_>,
+        range: Range<u64>,
+    ) -> Result<FoundNode, VolumeError> {
+        let tag = Tag::opaque(opaque_tag()?);
+        self.change_content(write, &ContentChange::Clear(range), tag, None).await
+    }
+
+    /// Makes a file name, from a position on, what a range of another one names, or another range
+    /// of its own that does not overlap. Answers with the file, and with how many bytes of the range
+    /// that were: at least one, if it has any.
+    ///
+    /// # Errors
+    /// [`FsError::SourceChanged`] if the source is not as it was found any more;
+    /// [`FsError::ContentReplaced`] if one of the two has its bytes in its record, and
+    /// [`FsError::LettingGo`] if the file has lately let go of what it would name: then the bytes
+    /// are to be copied.
+    pub async fn share_range(
+        &self,
+        write: FileWrite<'_>,
+        source: &FoundNode,
+        range: Range<u64>,
+        position: u64,
+    ) -> Result<(FoundNode, u64), VolumeError> {
+        let file = source.inode.file().ok_or(FsError::IsADirectory)?;
+        let (found, end) = self.slices_to_share(source.ino, file, range.clone()).await?;
+        let to_its_place =
+            |piece: Slice| Slice { position: piece.position - range.start + position, ..piece };
+        let range = range.start..end;
+        let within = found.iter().filter_map(|slice| layout::clip(slice, &range));
+        let bytes = range.end - range.start;
+        let is_whole = range == (0..file.size) && position == 0;
+        let change = ContentChange::Share(SharedRange {
+            range: position..position.saturating_add(bytes),
+            slices: within.map(to_its_place).collect(),
+            source: source.ino,
+            record: source.record.clone(),
+            tag: Some(file.tag).filter(|tag| is_whole && matches!(tag, Tag::Md5(_))),
+        });
+        let tag = Tag::opaque(opaque_tag()?);
+        Ok((self.change_content(write, &change, tag, None).await?, bytes))
+    }
+
+    /// The slices of a range of a file, and where the range ends if it has more of them than one
+    /// plan names.
+    async fn slices_to_share(
+        &self,
+        ino: Ino,
+        file: &File,
+        range: Range<u64>,
+    ) -> Result<(Vec<Slice>, u64), VolumeError> {
+        let (mut slices, mut end) = match &file.content {
+            Content::Inline(_) => return Err(FsError::ContentReplaced.into()),
+            Content::Slices(slices) => (slices.clone(), range.end),
+            Content::Pages(pages) => {
+                let within = pages_of(pages, range.start, range.end);
+                let next = within.end.min(within.start.saturating_add(PAGES_AT_ONCE));
+                let more = pages.get(next).filter(|_| next < within.end);
+                let end = more.map_or(range.end, |page| page.start);
+                (self.map_pages(ino, file, &pages[within.start..next]).await?, end)
+            }
+        };
+        slices.retain(|slice| slice.position < end && slice.end() > range.start);
+        if let Some(more) = slices.get(SLICES_SHARED_MAX) {
+            end = more.position;
+            slices.truncate(SLICES_SHARED_MAX);
+        }
+        Ok((slices, end))
+    }
+
+    /// The slices of pages of a file's content map.
+    async fn map_pages(
+        &self,
+        ino: Ino,
+        file: &File,
+        pages: &[PageRef],
+    ) -> Result<Vec<Slice>, VolumeError> {
+        let file = Arc::new(file.clone());
+        let source = MapPages { store: Arc::clone(self.session.store()), ino, file };
+        source.load(pages).await
+    }
+}
