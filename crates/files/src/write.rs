@@ -142,34 +142,6 @@ impl Files {
         }
         Ok(())
     }
-
-    /// Makes a range zeros. What lies beyond the file's end lengthens it, unless its size is to
-    /// stay.
-    pub async fn zero(
-        &self,
-        handle: HandleId,
-        position: u64,
-        length: u64,
-        keeps_size: bool,
-    ) -> Result<(), Errno> {
-        const STEP: u64 = 1 << 20;
-        let end = position.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX);
-        let end = end.ok_or(Errno::FBIG)?;
-        let opened = self.open.handle(handle)?;
-        let size = opened.file.state.lock().await.size;
-        let zeros = vec![0; usize::try_from(STEP).unwrap_or_default()];
-        let mut at = position;
-        while at < end.min(size) {
-            let step = STEP.min(end.min(size) - at);
-            let bytes = &zeros[..usize::try_from(step).unwrap_or_default()];
-            self.write(handle, at, bytes, false, false).await?;
-            at += step;
-        }
-        if end > size && !keeps_size {
-            self.allocate(handle, end, false).await?;
-        }
-        Ok(())
-    }
 }
 
 impl crate::open::FileState {

@@ -11,6 +11,8 @@ mod model;
 mod names;
 #[path = "files/open.rs"]
 mod open;
+#[path = "files/ranges.rs"]
+mod ranges;
 #[path = "files/views.rs"]
 mod views;
 
@@ -25,7 +27,8 @@ use record::{Ino, ObjectHeaders, Tag};
 use rustix::io::Errno;
 use store::MemoryStore;
 use volume::{
-    FileOwner, NewObject, NodeName, Volume, VolumeError, VolumeOptions, WriteCondition, opaque_tag,
+    FileOwner, NewObject, NodeName, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition,
+    fsck, opaque_tag,
 };
 
 /// Content bytes of a full block here.
@@ -39,13 +42,15 @@ struct Bench {
     volume: Arc<Volume>,
     files: Arc<Files>,
     bucket: Ino,
+    store: Arc<MemoryStore>,
+    blocks: Arc<MemoryBlocks>,
 }
 
 impl Bench {
     async fn new() -> Bench {
         let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
-        let volume = Volume::open(options, store, blocks).await.unwrap();
+        let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
         volume.create_bucket("bkt", &owner()).await.unwrap();
         let options = FilesOptions {
             root: Ino::ROOT,
@@ -57,7 +62,13 @@ impl Bench {
         };
         let files = Files::new(Arc::clone(&volume), options);
         let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
-        Bench { volume, files, bucket }
+        Bench { volume, files, bucket, store, blocks }
+    }
+
+    /// Checks the volume: nothing is wrong with it.
+    async fn check(&self, when: &str) {
+        let report = fsck(self.store.clone(), self.blocks.clone(), &Unwatched).await.unwrap();
+        assert_eq!(report.findings, [], "{when}");
     }
 
     /// A new file, written to and closed.

@@ -1,9 +1,11 @@
-//! One file against an array of bytes: whatever is written, cut, synced and opened anew.
+//! One file against an array of bytes: whatever is written, cut, copied, synced and opened anew.
 
 use std::sync::Arc;
 
 use files::{HandleId, OpenMode, SetNode};
 use proptest::prelude::*;
+use rustix::io::Errno;
+use volume::Sought;
 
 use super::{Bench, WRITES, bytes};
 
@@ -16,6 +18,16 @@ enum Act {
     Append(usize, u8),
     Resize(usize),
     Zero(usize, usize),
+    /// From another file, or from the same one.
+    Copy {
+        from: usize,
+        to: usize,
+        length: usize,
+        same: bool,
+    },
+    /// The file to another one, all of it.
+    CopyAway,
+    Seek(usize),
     Sync,
     Reopen(bool),
     Read(usize, usize),
@@ -25,12 +37,17 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
+    let long = || prop_oneof![1..100_usize, 60_000..SPAN];
     let length = || prop_oneof![1..100_usize, 1..20_000_usize, 60_000..70_000_usize];
     prop_oneof![
         8 => (0..SPAN, length(), any::<u8>()).prop_map(|(at, n, seed)| Act::Write(at, n, seed)),
         3 => (length(), any::<u8>()).prop_map(|(n, seed)| Act::Append(n, seed)),
         3 => (0..SPAN).prop_map(Act::Resize),
-        1 => (0..SPAN, length()).prop_map(|(at, n)| Act::Zero(at, n)),
+        2 => (0..SPAN, long()).prop_map(|(at, n)| Act::Zero(at, n)),
+        4 => (0..SPAN, 0..SPAN, long(), any::<bool>())
+            .prop_map(|(from, to, length, same)| Act::Copy { from, to, length, same }),
+        1 => Just(Act::CopyAway),
+        3 => (0..SPAN).prop_map(Act::Seek),
         4 => Just(Act::Sync),
         2 => any::<bool>().prop_map(Act::Reopen),
         4 => (0..SPAN, length()).prop_map(|(at, n)| Act::Read(at, n)),
@@ -54,14 +71,94 @@ struct Subject {
     bench: Bench,
     handle: HandleId,
     model: Vec<u8>,
+    /// What the other file has.
+    other: Vec<u8>,
 }
 
 impl Subject {
     async fn new() -> Subject {
         let bench = Bench::new().await;
         bench.write("f", b"").await;
+        let other = bytes(SPAN, 77);
+        bench.write("other", &other).await;
         let handle = bench.open("f", WRITES).await;
-        Subject { bench, handle, model: Vec::new() }
+        Subject { bench, handle, model: Vec::new(), other }
+    }
+
+    /// Copies a range in as many steps as it takes.
+    async fn copy(&mut self, from: usize, to: usize, length: usize, same: bool) {
+        let files = Arc::clone(&self.bench.files);
+        let source = if same { self.handle } else { self.bench.open("other", WRITES).await };
+        let bytes = if same { &self.model } else { &self.other };
+        let end = (from + length).min(bytes.len());
+        let expected = bytes.get(from..end).unwrap_or_default().to_vec();
+        let mut copied = 0;
+        loop {
+            let (from, to) =
+                ((source, (from + copied) as u64), (self.handle, (to + copied) as u64));
+            // At first as much as there may be.
+            let asked = if copied == 0 { length } else { expected.len() - copied };
+            match files.copy(from, to, asked as u64).await {
+                Ok(0) => break,
+                Ok(step) => copied += usize::try_from(step).unwrap(),
+                Err(error) => {
+                    let overlaps = from.1 < to.1 + expected.len() as u64
+                        && to.1 < from.1 + expected.len() as u64;
+                    assert!(error == Errno::INVAL && same && overlaps && copied == 0);
+                    return;
+                }
+            }
+        }
+        assert_eq!(copied, expected.len());
+        if copied > 0 {
+            lay(&mut self.model, to, &expected);
+        }
+        if !same {
+            self.bench.close(source).await;
+        }
+    }
+
+    /// Copies all of the file in place of the other one.
+    async fn copy_away(&mut self) {
+        let files = Arc::clone(&self.bench.files);
+        let other = self.bench.open("other", OpenMode { writes: true, truncates: true }).await;
+        let mut copied = 0;
+        while let step @ 1.. =
+            files.copy((self.handle, copied), (other, copied), 1 << 40).await.unwrap()
+        {
+            copied += step;
+        }
+        self.bench.close(other).await;
+        self.other.clone_from(&self.model);
+        assert!(self.bench.get("other").await.unwrap() == self.other);
+    }
+
+    /// What lies between data is zeros, and what lies between holes is found.
+    async fn seek(&self, at: usize) {
+        let size = self.model.len() as u64;
+        let seek = |at, sought| self.bench.files.seek(self.handle, at, sought);
+        let mut at = at as u64;
+        if at >= size {
+            assert_eq!(seek(at, Sought::Hole).await, Err(Errno::NXIO));
+            assert_eq!(seek(at, Sought::Data).await, Err(Errno::NXIO));
+        }
+        while at < size {
+            let data = match seek(at, Sought::Data).await {
+                Ok(data) => data,
+                Err(error) => {
+                    assert_eq!(error, Errno::NXIO);
+                    size
+                }
+            };
+            let hole = usize::try_from(at).unwrap()..usize::try_from(data).unwrap();
+            assert!(self.model[hole].iter().all(|byte| *byte == 0));
+            if data == size {
+                break;
+            }
+            assert_eq!(seek(data, Sought::Data).await, Ok(data));
+            at = seek(data, Sought::Hole).await.unwrap();
+            assert!(at > data && at <= size);
+        }
     }
 
     async fn reopen(&mut self, mode: OpenMode) {
@@ -101,6 +198,9 @@ impl Subject {
                     self.model[at..end].fill(0);
                 }
             }
+            Act::Copy { from, to, length, same } => self.copy(from, to, length, same).await,
+            Act::CopyAway => self.copy_away().await,
+            Act::Seek(at) => self.seek(at).await,
             Act::Sync => {
                 files.flush(handle).await.unwrap();
                 assert!(self.bench.get("f").await.unwrap() == self.model);
@@ -142,13 +242,20 @@ async fn run(acts: Vec<Act>) {
     for act in &acts {
         subject.act(act).await;
     }
-    let Subject { bench, handle, model } = &subject;
+    let Subject { bench, handle, model, other } = &subject;
     assert!(subject.read(0, u64::MAX).await == *model, "at the end, before the close");
     bench.close(*handle).await;
     assert!(bench.get("f").await.unwrap() == *model, "at the end");
     assert!(bench.cat("f").await.unwrap() == *model, "at the end, through the other view");
     bench.volume.reap_now().await.unwrap();
     assert!(bench.get("f").await.unwrap() == *model, "after the reaper");
+    assert!(bench.get("other").await.unwrap() == *other, "the other one after the reaper");
+    bench.check("after the reaper").await;
+    for name in ["f", "other"] {
+        assert!(bench.delete(name).await);
+        bench.volume.reap_now().await.unwrap();
+        bench.check("when one is gone").await;
+    }
     bench.volume.close().await;
 }
 

@@ -1,0 +1,80 @@
+//! Making ranges of a file zeros.
+//!
+//! Nothing is written for a long range: the file has a hole there in one commit, and what showed
+//! there goes. Where a hole is not worth it, or cannot be made, zeros are written like other bytes.
+
+use std::ops::Range;
+
+use rustix::io::Errno;
+use volume::{AttributeChange, FileWrite, FsError, VolumeError};
+
+use crate::files::Files;
+use crate::open::{HandleId, OpenFile};
+use crate::write::FILE_BYTES_MAX;
+
+/// The shortest range that becomes a hole, in bytes. Of a shorter one zeros cost less than the
+/// slices around a hole.
+const HOLE_BYTES_MIN: u64 = 64 << 10;
+
+/// Zeros that are written at once.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+impl Files {
+    /// Makes a range zeros. What lies beyond the file's end lengthens it, unless its size is to
+    /// stay.
+    pub async fn zero(
+        &self,
+        handle: HandleId,
+        position: u64,
+        length: u64,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        self.changeable()?;
+        let end = position.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX);
+        let end = end.ok_or(Errno::FBIG)?;
+        let opened = self.open.handle(handle)?;
+        opened.failure()?;
+        let size = opened.file.state.lock().await.size;
+        let range = position..end.min(size).max(position);
+        let is_long = range.end - range.start >= HOLE_BYTES_MIN;
+        if !(is_long && self.clear(&opened.file, &range).await?) {
+            self.write_zeros(handle, range).await?;
+        }
+        if end > size && !keeps_size {
+            self.allocate(handle, end, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a range of a file a hole. Answers whether all of it is one.
+    async fn clear(&self, file: &OpenFile, range: &Range<u64>) -> Result<bool, Errno> {
+        let known_as = self.names.of(file.ino);
+        let attributes = AttributeChange::default();
+        let write =
+            FileWrite { ino: file.ino, known_as: known_as.as_ref(), attributes: &attributes };
+        let mut at = range.start;
+        while at < range.end {
+            let Some(mut rest) = self.at_rest(file).await? else { return Ok(false) };
+            let end = rest.change_end(at, range.end);
+            let clear = async || match self.volume.clear_range(write, at..end).await {
+                Ok(node) => Ok(Some(node)),
+                Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => Ok(None),
+                Err(error) => Err(error),
+            };
+            let Some(node) = self.patiently(clear).await? else { return Ok(false) };
+            self.changed(&mut rest, &node);
+            at = end;
+        }
+        Ok(true)
+    }
+
+    async fn write_zeros(&self, handle: HandleId, range: Range<u64>) -> Result<(), Errno> {
+        let mut at = range.start;
+        while at < range.end {
+            let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(ZEROS.len());
+            self.write(handle, at, &ZEROS[..length], false, false).await?;
+            at += length as u64;
+        }
+        Ok(())
+    }
+}

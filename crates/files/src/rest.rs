@@ -1,0 +1,75 @@
+//! A file at rest: nothing that was written to it lies over what the volume has.
+//!
+//! As long as a file is held like this nobody writes to it here, nor reads it, so a change that
+//! the volume makes by itself is seen by everybody or by nobody. Other machines may change the
+//! file meanwhile: what the volume answers is the file as it is then.
+
+use record::Content;
+use rustix::io::Errno;
+use tokio::sync::MutexGuard;
+use volume::FoundNode;
+
+use crate::files::Files;
+use crate::open::{FileState, OpenFile};
+
+/// How often what others write meanwhile is waited for.
+const TRIES: usize = 4;
+
+/// Pages of a content map that one change touches: it names each of their blocks.
+const PAGES_CHANGED_MAX: usize = 64;
+
+/// A file at rest.
+#[derive(Debug)]
+pub(crate) struct AtRest<'f> {
+    _flushing: MutexGuard<'f, ()>,
+    state: MutexGuard<'f, FileState>,
+}
+
+impl Files {
+    /// Brings a file to rest. Nothing if others go on writing to it, or if nothing is kept of it any
+    /// more.
+    pub(crate) async fn at_rest<'f>(
+        &self,
+        file: &'f OpenFile,
+    ) -> Result<Option<AtRest<'f>>, Errno> {
+        for _ in 0..TRIES {
+            self.flush_file(file).await?;
+            let flushing = file.flushing.lock().await;
+            let state = file.state.lock().await;
+            if state.gone {
+                return Ok(None);
+            }
+            if !state.is_dirty() {
+                return Ok(Some(AtRest { _flushing: flushing, state }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes note of what a file at rest was changed to.
+    pub(crate) fn changed(&self, rest: &mut AtRest<'_>, node: &FoundNode) {
+        let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
+        let state = &mut *rest.state;
+        // If others wrote to it meanwhile, what a program's machine remembers is not all.
+        if let (Some(before), Some(now)) = (version(&state.node), version(node))
+            && now <= before.saturating_add(1)
+            && self.seen_versions.get(&node.ino) == Some(before)
+        {
+            self.seen_versions.insert(node.ino, now);
+        }
+        state.refresh(node);
+    }
+}
+
+impl AtRest<'_> {
+    /// Where a change that begins at a position and is to end at `end` ends, if it is to touch no
+    /// more of the content map than one plan may.
+    pub(crate) fn change_end(&self, start: u64, end: u64) -> u64 {
+        let Some(Content::Pages(pages)) = self.state.node.inode.file().map(|file| &file.content)
+        else {
+            return end;
+        };
+        let later = pages.partition_point(|page| page.start <= start);
+        pages.get(later + PAGES_CHANGED_MAX - 1).map_or(end, |page| page.start.min(end))
+    }
+}

@@ -1,0 +1,109 @@
+//! Finding data and holes in an open file.
+//!
+//! A file is made of the same layers here as for a read: what was written is data, what was cut off
+//! and is there again is a hole, and of what neither hides the volume says what it is. A hole that
+//! is told of reads as zeros. Zeros that were written may be told of as data.
+
+use std::ops::Range;
+
+use rustix::io::Errno;
+use volume::Sought;
+
+use crate::dirty::DirtyExtents;
+use crate::files::Files;
+use crate::open::{FileState, HandleId};
+
+/// What a range of an open file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Data,
+    Hole,
+    /// What the file as found has there.
+    Found,
+}
+
+/// Ranges, as far as it is known what they are.
+#[derive(Debug)]
+struct Places {
+    known: Vec<(Range<u64>, Place)>,
+    /// What is still to be found out.
+    gaps: Vec<Range<u64>>,
+}
+
+impl Places {
+    /// What extents hold is data, and what no longer shows behind `below` a hole.
+    fn take_layer(&mut self, extents: &DirtyExtents, below: u64) {
+        let mut left = Vec::new();
+        for gap in std::mem::take(&mut self.gaps) {
+            let mut at = gap.start;
+            for (position, bytes) in extents.pieces(gap.clone()) {
+                left.push(at..position);
+                at = position + bytes.len() as u64;
+                self.known.push((position..at, Place::Data));
+            }
+            left.push(at..gap.end);
+        }
+        for gap in left {
+            let shows = gap.end.min(below).max(gap.start);
+            self.gaps.push(gap.start..shows);
+            self.known.push((shows..gap.end, Place::Hole));
+        }
+        self.gaps.retain(|gap| !gap.is_empty());
+    }
+
+    /// The ranges, in order.
+    fn in_order(mut self) -> Vec<(Range<u64>, Place)> {
+        self.known.extend(self.gaps.into_iter().map(|gap| (gap, Place::Found)));
+        self.known.retain(|(range, _)| !range.is_empty());
+        self.known.sort_unstable_by_key(|(range, _)| range.start);
+        self.known
+    }
+}
+
+impl FileState {
+    /// What the file is in a range.
+    fn places(&self, range: Range<u64>) -> Vec<(Range<u64>, Place)> {
+        let mut places = Places { known: Vec::new(), gaps: std::iter::once(range).collect() };
+        places.take_layer(&self.dirty, self.below);
+        if let Some(becoming) = &self.becoming {
+            places.take_layer(&becoming.extents, becoming.below);
+        }
+        places.take_layer(&DirtyExtents::default(), self.found_size());
+        places.in_order()
+    }
+}
+
+impl Files {
+    /// The first position from `offset` on at which there is data, or a hole: the end of the file
+    /// is one.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is no such position within the file.
+    pub async fn seek(&self, handle: HandleId, offset: u64, sought: Sought) -> Result<u64, Errno> {
+        let handle = self.open.handle(handle)?;
+        let (node, places, size) = {
+            let state = handle.file.state.lock().await;
+            if offset >= state.size {
+                return Err(Errno::NXIO);
+            }
+            (state.node.clone(), state.places(offset..state.size), state.size)
+        };
+        for (range, place) in places {
+            let found = match (place, sought) {
+                (Place::Data, Sought::Data) | (Place::Hole, Sought::Hole) => Some(range.start),
+                (Place::Data, Sought::Hole) | (Place::Hole, Sought::Data) => None,
+                (Place::Found, _) => {
+                    let seek = || self.volume.seek_node(&node, range.clone(), sought);
+                    self.patiently(seek).await?
+                }
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        match sought {
+            Sought::Data => Err(Errno::NXIO),
+            Sought::Hole => Ok(size),
+        }
+    }
+}
