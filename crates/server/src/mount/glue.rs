@@ -1,6 +1,8 @@
 //! Where the kernel's protocol and the file system meet: each operation of the one is a call of the
 //! other.
 
+mod ranges;
+
 use std::ffi::OsStr;
 use std::io::IoSlice;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -46,11 +48,6 @@ const RENAME_EXCHANGE: u32 = 2;
 /// Flags of setxattr(2).
 const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
-
-/// Modes of fallocate(2).
-const KEEP_SIZE: u32 = 1;
-const PUNCH_HOLE: u32 = 2;
-const ZERO_RANGE: u32 = 0x10;
 
 /// The file system of a volume, as the kernel is shown it.
 #[derive(Debug)]
@@ -167,8 +164,10 @@ impl Call {
             | FileOperation::TmpFile { .. }
             | FileOperation::Write { .. }
             | FileOperation::Flush { .. }
-            | FileOperation::FSync { .. }
-            | FileOperation::FAllocate { .. } => self.change_content(operation).await?,
+            | FileOperation::FSync { .. } => self.change_content(operation).await?,
+            FileOperation::FAllocate { .. }
+            | FileOperation::LSeek { .. }
+            | FileOperation::CopyFileRange { .. } => self.range(operation).await?,
             FileOperation::OpenDir { .. }
             | FileOperation::ReadDir { .. }
             | FileOperation::ReadDirPlus { .. }
@@ -339,17 +338,6 @@ impl Call {
                 files.flush(HandleId(handle.0)).await?;
                 Answer::Ok
             }
-            FileOperation::FAllocate { handle, offset, length, mode } => {
-                let (handle, keeps) = (HandleId(handle.0), mode & KEEP_SIZE != 0);
-                let end = offset.checked_add(length).ok_or(rustix::io::Errno::FBIG)?;
-                match mode & !KEEP_SIZE {
-                    0 => files.allocate(handle, end, keeps).await?,
-                    PUNCH_HOLE if keeps => files.zero(handle, offset, length, true).await?,
-                    ZERO_RANGE => files.zero(handle, offset, length, keeps).await?,
-                    _ => return Err(rustix::io::Errno::OPNOTSUPP),
-                }
-                Answer::Ok
-            }
             _ => return Err(rustix::io::Errno::NOSYS),
         })
     }
@@ -441,6 +429,8 @@ enum Answer {
     Opened(FileHandle, OpenFlags),
     Created(NodeEntry, HandleId),
     Written(u32),
+    Position(u64),
+    Copied(u64),
     Directory(DirectoryBuffer),
     Lock(FileLock),
     Space,
@@ -462,6 +452,8 @@ impl Answer {
                 reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
             }
             Answer::Written(size) => reply.written(size),
+            Answer::Position(offset) => reply.seeked(offset),
+            Answer::Copied(bytes) => reply.copied(bytes),
             Answer::Directory(names) => reply.directory(&names),
             Answer::Lock(lock) => reply.lock(&lock),
             Answer::Space => reply.statfs(&FileSystemSpace {
