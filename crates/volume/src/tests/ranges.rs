@@ -1,16 +1,19 @@
 //! Ranges of files that become holes, or that two files name: what goes, and when.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::MemoryBlocks;
 use faulty::Faulty;
 use namespace::{AttributeChange, FoundNode, FsError};
+use proptest::prelude::*;
 use record::key::space;
 use record::{Content, Ino};
 
 use super::packs::{bytes_of, counters, findings, pack};
-use super::reaping::{copy, delete, put, read, records};
+use super::reaping::{copy, delete, put, put_bytes, read, records};
 use super::{count_blocks, lookup, make_bucket};
 use crate::{FileWrite, Repacked, Sought, Volume, VolumeError, VolumeOptions};
 
@@ -44,7 +47,7 @@ async fn node(volume: &Volume, name: &[u8]) -> FoundNode {
 async fn share(
     volume: &Volume,
     from: &[u8],
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
     into: &[u8],
     mut position: u64,
 ) -> Result<usize, VolumeError> {
@@ -235,4 +238,117 @@ async fn a_source_that_is_another_by_now_is_not_shared() {
     assert!(matches!(error, VolumeError::Fs(FsError::SourceChanged)), "{error}");
     assert!(read(&volume, b"y").await.unwrap() == vec![5; 100_000]);
     assert_eq!(findings(&store, &blocks).await, []);
+}
+
+/// What is done to two files while the reaper is at work.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Between files 0 and 1.
+    Share {
+        from: usize,
+        into: usize,
+        at: usize,
+        length: usize,
+        to: usize,
+    },
+    Clear {
+        file: usize,
+        at: usize,
+        length: usize,
+    },
+    Put {
+        file: usize,
+        seed: u8,
+    },
+}
+
+const SPAN: usize = 40_000;
+
+fn act() -> impl Strategy<Value = Act> {
+    let length = || 1..30_000_usize;
+    prop_oneof![
+        6 => (0..2_usize, 0..2_usize, 0..SPAN, length(), 0..SPAN)
+            .prop_map(|(from, into, at, length, to)| Act::Share { from, into, at, length, to }),
+        4 => (0..2_usize, 0..SPAN, length())
+            .prop_map(|(file, at, length)| Act::Clear { file, at, length }),
+        1 => (0..2_usize, any::<u8>()).prop_map(|(file, seed)| Act::Put { file, seed }),
+    ]
+}
+
+/// Does it to the files and to what they should be. What may not be done yet is left.
+async fn act_on(volume: &Volume, files: &mut [Vec<u8>; 2], act: &Act) {
+    let name = |file: usize| [&b"x"[..], b"y"][file];
+    match *act {
+        Act::Share { from, into, at, length, to: position } => {
+            let end = (at + length).min(files[from].len());
+            if at >= end || from == into && at < position + (end - at) && position < end {
+                return;
+            }
+            let source = node(volume, name(from)).await;
+            let target = node(volume, name(into)).await.ino;
+            let range = at as u64..end as u64;
+            let shared = volume.share_range(to(target), &source, range, position as u64).await;
+            let length = match shared {
+                Ok((_, bytes)) => usize::try_from(bytes).unwrap(),
+                Err(VolumeError::Fs(FsError::LettingGo | FsError::SourceChanged)) => return,
+                Err(error) => panic!("{error}"),
+            };
+            let bytes = files[from][at..at + length].to_vec();
+            let size = files[into].len().max(position + length);
+            files[into].resize(size, 0);
+            files[into][position..position + length].copy_from_slice(&bytes);
+        }
+        Act::Clear { file, at, length } => {
+            let ino = node(volume, name(file)).await.ino;
+            volume.clear_range(to(ino), at as u64..(at + length) as u64).await.unwrap();
+            let end = (at + length).min(files[file].len());
+            files[file].get_mut(at..end).unwrap_or_default().fill(0);
+        }
+        Act::Put { file, seed } => {
+            files[file] = (0..SPAN).map(|at| (at / 7).to_le_bytes()[0] ^ seed).collect();
+            put_bytes(volume, name(file), &files[file]).await;
+        }
+    }
+}
+
+async fn act_while_reaping(block_bytes: u32, acts: Vec<Act>) {
+    let (store, blocks, volume) = world_of(block_bytes).await;
+    let mut files = [Vec::new(), Vec::new()];
+    for file in [0, 1] {
+        act_on(&volume, &mut files, &Act::Put { file, seed: 1 }).await;
+    }
+    for some in acts.chunks(5) {
+        let acting = async {
+            for act in some {
+                act_on(&volume, &mut files, act).await;
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        };
+        let (reaped, ()) = futures::join!(volume.reap_now(), acting);
+        reaped.unwrap();
+        for (name, expected) in [&b"x"[..], b"y"].iter().zip(&files) {
+            assert!(read(&volume, name).await.unwrap() == *expected);
+        }
+        assert_eq!(findings(&store, &blocks).await, []);
+    }
+    for name in [b"x", b"y"] {
+        delete(&volume, name).await;
+        volume.reap_now().await.unwrap();
+        assert_eq!(findings(&store, &blocks).await, []);
+    }
+    assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (0, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn files_stay_whole_while_they_share_and_the_reaper_is_at_work(
+        block_bytes in prop_oneof![Just(4_096_u32), Just(256)],
+        acts in prop::collection::vec(act(), 1..40),
+    ) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(act_while_reaping(block_bytes, acts));
+    }
 }

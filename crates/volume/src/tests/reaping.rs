@@ -266,8 +266,12 @@ async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
 }
 
 pub(super) async fn put(volume: &Volume, key: &[u8], bytes: usize) {
+    put_bytes(volume, key, &vec![5; bytes]).await;
+}
+
+pub(super) async fn put_bytes(volume: &Volume, key: &[u8], bytes: &[u8]) {
     let mut writer = crate::ContentWriter::in_blocks(&volume.writers, None);
-    writer.write(Bytes::from(vec![5; bytes])).await.unwrap();
+    writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
     let body = writer.finish().await.unwrap();
     let tag = Tag::Md5([1; 16]);
     let (headers, sums) = (ObjectHeaders::default(), Vec::new());
