@@ -4,6 +4,8 @@
 //! was written to either is its content first. Where blocks cannot be shared, bytes are copied
 //! through memory, and fewer than were asked for are copied at once.
 
+use std::sync::Arc;
+
 use std::ops::Range;
 
 use rustix::io::Errno;
@@ -73,9 +75,9 @@ impl Files {
     /// were, or with nothing if they are to be copied.
     async fn share(
         &self,
-        source: &OpenFile,
+        source: &Arc<OpenFile>,
         range: Range<u64>,
-        target: &OpenFile,
+        target: &Arc<OpenFile>,
         position: u64,
     ) -> Result<Option<u64>, Errno> {
         self.flush_file(source).await?;
@@ -116,8 +118,12 @@ impl Files {
     ) -> Result<Shared, Errno> {
         let known_as = self.names.of(target.ino);
         let attributes = AttributeChange::default();
-        let write =
-            FileWrite { ino: target.ino, known_as: known_as.as_ref(), attributes: &attributes };
+        let write = FileWrite {
+            ino: target.ino,
+            known_as: known_as.as_ref(),
+            attributes: &attributes,
+            over: None,
+        };
         let share = async || {
             let share = self.volume.share_range(write, source, range.clone(), position);
             match share.await {

@@ -113,7 +113,7 @@ impl Files {
 
     /// Takes note of a version of a file that was made here: what a program's machine remembers of
     /// the file goes with it, unless others have written to it meanwhile.
-    fn note_own_version(&self, before: &FoundNode, now: &FoundNode) {
+    pub(crate) fn note_own_version(&self, before: &FoundNode, now: &FoundNode) {
         let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
         if let (Some(before), Some(version)) = (version(before), version(now))
             && version <= before.saturating_add(1)

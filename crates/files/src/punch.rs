@@ -4,6 +4,7 @@
 //! there goes. Where a hole is not worth it, or cannot be made, zeros are written like other bytes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use volume::{AttributeChange, FileWrite, FsError, VolumeError};
@@ -47,11 +48,15 @@ impl Files {
     }
 
     /// Makes a range of a file a hole. Answers whether all of it is one.
-    async fn clear(&self, file: &OpenFile, range: &Range<u64>) -> Result<bool, Errno> {
+    async fn clear(&self, file: &Arc<OpenFile>, range: &Range<u64>) -> Result<bool, Errno> {
         let known_as = self.names.of(file.ino);
         let attributes = AttributeChange::default();
-        let write =
-            FileWrite { ino: file.ino, known_as: known_as.as_ref(), attributes: &attributes };
+        let write = FileWrite {
+            ino: file.ino,
+            known_as: known_as.as_ref(),
+            attributes: &attributes,
+            over: None,
+        };
         let mut at = range.start;
         while at < range.end {
             let Some(mut rest) = self.at_rest(file).await? else { return Ok(false) };

@@ -4,6 +4,8 @@
 //! the volume makes by itself is seen by everybody or by nobody. Other machines may change the
 //! file meanwhile: what the volume answers is the file as it is then.
 
+use std::sync::Arc;
+
 use record::Content;
 use rustix::io::Errno;
 use tokio::sync::MutexGuard;
@@ -11,6 +13,7 @@ use volume::FoundNode;
 
 use crate::files::Files;
 use crate::open::{FileState, OpenFile};
+use crate::sequential::SequentialSums;
 
 /// How often what others write meanwhile is waited for.
 const TRIES: usize = 4;
@@ -21,7 +24,7 @@ const PAGES_CHANGED_MAX: usize = 64;
 /// A file at rest.
 #[derive(Debug)]
 pub(crate) struct AtRest<'f> {
-    _flushing: MutexGuard<'f, ()>,
+    _flushing: MutexGuard<'f, Option<SequentialSums>>,
     state: MutexGuard<'f, FileState>,
 }
 
@@ -30,7 +33,7 @@ impl Files {
     /// more.
     pub(crate) async fn at_rest<'f>(
         &self,
-        file: &'f OpenFile,
+        file: &'f Arc<OpenFile>,
     ) -> Result<Option<AtRest<'f>>, Errno> {
         for _ in 0..TRIES {
             self.flush_file(file).await?;
@@ -48,16 +51,8 @@ impl Files {
 
     /// Takes note of what a file at rest was changed to.
     pub(crate) fn changed(&self, rest: &mut AtRest<'_>, node: &FoundNode) {
-        let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
-        let state = &mut *rest.state;
-        // If others wrote to it meanwhile, what a program's machine remembers is not all.
-        if let (Some(before), Some(now)) = (version(&state.node), version(node))
-            && now <= before.saturating_add(1)
-            && self.seen_versions.get(&node.ino) == Some(before)
-        {
-            self.seen_versions.insert(node.ino, now);
-        }
-        state.refresh(node);
+        self.note_own_version(&rest.state.node, node);
+        rest.state.refresh(node);
     }
 }
 

@@ -9,7 +9,6 @@ use std::ops::Range;
 use rustix::io::Errno;
 use volume::Sought;
 
-use crate::dirty::DirtyExtents;
 use crate::files::Files;
 use crate::open::{FileState, HandleId};
 
@@ -31,20 +30,24 @@ struct Places {
 }
 
 impl Places {
-    /// What extents hold is data, and what no longer shows behind `below` a hole.
-    fn take_layer(&mut self, extents: &DirtyExtents, below: u64) {
+    /// What a layer holds of a range is data, and what lies below is a hole where it was cut.
+    fn take_layer<P: Iterator<Item = Range<u64>>>(
+        &mut self,
+        held: impl Fn(Range<u64>) -> P,
+        cut: Option<u64>,
+    ) {
         let mut left = Vec::new();
         for gap in std::mem::take(&mut self.gaps) {
             let mut at = gap.start;
-            for (position, bytes) in extents.pieces(gap.clone()) {
-                left.push(at..position);
-                at = position + bytes.len() as u64;
-                self.known.push((position..at, Place::Data));
+            for piece in held(gap.clone()) {
+                left.push(at..piece.start);
+                at = piece.end;
+                self.known.push((piece, Place::Data));
             }
             left.push(at..gap.end);
         }
         for gap in left {
-            let shows = gap.end.min(below).max(gap.start);
+            let shows = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
             self.gaps.push(gap.start..shows);
             self.known.push((shows..gap.end, Place::Hole));
         }
@@ -64,11 +67,17 @@ impl FileState {
     /// What the file is in a range.
     fn places(&self, range: Range<u64>) -> Vec<(Range<u64>, Place)> {
         let mut places = Places { known: Vec::new(), gaps: std::iter::once(range).collect() };
-        places.take_layer(&self.dirty, self.below);
+        let dirty = |range| {
+            self.dirty.pieces(range).map(|(at, bytes): (u64, &[u8])| at..at + bytes.len() as u64)
+        };
+        places.take_layer(dirty, self.cut);
         if let Some(becoming) = &self.becoming {
-            places.take_layer(&becoming.extents, becoming.below);
+            let held = |range| {
+                becoming.extents.pieces(range).map(|(at, bytes)| at..at + bytes.len() as u64)
+            };
+            places.take_layer(held, becoming.cut);
         }
-        places.take_layer(&DirtyExtents::default(), self.found_size());
+        places.take_layer(|_| std::iter::empty(), Some(self.found_size()));
         places.in_order()
     }
 }

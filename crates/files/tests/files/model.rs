@@ -121,7 +121,10 @@ impl Subject {
     /// Copies all of the file in place of the other one.
     async fn copy_away(&mut self) {
         let files = Arc::clone(&self.bench.files);
-        let other = self.bench.open("other", OpenMode { writes: true, truncates: true }).await;
+        let other = self
+            .bench
+            .open("other", OpenMode { writes: true, truncates: true, ..OpenMode::default() })
+            .await;
         let mut copied = 0;
         while let step @ 1.. =
             files.copy((self.handle, copied), (other, copied), 1 << 40).await.unwrap()
