@@ -96,15 +96,15 @@ impl Bench {
     }
 
     async fn put(&self, key: &str, bytes: &[u8]) {
+        self.put_tagged(key, bytes, Tag::opaque(opaque_tag().unwrap())).await;
+    }
+
+    async fn put_tagged(&self, key: &str, bytes: &[u8], tag: Tag) {
         let mut writer = self.volume.writer(Some(bytes.len() as u64));
         writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
         let body = writer.finish().await.unwrap();
-        let new = NewObject {
-            owner: owner(),
-            headers: ObjectHeaders::default(),
-            tag: Tag::opaque(opaque_tag().unwrap()),
-            sums: Vec::new(),
-        };
+        let new =
+            NewObject { owner: owner(), headers: ObjectHeaders::default(), tag, sums: Vec::new() };
         let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None).await;
         put.unwrap();
     }

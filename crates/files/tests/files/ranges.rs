@@ -85,7 +85,8 @@ async fn a_copy_of_a_file_has_its_blocks_and_its_tag() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let data = bytes(600_000, 1);
-    bench.put("o", &data).await;
+    let tag = Tag::Md5([7; 16]);
+    bench.put_tagged("o", &data, tag).await;
     let before = count_blocks(&bench).await;
     let from = bench.open("o", OpenMode::default()).await;
     let into = files.create(bench.bucket, b"copy", by()).await.unwrap().handle;
@@ -99,6 +100,7 @@ async fn a_copy_of_a_file_has_its_blocks_and_its_tag() {
     assert!(bench.delete("o").await);
     bench.volume.reap_now().await.unwrap();
     assert!(bench.get("copy").await.unwrap() == data);
+    assert_eq!(*bench.volume.stat("bkt", b"copy").await.unwrap().tag(), tag);
     bench.check("without the source").await;
 }
 
