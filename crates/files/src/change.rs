@@ -19,7 +19,7 @@ const MODE_BITS: u32 = 0o7777;
 pub struct MadeBy {
     /// Permission bits that are wanted.
     pub mode: u32,
-    /// Bits that are not given.
+    /// Bits that are not given, unless the directory's default access control list says what is.
     pub umask: u32,
     /// The user.
     pub uid: u32,
@@ -29,7 +29,8 @@ pub struct MadeBy {
 
 impl MadeBy {
     fn maker(self) -> Maker {
-        Maker { mode: self.mode & !self.umask & MODE_BITS, uid: self.uid, gid: self.gid }
+        let MadeBy { mode, umask, uid, gid } = self;
+        Maker { mode: mode & MODE_BITS, umask, uid, gid }
     }
 }
 
@@ -103,7 +104,7 @@ impl Files {
     ) -> Result<NodeStat, Errno> {
         self.may_name(name)?;
         let made = self
-            .patiently(|| self.volume.make_node(directory, Some(name), node, by.maker(), &[]))
+            .patiently(|| self.volume.make_node(directory, Some(name), node, by.maker()))
             .await?;
         self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
         Ok(NodeStat::of(&made))
@@ -120,7 +121,7 @@ impl Files {
         let reading = self.volume.reading();
         let node = new_file(name);
         let made = self
-            .patiently(|| self.volume.make_node(directory, Some(name), &node, by.maker(), &[]))
+            .patiently(|| self.volume.make_node(directory, Some(name), &node, by.maker()))
             .await?;
         self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
         self.add_handle(made, reading).await
@@ -132,9 +133,8 @@ impl Files {
         self.changeable()?;
         let reading = self.volume.reading();
         let node = NewNode::File(Box::new(empty_file()));
-        let made = self
-            .patiently(|| self.volume.make_node(directory, None, &node, by.maker(), &[]))
-            .await?;
+        let made =
+            self.patiently(|| self.volume.make_node(directory, None, &node, by.maker())).await?;
         self.add_handle(made, reading).await
     }
 

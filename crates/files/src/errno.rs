@@ -36,6 +36,8 @@ fn of_namespace(error: FsError) -> Errno {
         FsError::NoSuchAttribute => Errno::NODATA,
         FsError::TooManyAttributes => Errno::NOSPC,
         FsError::WrongSize => Errno::FBIG,
+        FsError::NoAcl => Errno::OPNOTSUPP,
+        FsError::NoDefaultAcl => Errno::ACCESS,
         error => {
             warn!(%error, "an operation on files failed");
             Errno::IO

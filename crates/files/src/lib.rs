@@ -7,6 +7,7 @@
 //!
 //! Nothing here knows how programs are reached: no FUSE, no kernel.
 
+mod acl;
 mod attributes;
 mod change;
 mod commit;

@@ -1,9 +1,12 @@
 //! Extended attributes.
+//!
+//! Most of them say what a program wants them to, and the others have their rules: access control
+//! lists are told from the rest here, and nothing is kept whose kind is not known.
 
 use bytes::Bytes;
 use record::{Ino, XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX};
 use rustix::io::Errno;
-use volume::XattrChange;
+use volume::{AclKind, XattrChange};
 
 use crate::files::Files;
 
@@ -24,6 +27,9 @@ pub enum XattrWrite {
 impl Files {
     /// What an extended attribute says.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, Errno> {
+        if let Some(kind) = AclKind::of(name) {
+            return self.acl(ino, kind).await;
+        }
         is_kept(name)?;
         self.patiently(|| self.volume.xattr(ino, name)).await
     }
@@ -34,15 +40,20 @@ impl Files {
         Ok(node.inode.xattrs.into_iter().map(|xattr| xattr.name).collect())
     }
 
-    /// Sets an extended attribute.
+    /// Sets an extended attribute. With an access control list the set-group-ID bit goes, if
+    /// `drop_group_id` says so.
     pub async fn set_xattr(
         &self,
         ino: Ino,
         name: &[u8],
         value: &[u8],
         how: XattrWrite,
+        drop_group_id: bool,
     ) -> Result<(), Errno> {
         self.changeable()?;
+        if let Some(kind) = AclKind::of(name) {
+            return self.set_acl(ino, kind, value, drop_group_id).await;
+        }
         is_kept(name)?;
         if value.len() > XATTR_BYTES_MAX {
             return Err(Errno::TOOBIG);
@@ -58,13 +69,16 @@ impl Files {
 
     async fn change_xattr(&self, ino: Ino, name: &[u8], change: &XattrChange) -> Result<(), Errno> {
         let known_as = self.names.of(ino);
-        let set = || self.volume.set_xattr(ino, known_as.as_ref(), name, change, None);
+        let set = || self.volume.set_xattr(ino, known_as.as_ref(), name, change);
         self.patiently(set).await.map(drop)
     }
 
     /// Removes an extended attribute.
     pub async fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         self.changeable()?;
+        if let Some(kind) = AclKind::of(name) {
+            return self.change_acl(ino, kind, None, false).await;
+        }
         is_kept(name)?;
         self.change_xattr(ino, name, &XattrChange::Remove).await
     }

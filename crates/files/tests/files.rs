@@ -1,6 +1,8 @@
 //! Files as programs use them, over a volume in memory, beside its objects.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "files/attributes.rs"]
+mod attributes;
 #[path = "files/directories.rs"]
 mod directories;
 #[path = "files/locks.rs"]

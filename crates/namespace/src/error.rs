@@ -95,6 +95,12 @@ pub enum FsError {
     /// The names of the extended attributes would be longer than a list of them may be.
     #[error("too many extended attributes")]
     TooManyAttributes,
+    /// A symbolic link has no access control lists.
+    #[error("a symbolic link has no access control list")]
+    NoAcl,
+    /// Only a directory has a default access control list.
+    #[error("only a directory has a default access control list")]
+    NoDefaultAcl,
     /// A number that was leased is in use already: the store has forgotten who leased it.
     #[error("a leased number is in use already")]
     NumberTaken,

@@ -35,10 +35,10 @@ pub use list::{
     WalkStep,
 };
 pub use node::{
-    AttributeChange, ContentChange, DirectoryCounts, FindName, FindNode, FindXattr, FoundNode,
-    LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory,
-    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAttributes, SetTime, SetXattr,
-    SharedRange, WriteContent, XattrChange, without_rights,
+    Acl, AclKind, AttributeChange, ContentChange, DirectoryCounts, FindName, FindNode, FindXattr,
+    FoundNode, LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName, NotAnAcl, ReadNames,
+    RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
+    SetAttributes, SetTime, SetXattr, SharedRange, WriteContent, XattrChange, without_rights,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,

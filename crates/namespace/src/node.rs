@@ -11,6 +11,7 @@
 //! A bucket is a file system of its own as far as names go: nothing is moved or linked from one to
 //! another, so what is counted of a bucket stays what is below it.
 
+mod acl;
 mod attributes;
 mod counts;
 mod find;
@@ -19,9 +20,11 @@ mod make;
 mod names;
 mod remove;
 mod rename;
+mod set_acl;
 mod write;
 mod xattr;
 
+pub use acl::{Acl, AclKind, NotAnAcl};
 pub use attributes::{AttributeChange, SetAttributes, SetTime, without_rights};
 pub use find::{DirectoryCounts, FindName, FindNode, FoundNode};
 pub use link::LinkNode;
@@ -29,6 +32,7 @@ pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
 pub use rename::{RenameMode, RenameNode, Renamed};
+pub use set_acl::SetAcl;
 pub use write::{ContentChange, SharedRange, WriteContent};
 pub use xattr::{FindXattr, SetXattr, XattrChange};
 

@@ -70,9 +70,8 @@ impl Mounted {
         options.allow_other = settings.allow_other;
         let is_root = rustix::process::geteuid().is_root();
         (options.allow_suid, options.allow_devices) = (is_root, is_root);
-        // No access control lists yet: the kernel must not ask for them.
         let kernel = KernelOptions {
-            posix_acl: false,
+            posix_acl: true,
             large_requests_max: LARGE_REQUESTS_MAX,
             ..KernelOptions::default()
         };

@@ -24,9 +24,9 @@ pub use facade::{
     UploadsPage, UploadsQuery, empty_file, file_of, opaque_tag, size_and_tag,
 };
 pub use namespace::{
-    AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, ListEntry, ListQuery,
-    ListedName, ListedNames, Listing, NewNode, NodeName, RemovedName, RenameMode, Renamed, SetTime,
-    TagMatch, WriteCondition, XattrChange, without_rights,
+    Acl, AclKind, AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, ListEntry,
+    ListQuery, ListedName, ListedNames, Listing, NewNode, NodeName, NotAnAcl, RemovedName,
+    RenameMode, Renamed, SetTime, TagMatch, WriteCondition, XattrChange, without_rights,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};

@@ -5,6 +5,7 @@ use record::{Ino, Inode, InodeBody, Kind, Timestamp, key};
 use store::{Plan, Write};
 
 use super::Known;
+use super::acl::{Acl, AclKind};
 use crate::FoundNode;
 use crate::Halt;
 use crate::run::{Env, Planner, Step};
@@ -38,7 +39,7 @@ impl SetTime {
 /// A change of attributes; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChange {
-    /// Permission bits.
+    /// Permission bits. An access control list says them, too.
     pub mode: Option<u32>,
     /// Owner.
     pub uid: Option<u32>,
@@ -66,7 +67,12 @@ impl AttributeChange {
         if self.drop_rights && !is_directory {
             at.mode = without_rights(at.mode);
         }
-        at.mode = self.mode.unwrap_or(at.mode);
+        if let Some(mode) = self.mode {
+            at.mode = mode;
+            if let Some(acl) = Acl::find(&inode.xattrs, AclKind::Access) {
+                Acl::put(&mut inode.xattrs, AclKind::Access, Some(&acl.with_mode(mode)));
+            }
+        }
         at.uid = self.uid.unwrap_or(at.uid);
         at.gid = self.gid.unwrap_or(at.gid);
         at.accessed = self.accessed.map_or(at.accessed, |time| time.time(env));

@@ -6,6 +6,7 @@ use record::{
 };
 use store::{Guard, Plan, Write};
 
+use super::acl::{Acl, AclKind};
 use super::counts::Counts;
 use super::{Known, NodeName, SET_GROUP_ID};
 use crate::object::staged_inline_mark;
@@ -40,19 +41,21 @@ pub struct MakeNode<'a> {
     pub ino: Ino,
     /// What it is.
     pub node: &'a NewNode,
-    /// Permission bits.
+    /// Permission bits that are wanted.
     pub mode: u32,
+    /// Of these the bits that are not given where the directory has no default access control list,
+    /// which says itself what is given.
+    pub umask: u32,
     /// Owner.
     pub uid: u32,
     /// Group, unless the directory gives its own.
     pub gid: u32,
-    /// Extended attributes, short ones alone.
-    pub xattrs: &'a [Xattr],
 }
 
 impl MakeNode<'_> {
     fn inode(&self, parent: &Known, env: &Env) -> Inode {
-        let (mut mode, mut gid) = (self.mode, self.gid);
+        let (mut mode, xattrs) = self.inherited(parent);
+        let mut gid = self.gid;
         if parent.inode.attributes.mode & SET_GROUP_ID != 0 {
             gid = parent.inode.attributes.gid;
             if matches!(self.node, NewNode::Directory) {
@@ -74,9 +77,26 @@ impl MakeNode<'_> {
         Inode {
             attributes: Attributes::new(mode, self.uid, gid, env.now),
             bucket: parent.inode.bucket,
-            xattrs: self.xattrs.to_vec(),
+            xattrs,
             body,
         }
+    }
+
+    /// The permission bits and access control lists of what is made.
+    fn inherited(&self, parent: &Known) -> (u32, Vec<Xattr>) {
+        let mut xattrs = Vec::new();
+        if let NewNode::Symlink(_) = self.node {
+            return (self.mode, xattrs);
+        }
+        let Some(default) = Acl::find(&parent.inode.xattrs, AclKind::Default) else {
+            return (self.mode & !self.umask, xattrs);
+        };
+        if let NewNode::Directory = self.node {
+            Acl::put(&mut xattrs, AclKind::Default, Some(&default));
+        }
+        let (access, mode) = default.inherited(self.mode);
+        Acl::put(&mut xattrs, AclKind::Access, access.as_ref());
+        (mode, xattrs)
     }
 }
 
@@ -86,7 +106,8 @@ impl Planner for MakeNode<'_> {
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Inode>, Halt> {
         let parent = Known::parent(view, self.directory)?;
-        let mut plan = Plan { guards: vec![parent.guard_present()], writes: Vec::new() };
+        // Not only that it is there: what is made has what the directory says it has.
+        let mut plan = Plan { guards: vec![parent.guard()], writes: Vec::new() };
         let inode = self.inode(&parent, env);
         let inode_key = key::inode(self.ino);
         let mut counts = Counts::default();

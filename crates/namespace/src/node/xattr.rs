@@ -53,8 +53,8 @@ pub enum XattrChange {
     Remove,
 }
 
-/// Changes an extended attribute: one round trip when the node is remembered, and its name if the
-/// attribute is a long one.
+/// Changes an extended attribute that is no access control list: one round trip when the node is
+/// remembered, and its name if the attribute is a long one.
 #[derive(Clone, Debug)]
 pub struct SetXattr<'a> {
     /// Whose.
@@ -65,8 +65,6 @@ pub struct SetXattr<'a> {
     pub name: &'a [u8],
     /// What becomes of it.
     pub change: &'a XattrChange,
-    /// Permission bits that go with it, as a POSIX ACL has them.
-    pub mode: Option<u32>,
 }
 
 impl Planner for SetXattr<'_> {
@@ -109,16 +107,18 @@ impl Planner for SetXattr<'_> {
             untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
             claim(view, &inode, self.ino, &mut plan)?;
         }
-        let names: usize = inode.xattrs.iter().map(|xattr| xattr.name.len() + 1).sum();
-        if names > XATTR_NAMES_BYTES_MAX {
-            return Err(FsError::TooManyAttributes.into());
-        }
+        check_names(&inode)?;
         inode.attributes.status_changed = env.now;
-        inode.attributes.mode = self.mode.unwrap_or(inode.attributes.mode);
         let record = inode.encode(&known.key);
         plan.writes.push(Write::Put(known.key, record.clone()));
         Ok(Step::Commit(plan, FoundNode { ino: self.ino, inode, record, counts: None }))
     }
+}
+
+/// Refuses attributes whose names would be longer than a list of them may be.
+pub(super) fn check_names(inode: &Inode) -> Result<(), FsError> {
+    let names: usize = inode.xattrs.iter().map(|xattr| xattr.name.len() + 1).sum();
+    if names > XATTR_NAMES_BYTES_MAX { Err(FsError::TooManyAttributes) } else { Ok(()) }
 }
 
 /// Takes note in the name of a directory that somebody made it, if a key implied it. Whoever removes

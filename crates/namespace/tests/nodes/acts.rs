@@ -174,9 +174,9 @@ impl Prepared {
                 body(&mut Steps::new(&set, env, hints))
             }
             Act::Xattr { ino, known_as, .. } => {
-                let (name, change, mode) = (b"user.x", &self.xattr, None);
+                let (name, change) = (b"user.x", &self.xattr);
                 let known_as = known_as.as_ref();
-                let set = SetXattr { ino: *ino, known_as, name, change, mode };
+                let set = SetXattr { ino: *ino, known_as, name, change };
                 body(&mut Steps::new(&set, env, hints))
             }
             Act::Write { ino, known_as, .. } | Act::Truncate { ino, known_as, .. } => {
@@ -202,8 +202,8 @@ impl Prepared {
     }
 
     fn make<'a>(&'a self, directory: Ino, name: Option<&'a [u8]>) -> MakeNode<'a> {
-        let (ino, node, xattrs) = (self.ino, &self.node, &[]);
-        MakeNode { directory, name, ino, node, mode: 0o755, uid: 3, gid: 4, xattrs }
+        let (ino, node) = (self.ino, &self.node);
+        MakeNode { directory, name, ino, node, mode: 0o755, umask: 0, uid: 3, gid: 4 }
     }
 
     fn write<'a>(&'a self, ino: Ino, known_as: Option<&'a NodeName>) -> WriteContent<'a> {

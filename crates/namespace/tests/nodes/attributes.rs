@@ -20,7 +20,7 @@ fn change(
     name: &str,
     change: &XattrChange,
 ) -> Result<FoundNode, FsError> {
-    world.run(&SetXattr { ino, known_as, name: name.as_bytes(), change, mode: None })
+    world.run(&SetXattr { ino, known_as, name: name.as_bytes(), change })
 }
 
 fn get(world: &World, ino: Ino, name: &str) -> Result<Bytes, FsError> {
@@ -112,17 +112,6 @@ fn names_of_attributes_are_together_no_longer_than_a_list_may_be() {
     assert_eq!(changed.unwrap_err(), FsError::TooManyAttributes);
     change(&world, ino, None, &name(0), &Remove).unwrap();
     change(&world, ino, None, &name(256), &Set(value(0))).unwrap();
-}
-
-#[test]
-fn mode_goes_with_an_attribute() {
-    let world = World::new();
-    let ino = world.mkdir(B, "d");
-    let name = b"system.posix_acl_access";
-    let change = &Set(value(44));
-    let set = SetXattr { ino, known_as: None, name, change, mode: Some(0o750) };
-    assert_eq!(world.run(&set).unwrap().inode.attributes.mode, 0o750);
-    assert_eq!(world.node(ino).unwrap().inode.attributes.mode, 0o750);
 }
 
 #[test]

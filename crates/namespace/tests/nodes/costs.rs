@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use namespace::{
-    AttributeChange, ContentChange, FindName, FindNode, FindXattr, LinkNode, MakeNode, NewNode,
-    NodeName, Planner, ReadNames, RemoveDirectory, RemoveName, RenameMode, RenameNode,
+    AttributeChange, ContentChange, FindName, FindNode, FindXattr, FsError, LinkNode, MakeNode,
+    NewNode, NodeName, Planner, ReadNames, RemoveDirectory, RemoveName, RenameMode, RenameNode,
     SetAttributes, SetXattr, WriteContent, XattrChange,
 };
 use record::{BlockId, Ino, Slice, Tag};
@@ -14,13 +14,13 @@ use crate::memory::Memory;
 use crate::world::{B, Cost, KEPT, NONCE, State, World, at, drive, inline};
 
 /// A volume of which everything is remembered, absent names too.
-struct Remembered {
+pub(crate) struct Remembered {
     state: State,
     memory: Memory,
 }
 
 impl Remembered {
-    fn of(world: &World, absent: &[NodeName]) -> Remembered {
+    pub(crate) fn of(world: &World, absent: &[NodeName]) -> Remembered {
         for name in absent {
             world.find(name).expect_err("an absent name");
         }
@@ -28,8 +28,21 @@ impl Remembered {
         Remembered { state, memory: world.memory.clone() }
     }
 
+    /// Runs an operation that remembers this volume in what it has become.
+    pub(crate) fn run_in<O>(
+        &self,
+        world: &World,
+        operation: &O,
+    ) -> (Result<O::Output, FsError>, Cost)
+    where
+        O: Planner,
+        O::Output: Debug,
+    {
+        drive(&world.store, operation, world.env(), &self.memory, None)
+    }
+
     /// What an operation costs that succeeds, with everything remembered and with nothing.
-    fn costs<O>(&self, operation: &O) -> [Cost; 2]
+    pub(crate) fn costs<O>(&self, operation: &O) -> [Cost; 2]
     where
         O: Planner,
         O::Output: Debug,
@@ -43,7 +56,7 @@ impl Remembered {
     }
 }
 
-const fn costs(warm: (usize, usize), cold: (usize, usize)) -> [Cost; 2] {
+pub(crate) const fn costs(warm: (usize, usize), cold: (usize, usize)) -> [Cost; 2] {
     let (reads, commits) = warm;
     let warm = Cost { reads, commits };
     let (reads, commits) = cold;
@@ -91,12 +104,12 @@ fn a_node_is_made_in_one_round_trip_if_its_parent_is_remembered() {
     for node in &nodes {
         let name = Some(&b"n"[..]);
         let (mode, uid, gid) = (0o644, 1, 2);
-        let make = MakeNode { directory: B, name, ino, node, mode, uid, gid, xattrs: &[] };
+        let make = MakeNode { directory: B, name, ino, node, mode, umask: 0, uid, gid };
         assert_eq!(volume.costs(&make), costs((0, 1), (1, 1)), "{node:?}");
     }
     let node = &nodes[1];
     let nameless =
-        MakeNode { directory: B, name: None, ino, node, mode: 0, uid: 1, gid: 2, xattrs: &[] };
+        MakeNode { directory: B, name: None, ino, node, mode: 0, umask: 0, uid: 1, gid: 2 };
     assert_eq!(volume.costs(&nameless), costs((0, 1), (1, 1)));
 }
 
@@ -162,7 +175,7 @@ fn attributes_change_in_one_round_trip_if_the_node_is_remembered() {
     assert_eq!(volume.costs(&chmod), costs((0, 1), (1, 1)));
     let set = |ino, known_as, length, expected| {
         let change = &XattrChange::Set(Bytes::from(vec![0; length]));
-        let set = SetXattr { ino, known_as, name: b"user.a", change, mode: None };
+        let set = SetXattr { ino, known_as, name: b"user.a", change };
         assert_eq!(volume.costs(&set), expected, "{length}");
     };
     set(file, None, 1, costs((0, 1), (1, 1)));
@@ -177,7 +190,7 @@ fn an_attribute_is_read_once_and_a_long_one_twice_if_nothing_is_remembered() {
     let ino = world.file(B, "f", 1);
     for (name, length) in [(&b"user.short"[..], 1), (b"user.long", LONG)] {
         let change = &XattrChange::Set(Bytes::from(vec![0; length]));
-        world.run(&SetXattr { ino, known_as: None, name, change, mode: None }).unwrap();
+        world.run(&SetXattr { ino, known_as: None, name, change }).unwrap();
     }
     let volume = Remembered::of(&world, &[]);
     let find = |name| volume.costs(&FindXattr { ino, name });

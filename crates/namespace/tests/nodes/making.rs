@@ -78,9 +78,9 @@ fn a_directory_without_a_name_is_not_made() {
         ino,
         node: &node,
         mode: 0o755,
+        umask: 0,
         uid: 1,
         gid: 1,
-        xattrs: &[],
     };
     assert_eq!(world.run(&make), Err(FsError::Stale));
 }
@@ -96,9 +96,9 @@ fn a_number_that_is_in_use_is_not_used_again() {
         ino,
         node: &node,
         mode: 0o755,
+        umask: 0,
         uid: 1,
         gid: 1,
-        xattrs: &[],
     };
     assert_eq!(world.cold(&make).0, Err(FsError::NumberTaken));
     assert_eq!(world.find(&at(B, "a")), Ok(ino));

@@ -211,7 +211,7 @@ impl World {
     ) -> Result<(Ino, Inode), FsError> {
         let (ino, directory) = (self.ino(), name.directory);
         let name = Some(&name.name[..]);
-        let make = MakeNode { directory, name, ino, node, mode, uid: 3, gid: 4, xattrs: &[] };
+        let make = MakeNode { directory, name, ino, node, mode, umask: 0, uid: 3, gid: 4 };
         self.run(&make).map(|inode| (ino, inode))
     }
 
@@ -219,8 +219,7 @@ impl World {
     pub(crate) fn make_nameless(&self, directory: Ino, size: usize) -> Result<Ino, FsError> {
         let (ino, node) = (self.ino(), NewNode::File(Box::new(inline(size))));
         let (name, mode) = (None, 0o600);
-        let make =
-            MakeNode { directory, name, ino, node: &node, mode, uid: 3, gid: 4, xattrs: &[] };
+        let make = MakeNode { directory, name, ino, node: &node, mode, umask: 0, uid: 3, gid: 4 };
         self.run(&make).map(|_| ino)
     }
 

@@ -229,13 +229,13 @@ impl Call {
                 }
                 sized(names, size)?
             }
-            FileOperation::SetXattr { name, value, flags, .. } => {
+            FileOperation::SetXattr { name, value, flags, acl_kill_sgid } => {
                 let how = match flags {
                     XATTR_CREATE => XattrWrite::Create,
                     XATTR_REPLACE => XattrWrite::Replace,
                     _ => XattrWrite::Set,
                 };
-                files.set_xattr(node, name.as_bytes(), value, how).await?;
+                files.set_xattr(node, name.as_bytes(), value, how, acl_kill_sgid).await?;
                 Answer::Ok
             }
             FileOperation::RemoveXattr { name } => {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
 use namespace::{
-    AttributeChange, ContentChange, FindName, FindNode, FindXattr, FoundNode, LinkNode,
-    ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory, RemoveName, RemovedName,
-    RenameMode, RenameNode, Renamed, SetAttributes, SetXattr, WriteContent, XattrChange,
+    Acl, AclKind, AttributeChange, ContentChange, FindName, FindNode, FindXattr, FoundNode,
+    LinkNode, ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory, RemoveName,
+    RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetXattr, WriteContent,
+    XattrChange,
 };
-use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag, Xattr};
+use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
 use session::ReadPin;
 
 use super::object::{MapPages, opaque_tag};
@@ -25,8 +26,10 @@ pub struct OpenNode {
 /// Who makes a node, and with which permission bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maker {
-    /// Permission bits.
+    /// Permission bits that are wanted.
     pub mode: u32,
+    /// Bits that are not given, unless the directory's default access control list says what is.
+    pub umask: u32,
     /// Owner.
     pub uid: u32,
     /// Group, unless the directory gives its own.
@@ -79,11 +82,10 @@ impl Volume {
         name: Option<&[u8]>,
         node: &NewNode,
         maker: Maker,
-        xattrs: &[Xattr],
     ) -> Result<FoundNode, VolumeError> {
         let [ino] = self.fresh().await?;
-        let Maker { mode, uid, gid } = maker;
-        let operation = MakeNode { directory, name, ino, node, mode, uid, gid, xattrs };
+        let Maker { mode, umask, uid, gid } = maker;
+        let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
         let inode = self.session.run(&operation).await?;
         Ok(FoundNode::made(ino, inode))
     }
@@ -138,16 +140,26 @@ impl Volume {
         self.session.run(&FindXattr { ino, name }).await
     }
 
-    /// Changes an extended attribute, and permission bits that go with it.
+    /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
+    pub async fn set_acl(
+        &self,
+        ino: Ino,
+        kind: AclKind,
+        acl: Option<&Acl>,
+        drop_group_id: bool,
+    ) -> Result<FoundNode, VolumeError> {
+        self.session.run(&SetAcl { ino, kind, acl, drop_group_id }).await
+    }
+
+    /// Changes an extended attribute that is no access control list.
     pub async fn set_xattr(
         &self,
         ino: Ino,
         known_as: Option<&NodeName>,
         name: &[u8],
         change: &XattrChange,
-        mode: Option<u32>,
     ) -> Result<FoundNode, VolumeError> {
-        self.session.run(&SetXattr { ino, known_as, name, change, mode }).await
+        self.session.run(&SetXattr { ino, known_as, name, change }).await
     }
 
     /// Names of a directory, at most `limit` of them, from where the page before ended.
