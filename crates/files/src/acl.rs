@@ -14,10 +14,12 @@ use crate::files::Files;
 impl Files {
     /// The list of a node, as the attribute of its name says it.
     pub(crate) async fn acl(&self, ino: Ino, kind: AclKind) -> Result<Bytes, Errno> {
-        let bytes = self.patiently(|| self.volume.xattr(ino, kind.attribute())).await?;
-        let Some(file) = self.open.of(ino) else { return Ok(bytes) };
-        let acl = Acl::parse(&bytes).map_err(errno)?.ok_or(Errno::NODATA)?;
-        Ok(acl.with_mode(file.attributes(None).await.mode).to_bytes())
+        let Some(file) = self.open.of(ino) else {
+            return self.patiently(|| self.volume.xattr(ino, kind.attribute())).await;
+        };
+        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let acl = Acl::find(&node.inode.xattrs, kind).ok_or(Errno::NODATA)?;
+        Ok(acl.with_mode(file.attributes(Some(&node)).await.mode).to_bytes())
     }
 
     /// Gives a node the list that the attribute of its name says.

@@ -3,7 +3,7 @@
 use files::{MadeBy, SetNode, XattrWrite};
 use record::Ino;
 use rustix::io::Errno;
-use volume::AttributeChange;
+use volume::{Acl, AclKind, AttributeChange};
 
 use super::{Bench, WRITES, by};
 
@@ -101,4 +101,17 @@ async fn bits_and_lists_of_a_file_that_is_written_are_those_that_were_set_last()
     assert_eq!(files.attributes(ino).await.unwrap().mode, 0o640);
     assert_eq!(files.xattr(ino, ACCESS).await.unwrap(), list([6, 7, 7, 4, 0]));
     assert_eq!(bench.get("f").await.unwrap(), b"again");
+}
+
+#[tokio::test]
+async fn a_list_that_others_set_shows_of_a_file_that_is_open() {
+    let bench = Bench::new().await;
+    let ino = bench.write("f", b"x").await;
+    let handle = bench.open("f", WRITES).await;
+    let said = list([7, 7, 7, 7, 1]);
+    let acl = Acl::parse(&said).unwrap();
+    bench.volume.set_acl(ino, AclKind::Access, acl.as_ref(), false).await.unwrap();
+    assert_eq!(bench.files.xattr(ino, ACCESS).await.unwrap(), said);
+    assert_eq!(bench.files.attributes(ino).await.unwrap().mode, 0o771);
+    bench.close(handle).await;
 }

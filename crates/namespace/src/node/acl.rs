@@ -196,8 +196,8 @@ impl Acl {
         }
     }
 
-    /// The list of a node, if it has one.
-    pub(super) fn find(xattrs: &[Xattr], kind: AclKind) -> Option<Acl> {
+    /// The list among a node's attributes, if there is one.
+    pub fn find(xattrs: &[Xattr], kind: AclKind) -> Option<Acl> {
         let xattr = xattrs.iter().find(|xattr| xattr.name == kind.attribute())?;
         let XattrPlace::Inline(bytes) = &xattr.value else { return None };
         // Nothing is kept that was not a valid list.
