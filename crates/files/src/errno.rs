@@ -34,9 +34,10 @@ fn of_namespace(error: FsError) -> Errno {
         FsError::Stale => Errno::STALE,
         FsError::TooDeep => Errno::NAMETOOLONG,
         FsError::NoSuchAttribute => Errno::NODATA,
-        FsError::TooManyAttributes => Errno::NOSPC,
+        FsError::TooManyAttributes | FsError::TooManyTags => Errno::NOSPC,
+        FsError::MetadataTooLarge => Errno::TOOBIG,
         FsError::WrongSize => Errno::FBIG,
-        FsError::NoAcl => Errno::OPNOTSUPP,
+        FsError::NoAcl | FsError::NoObject => Errno::OPNOTSUPP,
         FsError::NoDefaultAcl => Errno::ACCESS,
         error => {
             warn!(%error, "an operation on files failed");

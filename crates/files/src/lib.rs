@@ -19,6 +19,7 @@ mod files;
 mod flush;
 mod locks;
 mod names;
+mod object;
 mod open;
 mod opening;
 mod punch;

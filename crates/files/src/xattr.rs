@@ -1,7 +1,8 @@
 //! Extended attributes.
 //!
 //! Most of them say what a program wants them to, and the others have their rules: access control
-//! lists are told from the rest here, and nothing is kept whose kind is not known.
+//! lists and what S3 keeps with a file are told from the rest here, and nothing is kept whose kind is
+//! not known.
 
 use bytes::Bytes;
 use record::{Ino, XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX};
@@ -9,6 +10,7 @@ use rustix::io::Errno;
 use volume::{AclKind, XattrChange};
 
 use crate::files::Files;
+use crate::object::{self, ObjectAttribute};
 
 /// Prefixes of attributes that are kept.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
@@ -30,6 +32,9 @@ impl Files {
         if let Some(kind) = AclKind::of(name) {
             return self.acl(ino, kind).await;
         }
+        if let Some(attribute) = ObjectAttribute::of(name) {
+            return self.object_attribute(ino, &attribute).await;
+        }
         is_kept(name)?;
         self.patiently(|| self.volume.xattr(ino, name)).await
     }
@@ -37,7 +42,8 @@ impl Files {
     /// The names of a node's extended attributes.
     pub async fn xattr_names(&self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
         let node = self.patiently(|| self.volume.find_node(ino)).await?;
-        Ok(node.inode.xattrs.into_iter().map(|xattr| xattr.name).collect())
+        let object = node.inode.file().map(|file| object::names(&file.object)).unwrap_or_default();
+        Ok(node.inode.xattrs.into_iter().map(|xattr| xattr.name).chain(object).collect())
     }
 
     /// Sets an extended attribute. With an access control list the set-group-ID bit goes, if
@@ -53,6 +59,14 @@ impl Files {
         self.changeable()?;
         if let Some(kind) = AclKind::of(name) {
             return self.set_acl(ino, kind, value, drop_group_id).await;
+        }
+        if let Some(attribute) = ObjectAttribute::of(name) {
+            let had = match how {
+                XattrWrite::Set => None,
+                XattrWrite::Create => Some(false),
+                XattrWrite::Replace => Some(true),
+            };
+            return self.set_object_attribute(ino, &attribute, Some(value), had).await;
         }
         is_kept(name)?;
         if value.len() > XATTR_BYTES_MAX {
@@ -78,6 +92,9 @@ impl Files {
         self.changeable()?;
         if let Some(kind) = AclKind::of(name) {
             return self.change_acl(ino, kind, None, false).await;
+        }
+        if let Some(attribute) = ObjectAttribute::of(name) {
+            return self.set_object_attribute(ino, &attribute, None, Some(true)).await;
         }
         is_kept(name)?;
         self.change_xattr(ino, name, &XattrChange::Remove).await

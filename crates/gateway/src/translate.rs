@@ -14,11 +14,7 @@ use volume::{FsError, TagMatch, VolumeError};
 
 /// An entity tag as clients see it, without quotes.
 pub(crate) fn etag(tag: &Tag) -> String {
-    match tag {
-        Tag::Md5(md5) => hex::encode(md5),
-        Tag::Multipart(md5, count) => format!("{}-{count}", hex::encode(md5)),
-        Tag::Opaque(id, version) => format!("{}-{version}", hex::encode(id)),
-    }
+    tag.to_string()
 }
 
 /// The tags that this text may stand for. One with a dash may be of two kinds.

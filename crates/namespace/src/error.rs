@@ -101,6 +101,15 @@ pub enum FsError {
     /// Only a directory has a default access control list.
     #[error("only a directory has a default access control list")]
     NoDefaultAcl,
+    /// S3 keeps nothing with anything but a file.
+    #[error("only a file has what S3 keeps with an object")]
+    NoObject,
+    /// The headers or the user metadata of an object would be longer than S3 keeps them.
+    #[error("the metadata of the object is too large")]
+    MetadataTooLarge,
+    /// An object would have more tags than it may.
+    #[error("the object has too many tags")]
+    TooManyTags,
     /// A number that was leased is in use already: the store has forgotten who leased it.
     #[error("a leased number is in use already")]
     NumberTaken,

@@ -18,6 +18,7 @@ mod find;
 mod link;
 mod make;
 mod names;
+mod object_item;
 mod remove;
 mod rename;
 mod set_acl;
@@ -30,6 +31,9 @@ pub use find::{DirectoryCounts, FindName, FindNode, FoundNode};
 pub use link::LinkNode;
 pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};
+pub use object_item::{
+    CONTENT_HEADERS_BYTES_MAX, OBJECT_TAGS_MAX, ObjectItem, SetObjectItem, USER_METADATA_BYTES_MAX,
+};
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
 pub use rename::{RenameMode, RenameNode, Renamed};
 pub use set_acl::SetAcl;

@@ -25,7 +25,8 @@ pub enum Header {
 }
 
 impl Header {
-    const ALL: [Header; 8] = [
+    /// All of them.
+    pub const ALL: [Header; 8] = [
         Header::ContentType,
         Header::CacheControl,
         Header::ContentDisposition,
@@ -35,6 +36,20 @@ impl Header {
         Header::WebsiteRedirect,
         Header::StorageClass,
     ];
+
+    /// Its name in lowercase.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Header::ContentType => "content-type",
+            Header::CacheControl => "cache-control",
+            Header::ContentDisposition => "content-disposition",
+            Header::ContentEncoding => "content-encoding",
+            Header::ContentLanguage => "content-language",
+            Header::Expires => "expires",
+            Header::WebsiteRedirect => "x-amz-website-redirect-location",
+            Header::StorageClass => "x-amz-storage-class",
+        }
+    }
 }
 
 /// What S3 keeps with an object besides its bytes.

@@ -1,5 +1,7 @@
 //! Entity tags.
 
+use std::fmt;
+
 use crate::codec::{DecodeError, Reader, Writer};
 
 /// An entity tag, as bound to one content.
@@ -17,6 +19,19 @@ impl Tag {
     /// The opaque tag of the first version of a content.
     pub fn opaque(id: [u8; 16]) -> Tag {
         Tag::Opaque(id, 1)
+    }
+}
+
+/// As clients see it, without quotes.
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = self;
+        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        match self {
+            Tag::Md5(_) => Ok(()),
+            Tag::Multipart(_, count) => write!(f, "-{count}"),
+            Tag::Opaque(_, version) => write!(f, "-{version}"),
+        }
     }
 }
 

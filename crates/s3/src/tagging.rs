@@ -18,6 +18,9 @@ pub enum Tagged {
 pub struct TagSet(Vec<(String, String)>);
 
 impl TagSet {
+    /// The most tags of an object.
+    pub const OBJECT_TAGS_MAX: usize = 10;
+
     const KEY_CHARACTERS_MAX: usize = 128;
     const VALUE_CHARACTERS_MAX: usize = 256;
 
@@ -26,7 +29,7 @@ impl TagSet {
     /// Faults: `InvalidTag`; `BadRequest` for more than 10 on an object.
     pub fn new(tags: Vec<(String, String)>, tagged: Tagged) -> Result<TagSet, Fault> {
         match tagged {
-            Tagged::Object if tags.len() > 10 => {
+            Tagged::Object if tags.len() > TagSet::OBJECT_TAGS_MAX => {
                 return Err(Fault::because(
                     Code::BadRequest,
                     "Object tags cannot be greater than 10.",

@@ -1,7 +1,7 @@
-//! Extended attributes: access control lists.
+//! Extended attributes: access control lists, and what S3 keeps with a file.
 
 use files::{MadeBy, SetNode, XattrWrite};
-use record::Ino;
+use record::{Header, Ino, ObjectHeaders};
 use rustix::io::Errno;
 use volume::{Acl, AclKind, AttributeChange};
 
@@ -114,4 +114,111 @@ async fn a_list_that_others_set_shows_of_a_file_that_is_open() {
     assert_eq!(bench.files.xattr(ino, ACCESS).await.unwrap(), said);
     assert_eq!(bench.files.attributes(ino).await.unwrap().mode, 0o771);
     bench.close(handle).await;
+}
+
+/// What an attribute says, as text.
+async fn text(bench: &Bench, ino: Ino, name: &str) -> Result<String, Errno> {
+    let value = bench.files.xattr(ino, name.as_bytes()).await?;
+    Ok(String::from_utf8(value.to_vec()).unwrap())
+}
+
+async fn put(bench: &Bench, ino: Ino, name: &str, value: &str) -> Result<(), Errno> {
+    set(bench, ino, name.as_bytes(), value.as_bytes()).await
+}
+
+#[tokio::test]
+async fn what_s3_keeps_is_set_and_seen_in_both_views() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("o", b"object").await;
+    let ino = files.look_up(bench.bucket, b"o").await.unwrap().ino;
+    let tags = vec![("kind".to_owned(), "a b".to_owned())];
+    bench.volume.set_tags("bkt", b"o", tags).await.unwrap();
+    let before = bench.volume.stat("bkt", b"o").await.unwrap();
+    assert_eq!(text(&bench, ino, "user.ashlar.tag.kind").await.unwrap(), "a b");
+    assert_eq!(text(&bench, ino, "user.ashlar.content-type").await, Err(Errno::NODATA));
+    put(&bench, ino, "user.ashlar.content-type", "text/plain; charset=utf-8").await.unwrap();
+    put(&bench, ino, "user.ashlar.meta.x-y", "Grüße").await.unwrap();
+    put(&bench, ino, "user.ashlar.tag.kind", "c").await.unwrap();
+    put(&bench, ino, "user.other", "apart").await.unwrap();
+    let after = bench.volume.stat("bkt", b"o").await.unwrap();
+    let object = &after.file().object;
+    assert_eq!(object.header(Header::ContentType), Some("text/plain; charset=utf-8"));
+    assert_eq!(object.user, [("x-y".to_owned(), "Grüße".to_owned())]);
+    assert_eq!(object.tags, [("kind".to_owned(), "c".to_owned())]);
+    assert_eq!(after.tag(), before.tag());
+    assert_eq!(after.inode.attributes.changed, before.inode.attributes.changed);
+    let names = files.xattr_names(ino).await.unwrap();
+    let names: Vec<&str> = names.iter().map(|name| std::str::from_utf8(name).unwrap()).collect();
+    let expected =
+        ["user.other", "user.ashlar.content-type", "user.ashlar.meta.x-y", "user.ashlar.tag.kind"];
+    assert_eq!(names, expected);
+    for name in &expected[1..] {
+        files.remove_xattr(ino, name.as_bytes()).await.unwrap();
+        assert_eq!(files.remove_xattr(ino, name.as_bytes()).await, Err(Errno::NODATA));
+    }
+    let object = bench.volume.stat("bkt", b"o").await.unwrap().file().object.clone();
+    assert_eq!(object, ObjectHeaders::default());
+}
+
+#[tokio::test]
+async fn the_entity_tag_is_told_and_not_set() {
+    let bench = Bench::new().await;
+    let ino = bench.write("f", b"hello\n").await;
+    let etag = "user.ashlar.etag";
+    assert_eq!(text(&bench, ino, etag).await.unwrap(), "b1946ac92492d2347c6235b4d2611184");
+    assert_eq!(put(&bench, ino, etag, "other").await, Err(Errno::PERM));
+    assert_eq!(bench.files.remove_xattr(ino, etag.as_bytes()).await, Err(Errno::PERM));
+    assert_eq!(bench.files.xattr_names(ino).await.unwrap(), <[&[u8]; 0]>::default());
+}
+
+#[tokio::test]
+async fn what_s3_would_not_take_is_not_set() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let ino = bench.write("f", b"x").await;
+    let invalid: [(&str, &[u8]); 9] = [
+        ("user.ashlar.content-type", b""),
+        ("user.ashlar.content-type", b"two\r\nlines: 1"),
+        ("user.ashlar.meta.a", b"\xff"),
+        ("user.ashlar.meta.a", b" space"),
+        ("user.ashlar.meta.Upper", b"x"),
+        ("user.ashlar.meta.", b"x"),
+        ("user.ashlar.tag.k", b"what?"),
+        ("user.ashlar.tag.aws:k", b"x"),
+        ("user.ashlar.unknown", b"x"),
+    ];
+    for (name, value) in invalid {
+        assert_eq!(set(&bench, ino, name.as_bytes(), value).await, Err(Errno::INVAL), "{name}");
+        assert_eq!(text(&bench, ino, name).await, Err(Errno::NODATA), "{name}");
+    }
+    let long = "v".repeat(2_048);
+    assert_eq!(put(&bench, ino, "user.ashlar.meta.a", &long).await, Err(Errno::TOOBIG));
+    put(&bench, ino, "user.ashlar.meta.a", &long[1..]).await.unwrap();
+    for n in 0..10 {
+        put(&bench, ino, &format!("user.ashlar.tag.{n}"), "v").await.unwrap();
+    }
+    assert_eq!(put(&bench, ino, "user.ashlar.tag.more", "v").await, Err(Errno::NOSPC));
+    let name = b"user.ashlar.tag.0";
+    let create = files.set_xattr(ino, name, b"w", XattrWrite::Create, false).await;
+    assert_eq!(create, Err(Errno::EXIST));
+    let name = b"user.ashlar.expires";
+    let replace = files.set_xattr(ino, name, b"w", XattrWrite::Replace, false).await;
+    assert_eq!(replace, Err(Errno::NODATA));
+    let directory = files.make_directory(bench.bucket, b"d", by()).await.unwrap().ino;
+    assert_eq!(put(&bench, directory, "user.ashlar.tag.k", "v").await, Err(Errno::OPNOTSUPP));
+    assert_eq!(text(&bench, directory, "user.ashlar.tag.k").await, Err(Errno::NODATA));
+}
+
+#[tokio::test]
+async fn what_s3_keeps_stays_when_the_content_changes() {
+    let bench = Bench::new().await;
+    let ino = bench.write("f", b"x").await;
+    let handle = bench.open("f", WRITES).await;
+    bench.files.write(handle, 0, b"dirty", false, false).await.unwrap();
+    put(&bench, ino, "user.ashlar.meta.a", "1").await.unwrap();
+    bench.close(handle).await;
+    let object = bench.volume.stat("bkt", b"f").await.unwrap();
+    assert_eq!(object.file().object.user, [("a".to_owned(), "1".to_owned())]);
+    assert_eq!(bench.get("f").await.unwrap(), b"dirty");
 }

@@ -2,9 +2,13 @@
 
 use bytes::Bytes;
 use namespace::{
-    AttributeChange, FILE_MODE, FindXattr, FoundNode, FsError, NodeName, SetXattr, XattrChange,
+    AttributeChange, CONTENT_HEADERS_BYTES_MAX, FILE_MODE, FindXattr, FoundNode, FsError, NodeName,
+    OBJECT_TAGS_MAX, ObjectItem, SetObjectItem, SetXattr, USER_METADATA_BYTES_MAX, XattrChange,
 };
-use record::{Ino, XATTR_BYTES_MAX, XATTR_INLINE_BYTES_MAX, XattrPlace, key::space};
+use record::{
+    Header, Ino, Inode, ObjectHeaders, XATTR_BYTES_MAX, XATTR_INLINE_BYTES_MAX, XattrPlace,
+    key::space,
+};
 
 use crate::world::{B, KEPT, World, at};
 use XattrChange::{Create, Remove, Replace, Set};
@@ -206,4 +210,99 @@ fn rights_are_dropped_from_files_alone() {
         };
         assert_eq!((drop(file), drop(directory)), (dropped, mode), "{mode:o}");
     }
+}
+
+fn item(
+    world: &World,
+    ino: Ino,
+    item: &ObjectItem,
+    value: Option<&str>,
+    had: Option<bool>,
+) -> Result<FoundNode, FsError> {
+    world.run(&SetObjectItem { ino, item, value, had })
+}
+
+/// What S3 keeps with a file.
+fn kept(world: &World, ino: Ino) -> ObjectHeaders {
+    world.node(ino).unwrap().inode.file().unwrap().object.clone()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn what_s3_keeps_changes_item_by_item_and_stays_in_order() {
+    let world = World::new();
+    let ino = world.put("f", 5);
+    let before = world.node(ino).unwrap().inode;
+    let (language, kind) = (Header::ContentLanguage, Header::ContentType);
+    for (header, value) in [(language, "de"), (kind, "text/plain"), (language, "en")] {
+        item(&world, ino, &ObjectItem::Header(header), Some(value), None).unwrap();
+    }
+    for (name, value) in [("b", "1"), ("c", ""), ("a", "2"), ("b", "3")] {
+        item(&world, ino, &ObjectItem::User(name.to_owned()), Some(value), None).unwrap();
+        item(&world, ino, &ObjectItem::Tag(name.to_owned()), Some(value), None).unwrap();
+    }
+    item(&world, ino, &ObjectItem::Tag("c".to_owned()), None, None).unwrap();
+    let user = [("a", "2"), ("b", "3"), ("c", "")];
+    let headers = vec![(kind, "text/plain".to_owned()), (language, "en".to_owned())];
+    let expected = ObjectHeaders { headers, user: pairs(&user), tags: pairs(&user[..2]) };
+    assert_eq!(kept(&world, ino), expected);
+    let after = world.node(ino).unwrap().inode;
+    let file = |inode: &Inode| inode.file().map(|file| (file.tag, file.data_version)).unwrap();
+    assert_eq!(file(&after), file(&before));
+    assert_eq!(after.attributes.changed, before.attributes.changed, "S3 shows the same time");
+    assert_eq!(after.attributes.modified, before.attributes.modified);
+    assert!(after.attributes.status_changed > before.attributes.status_changed);
+    world.audit();
+}
+
+#[test]
+fn an_item_is_there_or_not_as_is_asked_for() {
+    let world = World::new();
+    let (ino, directory) = (world.file(B, "f", 1), world.mkdir(B, "d"));
+    for tag in [ObjectItem::Tag("t".to_owned()), ObjectItem::Header(Header::Expires)] {
+        let absent = item(&world, ino, &tag, Some("v"), Some(true));
+        assert_eq!(absent.unwrap_err(), FsError::NoSuchAttribute);
+        let absent = item(&world, ino, &tag, None, Some(true));
+        assert_eq!(absent.unwrap_err(), FsError::NoSuchAttribute);
+        item(&world, ino, &tag, Some("v"), Some(false)).unwrap();
+        let there = item(&world, ino, &tag, Some("w"), Some(false));
+        assert_eq!(there.unwrap_err(), FsError::AttributeExists);
+        item(&world, ino, &tag, Some("w"), Some(true)).unwrap();
+        assert_eq!(tag.value(&kept(&world, ino)), Some("w"));
+        item(&world, ino, &tag, None, Some(true)).unwrap();
+        assert_eq!(item(&world, directory, &tag, Some("v"), None).unwrap_err(), FsError::NoObject);
+    }
+    assert_eq!(kept(&world, ino), ObjectHeaders::default());
+}
+
+#[test]
+fn a_file_has_no_more_metadata_than_s3_lets_it() {
+    let world = World::new();
+    let ino = world.file(B, "f", 1);
+    let user = |name: &str| ObjectItem::User(name.to_owned());
+    let long = "v".repeat(USER_METADATA_BYTES_MAX - 3);
+    item(&world, ino, &user("a"), Some(&long), None).unwrap();
+    item(&world, ino, &user("b"), Some("1"), None).unwrap();
+    let one_more = item(&world, ino, &user("c"), Some(""), None);
+    assert_eq!(one_more.unwrap_err(), FsError::MetadataTooLarge);
+    item(&world, ino, &user("a"), Some(""), None).unwrap();
+    item(&world, ino, &user("c"), Some(""), None).unwrap();
+    let tag = |n: usize| ObjectItem::Tag(n.to_string());
+    for n in 0..OBJECT_TAGS_MAX {
+        item(&world, ino, &tag(n), Some("v"), None).unwrap();
+    }
+    let one_more = item(&world, ino, &tag(OBJECT_TAGS_MAX), Some("v"), None);
+    assert_eq!(one_more.unwrap_err(), FsError::TooManyTags);
+    item(&world, ino, &tag(0), Some("w"), None).unwrap();
+    item(&world, ino, &tag(0), None, None).unwrap();
+    item(&world, ino, &tag(OBJECT_TAGS_MAX), Some("v"), None).unwrap();
+    let header = ObjectItem::Header(Header::CacheControl);
+    let long = "v".repeat(CONTENT_HEADERS_BYTES_MAX + 1);
+    let too_long = item(&world, ino, &header, Some(&long), None);
+    assert_eq!(too_long.unwrap_err(), FsError::MetadataTooLarge);
+    item(&world, ino, &header, Some(&long[1..]), None).unwrap();
+    world.audit();
 }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use namespace::{
     AttributeChange, ContentChange, FindName, FindNode, FindXattr, FsError, LinkNode, MakeNode,
-    NewNode, NodeName, Planner, ReadNames, RemoveDirectory, RemoveName, RenameMode, RenameNode,
-    SetAttributes, SetXattr, WriteContent, XattrChange,
+    NewNode, NodeName, ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName, RenameMode,
+    RenameNode, SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange,
 };
 use record::{BlockId, Ino, Slice, Tag};
 use std::fmt::Debug;
@@ -178,6 +178,9 @@ fn attributes_change_in_one_round_trip_if_the_node_is_remembered() {
         let set = SetXattr { ino, known_as, name: b"user.a", change };
         assert_eq!(volume.costs(&set), expected, "{length}");
     };
+    let item = &ObjectItem::Tag("t".to_owned());
+    let tag = SetObjectItem { ino: object, item, value: Some("v"), had: None };
+    assert_eq!(volume.costs(&tag), costs((0, 1), (1, 1)));
     set(file, None, 1, costs((0, 1), (1, 1)));
     set(file, None, LONG, costs((0, 1), (1, 1)));
     set(object, None, 1, costs((0, 1), (1, 1)));

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, FindName, FindNode, FindXattr, FoundNode,
-    LinkNode, ListedNames, MakeNode, NewNode, NodeName, ReadNames, RemoveDirectory, RemoveName,
-    RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetXattr, WriteContent,
-    XattrChange,
+    LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames, RemoveDirectory,
+    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem,
+    SetXattr, WriteContent, XattrChange,
 };
 use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
 use session::ReadPin;
@@ -160,6 +160,18 @@ impl Volume {
         change: &XattrChange,
     ) -> Result<FoundNode, VolumeError> {
         self.session.run(&SetXattr { ino, known_as, name, change }).await
+    }
+
+    /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
+    /// the file must have it before.
+    pub async fn set_object_item(
+        &self,
+        ino: Ino,
+        item: &ObjectItem,
+        value: Option<&str>,
+        had: Option<bool>,
+    ) -> Result<FoundNode, VolumeError> {
+        self.session.run(&SetObjectItem { ino, item, value, had }).await
     }
 
     /// Names of a directory, at most `limit` of them, from where the page before ended.
