@@ -109,7 +109,8 @@ impl Model {
         let packed = model.comb(10, 20, 9, 1, true);
         model.lent = [packed, model.comb(300, 20, 9, 2, false)].concat();
         let (slices, end) = (model.lent.clone(), LENT);
-        write(&model.world, lender, &ContentChange::Write { slices, end, sums: Vec::new() }).unwrap();
+        write(&model.world, lender, &ContentChange::Write { slices, end, sums: Vec::new() })
+            .unwrap();
         model
     }
 
