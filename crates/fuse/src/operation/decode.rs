@@ -166,12 +166,7 @@ fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
         opcode::ACCESS => {
             body.take().map(|abi::AccessIn { mask, .. }| FileOperation::Access { mask })
         }
-        opcode::SETXATTR => (|| {
-            let abi::SetxattrIn { size, flags, setxattr_flags, .. } = body.take()?;
-            let (name, value) = (body.attribute()?, body.bytes(size)?);
-            let acl_kill_sgid = setxattr_flags & bits::SETXATTR_ACL_KILL_SGID != 0;
-            Ok(FileOperation::SetXattr { name, value, flags, acl_kill_sgid })
-        })(),
+        opcode::SETXATTR => set_xattr(body),
         opcode::GETXATTR => (|| {
             let abi::GetxattrIn { size, .. } = body.take()?;
             Ok(FileOperation::GetXattr { name: body.attribute()?, size })
@@ -182,6 +177,29 @@ fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
         opcode::REMOVEXATTR => body.attribute().map(|name| FileOperation::RemoveXattr { name }),
         _ => return None,
     })
+}
+
+/// Kernels with which `SETXATTR_EXT` was not agreed on send two numbers fewer. The first of these has
+/// one bit at most, and where it is not there a name begins, so they can be told apart.
+fn set_xattr(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+    let mut long = body;
+    let ext: abi::SetxattrIn = match long.take() {
+        Ok(ext) => ext,
+        Err(_) => return set_xattr_short(body),
+    };
+    if ext.setxattr_flags & !bits::SETXATTR_ACL_KILL_SGID != 0 {
+        return set_xattr_short(body);
+    }
+    body = long;
+    let (name, value) = (body.attribute()?, body.bytes(ext.size)?);
+    let acl_kill_sgid = ext.setxattr_flags != 0;
+    Ok(FileOperation::SetXattr { name, value, flags: ext.flags, acl_kill_sgid })
+}
+
+fn set_xattr_short(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+    let [size, flags]: [u32; 2] = body.take()?;
+    let (name, value) = (body.attribute()?, body.bytes(size)?);
+    Ok(FileOperation::SetXattr { name, value, flags, acl_kill_sgid: false })
 }
 
 /// Operations on open files.

@@ -146,6 +146,26 @@ fn a_value_may_be_empty_but_its_name_may_not() {
     refused(opcode::SETXATTR, &body(&header, b"\0"), "an attribute's name is empty");
 }
 
+/// As kernels send it with which no extension was agreed on: whatever the lengths of name and value.
+#[test]
+fn an_attribute_is_set_without_the_extension_too() {
+    for name in ["u", "user.a", "user.abc", "user.abcd", "user.abcdefghijklmnop"] {
+        for value in ["", "b", "a longer value"] {
+            let size = u32::try_from(value.len()).unwrap();
+            let short =
+                [size.as_bytes(), 2_u32.as_bytes(), name.as_bytes(), b"\0", value.as_bytes()];
+            let bytes = short.concat();
+            let FileOperation::SetXattr { name: found, value: said, flags, acl_kill_sgid } =
+                decoded(opcode::SETXATTR, &bytes)
+            else {
+                panic!()
+            };
+            assert_eq!((found, said), (OsStr::new(name), value.as_bytes()));
+            assert_eq!((flags, acl_kill_sgid), (2, false));
+        }
+    }
+}
+
 #[test]
 fn an_operation_of_a_later_kernel_is_unknown_and_not_malformed() {
     for opcode in [37, 40, 48, 54, 4096, u32::MAX] {
