@@ -378,6 +378,11 @@ impl Turn<'_> {
                 self.count("conflict");
                 return None;
             }
+            // A gateway that was frozen while a body arrived finds that it took too long.
+            (_, 400) if answer.code() == "RequestTimeout" => {
+                self.count("too late");
+                return None;
+            }
             (_, status) => panic!("{ask:?}: {status} {}", answer.text()),
         };
         self.count(match told {
