@@ -187,6 +187,14 @@ def test_links_and_pipes_are_no_objects(control, bucket, place):
     assert missing(control, bucket, "link") and missing(control, bucket, "pipe")
 
 
+@pytest.mark.parametrize("condition", [{}, {"IfNoneMatch": "*"}], ids=["plain", "if absent"])
+def test_a_put_takes_the_place_of_a_link(control, bucket, place, condition):
+    (place / "link").symlink_to("nowhere")
+    assert missing(control, bucket, "link")
+    control.put_object(Bucket=bucket, Key="link", Body=b"x", **condition)
+    assert not (place / "link").is_symlink() and (place / "link").read_text() == "x"
+
+
 def test_a_copy_through_s3_and_a_multipart_upload_are_files(control, bucket, place):
     content = random.Random(3).randbytes(11 * MIB)
     (place / "source").write_bytes(content)
