@@ -15,6 +15,7 @@ use crate::dirty::FrozenExtents;
 use crate::files::Files;
 use crate::open::{Becoming, OpenFile};
 use crate::sequential::{SequentialSums, crc64nvme};
+use crate::zeros::zeros;
 
 /// [`FilesOptions::whole_bytes_max`](crate::FilesOptions::whole_bytes_max), unless it is said.
 pub const WHOLE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
@@ -30,9 +31,6 @@ const BATCH_PAGES_MAX: usize = 32;
 
 /// Bytes at a position.
 type Extent = (u64, Bytes);
-
-/// Zeros that are written where a file has a hole.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A file whose content is what was written.
 #[derive(Debug)]
@@ -254,7 +252,7 @@ impl Files {
         let mut crc = Digest::new(CrcAlgorithm::Crc64Nvme);
         let mut at = 0;
         for (position, bytes) in extents.iter() {
-            let hole = holes(at, *position);
+            let hole = zeros(at..*position).map(|(_, bytes)| bytes);
             for bytes in hole.chain([bytes.clone()]) {
                 if sums.is_none() {
                     crc.update(&bytes);
@@ -263,7 +261,7 @@ impl Files {
             }
             at = position + bytes.len() as u64;
         }
-        for bytes in holes(at, size) {
+        for (_, bytes) in zeros(at..size) {
             crc.update(&bytes);
             writer.write(bytes).await?;
         }
@@ -327,12 +325,4 @@ fn cut_step(pages: &[PageRef], below: u64) -> Option<u64> {
     let kept = pages.partition_point(|page| page.start < below);
     let first = pages.len().checked_sub(PAGES_CUT_MAX).filter(|first| *first > kept)?;
     pages.get(first).map(|page| page.start)
-}
-
-/// Zeros between two positions.
-fn holes(start: u64, end: u64) -> impl Iterator<Item = Bytes> {
-    (start..end).step_by(ZEROS.len()).map(move |at| {
-        let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(ZEROS.len());
-        Bytes::from_static(&ZEROS[..length])
-    })
 }

@@ -30,6 +30,7 @@ mod seek;
 mod sequential;
 mod write;
 mod xattr;
+mod zeros;
 
 pub use attributes::{NodeKind, NodeStat};
 pub use change::{MadeBy, SetNode};

@@ -12,13 +12,11 @@ use volume::{AttributeChange, FileWrite, FsError, VolumeError};
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile};
 use crate::write::FILE_BYTES_MAX;
+use crate::zeros::zeros;
 
 /// The shortest range that becomes a hole, in bytes. Of a shorter one zeros cost less than the
 /// slices around a hole.
 const HOLE_BYTES_MIN: u64 = 64 << 10;
-
-/// Zeros that are written at once.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Files {
     /// Makes a range zeros. What lies beyond the file's end lengthens it, unless its size is to
@@ -74,11 +72,8 @@ impl Files {
     }
 
     async fn write_zeros(&self, handle: HandleId, range: Range<u64>) -> Result<(), Errno> {
-        let mut at = range.start;
-        while at < range.end {
-            let length = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(ZEROS.len());
-            self.write(handle, at, &ZEROS[..length], false, false).await?;
-            at += length as u64;
+        for (at, bytes) in zeros(range) {
+            self.write(handle, at, &bytes, false, false).await?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::OpenMode;
 use crate::errno::errno;
 use crate::files::Files;
 use crate::open::{FileState, HandleId, OpenFile};
+use crate::zeros::zeros;
 
 /// The bytes of a range, as far as they are known.
 #[derive(Debug, Default)]
@@ -148,16 +149,4 @@ impl Files {
         self.release(opened.handle).await;
         whole
     }
-}
-
-/// Bytes of zeros that are kept.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
-/// Zeros in a range.
-fn zeros(range: Range<u64>) -> impl Iterator<Item = (u64, Bytes)> {
-    let end = range.end;
-    range.step_by(ZEROS.len()).map(move |at| {
-        let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(ZEROS.len());
-        (at, Bytes::from_static(&ZEROS[..length]))
-    })
 }

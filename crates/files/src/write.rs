@@ -137,16 +137,9 @@ impl Files {
         let handle = self.open.handle(handle)?;
         let mut state = handle.file.state.lock().await;
         if end > state.size && !keeps_size {
-            state.resize_up(end);
+            state.size = end;
             state.written = Some(self.volume.now());
         }
         Ok(())
-    }
-}
-
-impl crate::open::FileState {
-    /// Makes the file longer, by a hole.
-    fn resize_up(&mut self, size: u64) {
-        self.size = self.size.max(size);
     }
 }
