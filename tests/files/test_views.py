@@ -115,6 +115,26 @@ def test_s3_deletes_and_the_path_is_gone(control, bucket, place):
         assert opened.read() == "x"
 
 
+def test_what_was_just_looked_at_is_looked_at_anew_once_s3_has_answered(control, bucket, place):
+    """Names, missing names and attributes, which kernels remember for a moment."""
+    path, missing = place / "a" / "file", place / "a" / "new"
+    for step in range(60):
+        control.put_object(Bucket=bucket, Key="a/file", Body=bytes(step))
+        assert path.stat().st_size == step and not missing.exists()
+        inode, times = path.stat().st_ino, (place / "a").stat()
+        control.put_object(Bucket=bucket, Key="a/file", Body=bytes(step + 1))
+        assert path.stat().st_size == step + 1 and path.stat().st_ino != inode
+        control.put_object(Bucket=bucket, Key="a/new", Body=b"")
+        assert missing.exists() and (place / "a").stat().st_mtime_ns > times.st_mtime_ns
+        control.put_object(Bucket=bucket, Key="a/new/below", Body=b"")
+        assert (place / "a").stat().st_nlink == times.st_nlink + 1 and missing.is_dir()
+        control.delete_objects(
+            Bucket=bucket,
+            Delete={"Objects": [{"Key": "a/new"}, {"Key": "a/new/below"}, {"Key": "a/file"}]},
+        )
+        assert not path.exists() and not missing.exists() and not (place / "a").exists()
+
+
 def test_unlink_and_the_key_is_gone(control, bucket, place):
     control.put_object(Bucket=bucket, Key="a/file", Body=b"x")
     control.put_object(Bucket=bucket, Key="a/other", Body=b"x")

@@ -65,6 +65,9 @@ pub struct NodeStat {
     pub changed: Timestamp,
     /// When it was made.
     pub created: Timestamp,
+    /// Whether this is of something written that is not the file's content yet: its times may turn
+    /// out others.
+    pub unsettled: bool,
 }
 
 impl NodeStat {
@@ -100,6 +103,7 @@ impl NodeStat {
             modified: at.modified,
             changed: at.status_changed,
             created: at.created,
+            unsettled: false,
         }
     }
 

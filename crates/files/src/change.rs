@@ -2,7 +2,7 @@
 
 use record::{Header, Ino, Kind, SpecialKind};
 use rustix::io::Errno;
-use volume::{AttributeChange, Maker, NewNode, NodeName, RenameMode, empty_file};
+use volume::{AttributeChange, FileOwner, Maker, NewNode, NodeName, RenameMode, empty_file};
 
 use crate::attributes::NodeStat;
 use crate::files::{Files, NAME_BYTES_MAX};
@@ -53,7 +53,7 @@ impl Files {
     ) -> Result<NodeStat, Errno> {
         if directory == Ino::ROOT {
             self.may_name(name)?;
-            return self.make_bucket(name).await;
+            return self.make_bucket(name, by).await;
         }
         self.make(directory, name, &NewNode::Directory, by).await
     }
@@ -139,10 +139,12 @@ impl Files {
     }
 
     /// Makes a bucket of a directory's name.
-    async fn make_bucket(&self, name: &[u8]) -> Result<NodeStat, Errno> {
+    async fn make_bucket(&self, name: &[u8], by: MadeBy) -> Result<NodeStat, Errno> {
         let name = std::str::from_utf8(name).ok().filter(|name| is_bucket_name(name));
         let name = name.ok_or(Errno::INVAL)?;
-        self.patiently(|| self.volume.create_bucket(name, &self.options.owner)).await?;
+        let access_key = self.options.owner.clone();
+        let owner = FileOwner { access_key, uid: by.uid, gid: by.gid };
+        self.patiently(|| self.volume.make_bucket_directory(name, &owner)).await?;
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }
 
@@ -160,7 +162,7 @@ impl Files {
         self.changeable()?;
         if directory == Ino::ROOT {
             let name = std::str::from_utf8(name).map_err(|_| Errno::NOENT)?;
-            return self.patiently(|| self.volume.delete_bucket(name)).await;
+            return self.patiently(|| self.volume.remove_bucket_directory(name)).await;
         }
         let name = NodeName { directory, name: name.to_vec() };
         let removed = self.patiently(|| self.volume.remove_directory(&name)).await?;

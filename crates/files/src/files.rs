@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
-use volume::{FileOwner, FoundNode, FsError, NodeName, Volume, VolumeError};
+use volume::{Coherence, FoundNode, FsError, NodeName, NodeWatch, Trust, Volume, VolumeError};
 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
@@ -45,8 +45,8 @@ pub struct FilesOptions {
     pub whole_bytes_max: u64,
     /// How long operations wait for stores that do not answer before they fail.
     pub io_timeout: Duration,
-    /// Whom buckets belong to that are made as directories.
-    pub owner: FileOwner,
+    /// The access key whose buckets those are that are made as directories.
+    pub owner: String,
 }
 
 /// A POSIX file system on a volume.
@@ -94,6 +94,23 @@ impl Files {
     /// The locks of its files.
     pub fn locks(&self) -> &LockTable {
         &self.locks
+    }
+
+    /// Until when what is asked for from now on may be remembered by those for whom
+    /// [`Files::watch`] stands; what is [unsettled](NodeStat::unsettled) may not.
+    pub fn trust(&self) -> Trust {
+        self.volume.trust()
+    }
+
+    /// Tells `watch` of what is changed not through these files, so that whoever remembers it lets
+    /// go of it.
+    pub fn watch(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
+        self.volume.watch_nodes(watch, coherence);
+    }
+
+    /// Tells nobody of changes any more.
+    pub fn unwatch(&self) {
+        self.volume.unwatch_nodes();
     }
 
     /// Finds what a name is bound to.

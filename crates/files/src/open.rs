@@ -184,6 +184,7 @@ impl FileState {
     /// What a program sees of it.
     pub(crate) fn attributes(&self) -> NodeStat {
         let mut shown = NodeStat::of(&self.node);
+        shown.unsettled = self.becoming.is_some() || self.is_dirty();
         let becoming = self.becoming.as_ref().map(|becoming| (&becoming.change, becoming.written));
         for (change, written) in becoming.into_iter().chain([(&self.change, self.written)]) {
             if let Some(written) = written {

@@ -60,7 +60,7 @@ impl Bench {
             write_memory: 16 << 20,
             whole_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: Duration::from_secs(1),
-            owner: owner(),
+            owner: owner().access_key,
         };
         let files = Files::new(Arc::clone(&volume), options);
         let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;

@@ -57,6 +57,13 @@ impl Moment {
         Moment { run: self.run + wait, awake: self.awake + wait }
     }
 
+    /// How long it takes until it comes, by the clock by which that is sooner.
+    pub fn left(self) -> Duration {
+        let now = Moment::now();
+        let run = self.run.saturating_duration_since(now.run);
+        run.min(self.awake.saturating_sub(now.awake))
+    }
+
     /// Whether it has come, by either clock.
     pub fn has_come(self) -> bool {
         let now = Moment::now();

@@ -1,6 +1,7 @@
 //! A volume as files: a mount from its beginning to its end.
 
 mod glue;
+mod notices;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{FileOwner, NodeName, Volume, VolumeError};
+use volume::{NodeName, Volume, VolumeError};
 
 use crate::config::MountSettings;
 use crate::problem::Problem;
 use glue::Glue;
+use notices::Notices;
 
 /// How far the kernel reads ahead of a program, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
@@ -54,7 +56,7 @@ impl Mounted {
             write_memory: settings.write_memory.0,
             whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
             io_timeout: Duration::from_secs(settings.io_timeout_seconds),
-            owner: FileOwner { access_key: owner.to_owned(), uid: 0, gid: 0 },
+            owner: owner.to_owned(),
         };
         let files = Files::new(Arc::clone(volume), options);
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -62,7 +64,6 @@ impl Mounted {
             files: Arc::clone(&files),
             runtime: Handle::current(),
             tasks: tasks.clone(),
-            timeout: Duration::ZERO,
             gone: gone.clone(),
         });
         let mut options = MountOptions::new("ashlar", "ashlar");
@@ -91,6 +92,10 @@ impl Mounted {
         let session = begun.await.map_err(|error| Problem::new(doing(), error))?.map_err(
             |(wrong, remedy): (String, &str)| Problem::new(doing(), wrong).remedy(remedy),
         )?;
+        let (queue, _thread) =
+            session.notice_queue().map_err(|error| Problem::new(doing(), error))?;
+        let notices = Notices { queue, root: files.root() };
+        files.watch(Arc::new(notices), settings.coherence.into());
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         let (folder, session) = (folder.to_owned(), Arc::new(session));
@@ -128,6 +133,7 @@ impl Mounted {
     /// Waits for what is under way, and makes durable what that has written.
     async fn finish(&self) {
         self.gone.cancel();
+        self.files.unwatch();
         self.tasks.close();
         if tokio::time::timeout(END_PATIENCE, self.tasks.wait()).await.is_err() {
             tracing::warn!("operations of the mount are still under way");

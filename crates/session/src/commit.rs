@@ -75,7 +75,7 @@ impl Committer {
 
     /// Commits a plan together with others. `reading` is held until the plan has settled, and
     /// `staged` is given back if the plan certainly did not happen; what is given back to nobody
-    /// is deleted.
+    /// is deleted. Watches are told of what it changed if `is_told`.
     ///
     /// Dropping the returned future takes nothing back once the plan is in the queue.
     pub(crate) async fn commit(
@@ -83,25 +83,28 @@ impl Committer {
         plan: Plan,
         reading: ReaderGuard,
         staged: Option<StagedContent>,
+        is_told: bool,
     ) -> CommitAnswer {
         if self.context.state.is_fenced() {
-            return (Outcome::Failed(VolumeError::Fenced), staged);
+            return CommitAnswer::without(Outcome::Failed(VolumeError::Fenced), staged);
         }
         if let Err(malformed) = self.context.check(&plan) {
             let error = store::StoreError::from(malformed);
-            return (Outcome::Failed(error.into()), staged);
+            return CommitAnswer::without(Outcome::Failed(error.into()), staged);
         }
         meters::charge_commit();
         let deadline = Instant::now() + COMMIT_DEADLINE;
         let (caller, answer) = oneshot::channel();
         let Ok(Ok(place)) = tokio::time::timeout_at(deadline, self.queue.reserve()).await else {
             let busy = "the queue of commits does not move or is closed".to_owned();
-            return (Outcome::Failed(VolumeError::Unavailable(busy)), staged);
+            let outcome = Outcome::Failed(VolumeError::Unavailable(busy));
+            return CommitAnswer::without(outcome, staged);
         };
-        place.send(QueuedPlan { plan, staged, reading, deadline, caller: Some(caller) });
+        let caller = Some(caller);
+        place.send(QueuedPlan { plan, staged, reading, deadline, is_told, caller });
         answer.await.unwrap_or_else(|_dropped| {
             let lost = "the task that commits has ended".to_owned();
-            (Outcome::Failed(VolumeError::Unknown(lost)), None)
+            CommitAnswer::without(Outcome::Failed(VolumeError::Unknown(lost)), None)
         })
     }
 }

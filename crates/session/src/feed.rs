@@ -22,6 +22,7 @@ use tracing::{debug, warn};
 use crate::meters::Meters;
 use crate::peers::Peers;
 use crate::records::{self, RecordCache};
+use crate::watch::Watches;
 
 /// How often the store is asked what changed.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
@@ -99,6 +100,8 @@ pub(crate) struct Listener {
     pub(crate) peers: Peers,
     pub(crate) own: Arc<OwnWrites>,
     pub(crate) meters: Arc<Meters>,
+    /// Told of names and nodes that others have changed.
+    pub(crate) watches: Arc<Watches>,
     /// Notified when users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
     /// Notified when another session has begun or ended.
@@ -131,6 +134,7 @@ impl Listener {
                 Ok(changes) => {
                     self.apply(changes);
                     self.peers.listened(asked);
+                    self.watches.heard(asked);
                     self.peers.look(&*self.store).await;
                     failing = false;
                 }
@@ -150,6 +154,7 @@ impl Listener {
             Changes::Notified { keys, next } => {
                 self.position = next;
                 let mut access = false;
+                let mut others = Vec::new();
                 for key in &keys {
                     access |= [space::USER, space::POLICY].contains(&key.space());
                     if self.peers.notified(key) {
@@ -158,8 +163,10 @@ impl Listener {
                     if records::is_remembered(key.space()) && !self.own.notified(key) {
                         self.records.forget(key);
                         self.meters.notified.add(1);
+                        others.push(key);
                     }
                 }
+                self.watches.notified(others.into_iter());
                 if access {
                     self.access.send_modify(|version| *version += 1);
                 }
@@ -171,6 +178,7 @@ impl Listener {
                 self.sessions.notify_one();
                 self.own.clear();
                 self.records.clear();
+                self.watches.all_changed();
                 self.meters.gaps.add(1);
                 self.access.send_modify(|version| *version += 1);
             }

@@ -192,7 +192,7 @@ impl InodeAllocator {
                 guards: vec![Guard::Equals(at.clone(), record)],
                 writes: vec![Write::Put(at.clone(), Sequence(end).encode(&at))],
             };
-            match self.committer.commit(plan, self.epochs.pin(), None).await.0 {
+            match self.committer.commit(plan, self.epochs.pin(), None, false).await.outcome {
                 Outcome::Committed => return Ok((first, end)),
                 // Somebody else took this chunk, and the refusal says where the next begins.
                 Outcome::Refused { found, .. } => known = found,

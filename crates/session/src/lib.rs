@@ -27,6 +27,7 @@ mod session;
 mod slots;
 mod state;
 mod throttle;
+mod watch;
 
 pub use coalesce::META_READ_DEADLINE;
 pub use commit::{COMMIT_DEADLINE, Outcome, QUEUE_PLANS_MAX};
@@ -43,3 +44,4 @@ pub use session::{CLOSE_PATIENCE, Session};
 pub use slots::SLOTS_MAX;
 pub use state::{Seen, check_known, counter, entries, named_session, others, value};
 pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};
+pub use watch::{Coherence, NodeChanges, NodeWatch, PUSHED_FOR, Trust};

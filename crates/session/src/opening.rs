@@ -23,6 +23,7 @@ use crate::session::Session;
 use crate::slots::IdempotencySlots;
 use crate::state::{self, Heartbeat, SessionState, Started};
 use crate::throttle::Throttle;
+use crate::watch::Watches;
 
 impl Session {
     /// Opens the volume in `store`, or makes one if there is none, and begins a session. The blocks
@@ -67,6 +68,7 @@ impl Session {
         let (state, epochs) =
             (Arc::new(SessionState::new(started.nonce)), Epochs::new(started.epoch));
         let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
+        let watches = Arc::<Watches>::default();
         let records = RecordCache::new(options.record_cache_bytes, options.authoritative_reads);
         let store: Arc<dyn MetaStore> = Arc::new(CachedStore::new(store, Arc::clone(&records)));
         let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
@@ -78,6 +80,7 @@ impl Session {
             records: Arc::clone(&records),
             own: Arc::default(),
             meters: Arc::clone(&meters),
+            watches: Arc::clone(&watches),
             tasks: tasks.clone(),
             closing: closing.clone(),
             gone: gone.clone(),
@@ -107,6 +110,7 @@ impl Session {
             epochs,
             holds: Arc::default(),
             throttle,
+            watches,
             tasks,
             meters,
             orphaned: Arc::default(),
@@ -127,6 +131,7 @@ impl Session {
             peers: Peers::new(self.state.nonce, &self.records),
             own: self.committer.own_writes(),
             meters: Arc::clone(&self.meters),
+            watches: Arc::clone(&self.watches),
             access: self.access.clone(),
             sessions: Arc::clone(&self.sessions),
             position,

@@ -8,6 +8,9 @@
 //! - A read is answered from what is current, without a round trip. [`CachedStore`] is a metadata
 //!   store that does so, and passes the same conformance suite as any other.
 //!
+//! Counters of directories are remembered as well, while they are current: what a plan adds to one is
+//! known. None of them is a hint.
+//!
 //! What is absent is remembered as long as that is current; it is no hint, since planners guess it.
 
 mod cached;
@@ -21,7 +24,10 @@ use namespace::Hints;
 use record::Ino;
 use record::key::space;
 use runtime::Moment;
-use store::{Entry, Follow, Key, Plan, Read, ReadResult, Space, Target, Value, Verdict, Write};
+use store::{
+    CounterKey, Entry, Follow, Key, Plan, Read, ReadResult, Space, Target, Value, Verdict, Write,
+    counter_changes,
+};
 
 use currency::{Books, Currency, Generation, Observation};
 use entries::{Entries, NAMES, Remembered};
@@ -41,6 +47,11 @@ const LOOKS: usize = 2;
 /// Whether records of a space are remembered.
 pub(crate) fn is_remembered(space: Space) -> bool {
     SPACES.contains(&space)
+}
+
+/// Whether a counter is remembered. No record has such a key.
+fn is_counter(key: &Key) -> bool {
+    key.space() == space::COUNTER
 }
 
 /// A bounded memory of records.
@@ -69,6 +80,11 @@ impl RecordCache {
     /// [`RecordCache::leave`].
     pub(crate) fn rely(&self, until: Moment) {
         self.currency.rely(until);
+    }
+
+    /// Until when nobody else changes records, if that is known.
+    pub(crate) fn relied_on_until(&self) -> Option<Moment> {
+        self.currency.relied_on_until()
     }
 
     /// Somebody else may change records from now on, or may have: nothing is current.
@@ -114,7 +130,8 @@ impl RecordCache {
 
     /// Answers single questions from what is current, all of them at one instant, or none.
     pub(crate) fn answer(&self, reads: &[Read]) -> Option<Vec<ReadResult>> {
-        if !reads.iter().all(|read| matches!(read, Read::Record { .. })) {
+        let is_single = |read: &Read| matches!(read, Read::Record { .. } | Read::Counter(_));
+        if !reads.iter().all(is_single) {
             return None;
         }
         for _ in 0..LOOKS {
@@ -142,7 +159,13 @@ impl RecordCache {
             None => Some(Target::Absent),
         };
         let found = |read: &Read| {
-            let Read::Record { key, follow } = read else { return None };
+            let (key, follow) = match read {
+                Read::Record { key, follow } => (key, follow),
+                Read::Counter(CounterKey(key)) if is_counter(key) => {
+                    return Some(ReadResult::Counter(number(&value(key)??)?));
+                }
+                Read::Counter(_) | Read::Range { .. } => return None,
+            };
             let Some(value) = value(key)? else { return Some(ReadResult::Record(None)) };
             let target = match follow {
                 Some(follow) => target(&value, follow)?,
@@ -161,14 +184,30 @@ impl RecordCache {
     /// A batch leaves for the store.
     fn sending(self: &Arc<Self>, plans: &[Plan]) -> Sending {
         let writes = plans.iter().flat_map(remembered_writes);
-        let keys: HashSet<Key> = writes.map(|(key, _)| key.clone()).collect();
+        let mut keys: HashSet<Key> = writes.map(|(key, _)| key.clone()).collect();
+        let mut counters = HashMap::new();
         let mut books = self.currency.books();
+        if self.is_authoritative() {
+            let counted: HashSet<Key> = plans.iter().flat_map(counted).cloned().collect();
+            counters = self.numbers(&counted);
+            keys.extend(counted);
+        }
         let left_at = books.batch_leaves(&keys);
         if !self.currency.has_peers() && !keys.is_empty() {
             keys.iter().for_each(|key| self.entries.demote(key));
             self.currency.demoted(&mut books);
         }
-        Sending { cache: Arc::clone(self), keys, left_at }
+        Sending { cache: Arc::clone(self), keys, counters, left_at }
+    }
+
+    /// What is known of counters.
+    fn numbers(&self, counters: &HashSet<Key>) -> HashMap<Key, i64> {
+        let generation = self.currency.generation();
+        let known = |key: &Key| {
+            let known = self.entries.get(key).filter(|known| known.current_in == generation)?;
+            Some((key.clone(), number(&known.value?)?))
+        };
+        counters.iter().filter_map(known).collect()
     }
 
     /// Takes note of what a read brought.
@@ -189,6 +228,12 @@ impl RecordCache {
                         self.learn_entry(books, observation, entry, follow.as_ref());
                         self.entries.add_name(&entry.key);
                     }
+                }
+                (Read::Counter(CounterKey(key)), ReadResult::Counter(number))
+                    if is_counter(key) =>
+                {
+                    let value = value_of(*number);
+                    self.learn_record(books, observation, key, Some(&value));
                 }
                 _ => {}
             }
@@ -229,7 +274,7 @@ impl RecordCache {
 
     /// Takes note of a record as it was seen, unless it is known as it stands now.
     fn note(&self, _books: &Books, key: &Key, value: Option<&Value>, current_in: Generation) {
-        if !is_remembered(key.space()) {
+        if !is_remembered(key.space()) && !is_counter(key) {
             return;
         }
         let known = self.entries.get(key);
@@ -271,6 +316,28 @@ fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)
     writes.filter(|(key, _)| is_remembered(key.space()))
 }
 
+/// The counters that a plan changes and that may be remembered.
+fn counted(plan: &Plan) -> impl Iterator<Item = &Key> {
+    let counters = plan.writes.iter().filter_map(|write| match write {
+        Write::Add(CounterKey(key), _)
+        | Write::Max(CounterKey(key), _)
+        | Write::Set(CounterKey(key), _)
+        | Write::Clear(CounterKey(key)) => Some(key),
+        Write::Put(..) | Write::Delete(_) => None,
+    });
+    counters.filter(|key| is_counter(key))
+}
+
+/// A number as it is remembered.
+fn value_of(number: i64) -> Value {
+    Value::copy_from_slice(&number.to_be_bytes())
+}
+
+/// A number that is remembered like this.
+fn number(value: &Value) -> Option<i64> {
+    Some(i64::from_be_bytes(value.as_ref().try_into().ok()?))
+}
+
 /// A read under way.
 #[derive(Debug)]
 struct Reading {
@@ -299,6 +366,8 @@ impl Drop for Reading {
 struct Sending {
     cache: Arc<RecordCache>,
     keys: HashSet<Key>,
+    /// Counters among them, as they were when it left, if that is known.
+    counters: HashMap<Key, i64>,
     left_at: u64,
 }
 
@@ -308,12 +377,14 @@ impl Sending {
         if self.keys.is_empty() {
             return;
         }
+        let committed = || {
+            let decided = plans.iter().zip(verdicts);
+            decided.filter(|(_, verdict)| **verdict == Verdict::Committed).map(|(plan, _)| plan)
+        };
+        let counters = self.counters_after(committed());
         let mut last: HashMap<&Key, Option<&Value>> = HashMap::with_capacity(self.keys.len());
-        for (plan, verdict) in plans.iter().zip(verdicts) {
-            if *verdict == Verdict::Committed {
-                last.extend(remembered_writes(plan));
-            }
-        }
+        last.extend(committed().flat_map(remembered_writes));
+        last.extend(counters.iter().map(|(key, number)| (key, Some(number))));
         let keys = std::mem::take(&mut self.keys);
         let RecordCache { currency, .. } = &*self.cache;
         let mut books = currency.books();
@@ -326,6 +397,20 @@ impl Sending {
             }
             books.note_written(key);
         }
+    }
+
+    /// What plans that are committed have made of the counters that were known before.
+    fn counters_after<'p>(&self, committed: impl Iterator<Item = &'p Plan>) -> HashMap<Key, Value> {
+        if self.counters.is_empty() {
+            return HashMap::new();
+        }
+        let changes = counter_changes(committed);
+        let after = |(key, before): (&Key, &i64)| {
+            let change = changes.get(&CounterKey(key.clone()));
+            let number = change.map_or(*before, |change| change.of(*before));
+            (key.clone(), value_of(number))
+        };
+        self.counters.iter().map(after).collect()
     }
 
     /// The batch certainly never happens.

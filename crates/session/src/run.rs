@@ -29,7 +29,20 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, None).await
+        self.drive(operation, None, true).await
+    }
+
+    /// As [`Session::run`], for whoever watches: it is not told of what it has changed itself.
+    pub async fn run_as_watch<O>(
+        &self,
+        operation: &O,
+        staged: Option<StagedContent>,
+    ) -> Result<O::Output, VolumeError>
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
+        self.drive(operation, staged, false).await
     }
 
     /// As [`Session::run`], for a plan that names staged blocks: they are kept once it is committed
@@ -43,7 +56,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, Some(staged)).await
+        self.drive(operation, Some(staged), true).await
     }
 
     /// What an operation would answer by what is remembered alone: for refusing early, never for
@@ -74,6 +87,7 @@ impl Session {
         &self,
         operation: &O,
         mut staged: Option<StagedContent>,
+        is_told: bool,
     ) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -97,11 +111,17 @@ impl Session {
                 }
                 Next::Commit(plan, output) => {
                     let guards = plan.guards.clone();
-                    let commit = self.committer.commit(plan, reading.clone(), staged.take());
-                    let (outcome, back) = commit.await;
-                    staged = back;
-                    match outcome {
-                        Outcome::Committed => return Ok(output),
+                    let staging = staged.take();
+                    let commit = self.committer.commit(plan, reading.clone(), staging, is_told);
+                    let answer = commit.await;
+                    staged = answer.staged;
+                    match answer.outcome {
+                        Outcome::Committed => {
+                            if let Some(taking_back) = answer.taking_back {
+                                taking_back.done().await;
+                            }
+                            return Ok(output);
+                        }
                         Outcome::Refused { guard, found } => {
                             let guard = guards.get(guard).ok_or_else(|| {
                                 VolumeError::Corrupt("the store refused by no guard".to_owned())

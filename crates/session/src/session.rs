@@ -20,6 +20,7 @@ use crate::meters::{Meters, charge, charged};
 use crate::records::RecordCache;
 use crate::state::{self, Heartbeat, Seen, SessionState};
 use crate::throttle::Throttle;
+use crate::watch::Watches;
 
 /// How long [`Session::close`] waits for what is under way.
 pub const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
@@ -41,6 +42,7 @@ pub struct Session {
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
     pub(crate) throttle: Throttle,
+    pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
     pub(crate) meters: Arc<Meters>,
     /// Notified when something lost its name.
@@ -210,7 +212,7 @@ impl Session {
     ///
     /// Dropping the returned future takes nothing back once the plan is in the queue.
     pub async fn commit_reading(&self, plan: Plan, reading: ReaderGuard) -> Outcome {
-        self.committer.commit(plan, reading, None).await.0
+        self.committer.commit(plan, reading, None, false).await.outcome
     }
 
     /// Runs what must not stop halfway, though whoever waits for it may leave.

@@ -183,6 +183,17 @@ impl CounterChange {
     /// No change.
     const NONE: CounterChange = CounterChange::By { add: 0, floor: None };
 
+    /// What it makes of a counter that was `before`.
+    pub fn of(self, before: i64) -> i64 {
+        match self {
+            CounterChange::To(number) => number,
+            CounterChange::By { add, floor } => {
+                let number = before.saturating_add(add);
+                floor.map_or(number, |floor| number.max(floor))
+            }
+        }
+    }
+
     fn then(self, write: &Write) -> CounterChange {
         match (self, write) {
             (_, Write::Set(_, number)) => CounterChange::To(*number),

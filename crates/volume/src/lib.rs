@@ -32,7 +32,8 @@ pub use namespace::{
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
-    RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, SessionOptions, Trips, VolumeError, measured,
+    Coherence, NodeChanges, NodeWatch, RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, SessionOptions,
+    Trips, Trust, VolumeError, measured,
 };
 pub use upkeep::{
     Collected, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::BlockStore;
 use content::{Reading, Staging, Traffic, Writers};
 use record::{Timestamp, VolumeRecord};
-use session::{Session, VolumeError};
+use session::{Coherence, NodeWatch, Session, Trust, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
 use upkeep::{Collected, Destaged, Reaped, Repacked, SweepOptions, Swept, Upkeep};
@@ -77,6 +77,23 @@ impl Volume {
     /// whoever changed them.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.session.access_changes()
+    }
+
+    /// Until when what is read from now on may be remembered outside of this process, by those for
+    /// whom [`Volume::watch_nodes`] stands.
+    pub fn trust(&self) -> Trust {
+        self.session.trust()
+    }
+
+    /// Tells `watch` of names and nodes that change, but not of what is changed by node, which is
+    /// the watch's own doing; and nobody who watched before.
+    pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
+        self.session.watch_nodes(watch, coherence);
+    }
+
+    /// Tells nobody of changes any more.
+    pub fn unwatch_nodes(&self) {
+        self.session.unwatch_nodes();
     }
 
     /// Waits until another process has ended this session, or the store has lost it: nothing is

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use block::BLOCK_BYTES_DEFAULT;
 use serde::Serialize;
-use volume::{RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT};
+use volume::{Coherence, RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT};
 
 pub(crate) use grace::Grace;
 pub(crate) use network::Network;
@@ -39,6 +39,28 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// How true what the kernel of a mount remembers is while others have the volume open.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CoherenceClass {
+    /// It remembers nothing then: programs see what others change at once.
+    #[default]
+    Strict,
+    /// It remembers names and attributes for a second, unless it hears of a change before.
+    Pushed,
+}
+
+impl From<CoherenceClass> for Coherence {
+    fn from(class: CoherenceClass) -> Coherence {
+        match class {
+            CoherenceClass::Strict => Coherence::Strict,
+            CoherenceClass::Pushed => Coherence::Pushed,
+        }
+    }
 }
 
 /// What an acknowledged change must survive.
@@ -103,6 +125,7 @@ pub(crate) struct MountSettings {
     /// The directory that is mounted: names from the bucket's down; none for the volume.
     pub(crate) subdir: Vec<String>,
     pub(crate) allow_other: bool,
+    pub(crate) coherence: CoherenceClass,
     pub(crate) write_memory: Size,
     pub(crate) io_timeout_seconds: u64,
 }
@@ -239,6 +262,7 @@ impl Mounting {
             read_only: mounting.mount_read_only.unwrap_or(false),
             subdir: names.collect(),
             allow_other: mounting.mount_allow_other.unwrap_or(false),
+            coherence: mounting.coherence.unwrap_or_default(),
             write_memory: mounting.write_memory.unwrap_or(Size::mebibytes(128)),
             io_timeout_seconds: mounting.io_timeout_seconds.unwrap_or(3_600),
         };
@@ -339,6 +363,7 @@ pub(crate) fn in_force(
         mount_read_only: Some(mount.read_only),
         mount_subdir: Some(mount.subdir.join("/")),
         mount_allow_other: Some(mount.allow_other),
+        coherence: Some(mount.coherence),
         write_memory: Some(mount.write_memory),
         io_timeout_seconds: Some(mount.io_timeout_seconds),
         mount: serve.mount.clone(),

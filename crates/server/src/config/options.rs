@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{DurabilityClass, Grace, LogFormat, Network, Size};
+use super::{CoherenceClass, DurabilityClass, Grace, LogFormat, Network, Size};
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -140,6 +140,9 @@ options! {
         /// Whether other users than the one who mounts may use the mount [default: false]
         #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, default_missing_value = "true")]
         mount_allow_other: bool = "ASHLAR_MOUNT_ALLOW_OTHER",
+        /// How true what the kernel remembers is while others have the volume open [default: strict]
+        #[arg(value_name = "CLASS")]
+        coherence: CoherenceClass = "ASHLAR_COHERENCE",
         /// The most that programs may have written and that waits in memory [default: 128MiB]
         #[arg(value_name = "SIZE")]
         write_memory: Size = "ASHLAR_WRITE_MEMORY",

@@ -22,7 +22,7 @@ use record::{Ino, SpecialKind, Timestamp};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{AttributeChange, RenameMode, SetTime};
+use volume::{AttributeChange, RenameMode, SetTime, Trust};
 
 /// Bits of `st_mode` that say what a node is.
 const KIND_BITS: u32 = 0o170_000;
@@ -56,8 +56,6 @@ pub(super) struct Glue {
     pub(super) runtime: Handle,
     /// Operations under way.
     pub(super) tasks: TaskTracker,
-    /// For how long the kernel may remember a name, and attributes.
-    pub(super) timeout: Duration,
     /// Cancelled when the mount is gone.
     pub(super) gone: CancellationToken,
 }
@@ -65,7 +63,9 @@ pub(super) struct Glue {
 impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
         let (files, gone) = (Arc::clone(&self.files), self.gone.clone());
-        let call = Call { files, timeout: self.timeout, gone, request };
+        // What is read from here on may be remembered until then.
+        let trust = files.trust();
+        let call = Call { files, trust, gone, request };
         self.tasks.spawn_on(call.answer(reply), &self.runtime);
     }
 
@@ -81,7 +81,7 @@ impl FileSystem for Glue {
 /// A request on its way.
 struct Call {
     files: Arc<Files>,
-    timeout: Duration,
+    trust: Trust,
     gone: CancellationToken,
     request: Request,
 }
@@ -110,9 +110,20 @@ impl Call {
             node: self.node_id(stat.ino),
             generation: 0,
             attributes: attributes(stat),
-            entry_timeout: self.timeout,
-            attributes_timeout: self.timeout,
+            entry_timeout: self.trust.left(),
+            attributes_timeout: self.timeout(stat),
         }
+    }
+
+    /// For how long the kernel may remember attributes.
+    fn timeout(&self, stat: &NodeStat) -> Duration {
+        if stat.unsettled { Duration::ZERO } else { self.trust.left() }
+    }
+
+    /// An entry of something that the kernel may know. It takes attributes from such an answer,
+    /// though it was told meanwhile that they have changed, so it is not to remember them.
+    fn known_entry(&self, stat: &NodeStat) -> NodeEntry {
+        NodeEntry { attributes_timeout: Duration::ZERO, ..self.entry(stat) }
     }
 
     async fn answer(self, reply: Reply) {
@@ -136,20 +147,23 @@ impl Call {
     async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
         let (files, node) = (&self.files, self.node());
         Ok(match operation {
-            FileOperation::Lookup { name } => {
-                Answer::Entry(self.entry(&files.look_up(node, name.as_bytes()).await?))
-            }
+            FileOperation::Lookup { name } => match files.look_up(node, name.as_bytes()).await {
+                Err(rustix::io::Errno::NOENT) => Answer::NoEntry(self.trust),
+                found => Answer::Entry(self.entry(&found?)),
+            },
             FileOperation::GetAttr { .. } => {
-                Answer::Attributes(attributes(&files.attributes(node).await?), self.timeout)
+                let stat = files.attributes(node).await?;
+                Answer::Attributes(attributes(&stat), self.timeout(&stat))
             }
             FileOperation::StatX { .. } => {
                 let stat = files.attributes(node).await?;
-                Answer::StatX(attributes(&stat), file_time(stat.created), self.timeout)
+                let timeout = self.timeout(&stat);
+                Answer::StatX(attributes(&stat), file_time(stat.created), timeout)
             }
             FileOperation::SetAttr(changes) => {
                 let handle = changes.handle.map(|handle| HandleId(handle.0));
                 let stat = files.set(node, handle, set_node(&changes)).await?;
-                Answer::Attributes(attributes(&stat), self.timeout)
+                Answer::Attributes(attributes(&stat), Duration::ZERO)
             }
             FileOperation::ReadLink => Answer::Bytes(files.read_link(node).await?),
             FileOperation::MkNod { .. }
@@ -273,7 +287,8 @@ impl Call {
                 files.make_symlink(node, name.as_bytes(), target.as_bytes(), by).await?
             }
             FileOperation::Link { target, name } => {
-                files.link(self.ino(target), node, name.as_bytes()).await?
+                let linked = files.link(self.ino(target), node, name.as_bytes()).await?;
+                return Ok(Answer::Entry(self.known_entry(&linked)));
             }
             FileOperation::Unlink { name } => {
                 files.unlink(node, name.as_bytes()).await?;
@@ -422,6 +437,7 @@ impl Call {
 enum Answer {
     Ok,
     Entry(NodeEntry),
+    NoEntry(Trust),
     Attributes(NodeAttributes, Duration),
     StatX(NodeAttributes, FileTime, Duration),
     Bytes(Vec<u8>),
@@ -441,6 +457,7 @@ impl Answer {
         match self {
             Answer::Ok => reply.ok(),
             Answer::Entry(entry) => reply.entry(&entry),
+            Answer::NoEntry(trust) => reply.no_entry(trust.left()),
             Answer::Attributes(attributes, timeout) => reply.attributes(&attributes, timeout),
             Answer::StatX(attributes, birth, timeout) => {
                 reply.statx(&attributes, Some(birth), timeout);

@@ -17,6 +17,7 @@ use crate::meters::Meters;
 use crate::records::RecordCache;
 use crate::slots::{IdempotencySlots, SlotState, TakenSlot};
 use crate::state::SessionState;
+use crate::watch::{TakingBack, Watches};
 
 /// What the committer adds to a plan: two guards and a write, and their bytes, about.
 pub(super) const ADDED_ITEMS: usize = 3;
@@ -73,8 +74,22 @@ impl From<Outcome> for Result<(), VolumeError> {
     }
 }
 
-/// An outcome, and the staged content that the plan would have named, if it certainly does not.
-pub(super) type CommitAnswer = (Outcome, Option<StagedContent>);
+/// What a caller is answered.
+#[derive(Debug)]
+pub(crate) struct CommitAnswer {
+    pub(crate) outcome: Outcome,
+    /// The staged content that the plan would have named, if it certainly does not.
+    pub(crate) staged: Option<StagedContent>,
+    /// What others remember and is being taken back.
+    pub(crate) taking_back: Option<TakingBack>,
+}
+
+impl CommitAnswer {
+    /// An answer of a plan that was not committed.
+    pub(super) fn without(outcome: Outcome, staged: Option<StagedContent>) -> CommitAnswer {
+        CommitAnswer { outcome, staged, taking_back: None }
+    }
+}
 
 /// A plan on its way.
 #[derive(Debug)]
@@ -83,6 +98,8 @@ pub(super) struct QueuedPlan {
     pub(super) staged: Option<StagedContent>,
     pub(super) reading: ReaderGuard,
     pub(super) deadline: Instant,
+    /// Whether watches are told of it.
+    pub(super) is_told: bool,
     /// Taken when the caller is answered, which may be before the plan has settled.
     pub(super) caller: Option<oneshot::Sender<CommitAnswer>>,
 }
@@ -104,6 +121,7 @@ pub(crate) struct CommitContext {
     pub(crate) records: Arc<RecordCache>,
     pub(crate) own: Arc<OwnWrites>,
     pub(crate) meters: Arc<Meters>,
+    pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
     /// Cancelled when the volume closes: what waits is sent, and nothing comes after it.
     pub(crate) closing: CancellationToken,
@@ -196,10 +214,14 @@ impl CommitContext {
     /// Answers a plan's caller for good and lets go of what the plan held.
     pub(super) fn finish(&self, sent: SentPlan, step: SlotState, outcome: Outcome) {
         let SentPlan { queued, slot } = sent;
-        let QueuedPlan { plan, mut staged, reading, caller, .. } = queued;
+        let QueuedPlan { plan, mut staged, reading, is_told, caller, .. } = queued;
         self.slots.settle(slot, step);
+        let mut taking_back = None;
         if matches!(outcome, Outcome::Committed) {
             staged = None;
+            if is_told {
+                taking_back = self.watches.committed(&plan);
+            }
         } else {
             self.own.dropped(&plan);
             self.forget_misled(&plan, &outcome);
@@ -207,7 +229,7 @@ impl CommitContext {
         staged.iter_mut().for_each(StagedContent::rearm);
         if let Some(caller) = caller {
             // A caller that has gone has no use for its blocks either: they are deleted.
-            let _gone = caller.send((outcome, staged));
+            let _gone = caller.send(CommitAnswer { outcome, staged, taking_back });
         }
         drop(reading);
     }
@@ -232,7 +254,7 @@ impl CommitContext {
             if let Some(caller) = queued.caller.take() {
                 self.meters.unresolved.add(1);
                 let unknown = Outcome::Failed(VolumeError::Unknown(why.to_owned()));
-                let _gone = caller.send((unknown, None));
+                let _gone = caller.send(CommitAnswer::without(unknown, None));
             }
         }
     }

@@ -7,7 +7,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::batch;
-use super::context::{ADDED_BYTES, ADDED_ITEMS, CommitContext, Outcome, QueuedPlan, SentPlan};
+use super::context::{
+    ADDED_BYTES, ADDED_ITEMS, CommitAnswer, CommitContext, Outcome, QueuedPlan, SentPlan,
+};
 use crate::error::VolumeError;
 use crate::slots::TakenSlot;
 
@@ -128,6 +130,6 @@ fn refuse(mut queued: QueuedPlan) {
     let why = "other commits took until the deadline".to_owned();
     let outcome = Outcome::Failed(VolumeError::Unavailable(why));
     if let Some(caller) = queued.caller.take() {
-        let _gone = caller.send((outcome, queued.staged));
+        let _gone = caller.send(CommitAnswer::without(outcome, queued.staged));
     }
 }

@@ -189,6 +189,11 @@ impl Currency {
         self.leave(books);
     }
 
+    /// Until when nobody else can have changed a record, if that is so now.
+    pub(super) fn relied_on_until(&self) -> Option<Moment> {
+        self.authority().until
+    }
+
     /// Whether there may be peers. Nothing is current then, nor can be before this has changed.
     pub(super) fn has_peers(&self) -> bool {
         self.authority().until.is_none()

@@ -49,6 +49,7 @@ impl Remembered {
     /// Whether it may be remembered. What is absent is no hint: planners guess it.
     fn is_worth_it(&self, key: &Key) -> bool {
         match (&self.value, self.current_in) {
+            (Some(_), Generation::NONE) if key.space() == space::COUNTER => false,
             (Some(value), Generation::NONE) => value.len() <= HINT_VALUE_BYTES_MAX,
             (Some(value), _) => value.len() as u64 <= CURRENT_VALUE_BYTES_MAX,
             (None, Generation::NONE) => false,

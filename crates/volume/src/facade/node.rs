@@ -6,14 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
 use namespace::{
-    Acl, AclKind, AttributeChange, ContentChange, FindName, FindNode, FindXattr, FoundNode,
-    LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames, RemoveDirectory,
-    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem,
-    SetXattr, WriteContent, XattrChange,
+    Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
+    FoundNode, LinkNode, ListedNames, MakeBucket, MakeNode, NewNode, NodeName, ObjectItem,
+    ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
+    SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange,
 };
-use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
+use record::{Bucket, Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
 use session::ReadPin;
 
+use super::FileOwner;
 use super::object::{MapPages, opaque_tag};
 use crate::{Volume, VolumeError};
 
@@ -67,12 +68,12 @@ pub fn empty_file() -> File {
 impl Volume {
     /// Finds what a name in a directory is bound to.
     pub async fn find_name(&self, name: &NodeName) -> Result<FoundNode, VolumeError> {
-        self.session.run(&FindName { name }).await
+        self.session.run_as_watch(&FindName { name }, None).await
     }
 
     /// Finds a node by its number; [`namespace::FsError::Stale`] if there is none.
     pub async fn find_node(&self, ino: Ino) -> Result<FoundNode, VolumeError> {
-        self.session.run(&FindNode { ino }).await
+        self.session.run_as_watch(&FindNode { ino }, None).await
     }
 
     /// Makes a node under a name, or a file without one.
@@ -86,20 +87,41 @@ impl Volume {
         let [ino] = self.fresh().await?;
         let Maker { mode, umask, uid, gid } = maker;
         let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
-        let inode = self.session.run(&operation).await?;
+        let inode = self.session.run_as_watch(&operation, None).await?;
         Ok(FoundNode::made(ino, inode))
+    }
+
+    /// Makes a directory of the root, which is a bucket: [`namespace::FsError::BucketExists`] when the
+    /// name is taken.
+    pub async fn make_bucket_directory(
+        &self,
+        name: &str,
+        owner: &FileOwner,
+    ) -> Result<(), VolumeError> {
+        let [ino] = self.fresh().await?;
+        let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
+        let owner = (owner.uid, owner.gid);
+        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner };
+        self.session.run_as_watch(&operation, None).await
+    }
+
+    /// Removes an empty directory of the root, which is a bucket.
+    pub async fn remove_bucket_directory(&self, name: &str) -> Result<(), VolumeError> {
+        self.session.run_as_watch(&DeleteBucket { name: name.as_bytes() }, None).await?;
+        self.session.wake_reaper();
+        Ok(())
     }
 
     /// Takes a name away from anything but a directory.
     pub async fn remove_name(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        let removed = self.session.run(&RemoveName { name }).await?;
+        let removed = self.session.run_as_watch(&RemoveName { name }, None).await?;
         self.session.wake_reaper();
         Ok(removed)
     }
 
     /// Removes an empty directory.
     pub async fn remove_directory(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        self.session.run(&RemoveDirectory { name }).await
+        self.session.run_as_watch(&RemoveDirectory { name }, None).await
     }
 
     /// Gives a node another name.
@@ -109,7 +131,7 @@ impl Volume {
         to: &NodeName,
         mode: RenameMode,
     ) -> Result<Renamed, VolumeError> {
-        let renamed = self.session.run(&RenameNode { from, to, mode }).await?;
+        let renamed = self.session.run_as_watch(&RenameNode { from, to, mode }, None).await?;
         if renamed.replaced.is_some() {
             self.session.wake_reaper();
         }
@@ -123,7 +145,7 @@ impl Volume {
         known_as: Option<&NodeName>,
         to: &NodeName,
     ) -> Result<FoundNode, VolumeError> {
-        self.session.run(&LinkNode { ino, known_as, to }).await
+        self.session.run_as_watch(&LinkNode { ino, known_as, to }, None).await
     }
 
     /// Changes attributes of a node.
@@ -132,12 +154,12 @@ impl Volume {
         ino: Ino,
         change: &AttributeChange,
     ) -> Result<FoundNode, VolumeError> {
-        self.session.run(&SetAttributes { ino, change }).await
+        self.session.run_as_watch(&SetAttributes { ino, change }, None).await
     }
 
     /// What an extended attribute says.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
-        self.session.run(&FindXattr { ino, name }).await
+        self.session.run_as_watch(&FindXattr { ino, name }, None).await
     }
 
     /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
@@ -148,7 +170,7 @@ impl Volume {
         acl: Option<&Acl>,
         drop_group_id: bool,
     ) -> Result<FoundNode, VolumeError> {
-        self.session.run(&SetAcl { ino, kind, acl, drop_group_id }).await
+        self.session.run_as_watch(&SetAcl { ino, kind, acl, drop_group_id }, None).await
     }
 
     /// Changes an extended attribute that is no access control list.
@@ -159,7 +181,7 @@ impl Volume {
         name: &[u8],
         change: &XattrChange,
     ) -> Result<FoundNode, VolumeError> {
-        self.session.run(&SetXattr { ino, known_as, name, change }).await
+        self.session.run_as_watch(&SetXattr { ino, known_as, name, change }, None).await
     }
 
     /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
@@ -171,7 +193,7 @@ impl Volume {
         value: Option<&str>,
         had: Option<bool>,
     ) -> Result<FoundNode, VolumeError> {
-        self.session.run(&SetObjectItem { ino, item, value, had }).await
+        self.session.run_as_watch(&SetObjectItem { ino, item, value, had }, None).await
     }
 
     /// Names of a directory, at most `limit` of them, from where the page before ended.
@@ -181,7 +203,7 @@ impl Volume {
         from: Option<&[u8]>,
         limit: u32,
     ) -> Result<ListedNames, VolumeError> {
-        self.session.run(&ReadNames { directory, from, limit }).await
+        self.session.run_as_watch(&ReadNames { directory, from, limit }, None).await
     }
 
     /// Keeps a node, as it was found since `reading` began, from being deleted until what this
@@ -308,10 +330,7 @@ impl Volume {
         let [hidden_as] = self.fresh().await?;
         let FileWrite { ino, known_as, attributes, over } = write;
         let operation = WriteContent { ino, known_as, over, change, tag, hidden_as, attributes };
-        let written = match body {
-            Some(body) => self.session.run_publishing(&operation, body).await,
-            None => self.session.run(&operation).await,
-        };
+        let written = self.session.run_as_watch(&operation, body).await;
         self.session.wake_reaper();
         written
     }

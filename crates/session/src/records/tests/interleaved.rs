@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use record::key::CounterKind;
 use record::{Ino, key};
 use runtime::Tasks;
 use store::{
-    Changes, CounterPage, Durability, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position,
-    Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
+    Changes, CounterKey, CounterPage, Durability, Key, Limits, MemoryStore, MetaStore, Page, Plan,
+    Position, Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
 };
 
 use super::super::{CachedStore, RecordCache};
@@ -117,26 +118,64 @@ impl MetaStore for Slow {
     }
 }
 
-/// A pair, and the greatest number that its writes were acknowledged with.
+/// A pair, its counters, and the greatest number that its writes were acknowledged with.
 struct Pair {
     keys: [Key; 2],
+    /// One is raised to each number, one is added up to it.
+    counters: [CounterKey; 2],
     acknowledged: AtomicU64,
     drawn: AtomicU64,
 }
 
+impl Pair {
+    fn new(n: u64) -> Pair {
+        let kinds = [CounterKind::Modified, CounterKind::Entries];
+        Pair {
+            keys: [key::inode(Ino(n)), key::dentry(Ino(n), b"name")],
+            counters: kinds.map(|kind| key::counter(Ino(n), kind)),
+            acknowledged: AtomicU64::new(0),
+            drawn: AtomicU64::new(0),
+        }
+    }
+
+    fn reads(&self) -> Vec<Read> {
+        let records = self.keys.iter().map(|key| Read::Record { key: key.clone(), follow: None });
+        records.chain(self.counters.iter().cloned().map(Read::Counter)).collect()
+    }
+
+    /// Makes the next number of what was found.
+    fn writes(&self, was: u64, next: u64) -> Vec<Write> {
+        let [raised, added] = self.counters.clone();
+        let value = Bytes::copy_from_slice(&next.to_be_bytes());
+        let [was, next] = [was, next].map(u64::cast_signed);
+        let put = |key: &Key| Write::Put(key.clone(), value.clone());
+        let counted = [Write::Max(raised, next), Write::Add(added, next - was)];
+        self.keys.iter().map(put).chain(counted).collect()
+    }
+
+    /// The number that all records and counters say.
+    fn number(found: &[ReadResult]) -> u64 {
+        let all: Vec<u64> = found.iter().map(|found| number(Some(found))).collect();
+        assert!(all.iter().all(|number| *number == all[0]), "{all:?} were never different");
+        all[0]
+    }
+}
+
 fn number(found: Option<&ReadResult>) -> u64 {
+    if let Some(ReadResult::Counter(number)) = found {
+        return number.cast_unsigned();
+    }
     let Some(value) = value(found) else { return 0 };
     u64::from_be_bytes(value[..].try_into().expect("eight bytes"))
 }
 
-/// Reads both records; answers how many times the memory did.
+/// Reads records and counters; answers how many times the memory did.
 async fn read(pair: &Pair, cached: &CachedStore, cache: &RecordCache) -> u64 {
-    let reads = pair.keys.clone().map(|key| Read::Record { key, follow: None });
+    let reads = pair.reads();
     let least = pair.acknowledged.load(Ordering::SeqCst);
     let known = u64::from(cache.answer(&reads).is_some());
     let found = cached.read(&reads).await.expect("reads do not fail");
-    let (one, other) = (number(found.first()), number(found.get(1)));
-    assert_eq!(one, other, "the two were never different");
+    let one = Pair::number(&found);
     assert!(one >= least, "{one} is older than {least}, which was acknowledged");
     known
 }
@@ -154,10 +193,9 @@ async fn write(pair: &Pair, cached: &CachedStore) {
         Some(value) => store::Guard::Equals(key.clone(), value.clone()),
         None => store::Guard::Absent(key.clone()),
     };
-    let new = Bytes::copy_from_slice(&next.to_be_bytes());
     let plan = Plan {
         guards: pair.keys.iter().map(guard).collect(),
-        writes: pair.keys.iter().map(|key| Write::Put(key.clone(), new.clone())).collect(),
+        writes: pair.writes(number(found.first()), next),
     };
     if let Ok(verdicts) = cached.commit(&[plan]).await
         && verdicts[..] == [Verdict::Committed]
@@ -176,12 +214,7 @@ async fn play(seed: u64) -> u64 {
     let cache = RecordCache::new(if seed.is_multiple_of(3) { 1_200 } else { 1 << 20 }, true);
     cache.rely(for_long());
     let cached = Arc::new(CachedStore::new(store, Arc::clone(&cache)));
-    let pair = |n: u64| Pair {
-        keys: [key::inode(Ino(n)), key::dentry(Ino(n), b"name")],
-        acknowledged: AtomicU64::new(0),
-        drawn: AtomicU64::new(0),
-    };
-    let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(pair).collect());
+    let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(Pair::new).collect());
     let tasks = (0..TASKS).map(|task| {
         let (pairs, cached, cache) = (pairs.clone(), cached.clone(), cache.clone());
         let mut random = SmallRng::seed_from_u64(seed * TASKS + task);
@@ -231,15 +264,18 @@ async fn reads_see_what_was_acknowledged_on_two_threads() {
 fn answers_of_several_records_are_of_one_instant() {
     let cache = RecordCache::new(1 << 20, true);
     cache.rely(for_long());
-    let keys = [key::inode(Ino(1)), key::dentry(Ino(1), b"name")];
+    let pair = Pair::new(1);
     let over = AtomicBool::new(false);
+    for counter in &pair.counters {
+        let reads = [Read::Counter(counter.clone())];
+        cache.reading().found(&reads, &[ReadResult::Counter(0)]);
+    }
     let look = || {
-        let reads = keys.clone().map(|key| Read::Record { key, follow: None });
+        let reads = pair.reads();
         let (mut known, mut last) = (0_u64, 0);
         while !over.load(Ordering::Relaxed) {
             let Some(found) = cache.answer(&reads) else { continue };
-            let (one, other) = (number(found.first()), number(found.get(1)));
-            assert_eq!(one, other, "the two were never different");
+            let one = Pair::number(&found);
             assert!(one >= last, "{one} is older than {last}");
             (known, last) = (known + 1, one);
         }
@@ -248,9 +284,7 @@ fn answers_of_several_records_are_of_one_instant() {
     let known = std::thread::scope(|scope| {
         let looking = [scope.spawn(look), scope.spawn(look)];
         for next in 1..=WRITES {
-            let value = Bytes::copy_from_slice(&next.to_be_bytes());
-            let put = |key: &Key| Write::Put(key.clone(), value.clone());
-            let plans = [Plan { guards: Vec::new(), writes: keys.iter().map(put).collect() }];
+            let plans = [Plan { guards: Vec::new(), writes: pair.writes(next - 1, next) }];
             cache.sending(&plans).decided(&plans, &[Verdict::Committed]);
             std::thread::yield_now();
         }

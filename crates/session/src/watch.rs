@@ -1,0 +1,235 @@
+//! What may be remembered outside of this process, and taking it back.
+//!
+//! Whoever shows the volume to others may let them remember what it was told: the kernel of a mount
+//! remembers names and attributes, and asks again only when their time is over. Two rules keep that
+//! true:
+//!
+//! - [`Session::trust`] says until when what is read from now on may be remembered: for as long as
+//!   this session relies on having no peers, half a second at most, see [`crate::peers`]. With peers
+//!   it is not at all, or, if so wanted ([`Coherence::Pushed`]), for [`PUSHED_FOR`].
+//! - What this session changes itself is taken back before its caller hears of it: a [`NodeWatch`] is
+//!   told of each plan that was committed, and the answer waits until it has been heeded, or until
+//!   all that was given out has run out. What others change is taken back when the feed tells of it.
+//!
+//! A watch is not told of changes that were made through it: it knows of them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use record::Ino;
+use record::key::space;
+use runtime::Moment;
+use store::{Key, Plan, Write};
+use tokio::sync::oneshot;
+
+use crate::session::Session;
+
+/// For how long what was read may be remembered elsewhere while there are peers, if it may: others'
+/// changes take it back, most of them within [`crate::FEED_INTERVAL`].
+pub const PUSHED_FOR: Duration = Duration::from_secs(1);
+
+/// How true what others remember has to be while this session has peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coherence {
+    /// They see every change at once, so that nothing is remembered.
+    #[default]
+    Strict,
+    /// They may see what was so up to [`PUSHED_FOR`] before, as long as the feed is heard.
+    Pushed,
+}
+
+/// Until when something may be remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust(Option<Moment>);
+
+impl Trust {
+    /// For how long from now on.
+    pub fn left(self) -> Duration {
+        self.0.map_or(Duration::ZERO, Moment::left)
+    }
+}
+
+/// Names and nodes that changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeChanges {
+    /// Directories, and names in them as file programs have them: bound to something else, or to
+    /// nothing.
+    pub names: Vec<(Ino, Vec<u8>)>,
+    /// Nodes whose attributes or content changed, directories in which names did among them.
+    pub nodes: Vec<Ino>,
+}
+
+impl NodeChanges {
+    /// What the records under these keys say.
+    fn of<'k>(keys: impl Iterator<Item = &'k Key>) -> NodeChanges {
+        let (mut names, mut nodes) = (BTreeSet::new(), BTreeSet::new());
+        for key in keys {
+            let ino = Ino(key.partition());
+            match key.space() {
+                space::INODE => drop(nodes.insert(ino)),
+                space::DENTRY => {
+                    nodes.insert(ino);
+                    let name = key.suffix();
+                    let name = name.strip_suffix(b"/").unwrap_or(name);
+                    if !name.is_empty() {
+                        names.insert((ino, name.to_vec()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        NodeChanges { names: names.into_iter().collect(), nodes: nodes.into_iter().collect() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.nodes.is_empty()
+    }
+}
+
+/// Whoever lets others remember what it was told.
+pub trait NodeWatch: fmt::Debug + Send + Sync {
+    /// These changed, and not through this watch. To be taken back; `done` is sent when they are. If
+    /// it is dropped, whoever waits for it does so until all that was given out has run out. Must not
+    /// wait.
+    fn changed(&self, changes: &NodeChanges, done: Option<oneshot::Sender<()>>);
+
+    /// Anything may have changed. Must not wait.
+    fn all_changed(&self);
+}
+
+/// What is taken back before a change is answered.
+#[derive(Debug)]
+pub(crate) struct TakingBack {
+    done: oneshot::Receiver<()>,
+    until: Moment,
+}
+
+impl TakingBack {
+    /// Waits until nobody remembers it any more.
+    pub(crate) async fn done(self) {
+        let heeded = tokio::time::timeout(self.until.left(), self.done).await;
+        if let Ok(Err(_dropped)) = heeded {
+            tokio::time::sleep(self.until.left()).await;
+        }
+    }
+}
+
+/// Who watches, and until when what was given out lasts.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    watch: RwLock<Option<Watch>>,
+    times: Mutex<Times>,
+}
+
+#[derive(Clone, Debug)]
+struct Watch {
+    watch: Arc<dyn NodeWatch>,
+    coherence: Coherence,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// Until when what follows from the feed may be remembered.
+    heard: Option<Moment>,
+    /// Until when something may be remembered that was given out.
+    given: Option<Moment>,
+}
+
+impl Watches {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        self.watch.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, watch: Option<Watch>) {
+        *self.watch.write().unwrap_or_else(PoisonError::into_inner) = watch;
+    }
+
+    /// Until when something may be remembered, of those who watch and have been given it.
+    fn given(&self) -> Option<(Arc<dyn NodeWatch>, Moment)> {
+        let until = self.times().given.filter(|until| !until.has_come())?;
+        Some((self.watch()?.watch, until))
+    }
+
+    /// Until when what is read from now on may be remembered; `alone` says until when nobody else
+    /// changes anything.
+    fn trust(&self, alone: Option<Moment>) -> Trust {
+        let Some(Watch { coherence, .. }) = self.watch() else { return Trust(None) };
+        let mut times = self.times();
+        let until = match coherence {
+            Coherence::Strict => alone,
+            Coherence::Pushed => alone.or(times.heard),
+        };
+        let until = until.filter(|until| !until.has_come());
+        if let Some(until) = until
+            && times.given.is_none_or(|given| given.left() < until.left())
+        {
+            times.given = Some(until);
+        }
+        Trust(until)
+    }
+
+    /// The feed has told of all that changed until `asked`.
+    pub(crate) fn heard(&self, asked: Moment) {
+        self.times().heard = Some(asked.after(PUSHED_FOR));
+    }
+
+    /// A plan was committed: what it changed is to be taken back.
+    pub(crate) fn committed(&self, plan: &Plan) -> Option<TakingBack> {
+        let (watch, until) = self.given()?;
+        let keys = plan.writes.iter().filter_map(|write| match write {
+            Write::Put(key, _) | Write::Delete(key) => Some(key),
+            _ => None,
+        });
+        let changes = NodeChanges::of(keys);
+        if changes.is_empty() {
+            return None;
+        }
+        let (done, taken_back) = oneshot::channel();
+        watch.changed(&changes, Some(done));
+        Some(TakingBack { done: taken_back, until })
+    }
+
+    /// Others have changed records.
+    pub(crate) fn notified<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
+        let Some((watch, _until)) = self.given() else { return };
+        let changes = NodeChanges::of(keys);
+        if !changes.is_empty() {
+            watch.changed(&changes, None);
+        }
+    }
+
+    /// Others may have changed anything.
+    pub(crate) fn all_changed(&self) {
+        self.times().heard = None;
+        if let Some((watch, _until)) = self.given() {
+            watch.all_changed();
+        }
+    }
+}
+
+impl Session {
+    /// Tells `watch` of changes from now on, and nobody who watched before.
+    pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
+        self.watches.set(Some(Watch { watch, coherence }));
+    }
+
+    /// Tells nobody of changes any more: what was given out is forgotten, or runs out.
+    pub fn unwatch_nodes(&self) {
+        self.watches.set(None);
+    }
+
+    /// Until when what is read from now on may be remembered by those for whom the watch stands. To
+    /// be asked for before it is read.
+    pub fn trust(&self) -> Trust {
+        self.watches.trust(self.records.relied_on_until())
+    }
+}
+
+#[cfg(test)]
+mod tests;

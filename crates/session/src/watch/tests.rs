@@ -1,0 +1,118 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use record::{Ino, key};
+use runtime::Moment;
+use store::{Plan, Value, Write};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Coherence, NodeChanges, NodeWatch, TakingBack, Trust, Watch, Watches};
+
+/// Collects what it is told, and who waits.
+#[derive(Debug, Default)]
+struct Told {
+    changes: Mutex<Vec<NodeChanges>>,
+    waiting: Mutex<Vec<oneshot::Sender<()>>>,
+}
+
+impl NodeWatch for Told {
+    fn changed(&self, changes: &NodeChanges, done: Option<oneshot::Sender<()>>) {
+        self.changes.lock().unwrap().push(changes.clone());
+        self.waiting.lock().unwrap().extend(done);
+    }
+
+    fn all_changed(&self) {
+        self.changes.lock().unwrap().push(NodeChanges::default());
+    }
+}
+
+fn watched(coherence: Coherence) -> (Watches, Arc<Told>) {
+    let (watches, told) = (Watches::default(), Arc::<Told>::default());
+    watches.set(Some(Watch { watch: told.clone(), coherence }));
+    (watches, told)
+}
+
+fn soon() -> Moment {
+    Moment::now().after(Duration::from_millis(400))
+}
+
+/// A plan that binds `a/` in directory 7.
+fn plan() -> Plan {
+    let put = |key| Write::Put(key, Value::from_static(b"value"));
+    let writes =
+        vec![put(key::dentry(Ino(7), b"a/")), put(key::inode(Ino(8))), put(key::orphan(Ino(9)))];
+    Plan { guards: Vec::new(), writes }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_remembered_with_peers_unless_it_is_pushed() {
+    for (coherence, pushed) in [(Coherence::Strict, false), (Coherence::Pushed, true)] {
+        let (watches, _told) = watched(coherence);
+        assert_eq!(watches.trust(None).left(), Duration::ZERO, "nothing was heard");
+        watches.heard(Moment::now());
+        assert_eq!(watches.trust(None).left() > Duration::ZERO, pushed, "{coherence:?}");
+        assert!(watches.trust(Some(soon())).left() > Duration::ZERO, "alone it always is");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(watches.trust(None).left(), Duration::ZERO, "the feed is not heard");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_remembered_if_nobody_watches() {
+    let watches = Watches::default();
+    assert_eq!(watches.trust(Some(soon())).left(), Duration::ZERO);
+    assert!(watches.committed(&plan()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_and_nodes_of_a_plan_are_taken_back() {
+    let (watches, told) = watched(Coherence::Strict);
+    assert!(watches.committed(&plan()).is_none(), "nothing was given out");
+    let _trust: Trust = watches.trust(Some(soon()));
+    let taking_back = watches.committed(&plan()).expect("it was");
+    let expected =
+        NodeChanges { names: vec![(Ino(7), b"a".to_vec())], nodes: vec![Ino(7), Ino(8)] };
+    assert_eq!(*told.changes.lock().unwrap(), [expected]);
+    let waiting = told.waiting.lock().unwrap().pop().expect("somebody waits");
+    let began = Instant::now();
+    let heeding = async move {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        waiting.send(()).expect("somebody waits");
+    };
+    tokio::join!(heeding, taking_back.done());
+    assert_eq!(began.elapsed().as_millis() / 10, 10, "it waits for the watch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_heeded_waits_until_all_has_run_out() {
+    for dropped in [true, false] {
+        let (watches, told) = watched(Coherence::Strict);
+        let _trust: Trust = watches.trust(Some(soon()));
+        let taking_back: TakingBack = watches.committed(&plan()).expect("something was given out");
+        if dropped {
+            told.waiting.lock().unwrap().clear();
+        }
+        let began = Instant::now();
+        taking_back.done().await;
+        assert!(began.elapsed() >= Duration::from_millis(350), "{:?}", began.elapsed());
+        tokio::time::advance(Duration::from_millis(100)).await;
+        assert!(watches.committed(&plan()).is_none(), "it has run out");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_change_is_taken_back_and_nobody_waits() {
+    let (watches, told) = watched(Coherence::Pushed);
+    watches.heard(Moment::now());
+    let _trust: Trust = watches.trust(None);
+    let keys = [key::dentry(Ino(7), b"b"), key::hold(Ino(7), record::Nonce([0; 10]))];
+    watches.notified(keys.iter());
+    watches.notified(keys[1..].iter());
+    let expected = NodeChanges { names: vec![(Ino(7), b"b".to_vec())], nodes: vec![Ino(7)] };
+    assert_eq!(*told.changes.lock().unwrap(), [expected]);
+    assert!(told.waiting.lock().unwrap().is_empty());
+    watches.all_changed();
+    assert_eq!(told.changes.lock().unwrap().len(), 2);
+    assert_eq!(watches.trust(None).left(), Duration::ZERO, "the feed has a gap");
+}
