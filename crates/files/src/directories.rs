@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use record::Ino;
-use volume::ListedName;
+use volume::{ListedName, Trust};
 
 use crate::attributes::{NodeKind, NodeStat};
 
@@ -26,6 +26,8 @@ pub struct DirectoryEntry {
     pub next: u64,
     /// Its attributes, if they are known.
     pub attributes: Option<NodeStat>,
+    /// Until when all this may be remembered.
+    pub trust: Trust,
 }
 
 /// Directories that somebody has open.
@@ -54,6 +56,8 @@ pub(crate) struct Pages {
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) position: u64,
+    /// Until when its names could be remembered when it was read.
+    pub(crate) trust: Trust,
     pub(crate) names: Vec<ListedName>,
     pub(crate) next: Option<Vec<u8>>,
 }

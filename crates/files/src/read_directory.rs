@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use record::{Ino, InodeBody, Kind};
 use rustix::io::Errno;
+use volume::{ListedName, NodeName, Trust};
 
 use crate::attributes::{NodeKind, NodeStat};
 use crate::directories::{Cursor, DirectoryEntry, Page, Pages};
@@ -41,28 +42,26 @@ impl Files {
         cursors.1.remove(&handle.0);
     }
 
-    /// Entries of a directory from a position on: some, or none at its end.
+    /// Gives entries of a directory from a position on, until `take` wants no more: none at its end,
+    /// and not always all that are left.
     pub async fn read_directory(
         &self,
         handle: HandleId,
         position: u64,
-    ) -> Result<Vec<DirectoryEntry>, Errno> {
+        mut take: impl FnMut(&DirectoryEntry) -> bool,
+    ) -> Result<(), Errno> {
         let cursor = {
             let cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
             cursors.1.get(&handle.0).cloned().ok_or(Errno::BADF)?
         };
-        let mut entries = Vec::new();
         if position < DOTS {
             let dots = [(&b"."[..], cursor.ino), (b"..", cursor.parent)];
             for ((name, ino), next) in dots.into_iter().zip(1..).skip(usize::from(position == 1)) {
-                let kind = NodeKind::Directory;
-                entries.push(DirectoryEntry {
-                    name: name.into(),
-                    ino,
-                    kind,
-                    next,
-                    attributes: None,
-                });
+                let (name, kind) = (name.into(), NodeKind::Directory);
+                let trust = Trust::default();
+                if !take(&DirectoryEntry { name, ino, kind, next, attributes: None, trust }) {
+                    return Ok(());
+                }
             }
         }
         let mut pages = cursor.pages.lock().await;
@@ -72,30 +71,41 @@ impl Files {
             *pages = Pages::default();
         }
         self.turn_to(&cursor, &mut pages, wanted).await?;
-        let Some(page) = &pages.page else { return Ok(entries) };
+        let Some(page) = &pages.page else { return Ok(()) };
         let skip = usize::try_from(wanted - page.position).unwrap_or(usize::MAX);
+        // It may have been read for an answer before this one.
+        let trust = self.volume.trust_still(page.trust);
         for (listed, at) in page.names.iter().zip(page.position..).skip(skip) {
-            let name = listed.name.clone();
-            let head = listed.inode.as_ref();
-            let attributes = head.map(|head| NodeStat::of_head(listed.ino, head));
-            let kind = match (&attributes, listed.kind) {
-                (Some(attributes), _) => attributes.kind,
-                (None, Kind::Directory) => NodeKind::Directory,
-                (None, Kind::Symlink) => NodeKind::Symlink,
-                (None, Kind::File | Kind::Special) => NodeKind::File,
-            };
-            // A directory's times and links are not in its head, and neither is what was written to
-            // a file that is open.
-            let whole = attributes
-                .filter(|_| listed.kind != Kind::Directory && self.open.of(listed.ino).is_none());
-            if whole.is_some() {
-                let name = volume::NodeName { directory: cursor.ino, name: name.clone() };
-                self.names.found(listed.ino, &name);
+            if !take(&self.entry(&cursor, listed, at + 1, trust)) {
+                break;
             }
-            let (ino, next) = (listed.ino, at + 1);
-            entries.push(DirectoryEntry { name, ino, kind, next, attributes: whole });
         }
-        Ok(entries)
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        cursor: &Cursor,
+        listed: &ListedName,
+        next: u64,
+        trust: Trust,
+    ) -> DirectoryEntry {
+        let (name, ino) = (listed.name.clone(), listed.ino);
+        let attributes = listed.inode.as_ref().map(|head| NodeStat::of_head(ino, head));
+        let kind = match (&attributes, listed.kind) {
+            (Some(attributes), _) => attributes.kind,
+            (None, Kind::Directory) => NodeKind::Directory,
+            (None, Kind::Symlink) => NodeKind::Symlink,
+            (None, Kind::File | Kind::Special) => NodeKind::File,
+        };
+        // A directory's times and links are not in its head, and neither is what was written to
+        // a file that is open.
+        let attributes =
+            attributes.filter(|_| listed.kind != Kind::Directory && self.open.of(ino).is_none());
+        if attributes.is_some() {
+            self.names.found(ino, &NodeName { directory: cursor.ino, name: name.clone() });
+        }
+        DirectoryEntry { name, ino, kind, next, attributes, trust }
     }
 
     /// Makes the page with a position the current one, or the last if there is none.
@@ -115,13 +125,14 @@ impl Files {
                     known.map_or((DOTS, None), |(at, from)| (*at, from.clone()))
                 }
             };
+            let trust = self.trust();
             let listed = self
                 .patiently(|| self.volume.read_names(cursor.ino, from.as_deref(), PAGE_NAMES))
                 .await?;
             if pages.beginnings.len() < PAGES_MAX {
                 pages.beginnings.insert(position, from);
             }
-            pages.page = Some(Page { position, names: listed.names, next: listed.next });
+            pages.page = Some(Page { position, trust, names: listed.names, next: listed.next });
         }
     }
 }

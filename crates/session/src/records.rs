@@ -30,6 +30,8 @@ use store::{
 };
 
 use currency::{Books, Currency, Generation, Observation};
+
+pub(crate) use currency::Looked;
 use entries::{Entries, NAMES, Remembered};
 
 pub(crate) use cached::CachedStore;
@@ -82,9 +84,14 @@ impl RecordCache {
         self.currency.rely(until);
     }
 
-    /// Until when nobody else changes records, if that is known.
-    pub(crate) fn relied_on_until(&self) -> Option<Moment> {
-        self.currency.relied_on_until()
+    /// Until when nobody else changes records, if that is known, and which are current.
+    pub(crate) fn relied_on(&self) -> Option<(Moment, Looked)> {
+        self.currency.relied_on()
+    }
+
+    /// Whether nobody has changed a record since.
+    pub(crate) fn is_unchanged(&self, seen: Looked) -> bool {
+        self.currency.still(seen)
     }
 
     /// Somebody else may change records from now on, or may have: nothing is current.

@@ -24,6 +24,7 @@ use runtime::Moment;
 use store::{Key, Plan, Write};
 use tokio::sync::oneshot;
 
+use crate::records::Looked;
 use crate::session::Session;
 
 /// For how long what was read may be remembered elsewhere while there are peers, if it may: others'
@@ -41,13 +42,17 @@ pub enum Coherence {
 }
 
 /// Until when something may be remembered.
-#[derive(Clone, Copy, Debug)]
-pub struct Trust(Option<Moment>);
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trust {
+    until: Option<Moment>,
+    /// What was current when this began, if nobody else could change it.
+    seen: Option<Looked>,
+}
 
 impl Trust {
     /// For how long from now on.
     pub fn left(self) -> Duration {
-        self.0.map_or(Duration::ZERO, Moment::left)
+        self.until.map_or(Duration::ZERO, Moment::left)
     }
 }
 
@@ -158,8 +163,9 @@ impl Watches {
 
     /// Until when what is read from now on may be remembered; `alone` says until when nobody else
     /// changes anything.
-    fn trust(&self, alone: Option<Moment>) -> Trust {
-        let Some(Watch { coherence, .. }) = self.watch() else { return Trust(None) };
+    fn trust(&self, alone: Option<(Moment, Looked)>) -> Trust {
+        let Some(Watch { coherence, .. }) = self.watch() else { return Trust::default() };
+        let (alone, seen) = alone.unzip();
         let mut times = self.times();
         let until = match coherence {
             Coherence::Strict => alone,
@@ -171,7 +177,7 @@ impl Watches {
         {
             times.given = Some(until);
         }
-        Trust(until)
+        Trust { until, seen }
     }
 
     /// The feed has told of all that changed until `asked`.
@@ -227,7 +233,15 @@ impl Session {
     /// Until when what is read from now on may be remembered by those for whom the watch stands. To
     /// be asked for before it is read.
     pub fn trust(&self) -> Trust {
-        self.watches.trust(self.records.relied_on_until())
+        self.watches.trust(self.records.relied_on())
+    }
+
+    /// Until when what was read while `before` was said may be remembered, though it is given out
+    /// only now: not at all if anything may have changed since.
+    pub fn trust_still(&self, before: Trust) -> Trust {
+        let now = self.trust();
+        let is_unchanged = before.seen.is_some_and(|seen| self.records.is_unchanged(seen));
+        if is_unchanged { now } else { Trust::default() }
     }
 }
 

@@ -85,6 +85,12 @@ impl Volume {
         self.session.trust()
     }
 
+    /// Until when what was read while `before` was said may be remembered, though it is given out
+    /// only now: not at all if anything may have changed since.
+    pub fn trust_still(&self, before: Trust) -> Trust {
+        self.session.trust_still(before)
+    }
+
     /// Tells `watch` of names and nodes that change, but not of what is changed by node, which is
     /// the watch's own doing; and nobody who watched before.
     pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {

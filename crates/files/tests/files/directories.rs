@@ -2,14 +2,29 @@
 
 use std::collections::BTreeSet;
 
+use files::{DirectoryEntry, HandleId};
+
 use super::{Bench, by};
+
+/// What one answer holds that takes a hundred entries at most.
+async fn answer(bench: &Bench, handle: HandleId, position: u64) -> Vec<DirectoryEntry> {
+    let mut entries = Vec::new();
+    let take = |entry: &DirectoryEntry| {
+        if entries.len() < 100 {
+            entries.push(entry.clone());
+        }
+        entries.len() < 100
+    };
+    bench.files.read_directory(handle, position, take).await.unwrap();
+    entries
+}
 
 /// All names of a directory, and how many answers they came in.
 async fn names(bench: &Bench, directory: record::Ino) -> (Vec<Vec<u8>>, usize) {
     let handle = bench.files.open_directory(directory).await.unwrap();
     let (mut names, mut position, mut answers) = (Vec::new(), 0, 0);
     loop {
-        let entries = bench.files.read_directory(handle, position).await.unwrap();
+        let entries = answer(bench, handle, position).await;
         let Some(last) = entries.last() else { break };
         position = last.next;
         answers += 1;
@@ -32,7 +47,7 @@ async fn a_large_directory_is_read_page_by_page_each_name_once() {
         (0..2_500).map(|at| format!("{at:04}").into_bytes()).collect();
     assert_eq!(found.len(), 2_502);
     assert_eq!(found[2..].iter().cloned().collect::<BTreeSet<_>>(), expected);
-    assert!(answers >= 3);
+    assert_eq!(answers, 26);
 }
 
 #[tokio::test]
@@ -44,13 +59,13 @@ async fn one_goes_on_behind_a_position_though_names_have_gone() {
     }
     let directory = files.look_up(bench.bucket, b"d").await.unwrap().ino;
     let handle = files.open_directory(directory).await.unwrap();
-    let first = files.read_directory(handle, 0).await.unwrap();
+    let first = answer(&bench, handle, 0).await;
     for entry in first.iter().filter(|entry| !entry.name.starts_with(b".")) {
         files.unlink(directory, &entry.name).await.unwrap();
     }
-    let next = files.read_directory(handle, first.last().unwrap().next).await.unwrap();
+    let next = answer(&bench, handle, first.last().unwrap().next).await;
     assert_eq!(next.first().unwrap().name, format!("{:04}", first.len() - 2).into_bytes());
-    let again = files.read_directory(handle, 0).await.unwrap();
+    let again = answer(&bench, handle, 0).await;
     assert_eq!(again[2].name, next[0].name, "from the beginning only what is left");
     files.release_directory(handle);
 }

@@ -417,18 +417,24 @@ impl Call {
         size: u32,
         plus: bool,
     ) -> Result<DirectoryBuffer, rustix::io::Errno> {
-        let entries = self.files.read_directory(HandleId(handle.0), offset).await?;
         let mut buffer = DirectoryBuffer::new(size);
-        for DirectoryEntry { name, ino, kind, next, attributes } in &entries {
+        let put = |entry: &DirectoryEntry| {
+            let DirectoryEntry { name, ino, kind, next, attributes, trust } = entry;
             let (inode, name) = (self.node_id(*ino).0, OsStr::from_bytes(name));
             let name = DirectoryName { inode, cookie: *next, kind: kind_bits(*kind) >> 12, name };
-            let entry = attributes.as_ref().map(|stat| self.entry(stat));
-            let fits =
-                if plus { buffer.push_plus(entry.as_ref(), name) } else { buffer.push(name) };
-            if !fits {
-                break;
+            if plus {
+                let left = trust.left();
+                let entry = attributes.as_ref().map(|stat| NodeEntry {
+                    entry_timeout: left,
+                    attributes_timeout: left,
+                    ..self.entry(stat)
+                });
+                buffer.push_plus(entry.as_ref(), name)
+            } else {
+                buffer.push(name)
             }
-        }
+        };
+        self.files.read_directory(HandleId(handle.0), offset, put).await?;
         Ok(buffer)
     }
 }

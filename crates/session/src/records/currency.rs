@@ -55,10 +55,18 @@ struct Authority {
 
 /// What was so when a lookup began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Looked {
+pub(crate) struct Looked {
     /// What is current in this one was current then.
     pub(super) generation: Generation,
     demotions: u64,
+}
+
+impl Looked {
+    /// A look at a certain moment.
+    #[cfg(test)]
+    pub(crate) fn at(moment: u64) -> Looked {
+        Looked { generation: Generation(1), demotions: moment }
+    }
 }
 
 /// Decides what is current.
@@ -189,9 +197,11 @@ impl Currency {
         self.leave(books);
     }
 
-    /// Until when nobody else can have changed a record, if that is so now.
-    pub(super) fn relied_on_until(&self) -> Option<Moment> {
-        self.authority().until
+    /// Until when nobody else can have changed a record, if that is so now, and what is current.
+    pub(super) fn relied_on(&self) -> Option<(Moment, Looked)> {
+        let seen = self.look()?;
+        let Authority { generation, until } = self.authority();
+        until.filter(|_| generation == seen.generation).map(|until| (until, seen))
     }
 
     /// Whether there may be peers. Nothing is current then, nor can be before this has changed.

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::records::Looked;
 use record::{Ino, key};
 use runtime::Moment;
 use store::{Plan, Value, Write};
@@ -33,8 +34,8 @@ fn watched(coherence: Coherence) -> (Watches, Arc<Told>) {
     (watches, told)
 }
 
-fn soon() -> Moment {
-    Moment::now().after(Duration::from_millis(400))
+fn soon() -> (Moment, Looked) {
+    (Moment::now().after(Duration::from_millis(400)), Looked::at(1))
 }
 
 /// A plan that binds `a/` in directory 7.
