@@ -3,6 +3,8 @@
 
 #[path = "files/attributes.rs"]
 mod attributes;
+#[path = "files/costs.rs"]
+mod costs;
 #[path = "files/directories.rs"]
 mod directories;
 #[path = "files/locks.rs"]
@@ -50,7 +52,10 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Bench {
-        let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
+        Bench::with(VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() }).await
+    }
+
+    async fn with(options: VolumeOptions) -> Bench {
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
         let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
         volume.create_bucket("bkt", &owner()).await.unwrap();

@@ -105,6 +105,12 @@ impl NodeName {
         }
     }
 
+    /// Whether nothing is known to have the name. A plan guards that, and an answer is read anew.
+    fn seems_free(&self, view: &mut View<'_>) -> bool {
+        let slots = [self.directory_slot(), self.file_slot()];
+        slots.map(|slot| view.guess(&slot, None)).iter().all(Option::is_none)
+    }
+
     /// Guards that nothing has the name, if nothing is known to have it.
     fn guard_free(&self, view: &mut View<'_>, plan: &mut Plan) -> Result<(), Halt> {
         for slot in [self.directory_slot(), self.file_slot()] {

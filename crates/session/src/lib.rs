@@ -28,6 +28,7 @@ mod slots;
 mod state;
 mod throttle;
 mod watch;
+mod watching;
 
 pub use coalesce::META_READ_DEADLINE;
 pub use commit::{COMMIT_DEADLINE, Outcome, QUEUE_PLANS_MAX};

@@ -4,7 +4,7 @@
 //! remembers names and attributes, and asks again only when their time is over. Two rules keep that
 //! true:
 //!
-//! - [`Session::trust`] says until when what is read from now on may be remembered: for as long as
+//! - [`crate::Session::trust`] says until when what is read from now on may be remembered: for as long as
 //!   this session relies on having no peers, half a second at most, see [`crate::peers`]. With peers
 //!   it is not at all, or, if so wanted ([`Coherence::Pushed`]), for [`PUSHED_FOR`].
 //! - What this session changes itself is taken back before its caller hears of it: a [`NodeWatch`] is
@@ -25,7 +25,6 @@ use store::{Key, Plan, Write};
 use tokio::sync::oneshot;
 
 use crate::records::Looked;
-use crate::session::Session;
 
 /// For how long what was read may be remembered elsewhere while there are peers, if it may: others'
 /// changes take it back, most of them within [`crate::FEED_INTERVAL`].
@@ -46,7 +45,7 @@ pub enum Coherence {
 pub struct Trust {
     until: Option<Moment>,
     /// What was current when this began, if nobody else could change it.
-    seen: Option<Looked>,
+    pub(crate) seen: Option<Looked>,
 }
 
 impl Trust {
@@ -128,10 +127,11 @@ pub(crate) struct Watches {
     times: Mutex<Times>,
 }
 
+/// Who watches, and how true what they remember has to be.
 #[derive(Clone, Debug)]
-struct Watch {
-    watch: Arc<dyn NodeWatch>,
-    coherence: Coherence,
+pub(crate) struct Watch {
+    pub(crate) watch: Arc<dyn NodeWatch>,
+    pub(crate) coherence: Coherence,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,7 +151,7 @@ impl Watches {
         self.watch.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, watch: Option<Watch>) {
+    pub(crate) fn set(&self, watch: Option<Watch>) {
         *self.watch.write().unwrap_or_else(PoisonError::into_inner) = watch;
     }
 
@@ -163,7 +163,7 @@ impl Watches {
 
     /// Until when what is read from now on may be remembered; `alone` says until when nobody else
     /// changes anything.
-    fn trust(&self, alone: Option<(Moment, Looked)>) -> Trust {
+    pub(crate) fn trust(&self, alone: Option<(Moment, Looked)>) -> Trust {
         let Some(Watch { coherence, .. }) = self.watch() else { return Trust::default() };
         let (alone, seen) = alone.unzip();
         let mut times = self.times();
@@ -216,32 +216,6 @@ impl Watches {
         if let Some((watch, _until)) = self.given() {
             watch.all_changed();
         }
-    }
-}
-
-impl Session {
-    /// Tells `watch` of changes from now on, and nobody who watched before.
-    pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
-        self.watches.set(Some(Watch { watch, coherence }));
-    }
-
-    /// Tells nobody of changes any more: what was given out is forgotten, or runs out.
-    pub fn unwatch_nodes(&self) {
-        self.watches.set(None);
-    }
-
-    /// Until when what is read from now on may be remembered by those for whom the watch stands. To
-    /// be asked for before it is read.
-    pub fn trust(&self) -> Trust {
-        self.watches.trust(self.records.relied_on())
-    }
-
-    /// Until when what was read while `before` was said may be remembered, though it is given out
-    /// only now: not at all if anything may have changed since.
-    pub fn trust_still(&self, before: Trust) -> Trust {
-        let now = self.trust();
-        let is_unchanged = before.seen.is_some_and(|seen| self.records.is_unchanged(seen));
-        if is_unchanged { now } else { Trust::default() }
     }
 }
 

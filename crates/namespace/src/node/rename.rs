@@ -119,7 +119,10 @@ impl Planner for RenameNode<'_> {
         let old_parent = Known::parent(view, from.directory);
         let new_parent = Known::parent(view, to.directory);
         let source = End::find(view, from);
-        let target = End::find(view, to);
+        let target = match End::find(view, to) {
+            Err(Halt::Need) if to.seems_free(view) => Ok(None),
+            target => target,
+        };
         let (old_parent, new_parent) = (old_parent?, new_parent?);
         let (source, target) = (source?.ok_or(FsError::NoSuchKey)?, target?);
         if old_parent.inode.bucket != new_parent.inode.bucket {

@@ -1,0 +1,130 @@
+//! What operations cost in round trips to the metadata store, once their directory is remembered.
+
+use std::time::Duration;
+
+use files::OpenMode;
+use volume::{RenameMode, SessionOptions, VolumeOptions};
+
+use super::{BLOCK_BYTES, Bench, by};
+
+/// Reads and commits since it was asked last.
+struct Meter<'a> {
+    bench: &'a Bench,
+    seen: (u64, u64),
+}
+
+impl Meter<'_> {
+    fn new(bench: &Bench) -> Meter<'_> {
+        let mut meter = Meter { bench, seen: (0, 0) };
+        meter.trips();
+        meter
+    }
+
+    fn trips(&mut self) -> (u64, u64) {
+        let counters = self.bench.volume.counters();
+        let (reads, commits) = (counters.meta_reads, counters.meta_commits);
+        let before = std::mem::replace(&mut self.seen, (reads, commits));
+        (reads - before.0, commits - before.1)
+    }
+}
+
+async fn bench(authoritative_reads: bool) -> Bench {
+    let session = SessionOptions { authoritative_reads, ..SessionOptions::default() };
+    // Upkeep would be counted, too.
+    let options = VolumeOptions {
+        block_bytes: BLOCK_BYTES,
+        session,
+        collect: false,
+        ..VolumeOptions::default()
+    };
+    let bench = Bench::with(options).await;
+    if authoritative_reads {
+        // It finds out that it is alone by the feed.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    bench
+}
+
+/// Goes through the life of a small file. `look` is what a look at something costs.
+async fn life_of_a_file(bench: &Bench, look: u64) {
+    let files = &bench.files;
+    let directory = files.make_directory(bench.bucket, b"d", by()).await.unwrap().ino;
+    // A first name, so that the directory and what is in it are remembered.
+    files.make_file(directory, b"first", by()).await.unwrap();
+    files.attributes(directory).await.unwrap();
+    let mut meter = Meter::new(bench);
+
+    files.make_directory(bench.bucket, b"e", by()).await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "mkdir");
+    assert!(files.look_up(directory, b"f").await.is_err());
+    assert_eq!(meter.trips(), (1, 0), "a first look at a missing name");
+    assert!(files.look_up(directory, b"f").await.is_err());
+    assert_eq!(meter.trips(), (look, 0), "another one");
+    let opened = files.create(directory, b"f", by()).await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "create");
+    files.attributes(directory).await.unwrap();
+    assert_eq!(meter.trips(), (look, 0), "stat of the directory");
+    files.write(opened.handle, 0, &[7; 3_000], false, false).await.unwrap();
+    files.attributes(opened.attributes.ino).await.unwrap();
+    assert_eq!(meter.trips(), (look, 0), "stat of a file that is being written");
+    files.flush(opened.handle).await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "close of a small file");
+    files.release(opened.handle).await;
+    assert_eq!(meter.trips(), (0, 0), "release");
+    let ino = files.look_up(directory, b"f").await.unwrap().ino;
+    assert_eq!(meter.trips(), (look, 0), "a look at a name");
+    let opened = files.open(ino, OpenMode::default()).await.unwrap();
+    assert_eq!(meter.trips(), (look, 0), "open");
+    files.read(opened.handle, 0, 3_000).await.unwrap();
+    files.flush(opened.handle).await.unwrap();
+    files.release(opened.handle).await;
+    assert_eq!(meter.trips(), (0, 0), "read and close of a small file");
+    files.rename((directory, b"f"), (directory, b"g"), RenameMode::Replace).await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "rename");
+    files.unlink(directory, b"g").await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "unlink");
+    files.unlink(directory, b"first").await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "unlink of the last name");
+    files.remove_directory(bench.bucket, b"d").await.unwrap();
+    assert_eq!(meter.trips(), (1, 1), "rmdir: that nothing is in it is not remembered");
+}
+
+#[tokio::test]
+async fn each_change_is_one_commit_and_each_look_one_read() {
+    life_of_a_file(&bench(false).await, 1).await;
+}
+
+#[tokio::test]
+async fn alone_a_look_costs_nothing() {
+    life_of_a_file(&bench(true).await, 0).await;
+}
+
+#[tokio::test]
+async fn a_thousand_names_are_listed_with_their_attributes_in_one_read() {
+    let bench = bench(false).await;
+    for at in 0..1_000 {
+        bench.files.make_file(bench.bucket, format!("{at}").as_bytes(), by()).await.unwrap();
+    }
+    let handle = bench.files.open_directory(bench.bucket).await.unwrap();
+    let mut meter = Meter::new(&bench);
+    let (mut position, mut seen) = (0, 0);
+    loop {
+        let before = seen;
+        let mut next = position;
+        let take = |entry: &files::DirectoryEntry| {
+            let room = seen - before < 200;
+            if room {
+                (next, seen) = (entry.next, seen + usize::from(entry.attributes.is_some()));
+            }
+            room
+        };
+        bench.files.read_directory(handle, position, take).await.unwrap();
+        position = next;
+        if seen == before {
+            break;
+        }
+    }
+    assert_eq!(seen, 1_000);
+    let (reads, _) = meter.trips();
+    assert!(reads <= 3, "{reads}: the page, its last name, and that there is nothing behind it");
+}

@@ -1,0 +1,32 @@
+//! Beginning to watch a session's changes, and asking it for how long they may be remembered.
+
+use std::sync::Arc;
+
+use crate::session::Session;
+use crate::watch::{Coherence, NodeWatch, Trust, Watch};
+
+impl Session {
+    /// Tells `watch` of changes from now on, and nobody who watched before.
+    pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
+        self.watches.set(Some(Watch { watch, coherence }));
+    }
+
+    /// Tells nobody of changes any more: what was given out is forgotten, or runs out.
+    pub fn unwatch_nodes(&self) {
+        self.watches.set(None);
+    }
+
+    /// Until when what is read from now on may be remembered by those for whom the watch stands. To
+    /// be asked for before it is read.
+    pub fn trust(&self) -> Trust {
+        self.watches.trust(self.records.relied_on())
+    }
+
+    /// Until when what was read while `before` was said may be remembered, though it is given out
+    /// only now: not at all if anything may have changed since.
+    pub fn trust_still(&self, before: Trust) -> Trust {
+        let now = self.trust();
+        let is_unchanged = before.seen.is_some_and(|seen| self.records.is_unchanged(seen));
+        if is_unchanged { now } else { Trust::default() }
+    }
+}
