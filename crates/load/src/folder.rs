@@ -289,7 +289,7 @@ fn threads(count: usize, work: impl Fn(usize) -> io::Result<Round> + Sync) -> io
     })
 }
 
-fn wrong(doing: &str, path: &Path) -> impl Fn(io::Error) -> Trouble {
+pub(crate) fn wrong(doing: &str, path: &Path) -> impl Fn(io::Error) -> Trouble {
     let doing = format!("{doing} {}", path.display());
     move |source| Trouble::System { doing: doing.clone(), source }
 }

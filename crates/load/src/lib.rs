@@ -12,21 +12,27 @@
 
 mod client;
 mod connection;
+mod entries;
 mod folder;
 mod keys;
+mod large;
 mod round;
 mod runner;
 mod sign;
 mod steps;
 mod target;
+mod tree;
 mod trouble;
 mod workload;
 mod xml;
 
+pub use entries::{EntryVerb, Pass, SmallFiles};
 pub use folder::{FileLoad, FileVerb, Folder};
+pub use large::{copy_file, forget_pages, read_file, read_randomly};
 pub use round::{Gauge, Round, median};
 pub use runner::Runner;
 pub use sign::KeyPair;
 pub use target::TargetBucket;
+pub use tree::{PACKAGE_FILES, package_folder, plant};
 pub use trouble::Trouble;
 pub use workload::{Verb, Workload};

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: the gateway beside direct MinIO, interleaved, on this machine.
+//! `cargo xtask bench`: the gateway beside direct MinIO, interleaved, on this machine; and the file
+//! view beside what does the same, which is in [`files`].
 //!
 //! Both sides use the same MinIO and the same load. Rounds alternate between them, so that what
 //! else the machine does falls on both; a figure is the median of its rounds. Each engine has
@@ -8,6 +9,7 @@ mod cells;
 mod copies;
 mod counters;
 mod figure;
+mod files;
 mod frames;
 mod measurement;
 mod metadata;
@@ -57,22 +59,21 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     if cfg!(debug_assertions) {
         return dist::optimised(workspace);
     }
-    let mut maker = tempfile::Builder::new();
-    maker.prefix("ashlar-bench-");
-    let folder = match &options.folder {
-        Some(folder) => maker.tempdir_in(folder)?,
-        None => maker.tempdir()?,
-    };
+    if options.files {
+        return files::run(workspace, options, stop);
+    }
+    let folder = options.make_folder()?;
+    let engines = options.engines();
     let gateway = match &options.binary {
         Some(binary) => binary.clone(),
         None => dist::best(workspace, options.build, stop)?,
     };
-    let (minio, mc) = Tools::prepare_servers(workspace, &options.engine, stop)?;
+    let (minio, mc) = Tools::prepare_servers(workspace, &engines, stop)?;
     let python = workspace.tools().join("venv-frames/bin/python");
     let python = Some(python).filter(|python| is_executable(python));
     let programs = Programs { gateway, minio, mc, python };
     let mut all = Vec::new();
-    for (number, &engine) in options.engine.iter().enumerate() {
+    for (number, &engine) in engines.iter().enumerate() {
         // Nothing of an engine is left when the next one is measured.
         let folder = folder.path().join(format!("{number}-{}", engine.name()));
         std::fs::create_dir(&folder)?;
@@ -82,10 +83,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
         all.push(figures);
         std::fs::remove_dir_all(&folder)?;
     }
-    if let Some(file) = &options.json {
-        let text = serde_json::to_string_pretty(&Value::Array(all))?;
-        std::fs::write(file, text + "\n").with_context(|| format!("{}", file.display()))?;
-    }
+    options.keep(all)?;
     Ok(true)
 }
 

@@ -100,6 +100,11 @@ impl Child {
         Ok(())
     }
 
+    /// How it has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.process.try_wait()?)
+    }
+
     /// Waits for its end, at most for `limit`; past it, or when asked to stop, ends it.
     pub(crate) fn wait(&mut self, stop: &Stop, limit: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + limit;

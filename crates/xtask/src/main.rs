@@ -11,6 +11,7 @@ mod certificate;
 mod child;
 mod dist;
 mod engines;
+mod mount_point;
 mod progress;
 mod servers;
 mod test;

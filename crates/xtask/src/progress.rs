@@ -35,6 +35,7 @@ impl Mark {
 #[derive(Debug)]
 pub(crate) struct Progress {
     lines: Option<MultiProgress>,
+    silent: bool,
 }
 
 /// One step under way.
@@ -49,13 +50,20 @@ pub(crate) struct Running<'a> {
 impl Progress {
     /// Draws only where somebody watches.
     pub(crate) fn new() -> Self {
-        Self { lines: std::io::stderr().is_terminal().then(MultiProgress::new) }
+        Self { lines: std::io::stderr().is_terminal().then(MultiProgress::new), silent: false }
+    }
+
+    /// In a pipe nothing, not even plain lines.
+    pub(crate) fn for_watchers() -> Self {
+        let all = Self::new();
+        Self { silent: all.lines.is_none(), ..all }
     }
 
     /// Prints a line above the moving ones.
     pub(crate) fn say(&self, line: &str) {
         match &self.lines {
             Some(lines) => lines.suspend(|| println!("{line}")),
+            None if self.silent => {}
             None => println!("{line}"),
         }
     }
@@ -70,7 +78,7 @@ impl Progress {
             line.enable_steady_tick(TICK);
             line
         });
-        if line.is_none() {
+        if line.is_none() && !self.silent {
             println!("run  {name}");
         }
         Running { progress: self, line, name: name.to_owned(), since: Instant::now() }

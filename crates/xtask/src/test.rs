@@ -16,6 +16,7 @@ use anyhow::{Result, bail};
 use crate::certificate::Certificate;
 use crate::child::Stop;
 use crate::engines::{self, Databases};
+use crate::mount_point;
 use crate::progress::{Mark, Progress};
 use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, SECRET_KEY, Server};
 use crate::tidy;
@@ -98,7 +99,7 @@ impl Steps<'_> {
     /// The cells of the file view; none where nothing can be mounted, and a line that says so.
     fn mounted(&mut self) -> Vec<files::Cell> {
         let mounted = files::wanted(self.run);
-        let Some(remark) = files::hindrance().filter(|_| !mounted.is_empty()) else {
+        let Some(remark) = mount_point::hindrance().filter(|_| !mounted.is_empty()) else {
             return mounted;
         };
         let mark = if self.run.options.files { Mark::Failed } else { Mark::Skipped };

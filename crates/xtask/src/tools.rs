@@ -131,6 +131,15 @@ impl Tools {
         installer.packages(&missing_packages(engines))?;
         Ok((installer.go(&MINIO)?, installer.go(&MC)?))
     }
+
+    /// The interpreter with s3fs, pandas and pyarrow.
+    pub(crate) fn prepare_frames(workspace: &Workspace, stop: &Stop) -> Result<PathBuf> {
+        let installer = Installer::new(workspace, true, stop)?;
+        let (package, proof) = PACKAGES[0];
+        let missing = if succeeds(proof) { None } else { Some(package) };
+        installer.packages(missing.as_slice())?;
+        installer.python("frames")
+    }
 }
 
 struct Installer<'a> {

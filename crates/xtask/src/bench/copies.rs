@@ -92,19 +92,19 @@ impl Bench<'_> {
 }
 
 /// A file without equal parts, so that nothing can be saved by finding them.
-fn write_random(path: &Path, mib: u64) -> Result<()> {
+pub(super) fn write_random(path: &Path, mib: u64) -> Result<()> {
     let mut file = File::create(path)?;
     std::io::copy(&mut File::open("/dev/urandom")?.take(mib << 20), &mut file)?;
     Ok(file.sync_all()?)
 }
 
-fn sha256(path: &Path) -> Result<String> {
+pub(super) fn sha256(path: &Path) -> Result<String> {
     let mut command = Command::new("sha256sum");
     command.arg("--").arg(path);
     let line = stdout(command)?;
     Ok(line.split_whitespace().next().context("sha256sum prints a sum")?.to_owned())
 }
 
-fn path(path: &Path) -> Result<&str> {
+pub(super) fn path(path: &Path) -> Result<&str> {
     path.to_str().context("a path for mc is UTF-8")
 }

@@ -135,7 +135,7 @@ impl Figure {
 }
 
 /// Three digits, and thousands as they are.
-fn rounded(value: f64) -> String {
+pub(super) fn rounded(value: f64) -> String {
     match value {
         _ if value >= 100.0 => format!("{value:.0}"),
         _ if value >= 10.0 => format!("{value:.1}"),

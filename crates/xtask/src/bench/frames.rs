@@ -1,9 +1,9 @@
-//! A CSV file overwritten by pandas through s3fs, as a user would.
+//! A CSV file overwritten by pandas through s3fs, or on a path, as a user would.
 
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use load::median;
 
 use super::figure::Figure;
@@ -16,27 +16,28 @@ use crate::workspace::stdout;
 /// The row's name.
 pub(super) const NAME: &str = "pandas CSV overwrite";
 
-/// Writes a file of some 150 KB to each of two endpoints, then overwrites both in turns; prints the
-/// seconds of each overwrite, those of the first endpoint before those of the second.
+/// Writes a file of some 150 KB at each of two sides, then overwrites both in turns; prints the
+/// seconds of each overwrite, those of the first side before those of the second.
 const PROGRAM: &str = r#"
 import sys, time
 import numpy, pandas
-key, secret, path, count, *endpoints = sys.argv[1:]
-sides = [
-    {"key": key, "secret": secret, "client_kwargs": {"endpoint_url": endpoint}}
-    for endpoint in endpoints
-]
+key, secret, count, *places = sys.argv[1:]
+sides = []
+for path, endpoint in zip(places[::2], places[1::2]):
+    options = {"key": key, "secret": secret, "client_kwargs": {"endpoint_url": endpoint}}
+    sides.append((path, options if endpoint else None))
 random = numpy.random.default_rng(7)
-for options in sides:
+for path, options in sides:
     pandas.DataFrame(random.random((1000, 8))).to_csv(path, index=False, storage_options=options)
 times = [[] for _ in sides]
 for number in range(int(count)):
     frame = pandas.DataFrame(random.random((1000, 8)), columns=list("abcdefgh"))
     for side in sorted(range(len(sides)), reverse=number % 2):
+        path, options = sides[side]
         since = time.perf_counter()
-        frame.to_csv(path, index=False, storage_options=sides[side])
+        frame.to_csv(path, index=False, storage_options=options)
         times[side].append(time.perf_counter() - since)
-for options in sides:
+for path, options in sides:
     back = pandas.read_csv(path, storage_options=options)
     pandas.testing.assert_frame_equal(back, frame)
 print(*sum(times, []))
@@ -47,7 +48,16 @@ const OVERWRITES: usize = 30;
 
 /// Rounds for each one of other rows. A round is a process of an interpreter, some of which are a
 /// quarter slower than others for all of their life; so both sides are measured by the same ones.
-const ROUNDS_FACTOR: u32 = 3;
+pub(super) const ROUNDS_FACTOR: u32 = 3;
+
+/// Where a frame is written.
+#[derive(Clone, Debug)]
+pub(super) struct FrameSide {
+    /// A path, or a URL of S3.
+    pub(super) path: String,
+    /// Who serves that URL.
+    pub(super) endpoint: Option<String>,
+}
 
 impl Bench<'_> {
     /// Rounds of overwrites, alternating; nothing where there is no pandas.
@@ -83,13 +93,32 @@ impl Bench<'_> {
 
 /// The seconds of an overwrite at each of two servers, in the middle of a round.
 fn overwrites(python: &Path, servers: [&Server; 2]) -> Result<[f64; 2]> {
+    let sides = servers.map(|server| FrameSide {
+        path: format!("s3://{BUCKET}/frame.csv"),
+        endpoint: Some(server.endpoint.clone()),
+    });
+    let text = stdout(program(python, &sides, OVERWRITES)).context(NAME)?;
+    middles(&text, OVERWRITES)
+}
+
+/// The program that overwrites a frame so many times at each side.
+pub(super) fn program(python: &Path, sides: &[FrameSide; 2], count: usize) -> Command {
     let mut command = Command::new(python);
-    command.args(["-c", PROGRAM, ACCESS_KEY, SECRET_KEY]);
-    command.arg(format!("s3://{BUCKET}/frame.csv")).arg(OVERWRITES.to_string());
-    command.args(servers.map(|server| &server.endpoint));
-    let text = stdout(command).context(NAME)?;
+    command.args(["-c", PROGRAM, ACCESS_KEY, SECRET_KEY]).arg(count.to_string());
+    for FrameSide { path, endpoint } in sides {
+        command.arg(path).arg(endpoint.as_deref().unwrap_or_default());
+    }
+    command
+}
+
+/// The seconds in the middle of each side's, of what it has printed.
+pub(super) fn middles(text: &str, count: usize) -> Result<[f64; 2]> {
     let times: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
     let times = times.context("the program prints seconds")?;
-    let (one, other) = times.split_at_checked(OVERWRITES).context("it prints two rounds")?;
+    ensure!(times.len() == 2 * count, "it prints {} seconds, not {}", times.len(), 2 * count);
+    let (one, other) = times.split_at(count);
     Ok([one, other].map(|round| median(round.to_vec())))
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use tempfile::TempDir;
+
 use crate::dist;
 use crate::engines::Engine;
 
@@ -14,14 +18,19 @@ const CACHE_SETTING: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "1GiB");
 /// How to measure.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// The metadata engine below the gateway; may be given several times.
-    #[arg(long, value_enum, value_name = "NAME", default_value = "sqlite")]
-    pub(super) engine: Vec<Engine>,
+    /// Measure the file view instead of S3, on a mount: beside MinIO, s3fs-fuse, a local folder and
+    /// a file system in memory. SQLite has its blocks in a folder then, other engines in MinIO.
+    #[arg(long)]
+    pub(super) files: bool,
+    /// The metadata engine below; may be given several times. If none is named, it is SQLite, and
+    /// with --files Redis besides.
+    #[arg(long, value_enum, value_name = "NAME")]
+    engine: Vec<Engine>,
     /// When Redis syncs its append-only file: at each write, or once a second, as the targets were
     /// measured. Then the gateway is told that it may rely on no more (`relaxed`).
     #[arg(long, value_enum, value_name = "WHEN", default_value = "everysec")]
     pub(super) redis_fsync: RedisFsync,
-    /// Rounds of a second and a copy of 256 MiB: shows that it runs, not how fast.
+    /// Rounds of a second, small files and few of them: shows that it runs, not how fast.
     #[arg(long)]
     pub(super) quick: bool,
     /// Rounds for each figure.
@@ -82,9 +91,35 @@ impl Options {
         }
     }
 
+    /// The engines to measure, in this order.
+    pub(super) fn engines(&self) -> Vec<Engine> {
+        match (self.engine.as_slice(), self.files) {
+            ([], true) => vec![Engine::Redis, Engine::Sqlite],
+            ([], false) => vec![Engine::Sqlite],
+            (named, _) => named.to_vec(),
+        }
+    }
+
     /// How long a round lasts.
     pub(super) fn time(&self) -> Duration {
         Duration::from_secs(if self.quick { 1 } else { self.seconds })
+    }
+
+    /// A folder for what a run keeps meanwhile.
+    pub(super) fn make_folder(&self) -> Result<TempDir> {
+        let mut maker = tempfile::Builder::new();
+        maker.prefix("ashlar-bench-");
+        Ok(match &self.folder {
+            Some(folder) => maker.tempdir_in(folder)?,
+            None => maker.tempdir()?,
+        })
+    }
+
+    /// Writes all figures to the file that was named, if one was.
+    pub(super) fn keep(&self, figures: Vec<Value>) -> Result<()> {
+        let Some(file) = &self.json else { return Ok(()) };
+        let text = serde_json::to_string_pretty(&Value::Array(figures))?;
+        std::fs::write(file, text + "\n").with_context(|| format!("{}", file.display()))
     }
 
     pub(super) fn wants(&self, name: &str) -> bool {

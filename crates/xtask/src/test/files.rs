@@ -7,17 +7,17 @@
 //! A mount ends with its program, also after a failure; what is still mounted then is taken away
 //! when its [`MountPoint`] goes.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::clients::{self, Services};
 use super::steps::{Run, StepOutcome, Steps, TAIL_LINES};
 use crate::child::{Child, tail};
 use crate::engines::Engine;
+use crate::mount_point::MountPoint;
 use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
 
 /// How long one suite may take against a debug build on two busy cores.
@@ -97,15 +97,6 @@ fn cells(engines: &[Engine], plain: bool, whole: bool, wants: impl Fn(&str) -> b
     cells
 }
 
-/// Why nothing can be mounted here, if so.
-pub(super) fn hindrance() -> Option<&'static str> {
-    if !Path::new("/dev/fuse").exists() {
-        return Some("there is no /dev/fuse");
-    }
-    let root = rustix::process::geteuid().is_root();
-    (!root).then_some("only root may mount for other users and change owners")
-}
-
 /// Runs each cell on a fresh volume. `testers` is the folder of programs that test file systems.
 pub(super) fn run(
     steps: &mut Steps<'_>,
@@ -167,7 +158,7 @@ fn start(
     mount: &MountPoint,
     services: &Services<'_>,
 ) -> Result<Server> {
-    let (name, at) = (cell.name(), mount.folder.display().to_string());
+    let (name, at) = (cell.name(), mount.folder().display().to_string());
     let meta = services.databases.fresh(cell.engine, folder, &name)?;
     let settings = [("ASHLAR_MOUNT", at.as_str()), ("ASHLAR_MOUNT_ALLOW_OTHER", "true")];
     let blocks = blocks(cell, &name, services);
@@ -202,7 +193,7 @@ fn command(
         .env("ASHLAR_TEST_ENDPOINT", &server.endpoint)
         .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)
         .env("ASHLAR_TEST_SECRET_KEY", SECRET_KEY)
-        .env("ASHLAR_TEST_MOUNT", &mount.folder)
+        .env("ASHLAR_TEST_MOUNT", mount.folder())
         .env("ASHLAR_TEST_TOOLS", testers)
         .env("ASHLAR_TEST_FILES", if cell.whole { "whole" } else { "short" })
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -234,40 +225,6 @@ fn check(
         outcome.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
     }
     Ok(outcome)
-}
-
-/// An empty folder that every user can reach, and on which something may be mounted.
-#[derive(Debug)]
-struct MountPoint {
-    folder: PathBuf,
-}
-
-impl MountPoint {
-    fn make() -> Result<Self> {
-        let open = std::fs::Permissions::from_mode(0o755);
-        let made = tempfile::Builder::new().prefix("ashlar-mount-").permissions(open).tempdir()?;
-        // Kept, because nothing that is mounted there may be removed with the folder.
-        Ok(Self { folder: made.keep() })
-    }
-
-    fn is_mounted(&self) -> Result<bool> {
-        let mounts =
-            std::fs::read_to_string("/proc/self/mountinfo").context("cannot see mounts")?;
-        let folder = self.folder.to_string_lossy();
-        Ok(mounts.lines().any(|line| line.split(' ').nth(4) == Some(&*folder)))
-    }
-}
-
-impl Drop for MountPoint {
-    fn drop(&mut self) {
-        if self.is_mounted().unwrap_or(true) {
-            // A program that was killed has left it; whoever still uses it is told so.
-            Command::new("umount").arg("--lazy").arg(&self.folder).status().ok();
-        }
-        if let Err(error) = std::fs::remove_dir(&self.folder) {
-            eprintln!("cannot remove {}: {error}", self.folder.display());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,13 +15,20 @@ pub(in crate::bench) fn options(words: &[&str]) -> Options {
 
 #[test]
 fn sqlite_is_measured_unless_others_are_named() {
-    let engines = |words: &[&str]| options(words).engine;
+    let engines = |words: &[&str]| options(words).engines();
     assert_eq!(engines(&[]), [Engine::Sqlite]);
     assert_eq!(engines(&["--engine", "redis"]), [Engine::Redis]);
     assert_eq!(
         engines(&["--engine", "mysql", "--engine", "postgres"]),
         [Engine::Mysql, Engine::Postgres]
     );
+}
+
+#[test]
+fn the_file_view_is_measured_over_a_server_and_a_file() {
+    assert_eq!(options(&["--files"]).engines(), [Engine::Redis, Engine::Sqlite]);
+    let named = options(&["--files", "--engine", "postgres"]);
+    assert_eq!(named.engines(), [Engine::Postgres]);
 }
 
 #[test]

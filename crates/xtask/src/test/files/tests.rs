@@ -42,13 +42,3 @@ fn each_suite_has_a_file_and_each_file_is_a_suite() {
     suites.sort_unstable();
     assert_eq!(found, suites);
 }
-
-#[test]
-fn a_mount_point_is_open_to_all_and_goes() {
-    let mount = MountPoint::make().expect("a folder");
-    let folder = mount.folder.clone();
-    assert_eq!(folder.metadata().expect("it is there").permissions().mode() & 0o777, 0o755);
-    assert!(!mount.is_mounted().expect("mounts"));
-    drop(mount);
-    assert!(!folder.exists());
-}

@@ -1,0 +1,63 @@
+//! A tree of small files, as a package manager leaves one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rand::rngs::SmallRng;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+
+use crate::Trouble;
+use crate::folder::wrong;
+
+/// Files of a package: half of them below `src`.
+pub const PACKAGE_FILES: u64 = 50;
+
+/// Sizes of files, equally often.
+const BYTES: std::ops::RangeInclusive<usize> = (1 << 10)..=(16 << 10);
+
+/// What contents are made of, so that they compress as text does, by about a quarter.
+const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \n";
+
+/// Makes a folder with `files` files of 1 to 16 KiB in packages of [`PACKAGE_FILES`]: each is a
+/// folder, `package-00000` and so on. Returns how many bytes they have.
+///
+/// # Errors
+///
+/// If the folder is there, or anything cannot be made.
+pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut content = vec![0; *BYTES.end()];
+    let mut all = 0;
+    let mut write = |number: u64| -> io::Result<()> {
+        let path = file(folder, number);
+        if number.is_multiple_of(PACKAGE_FILES) {
+            fs::create_dir(package_folder(folder, number / PACKAGE_FILES))?;
+        } else if number % PACKAGE_FILES == PACKAGE_FILES / 2 {
+            fs::create_dir(path.parent().expect("a file lies in a folder"))?;
+        }
+        let bytes = &mut content[..random.random_range(BYTES)];
+        random.fill_bytes(bytes);
+        bytes.iter_mut().for_each(|byte| *byte = LETTERS[usize::from(*byte % 64)]);
+        all += bytes.len() as u64;
+        fs::write(path, bytes)
+    };
+    fs::create_dir(folder).map_err(wrong("make the folder", folder))?;
+    (0..files).try_for_each(&mut write).map_err(wrong("fill", folder))?;
+    Ok(all)
+}
+
+/// The folder of a package in a tree that was planted.
+pub fn package_folder(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("package-{number:05}"))
+}
+
+fn file(folder: &Path, number: u64) -> PathBuf {
+    let (of, within) = (number / PACKAGE_FILES, number % PACKAGE_FILES);
+    let package = package_folder(folder, of);
+    let parent = if within < PACKAGE_FILES / 2 { package } else { package.join("src") };
+    parent.join(format!("module-{within:02}.txt"))
+}
+
+#[cfg(test)]
+mod tests;
