@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::IoSlice;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use files::{
@@ -66,7 +67,14 @@ impl FileSystem for Glue {
         // What is read from here on may be remembered until then.
         let trust = files.trust();
         let call = Call { files, trust, gone, request };
-        self.tasks.spawn_on(call.answer(reply), &self.runtime);
+        let mut answering = Box::pin(call.answer(reply));
+        // Most of what is asked is known, and a task costs more than to answer that. What has to wait
+        // goes on in one.
+        let _runtime = self.runtime.enter();
+        let mut context = Context::from_waker(Waker::noop());
+        if answering.as_mut().poll(&mut context).is_pending() {
+            self.tasks.spawn_on(answering, &self.runtime);
+        }
     }
 
     fn forget(&self, _forgotten: fuse::Forgotten<'_>) {
