@@ -15,7 +15,7 @@ use volume::{Coherence, FoundNode, FsError, NodeName, NodeWatch, Trust, Volume, 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
 use crate::errno::errno;
-use crate::locks::LockTable;
+use crate::locks::Locks;
 use crate::names::KnownNames;
 use crate::open::{OpenFile, OpenFiles};
 
@@ -62,7 +62,7 @@ pub struct Files {
     pub(crate) seen_versions: Cache<Ino, u64>,
     pub(crate) open: OpenFiles,
     pub(crate) directories: Directories,
-    pub(crate) locks: LockTable,
+    pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Arc<Notify>,
@@ -74,12 +74,12 @@ impl Files {
         Arc::new_cyclic(|me| Files {
             me: me.clone(),
             tasks: TaskTracker::new(),
+            locks: Locks::new(me, &volume, options.io_timeout),
             volume,
             names: KnownNames::new(),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
             open: OpenFiles::default(),
             directories: Directories::default(),
-            locks: LockTable::default(),
             memory: ByteBudget::new(options.write_memory),
             flushes: Arc::new(Notify::new()),
             options,
@@ -92,7 +92,7 @@ impl Files {
     }
 
     /// The locks of its files.
-    pub fn locks(&self) -> &LockTable {
+    pub fn locks(&self) -> &Arc<Locks> {
         &self.locks
     }
 
@@ -163,24 +163,7 @@ impl Files {
     where
         F: Future<Output = Result<T, VolumeError>>,
     {
-        let (began, mut pause) = (Instant::now(), PAUSE_MIN);
-        loop {
-            let error = match operation().await {
-                Ok(done) => return Ok(done),
-                Err(error) => error,
-            };
-            let passes = matches!(
-                error,
-                VolumeError::Unavailable(_)
-                    | VolumeError::Overloaded
-                    | VolumeError::Fs(FsError::Contended)
-            );
-            if !passes || began.elapsed() + pause > self.options.io_timeout {
-                return Err(errno(&error));
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
+        patiently(self.options.io_timeout, operation).await
     }
 
     /// Makes what was written to a file its content. Whoever leaves stops nothing but the waiting.
@@ -194,5 +177,33 @@ impl Files {
     /// Refuses a change where nothing may be changed.
     pub(crate) fn changeable(&self) -> Result<(), Errno> {
         if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }
+    }
+}
+
+/// Tries an operation again while the stores do not answer, which does nothing when that is so.
+pub(crate) async fn patiently<T, F>(
+    io_timeout: Duration,
+    operation: impl Fn() -> F,
+) -> Result<T, Errno>
+where
+    F: Future<Output = Result<T, VolumeError>>,
+{
+    let (began, mut pause) = (Instant::now(), PAUSE_MIN);
+    loop {
+        let error = match operation().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let passes = matches!(
+            error,
+            VolumeError::Unavailable(_)
+                | VolumeError::Overloaded
+                | VolumeError::Fs(FsError::Contended)
+        );
+        if !passes || began.elapsed() + pause > io_timeout {
+            return Err(errno(&error));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }

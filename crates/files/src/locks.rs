@@ -1,219 +1,468 @@
-//! Locks on ranges of files and on whole ones, for programs of one mount.
+//! Locks on ranges of files and on whole ones, which exclude programs of all mounts of a volume.
 //!
-//! A lock of fcntl(2) belongs to a process, one of flock(2) to an open file; the two kinds do not see
-//! each other. Who waits is served in the order of coming, and leaves no trace when it gives up.
+//! What the programs of this mount hold is in a table here. As long as no other session of the volume
+//! wants locks that is all there is, and a lock costs no round trip. Else each change is a commit of
+//! the file's record, which the sessions share, and the table is what this one has in it.
+//!
+//! **No lock is granted by both at any instant.** Where locks are is said by one record of the volume,
+//! [`record::LockKeeping`]:
+//!
+//! - A session grants from memory only after a commit of its own has put its name there as the
+//!   keeper. Nobody else replaces a record with a living keeper's name in it: others add theirs to
+//!   those who ask, and wait. The keeper stops granting, publishes all that it holds, and only then,
+//!   in the plan of the last of it, says that locks are in records.
+//! - A lock in a record is granted by a plan that guards that locks are in records which this session
+//!   shares. So it happens before the record says otherwise, or not at all.
+//! - A plan of which nobody knows whether it happened changes nothing later: whoever does not know
+//!   grants nothing from memory before it has written the record once more, in other bytes, and what
+//!   was sent before guards the bytes of before.
+//! - When the keeper's session, or all others that share records, have ended, so have their locks.
+//!   Whoever has ended may not know it yet and tell programs that they hold locks; but none of what
+//!   these write is ever committed, since each plan guards that its session lives.
+//!
+//! Who waits here is served in the order of coming; between mounts whoever looks first after a change
+//! is. It leaves no trace when it gives up.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod place;
+mod table;
 
-use record::Ino;
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use record::{Ino, LOCKS_PER_FILE_MAX, RangeLock};
 use rustix::io::Errno;
-use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+use volume::{LockFound, LockWatch, LocksSet, Volume, VolumeError};
 
-/// The most locks of one file that are held or waited for.
-const LOCKS_PER_FILE_MAX: usize = 1 << 16;
+use crate::files::{Files, patiently};
+use place::Place;
+use table::{FileTable, Turn};
 
-/// What a lock allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RangeLockKind {
-    /// Held by any number of readers.
-    Shared,
-    /// Held by one writer.
-    Exclusive,
-}
+/// The most locks of one file that are waited for.
+const LOCKS_WAITED_FOR_MAX: usize = 1 << 16;
 
-/// A lock on a range of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeLock {
-    /// The first byte.
-    pub start: u64,
-    /// The last byte.
-    pub last: u64,
-    /// What it allows.
-    pub kind: RangeLockKind,
-    /// Who holds it, or asks for it.
-    pub owner: u64,
-    /// The process, for those who ask who is in the way.
-    pub pid: u32,
-    /// Whether it is one of flock(2).
-    pub flock: bool,
-}
+/// How long one that waits for a lock of another mount waits for a notice before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-impl RangeLock {
-    fn overlaps(&self, other: &RangeLock) -> bool {
-        self.start <= other.last && other.start <= self.last
-    }
-
-    fn is_of(&self, owner: u64, flock: bool) -> bool {
-        self.owner == owner && self.flock == flock
-    }
-
-    fn conflicts(&self, other: &RangeLock) -> bool {
-        self.flock == other.flock
-            && self.owner != other.owner
-            && self.overlaps(other)
-            && (self.kind == RangeLockKind::Exclusive || other.kind == RangeLockKind::Exclusive)
-    }
-}
-
-/// The locks of all files.
-#[derive(Debug, Default)]
-pub struct LockTable(Arc<Mutex<HashMap<Ino, FileLocks>>>);
-
-#[derive(Debug, Default)]
-struct FileLocks {
-    held: Vec<RangeLock>,
-    waiting: Vec<Waiting>,
-    next: u64,
-}
-
+/// Locks of the programs of one mount.
 #[derive(Debug)]
-struct Waiting {
-    number: u64,
-    lock: RangeLock,
-    granted: oneshot::Sender<()>,
+pub struct Locks {
+    me: Weak<Locks>,
+    /// Whose programs these are. What they have written becomes content before others get locks.
+    files: Weak<Files>,
+    volume: Arc<Volume>,
+    io_timeout: Duration,
+    tasks: TaskTracker,
+    /// Where locks are. Held for reading while one is granted or let go of.
+    place: tokio::sync::RwLock<Place>,
+    tables: Mutex<Tables>,
 }
 
-impl FileLocks {
-    fn obstacle(&self, asked: &RangeLock) -> Option<RangeLock> {
-        self.held.iter().find(|held| held.conflicts(asked)).copied()
-    }
-
-    /// Lets an owner go of a range.
-    fn release(&mut self, owner: u64, flock: bool, start: u64, last: u64) {
-        let mut after = Vec::with_capacity(self.held.len() + 1);
-        for held in self.held.drain(..) {
-            if !held.is_of(owner, flock) || held.start > last || start > held.last {
-                after.push(held);
-                continue;
-            }
-            if held.start < start {
-                after.push(RangeLock { last: start - 1, ..held });
-            }
-            if held.last > last {
-                after.push(RangeLock { start: last + 1, ..held });
-            }
-        }
-        self.held = after;
-    }
-
-    /// Gives an owner a lock, in place of what it holds of the range.
-    fn put(&mut self, lock: RangeLock) {
-        self.release(lock.owner, lock.flock, lock.start, lock.last);
-        self.held.push(lock);
-    }
-
-    /// Gives those who wait what they can have now.
-    fn grant(&mut self) {
-        let mut at = 0;
-        while at < self.waiting.len() {
-            if self.obstacle(&self.waiting[at].lock).is_some() {
-                at += 1;
-                continue;
-            }
-            let Waiting { lock, granted, .. } = self.waiting.remove(at);
-            // Whoever has given up meanwhile is not given it.
-            if granted.send(()).is_ok() {
-                self.put(lock);
-            }
-        }
-    }
+#[derive(Debug, Default)]
+struct Tables {
+    files: HashMap<Ino, FileTable>,
+    /// Files of which a record may have a part of this session's, whatever it holds.
+    in_records: HashSet<Ino>,
+    /// Files whose records may not say what is held, and until when that is looked after.
+    doubtful: HashMap<Ino, tokio::time::Instant>,
+    /// Who changes a file's record takes turns with others here.
+    turns: HashMap<Ino, Weak<tokio::sync::Mutex<()>>>,
+    /// Whether a task answers others who want locks.
+    answers: bool,
+    /// Whether a task writes what is doubtful.
+    mends: bool,
 }
 
-impl LockTable {
-    fn table(&self) -> MutexGuard<'_, HashMap<Ino, FileLocks>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What becomes of what is held of a file.
+#[derive(Clone, Debug)]
+enum Change {
+    /// A lock is taken, for one that waits under a number, or for one that does not wait.
+    Lock(RangeLock, Option<u64>),
+    /// An owner lets go of a range.
+    Unlock { owner: u64, flock: bool, start: u64, last: u64 },
+    /// A lock that was granted is given up. Its owner held these before.
+    Restore(RangeLock, Vec<RangeLock>),
+}
 
-    fn change<T>(&self, ino: Ino, change: impl FnOnce(&mut FileLocks) -> T) -> T {
-        let mut table = self.table();
-        let locks = table.entry(ino).or_default();
-        let done = change(locks);
-        if locks.held.is_empty() && locks.waiting.is_empty() {
-            table.remove(&ino);
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changed {
+    Done,
+    /// A lock of this mount is in the way.
+    Here,
+    /// A lock of another mount is in the way.
+    Elsewhere,
+    /// Locks are not where they were thought to be.
+    Moved,
+}
+
+impl Tables {
+    /// Changes the table of a file.
+    fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut FileTable) -> T) -> T {
+        let table = self.files.entry(ino).or_default();
+        let done = change(table);
+        if table.is_empty() {
+            self.files.remove(&ino);
         }
         done
     }
-}
 
-/// A place among those who wait; given up when it is dropped.
-struct Place<'a> {
-    locks: &'a LockTable,
-    ino: Ino,
-    number: u64,
-    lock: RangeLock,
-    granted: oneshot::Receiver<()>,
-    done: bool,
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if self.done {
-            return;
-        }
-        self.locks.change(self.ino, |locks| {
-            locks.waiting.retain(|waiting| waiting.number != self.number);
-            // It may have been granted at this very moment.
-            if self.granted.try_recv().is_ok() {
-                let RangeLock { owner, flock, start, last, .. } = self.lock;
-                locks.release(owner, flock, start, last);
-                locks.grant();
-            }
-        });
+    fn held(&self, ino: Ino) -> Vec<RangeLock> {
+        self.files.get(&ino).map(|table| table.held().to_vec()).unwrap_or_default()
     }
 }
 
-impl LockTable {
-    /// The lock that is in the way of another one.
-    pub fn in_the_way(&self, ino: Ino, asked: &RangeLock) -> Option<RangeLock> {
-        self.change(ino, |locks| locks.obstacle(asked))
-    }
-
-    /// Takes a lock, or fails with EAGAIN.
-    pub fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
-        self.change(ino, |locks| {
-            if locks.obstacle(&asked).is_some() {
-                return Err(Errno::AGAIN);
-            }
-            if locks.held.len() >= LOCKS_PER_FILE_MAX {
-                return Err(Errno::NOLCK);
-            }
-            locks.put(asked);
-            // A shared lock in place of an exclusive one may be what others wait for.
-            locks.grant();
-            Ok(())
+impl Locks {
+    /// None yet.
+    pub(crate) fn new(
+        files: &Weak<Files>,
+        volume: &Arc<Volume>,
+        io_timeout: Duration,
+    ) -> Arc<Locks> {
+        Arc::new_cyclic(|me| Locks {
+            me: me.clone(),
+            files: files.clone(),
+            volume: Arc::clone(volume),
+            io_timeout,
+            tasks: TaskTracker::new(),
+            place: tokio::sync::RwLock::new(Place::Unknown),
+            tables: Mutex::default(),
         })
     }
 
-    /// Takes a lock when it can be had. Dropped before, leaves no trace.
-    pub async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
-        let (sender, granted) = oneshot::channel();
-        let number = self.change(ino, |locks| {
-            if locks.obstacle(&asked).is_none() {
-                locks.put(asked);
-                locks.grant();
-                return Ok(None);
-            }
-            if locks.waiting.len() >= LOCKS_PER_FILE_MAX {
-                return Err(Errno::NOLCK);
-            }
-            locks.next += 1;
-            let number = locks.next;
-            locks.waiting.push(Waiting { number, lock: asked, granted: sender });
-            Ok(Some(number))
-        })?;
-        let Some(number) = number else { return Ok(()) };
-        let mut place = Place { locks: self, ino, number, lock: asked, granted, done: false };
-        let granted = (&mut place.granted).await;
-        place.done = granted.is_ok();
-        granted.map_err(|_| Errno::NOLCK)
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets an owner go of a range of a file.
-    pub fn unlock(&self, ino: Ino, owner: u64, flock: bool, start: u64, last: u64) {
-        self.change(ino, |locks| {
-            locks.release(owner, flock, start, last);
-            locks.grant();
-        });
+    /// The lock that is in the way of another one. One of another mount has no process.
+    pub(crate) async fn in_the_way(
+        &self,
+        ino: Ino,
+        asked: &RangeLock,
+    ) -> Result<Option<RangeLock>, Errno> {
+        loop {
+            let held = self.tables().change(ino, |table| table.held_in_the_way(asked));
+            if held.is_some() {
+                return Ok(held);
+            }
+            if *self.in_use().await? == Place::Memory {
+                return Ok(None);
+            }
+            match patiently(self.io_timeout, || self.volume.find_lock(ino, asked)).await? {
+                LockFound::Free => return Ok(None),
+                LockFound::InTheWay(held) => return Ok(Some(RangeLock { pid: 0, ..held.lock })),
+                LockFound::Elsewhere => self.lost_place().await,
+            }
+        }
+    }
+
+    /// Takes a lock, or fails with EAGAIN.
+    pub(crate) async fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
+        match self.change(ino, Change::Lock(asked, None)).await? {
+            Changed::Done | Changed::Moved => Ok(()),
+            Changed::Here | Changed::Elsewhere => Err(Errno::AGAIN),
+        }
+    }
+
+    /// Takes a lock when it can be had. Dropped before, leaves no trace; nor does what it answers, if
+    /// that is dropped before [`LockGrant::keep`].
+    pub(crate) async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<LockGrant<'_>, Errno> {
+        let (number, wake) = {
+            let mut tables = self.tables();
+            if tables.files.get(&ino).is_some_and(|t| t.waiting() >= LOCKS_WAITED_FOR_MAX) {
+                return Err(Errno::NOLCK);
+            }
+            tables.change(ino, |table| table.wait(asked))
+        };
+        let grant = LockGrant { locks: self, ino, asked, number };
+        let mut watch: Option<LockWatch> = None;
+        loop {
+            let turn = self.tables().files.get(&ino).and_then(|table| table.turn(number));
+            match (turn, &mut watch) {
+                (None, _) => return Err(Errno::NOLCK),
+                (Some(Turn::Granted), _) => return Ok(grant),
+                (Some(Turn::Here), _) => wake.notified().await,
+                (Some(Turn::Elsewhere), Some(watch)) => {
+                    tokio::select! {
+                        () = watch.changed() => {}
+                        () = wake.notified() => {}
+                        () = tokio::time::sleep(LOOK_AGAIN) => {}
+                    }
+                    self.tables().change(ino, |table| table.look_again(number));
+                }
+                (Some(Turn::Reserved | Turn::Elsewhere), _) => {
+                    let watch = watch.get_or_insert_with(|| self.volume.lock_notices().watch(ino));
+                    watch.look();
+                    let change = Change::Lock(asked, Some(number));
+                    self.change(ino, change).await?;
+                }
+            }
+        }
+    }
+
+    /// Lets an owner go of a range of a file. Costs nothing where it holds none of it.
+    pub(crate) async fn unlock(
+        &self,
+        ino: Ino,
+        owner: u64,
+        flock: bool,
+        start: u64,
+        last: u64,
+    ) -> Result<(), Errno> {
+        if !self.holds(ino, owner, flock, start..=last) {
+            return Ok(());
+        }
+        self.change(ino, Change::Unlock { owner, flock, start, last }).await.map(|_changed| ())
+    }
+
+    /// Whether an owner holds any of a range of a file.
+    pub(crate) fn holds(
+        &self,
+        ino: Ino,
+        owner: u64,
+        flock: bool,
+        range: RangeInclusive<u64>,
+    ) -> bool {
+        let is_of = |held: &RangeLock| {
+            held.owner == owner
+                && held.flock == flock
+                && held.start <= *range.end()
+                && *range.start() <= held.last
+        };
+        self.tables().files.get(&ino).is_some_and(|table| table.held().iter().any(is_of))
+    }
+
+    /// Whether programs of other mounts may get what is let go of here.
+    pub(crate) async fn is_shared(&self) -> bool {
+        *self.place.read().await != Place::Memory
+    }
+
+    /// All that is held, file by file, and the files of which records may say that something is: what
+    /// another process needs that goes on with this session.
+    pub fn export(&self) -> Vec<(Ino, Vec<RangeLock>)> {
+        let tables = self.tables();
+        let held = tables.files.iter().filter(|(_, table)| !table.held().is_empty());
+        let files: HashSet<Ino> =
+            held.map(|(ino, _)| *ino).chain(tables.in_records.iter().copied()).collect();
+        files.into_iter().map(|ino| (ino, tables.held(ino))).collect()
+    }
+
+    /// Takes over what another process of this session has exported, before anything else is done.
+    pub fn import(&self, files: Vec<(Ino, Vec<RangeLock>)>) {
+        let mut tables = self.tables();
+        for (ino, held) in files {
+            tables.in_records.insert(ino);
+            tables.change(ino, |table| table.set_held(held));
+        }
+    }
+
+    /// Changes what is held of a file, wherever locks are.
+    async fn change(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
+        loop {
+            let place = match self.in_use().await {
+                Ok(place) => place,
+                Err(error) => {
+                    self.tables().let_go(ino, &change);
+                    self.look_after_doubts();
+                    return Err(error);
+                }
+            };
+            if *place == Place::Memory {
+                return self.tables().change_here(ino, &change);
+            }
+            drop(place);
+            let Some(me) = self.me.upgrade() else { return Err(Errno::IO) };
+            let change = change.clone();
+            let changing = self.tasks.spawn(async move { me.change_in_records(ino, change).await });
+            match changing.await.unwrap_or(Err(Errno::IO))? {
+                Changed::Moved => {}
+                changed => return Ok(changed),
+            }
+        }
+    }
+
+    /// Changes what this session has in a file's record. Must run to its end: whoever waits for it may
+    /// have left, and then has the lock no longer.
+    async fn change_in_records(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
+        let place = self.place.read().await;
+        if !matches!(*place, Place::Records { .. }) {
+            return Ok(Changed::Moved);
+        }
+        let turns = self.turn(ino);
+        let turn = turns.lock().await;
+        let (after, asked) = match self.tables().after(ino, &change)? {
+            Ok(after) => after,
+            Err(changed) => return Ok(changed),
+        };
+        match self.set_in_records(ino, &after, asked.as_ref()).await {
+            Ok(LocksSet::Done) => {
+                if self.tables().take(ino, &change, after) {
+                    return Ok(Changed::Done);
+                }
+                let held = self.tables().held(ino);
+                self.set_in_records(ino, &held, None).await.map(|_set| Changed::Done)
+            }
+            Ok(LocksSet::InTheWay(_)) => {
+                if let Change::Lock(_, Some(number)) = change {
+                    self.tables().change(ino, |table| table.is_elsewhere(number));
+                }
+                Ok(Changed::Elsewhere)
+            }
+            Ok(LocksSet::TooMany) => Err(Errno::NOLCK),
+            Ok(LocksSet::Elsewhere) => {
+                // Others wait for their turns as long as this one lasts, and are waited for.
+                drop((turn, place));
+                self.lost_place().await;
+                Ok(Changed::Moved)
+            }
+            Err(error) => {
+                self.tables().let_go(ino, &change);
+                self.look_after_doubts();
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes what this session holds of a file, in its turn, while locks are in records. If that was
+    /// in vain, or nobody knows, the record is looked after later.
+    async fn set_in_records(
+        &self,
+        ino: Ino,
+        own: &[RangeLock],
+        asked: Option<&RangeLock>,
+    ) -> Result<LocksSet, Errno> {
+        self.tables().in_records.insert(ino);
+        let set = async || match self.volume.set_locks(ino, own, asked).await {
+            // What is written is all that is held, so it may be written again.
+            Err(VolumeError::Unknown(why)) => {
+                self.tables().doubt(ino);
+                Err(VolumeError::Unavailable(why))
+            }
+            set => set,
+        };
+        let set = patiently(self.io_timeout, set).await;
+        let mut tables = self.tables();
+        match &set {
+            Ok(LocksSet::Done) if own.is_empty() && !tables.doubtful.contains_key(&ino) => {
+                tables.in_records.remove(&ino);
+            }
+            Err(_) => tables.doubt(ino),
+            Ok(_) => {}
+        }
+        let doubts = !tables.doubtful.is_empty();
+        drop(tables);
+        if doubts {
+            self.look_after_doubts();
+        }
+        set
+    }
+
+    /// What those take turns at who change a file's record.
+    fn turn(&self, ino: Ino) -> Arc<tokio::sync::Mutex<()>> {
+        let mut tables = self.tables();
+        tables.turns.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = tables.turns.get(&ino).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::<tokio::sync::Mutex<()>>::default();
+        tables.turns.insert(ino, Arc::downgrade(&turn));
+        turn
+    }
+}
+
+impl Tables {
+    /// What is held once a change is made, and the lock that is new by it; or why it cannot be made.
+    #[expect(clippy::type_complexity, reason = "three outcomes, of which one is an error")]
+    fn after(
+        &mut self,
+        ino: Ino,
+        change: &Change,
+    ) -> Result<Result<(Vec<RangeLock>, Option<RangeLock>), Changed>, Errno> {
+        let table = self.files.entry(ino).or_default();
+        let after = match change {
+            Change::Unlock { owner, flock, start, last } => {
+                Ok(Ok((table.without(*owner, *flock, *start, *last), None)))
+            }
+            Change::Restore(lock, before) => Ok(Ok((table.restored(lock, before), None))),
+            // Whoever has left asks for nothing any more.
+            Change::Lock(_, Some(number)) if table.turn(*number) != Some(Turn::Reserved) => {
+                Ok(Err(Changed::Here))
+            }
+            Change::Lock(asked, None) if table.is_in_the_way(asked) => Ok(Err(Changed::Here)),
+            Change::Lock(asked, _) => match table.with(asked) {
+                after if after.len() > LOCKS_PER_FILE_MAX => Err(Errno::NOLCK),
+                after => Ok(Ok((after, Some(*asked)))),
+            },
+        };
+        if table.is_empty() {
+            self.files.remove(&ino);
+        }
+        after
+    }
+
+    /// Makes a change in memory.
+    fn change_here(&mut self, ino: Ino, change: &Change) -> Result<Changed, Errno> {
+        match self.after(ino, change)? {
+            Ok((after, _)) => {
+                self.take(ino, change, after);
+                Ok(Changed::Done)
+            }
+            Err(changed) => Ok(changed),
+        }
+    }
+
+    /// This is held now, unless who waited for it has left. Answers whether it is.
+    fn take(&mut self, ino: Ino, change: &Change, after: Vec<RangeLock>) -> bool {
+        self.change(ino, |table| {
+            if let Change::Lock(_, Some(number)) = change {
+                return table.grant(*number, after);
+            }
+            table.set_held(after);
+            true
+        })
+    }
+
+    /// Lets go of what is to be let go of although it cannot be written now. That is too little held
+    /// here, and too much elsewhere until it is written.
+    fn let_go(&mut self, ino: Ino, change: &Change) {
+        if matches!(change, Change::Lock(..)) {
+            return;
+        }
+        if let Ok(Ok((after, _))) = self.after(ino, change) {
+            self.change(ino, |table| table.set_held(after));
+        }
+        self.doubt(ino);
+    }
+}
+
+/// A wait for a lock, and then the lock; both are given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct LockGrant<'a> {
+    locks: &'a Locks,
+    ino: Ino,
+    asked: RangeLock,
+    number: u64,
+}
+
+impl LockGrant<'_> {
+    /// The lock is its owner's, who is about to be told.
+    pub(crate) fn keep(self) {
+        self.locks.tables().change(self.ino, |table| table.told(self.number));
+    }
+}
+
+impl Drop for LockGrant<'_> {
+    fn drop(&mut self) {
+        let (ino, asked) = (self.ino, self.asked);
+        let granted = self.locks.tables().change(ino, |table| table.give_up(self.number));
+        if let (Some(before), Some(locks)) = (granted, self.locks.me.upgrade()) {
+            let restore = Change::Restore(asked, before);
+            self.locks.tasks.spawn(async move {
+                // What cannot be written now is written later.
+                let _restored = locks.change(ino, restore).await;
+            });
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::error::VolumeError;
 use crate::feed::Listener;
 use crate::holding::hold_always;
 use crate::inode_allocator::InodeAllocator;
+use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
 use crate::options::SessionOptions;
 use crate::peers::{self, Peers};
@@ -115,6 +116,7 @@ impl Session {
             meters,
             orphaned: Arc::default(),
             sessions: Arc::clone(&heartbeat.fenced),
+            lock_notices: LockNotices::new(options.clock.now()),
             access: watch::Sender::new(0),
             closing,
             gone,
@@ -134,6 +136,7 @@ impl Session {
             watches: Arc::clone(&self.watches),
             access: self.access.clone(),
             sessions: Arc::clone(&self.sessions),
+            lock_notices: Arc::clone(&self.lock_notices),
             position,
         }
     }

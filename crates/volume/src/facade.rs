@@ -8,6 +8,7 @@ mod bucket;
 mod copy;
 mod delete;
 mod listing;
+mod locks;
 mod multipart;
 mod node;
 mod object;

@@ -202,12 +202,14 @@ impl Call {
             | FileOperation::ListXattr { .. }
             | FileOperation::SetXattr { .. }
             | FileOperation::RemoveXattr { .. } => self.xattr(operation).await?,
-            FileOperation::GetLk(question) => self.lock_in_the_way(&question),
+            FileOperation::GetLk(question) => self.lock_in_the_way(&question).await?,
             FileOperation::SetLk(question) => {
                 let LockQuestion { owner, flock, lock, .. } = question;
                 match range_lock(&question) {
-                    Some(asked) => files.locks().try_lock(node, asked)?,
-                    None => files.locks().unlock(node, owner.0, flock, lock.start, lock.end),
+                    Some(asked) => files.try_lock(node, asked).await?,
+                    None => {
+                        files.unlock(node, owner.0, flock, lock.start..=lock.end).await?;
+                    }
                 }
                 Answer::Ok
             }
@@ -353,8 +355,9 @@ impl Call {
                 Answer::Written(files.write(handle, offset, data, appends, kill_suidgid).await?)
             }
             FileOperation::Flush { handle, lock_owner } => {
-                files.locks().unlock(node, lock_owner.0, false, 0, u64::MAX);
-                files.flush(HandleId(handle.0)).await?;
+                let flushed = files.flush(HandleId(handle.0)).await;
+                let unlocked = files.unlock(node, lock_owner.0, false, 0..=u64::MAX).await;
+                flushed.and(unlocked)?;
                 Answer::Ok
             }
             FileOperation::FSync { handle, .. } => {
@@ -380,7 +383,8 @@ impl Call {
     async fn release(&self, handle: FileHandle, owner: u64, flock: bool, reply: Reply) {
         reply.ok();
         if flock {
-            self.files.locks().unlock(self.node(), owner, true, 0, u64::MAX);
+            // Nobody can be told; what could not be written is written later.
+            let _told = self.files.unlock(self.node(), owner, true, 0..=u64::MAX).await;
         }
         self.files.release(HandleId(handle.0)).await;
     }
@@ -389,15 +393,19 @@ impl Call {
     async fn lock(&self, question: LockQuestion, reply: Reply) {
         let LockQuestion { owner, flock, lock, .. } = question;
         let Some(asked) = range_lock(&question) else {
-            self.files.locks().unlock(self.node(), owner.0, flock, lock.start, lock.end);
-            return reply.ok();
+            let unlocked =
+                self.files.unlock(self.node(), owner.0, flock, lock.start..=lock.end).await;
+            return match unlocked {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            };
         };
         let interrupted = CancellationToken::new();
         let interrupt = interrupted.clone();
         reply.on_interrupt(move || interrupt.cancel());
         tokio::select! {
             biased;
-            locked = self.files.locks().lock(self.node(), asked) => match locked {
+            locked = self.files.lock(self.node(), asked) => match locked {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             },
@@ -406,16 +414,17 @@ impl Call {
         }
     }
 
-    fn lock_in_the_way(&self, question: &LockQuestion) -> Answer {
+    async fn lock_in_the_way(&self, question: &LockQuestion) -> Result<Answer, rustix::io::Errno> {
         let free = FileLock { kind: LockKind::Unlocked, ..question.lock };
-        let Some(asked) = range_lock(question) else { return Answer::Lock(free) };
-        Answer::Lock(self.files.locks().in_the_way(self.node(), &asked).map_or(free, |held| {
+        let Some(asked) = range_lock(question) else { return Ok(Answer::Lock(free)) };
+        let held = self.files.lock_in_the_way(self.node(), &asked).await?;
+        Ok(Answer::Lock(held.map_or(free, |held| {
             let kind = match held.kind {
                 RangeLockKind::Shared => LockKind::Shared,
                 RangeLockKind::Exclusive => LockKind::Exclusive,
             };
             FileLock { start: held.start, end: held.last, kind, pid: held.pid }
-        }))
+        })))
     }
 
     async fn names(
