@@ -1,34 +1,31 @@
 //! The file system: what every operation shares, and finding nodes.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use content::ByteBudget;
 use quick_cache::sync::Cache;
 use record::Ino;
 use rustix::io::Errno;
-use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
-use volume::{Coherence, FoundNode, FsError, NodeName, NodeWatch, Trust, Volume, VolumeError};
+use volume::{Coherence, FoundNode, NodeChanges, NodeName, NodeWatch, Trust, Volume, VolumeError};
 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
-use crate::errno::errno;
-use crate::locks::Locks;
+use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
 use crate::open::{OpenFile, OpenFiles};
-
-/// How long an operation waits between two tries while the stores do not answer: at first, and at
-/// most.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+use crate::patience::patiently;
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// Files whose data versions are remembered.
 const SEEN_VERSIONS_MAX: usize = 1 << 17;
+
+/// How long a program waits until its machine has forgotten what it remembers of a file.
+const FORGET_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a file system is opened.
 #[derive(Clone, Debug)]
@@ -64,6 +61,8 @@ pub struct Files {
     pub(crate) directories: Directories,
     pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
+    /// Who is told what to forget.
+    watching: Mutex<Option<Arc<dyn NodeWatch>>>,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Arc<Notify>,
 }
@@ -74,13 +73,14 @@ impl Files {
         Arc::new_cyclic(|me| Files {
             me: me.clone(),
             tasks: TaskTracker::new(),
-            locks: Locks::new(me, &volume, options.io_timeout),
+            locks: Locks::new(before_sharing(me), &volume, options.io_timeout),
             volume,
             names: KnownNames::new(),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
             open: OpenFiles::default(),
             directories: Directories::default(),
             memory: ByteBudget::new(options.write_memory),
+            watching: Mutex::default(),
             flushes: Arc::new(Notify::new()),
             options,
         })
@@ -105,11 +105,13 @@ impl Files {
     /// Tells `watch` of what is changed not through these files, so that whoever remembers it lets
     /// go of it.
     pub fn watch(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
+        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&watch));
         self.volume.watch_nodes(watch, coherence);
     }
 
     /// Tells nobody of changes any more.
     pub fn unwatch(&self) {
+        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.volume.unwatch_nodes();
     }
 
@@ -174,36 +176,31 @@ impl Files {
         flush.await.unwrap_or(Err(Errno::IO))
     }
 
+    /// Has what a program's machine remembers of a file forgotten, which has turned out to be another.
+    pub(crate) async fn forget_content(&self, ino: Ino) {
+        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(watch) = watch else { return };
+        let (done, forgotten) = oneshot::channel();
+        let changes = NodeChanges { names: Vec::new(), nodes: vec![ino] };
+        watch.changed(&changes, Some(done));
+        let _late = tokio::time::timeout(FORGET_PATIENCE, forgotten).await;
+    }
+
     /// Refuses a change where nothing may be changed.
     pub(crate) fn changeable(&self) -> Result<(), Errno> {
         if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }
     }
 }
 
-/// Tries an operation again while the stores do not answer, which does nothing when that is so.
-pub(crate) async fn patiently<T, F>(
-    io_timeout: Duration,
-    operation: impl Fn() -> F,
-) -> Result<T, Errno>
-where
-    F: Future<Output = Result<T, VolumeError>>,
-{
-    let (began, mut pause) = (Instant::now(), PAUSE_MIN);
-    loop {
-        let error = match operation().await {
-            Ok(done) => return Ok(done),
-            Err(error) => error,
-        };
-        let passes = matches!(
-            error,
-            VolumeError::Unavailable(_)
-                | VolumeError::Overloaded
-                | VolumeError::Fs(FsError::Contended)
-        );
-        if !passes || began.elapsed() + pause > io_timeout {
-            return Err(errno(&error));
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
-    }
+/// What was written becomes content. Whoever has a file open is told of a failure.
+fn before_sharing(files: &Weak<Files>) -> BeforeSharing {
+    let files = files.clone();
+    BeforeSharing(Box::new(move || {
+        let files = files.clone();
+        Box::pin(async move {
+            if let Some(files) = files.upgrade() {
+                let _told = files.flush_all().await;
+            }
+        })
+    }))
 }

@@ -23,6 +23,7 @@ mod names;
 mod object;
 mod open;
 mod opening;
+mod patience;
 mod punch;
 mod read;
 mod read_directory;

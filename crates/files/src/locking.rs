@@ -65,8 +65,14 @@ impl Files {
             && let Ok(node) = self.patiently(|| self.volume.find_node(ino)).await
         {
             let mut state = file.state.lock().await;
+            let before = state.node.record.clone();
             state.refresh(&node);
             state.rebase(&node);
+            let is_new = state.node.record != before;
+            drop(state);
+            if is_new {
+                self.forget_content(ino).await;
+            }
         }
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::{Ino, RangeLock};
+use record::Ino;
 use rustix::io::Errno;
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use volume::{LockUse, VolumeError};
 
-use super::{Locks, Tables};
-use crate::files::patiently;
+use super::state::{Locks, Place};
+use crate::patience::patiently;
 
 /// How long a session that has asked for locks waits for a notice before it looks again: the keeper may
 /// have ended.
@@ -19,38 +19,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The pause between two tries at what is in doubt.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
-
-/// For how long a record is looked after that a plan may change late.
-const DOUBT_LASTS: Duration = Duration::from_secs(30);
-
-/// Where locks are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Nobody knows.
-    Unknown,
-    /// In the memory of this session.
-    Memory,
-    /// In records that this session shares, as of so many changes of sessions.
-    Records { sessions: u64 },
-}
-
-impl Tables {
-    /// A file's record may not say what is held.
-    pub(super) fn doubt(&mut self, ino: Ino) {
-        self.in_records.insert(ino);
-        self.doubtful.insert(ino, Instant::now() + DOUBT_LASTS);
-    }
-
-    /// All that is held, and all that records may say is held.
-    fn to_publish(&self) -> Vec<(Ino, Vec<RangeLock>)> {
-        let held = self.files.iter().filter(|(_, table)| !table.held().is_empty());
-        let mut files: Vec<Ino> =
-            held.map(|(ino, _)| *ino).chain(self.in_records.iter().copied()).collect();
-        files.sort_unstable();
-        files.dedup();
-        files.into_iter().map(|ino| (ino, self.held(ino))).collect()
-    }
-}
 
 impl Locks {
     /// Where locks are, certainly, for as long as what this returns is held. Waits for another session
@@ -146,11 +114,8 @@ impl Locks {
             return Ok(());
         }
         let sessions = self.session_changes();
-        if let Some(files) = self.files.upgrade() {
-            // Locks that were let go of in memory did not make what was written under them content.
-            // Whoever has a file open is told of a failure.
-            let _told = files.flush_all().await;
-        }
+        // Locks that were let go of in memory did not make what was written under them content.
+        (self.before_sharing.0)().await;
         let files = {
             let mut tables = self.tables();
             let files = tables.to_publish();

@@ -59,7 +59,7 @@ impl Fleet {
             write_memory: 16 << 20,
             whole_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: LONG,
-            owner: owner(),
+            owner: owner().access_key,
         };
         let files = Files::new(Arc::clone(&volume), options);
         (volume, files)
@@ -316,7 +316,7 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
         write_memory: 1 << 20,
         whole_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: LONG,
-        owner: owner(),
+        owner: owner().access_key,
     };
     let next = Files::new(Arc::clone(&volume), options);
     next.locks().import(ours.locks().export());
