@@ -186,6 +186,14 @@ impl Files {
         let _late = tokio::time::timeout(FORGET_PATIENCE, forgotten).await;
     }
 
+    /// As [`Files::forget_content`], without waiting.
+    pub(crate) fn forget_soon(&self, ino: Ino) {
+        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(watch) = watch {
+            watch.changed(&NodeChanges { names: Vec::new(), nodes: vec![ino] }, None);
+        }
+    }
+
     /// Refuses a change where nothing may be changed.
     pub(crate) fn changeable(&self) -> Result<(), Errno> {
         if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }

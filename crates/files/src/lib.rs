@@ -8,6 +8,7 @@
 //! Nothing here knows how programs are reached: no FUSE, no kernel.
 
 mod acl;
+mod append;
 mod attributes;
 mod change;
 mod commit;

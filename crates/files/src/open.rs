@@ -12,6 +12,7 @@ use record::{Ino, Timestamp};
 use rustix::io::Errno;
 use volume::{AttributeChange, FoundNode, OpenNode, SetTime, without_rights};
 
+use crate::append::AppendedTail;
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::sequential::SequentialSums;
@@ -71,6 +72,8 @@ pub(crate) struct FileState {
     /// Up to where what lies below shows, if it was cut.
     pub(crate) cut: Option<u64>,
     pub(crate) dirty: DirtyExtents,
+    /// What of that was appended, if it is the end of the file.
+    pub(crate) tail: Option<AppendedTail>,
     pub(crate) permit: Option<Permit>,
     pub(crate) size: u64,
     pub(crate) change: AttributeChange,
@@ -82,6 +85,8 @@ pub(crate) struct FileState {
 #[derive(Debug)]
 pub(crate) struct Becoming {
     pub(crate) extents: FrozenExtents,
+    /// What of that was appended.
+    pub(crate) tail: Option<AppendedTail>,
     /// Up to where the file below shows, if it was cut.
     pub(crate) cut: Option<u64>,
     pub(crate) size: u64,
@@ -101,6 +106,7 @@ impl FileState {
             becoming: None,
             cut: None,
             dirty: DirtyExtents::default(),
+            tail: None,
             permit: None,
             size,
             change: AttributeChange::default(),
@@ -135,6 +141,7 @@ impl FileState {
         }
         self.node = node.clone();
         if self.cut.is_none() {
+            self.follow_end();
             self.size = self.size.max(self.found_size());
         }
         true
@@ -150,6 +157,7 @@ impl FileState {
 
     /// Makes the file so long.
     pub(crate) fn resize(&mut self, size: u64) {
+        self.note_resize(size);
         self.dirty.cut(size);
         let shown = self.cut.unwrap_or(u64::MAX).min(self.below_size());
         if size < shown {

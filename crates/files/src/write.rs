@@ -41,6 +41,8 @@ impl Files {
             if state.gone && state.dirty.bytes() >= GONE_BYTES_MAX {
                 return Err(Errno::IO);
             }
+            // A program's machine may think that the file ends elsewhere.
+            let is_elsewhere = appends && position != state.size;
             let position = if appends { state.size } else { position };
             let end = position.checked_add(bytes.len() as u64);
             let end = end.filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::FBIG)?;
@@ -54,12 +56,16 @@ impl Files {
                 Some(held) => held.merge(permit),
                 None => state.permit = Some(permit),
             }
+            state.note_write(position, end, appends);
             state.dirty.write(position, bytes);
             state.size = state.size.max(end);
             state.written = Some(self.volume.now());
             state.change.modified = None;
             if drop_rights {
                 state.drop_rights();
+            }
+            if is_elsewhere {
+                self.forget_soon(file.ino);
             }
             break state.dirty.bytes() >= FLUSH_BYTES && state.becoming.is_none();
         };
@@ -137,6 +143,7 @@ impl Files {
         let handle = self.open.handle(handle)?;
         let mut state = handle.file.state.lock().await;
         if end > state.size && !keeps_size {
+            state.note_resize(end);
             state.size = end;
             state.written = Some(self.volume.now());
         }

@@ -1,12 +1,16 @@
 //! Files as programs use them, over a volume in memory, beside its objects.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "files/appending.rs"]
+mod appending;
 #[path = "files/attributes.rs"]
 mod attributes;
 #[path = "files/costs.rs"]
 mod costs;
 #[path = "files/directories.rs"]
 mod directories;
+#[path = "files/fleet.rs"]
+mod fleet;
 #[path = "files/locks.rs"]
 mod locks;
 #[path = "files/model.rs"]

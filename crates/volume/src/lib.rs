@@ -20,7 +20,7 @@ pub use counters::Counters;
 pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, Deleted, FileOwner, FileWrite,
     Finished, Maker, NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OpenNode, PART_BYTES_MIN,
-    PartStat, PartsPage, PublishedObject, Sought, UploadId, UploadIdError, UploadsEntry,
+    PartStat, PartsPage, PublishedObject, Reshape, Sought, UploadId, UploadIdError, UploadsEntry,
     UploadsPage, UploadsQuery, empty_file, file_of, opaque_tag, size_and_tag,
 };
 pub use namespace::{

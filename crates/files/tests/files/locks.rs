@@ -5,21 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use block::MemoryBlocks;
 use files::{Files, FilesOptions, OpenMode, RangeLock, RangeLockKind};
 use record::key::{self, space};
 use record::{Ino, LOCKS_PER_FILE_MAX, Mark, Nonce};
 use rustix::io::Errno;
-use store::{Guard, Key, MemoryStore, MetaStore, Plan, Verdict, Write};
+use store::{Guard, Key, MetaStore, Plan, Verdict, Write};
 use tokio::task::JoinSet;
-use volume::{SessionOptions, Unwatched, Volume, VolumeOptions, fsck};
+use volume::Volume;
 
+use super::fleet::{Fleet, LONG};
 use super::{Bench, WHOLE_BYTES_MAX, WRITES, by, owner};
 
 const FILE: Ino = Ino(77);
-
-/// Longer than any wait here that is not in vain.
-const LONG: Duration = Duration::from_secs(20);
 
 fn lock(owner: u64, start: u64, last: u64, kind: RangeLockKind) -> RangeLock {
     RangeLock { start, last, kind, owner, pid: 1, flock: false }
@@ -31,54 +28,6 @@ fn exclusive(owner: u64) -> RangeLock {
 
 fn shared(owner: u64) -> RangeLock {
     lock(owner, 0, 9, RangeLockKind::Shared)
-}
-
-/// A volume that several sessions have open.
-struct Fleet {
-    store: Arc<MemoryStore>,
-    blocks: Arc<MemoryBlocks>,
-}
-
-impl Fleet {
-    fn new() -> Fleet {
-        Fleet { store: Arc::new(MemoryStore::new()), blocks: Arc::new(MemoryBlocks::new()) }
-    }
-
-    async fn open(&self) -> (Arc<Volume>, Arc<Files>) {
-        let session = SessionOptions {
-            join_patience: Duration::ZERO,
-            heartbeat_interval: Duration::from_millis(200),
-            session_silence: Duration::from_secs(2),
-            ..SessionOptions::default()
-        };
-        let options = VolumeOptions { session, ..VolumeOptions::default() };
-        let volume = Volume::open(options, self.store.clone(), self.blocks.clone()).await.unwrap();
-        let options = FilesOptions {
-            root: Ino::ROOT,
-            read_only: false,
-            write_memory: 16 << 20,
-            whole_bytes_max: WHOLE_BYTES_MAX,
-            io_timeout: LONG,
-            owner: owner().access_key,
-        };
-        let files = Files::new(Arc::clone(&volume), options);
-        (volume, files)
-    }
-
-    /// How many records there are of a space.
-    async fn records(&self, space: store::Space) -> usize {
-        self.store.walk(space, None, 1_000).await.unwrap().records.len()
-    }
-
-    async fn sessions(&self) -> HashSet<Key> {
-        let page = self.store.walk(space::SESSION, None, 1_000).await.unwrap();
-        page.records.into_iter().map(|(key, _)| key).collect()
-    }
-
-    async fn check(&self) {
-        let report = fsck(self.store.clone(), self.blocks.clone(), &Unwatched).await.unwrap();
-        assert_eq!(report.findings, []);
-    }
 }
 
 fn trips(volume: &Volume) -> (u64, u64) {
