@@ -27,6 +27,10 @@ const SEEN_VERSIONS_MAX: usize = 1 << 17;
 /// How long a program waits until its machine has forgotten what it remembers of a file.
 const FORGET_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Bytes that are kept in memory of all files of which nothing is kept any more, besides the memory of
+/// those that become content: nothing frees it but that they are closed.
+const GONE_MEMORY_BYTES: u64 = 32 << 20;
+
 /// How a file system is opened.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
@@ -61,10 +65,12 @@ pub struct Files {
     pub(crate) directories: Directories,
     pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
+    /// What was written to files of which nothing is kept any more.
+    pub(crate) gone_memory: ByteBudget,
     /// Who is told what to forget.
     watching: Mutex<Option<Arc<dyn NodeWatch>>>,
     /// Notified when some file is to be flushed.
-    pub(crate) flushes: Arc<Notify>,
+    pub(crate) flushes: Notify,
 }
 
 impl Files {
@@ -80,8 +86,9 @@ impl Files {
             open: OpenFiles::default(),
             directories: Directories::default(),
             memory: ByteBudget::new(options.write_memory),
+            gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
             watching: Mutex::default(),
-            flushes: Arc::new(Notify::new()),
+            flushes: Notify::new(),
             options,
         })
     }

@@ -103,7 +103,9 @@ impl Files {
             Err(error) => {
                 state.take_back(&becoming);
                 if is_gone {
-                    state.gone = true;
+                    if !state.lose(&self.gone_memory) {
+                        file.fail(Errno::IO);
+                    }
                     return Ok(());
                 }
                 file.fail(error);
@@ -150,11 +152,7 @@ impl FileState {
         self.dirty.put_under(&becoming.extents, self.cut.unwrap_or(u64::MAX));
         self.cut = [self.cut, becoming.cut].into_iter().flatten().min();
         let permit = becoming.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (&mut self.permit, permit) {
-            (Some(held), Some(permit)) => held.merge(permit),
-            (held @ None, permit) => *held = permit,
-            (Some(_), None) => {}
-        }
+        self.hold(permit);
         // A time that was set is not the last one if it was written to since.
         let modified = becoming.change.modified.filter(|_| self.written.is_none());
         let first = AttributeChange { modified, ..becoming.change };

@@ -43,4 +43,5 @@ pub use files::{Files, FilesOptions};
 pub use locks::Locks;
 pub use open::{HandleId, OpenMode, OpenedFile};
 pub use record::{RangeLock, RangeLockKind};
+pub use write::TakenWrite;
 pub use xattr::XattrWrite;

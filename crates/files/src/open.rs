@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use content::Permit;
+use content::{ByteBudget, Permit};
 use record::{Ino, Timestamp};
 use rustix::io::Errno;
 use volume::{AttributeChange, FoundNode, OpenNode, SetTime, without_rights};
@@ -16,6 +16,9 @@ use crate::append::AppendedTail;
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::sequential::SequentialSums;
+
+/// Bytes that may have been written to a file of which nothing is kept any more: they stay in memory.
+pub(crate) const GONE_BYTES_MAX: u64 = 4 << 20;
 
 /// The number of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,6 +167,39 @@ impl FileState {
             self.cut = Some(size);
         }
         self.size = size;
+    }
+
+    /// It is written to now.
+    pub(crate) fn touch(&mut self, now: Timestamp, drop_rights: bool) {
+        self.written = Some(now);
+        self.change.modified = None;
+        if drop_rights {
+            self.drop_rights();
+        }
+    }
+
+    /// Holds memory, too.
+    pub(crate) fn hold(&mut self, permit: Option<Permit>) {
+        match (&mut self.permit, permit) {
+            (Some(held), Some(permit)) => held.merge(permit),
+            (held @ None, permit) => *held = permit,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Nothing is kept of it any more. What was written to it is there for those who have it open, as
+    /// far as there is memory for that. Answers whether that is all of it.
+    pub(crate) fn lose(&mut self, memory: &ByteBudget) -> bool {
+        self.gone = true;
+        let bytes = self.dirty.bytes();
+        let permit = memory.try_acquire(bytes).filter(|_| bytes <= GONE_BYTES_MAX);
+        let kept = permit.is_some();
+        self.permit = permit;
+        if !kept {
+            self.dirty = DirtyExtents::default();
+            (self.tail, self.cut, self.size) = (None, None, self.found_size());
+        }
+        kept
     }
 
     /// The file loses the rights that its set-user-ID and set-group-ID bits give, those that are yet to

@@ -37,10 +37,7 @@ impl Files {
             let file = self.open.handle(opened.handle)?;
             let mut state = file.file.state.lock().await;
             state.resize(0);
-            if mode.drops_rights {
-                state.drop_rights();
-            }
-            state.written = Some(self.volume.now());
+            state.touch(self.volume.now(), mode.drops_rights);
             return Ok(OpenedFile { attributes: state.attributes(), unchanged: false, ..opened });
         }
         Ok(opened)

@@ -98,7 +98,10 @@ impl Bench {
     /// The bytes of a file by its name.
     async fn cat(&self, name: &str) -> Result<Vec<u8>, Errno> {
         let found = self.files.look_up(self.bucket, name.as_bytes()).await?;
-        Ok(self.files.read_whole(found.ino).await?.concat())
+        let opened = self.files.open(found.ino, OpenMode::default()).await?;
+        let whole = self.files.read(opened.handle, 0, opened.attributes.size).await;
+        self.files.release(opened.handle).await;
+        Ok(whole?.concat())
     }
 
     async fn open(&self, name: &str, mode: OpenMode) -> HandleId {

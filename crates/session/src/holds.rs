@@ -65,7 +65,7 @@ impl Drop for ReadPin {
     fn drop(&mut self) {
         let Some((holds, number)) = self.watched.take() else { return };
         let held = self.epoch().is_none();
-        holds.ended(number, held.then_some(self.ino));
+        holds.ended(number, held.then_some((self.ino, self.what)));
     }
 }
 
@@ -98,8 +98,9 @@ pub(crate) struct LastingReaders {
 /// A hold that stands.
 #[derive(Debug)]
 pub(crate) struct StandingHold {
-    /// How many readers rest on it.
+    /// How many readers rest on it, and how many of them need what the file was, too.
     readers: u64,
+    of_versions: u64,
     what: Held,
     /// As it was written last.
     record: Value,
@@ -126,17 +127,39 @@ impl Holds {
         });
     }
 
-    fn ended(&self, number: u64, held: Option<Ino>) {
+    fn ended(&self, number: u64, held: Option<(Ino, Held)>) {
         let mut readers = self.readers();
         readers.watched.remove(&number);
-        let Some(ino) = held else { return };
+        let Some((ino, what)) = held else { return };
         let Some(held) = readers.held.get_mut(&ino) else { return };
         held.readers -= 1;
+        held.of_versions -= u64::from(what == Held::Versions);
         if held.readers == 0
             && let Some(held) = readers.held.remove(&ino)
         {
             readers.released.insert(ino, held.record);
             self.released.notify_one();
+        } else if what == Held::Versions {
+            self.released.notify_one();
+        }
+    }
+
+    /// Holds that keep more than anybody needs who rests on them, as they were written.
+    pub(crate) fn too_strong(&self) -> Vec<(Ino, Value)> {
+        let readers = self.readers();
+        let standing = readers.held.iter();
+        let is_too_strong =
+            |held: &StandingHold| held.what == Held::Versions && held.of_versions == 0;
+        standing
+            .filter(|(_, held)| is_too_strong(held))
+            .map(|(ino, held)| (*ino, held.record.clone()))
+            .collect()
+    }
+
+    /// A hold keeps the file as it is, and no more.
+    pub(crate) fn weakened(&self, ino: Ino, record: Value) {
+        if let Some(held) = self.readers().held.get_mut(&ino) {
+            (held.what, held.record) = (Held::File, record);
         }
     }
 
@@ -164,9 +187,11 @@ impl Holds {
         let (ino, what) = (*ino, *what);
         {
             let mut readers = self.readers();
-            let new = || StandingHold { readers: 0, what, record: record.clone() };
+            let new = || StandingHold { readers: 0, of_versions: 0, what, record: record.clone() };
             let held = readers.held.entry(ino).or_insert_with(new);
             held.readers += pins.len() as u64;
+            let of_versions = pins.iter().filter(|pin| pin.what == Held::Versions);
+            held.of_versions += of_versions.count() as u64;
             held.what = what;
             held.record = record.clone();
         }

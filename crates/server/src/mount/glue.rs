@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use files::{
     DirectoryEntry, Files, HandleId, MadeBy, NodeKind, NodeStat, OpenMode, OpenedFile, RangeLock,
-    RangeLockKind, SetNode, XattrWrite,
+    RangeLockKind, SetNode, TakenWrite, XattrWrite,
 };
 use fuse::{
     AttributeChanges, DirectoryBuffer, DirectoryName, Errno, FileHandle, FileLock, FileOperation,
@@ -141,6 +141,12 @@ impl Call {
             FileOperation::Read { handle, offset, size, .. } => {
                 return self.read(handle, offset, size, reply).await;
             }
+            FileOperation::Write { handle, offset, data, flags, kill_suidgid, .. } => {
+                let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
+                let taken =
+                    self.files.take_write(handle, offset, data, appends, kill_suidgid).await;
+                return self.settle_write(taken, reply).await;
+            }
             FileOperation::Release { handle, lock_owner, flock_unlock, .. } => {
                 return self.release(handle, lock_owner.0, flock_unlock, reply).await;
             }
@@ -184,7 +190,6 @@ impl Call {
             FileOperation::Open { .. }
             | FileOperation::Create { .. }
             | FileOperation::TmpFile { .. }
-            | FileOperation::Write { .. }
             | FileOperation::Flush { .. }
             | FileOperation::FSync { .. } => self.change_content(operation).await?,
             FileOperation::FAllocate { .. }
@@ -350,10 +355,6 @@ impl Call {
                 let opened = files.create_nameless(node, by).await?;
                 Answer::Created(self.entry(&opened.attributes), opened.handle)
             }
-            FileOperation::Write { handle, offset, data, flags, kill_suidgid, .. } => {
-                let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
-                Answer::Written(files.write(handle, offset, data, appends, kill_suidgid).await?)
-            }
             FileOperation::Flush { handle, lock_owner } => {
                 let flushed = files.flush(HandleId(handle.0)).await;
                 let unlocked = files.unlock(node, lock_owner.0, false, 0..=u64::MAX).await;
@@ -375,6 +376,21 @@ impl Call {
                     bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
                 reply.data(&parts);
             }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// Answers a write when there is memory for what it has brought. Its request is not kept until then:
+    /// the session has only so many, and serves nobody without one.
+    async fn settle_write(self, taken: Result<TakenWrite, rustix::io::Errno>, reply: Reply) {
+        let Call { files, request, .. } = self;
+        drop(request);
+        let written = match taken {
+            Ok(taken) => files.settle_write(taken).await,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(bytes) => reply.written(bytes),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -467,7 +483,6 @@ enum Answer {
     Size(u32),
     Opened(FileHandle, OpenFlags),
     Created(NodeEntry, HandleId),
-    Written(u32),
     Position(u64),
     Copied(u64),
     Directory(DirectoryBuffer),
@@ -491,7 +506,6 @@ impl Answer {
             Answer::Created(entry, handle) => {
                 reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
             }
-            Answer::Written(size) => reply.written(size),
             Answer::Position(offset) => reply.seeked(offset),
             Answer::Copied(bytes) => reply.copied(bytes),
             Answer::Directory(names) => reply.directory(&names),
