@@ -58,21 +58,27 @@ impl Files {
     }
 
     /// Looks at an open file as it is now, if others may have written to it before they let go of a
-    /// lock.
+    /// lock, and has what a program's machine remembers of another version forgotten.
     async fn look_under_lock(&self, ino: Ino) {
-        if self.locks.is_shared().await
-            && let Some(file) = self.open.of(ino)
-            && let Ok(node) = self.patiently(|| self.volume.find_node(ino)).await
+        if !self.locks.is_shared().await {
+            return;
+        }
+        let Some(file) = self.open.of(ino) else { return };
+        // What is on its way to the volume may be planned over what the file was before.
+        let flushing = file.flushing.lock().await;
+        let Ok(node) = self.patiently(|| self.volume.find_node(ino)).await else { return };
         {
             let mut state = file.state.lock().await;
-            let before = state.node.record.clone();
             state.refresh(&node);
             state.rebase(&node);
-            let is_new = state.node.record != before;
-            drop(state);
-            if is_new {
-                self.forget_content(ino).await;
-            }
+        }
+        drop(flushing);
+        let version = node.inode.file().map(|file| file.data_version);
+        if let Some(version) = version
+            && self.seen_versions.get(&ino) != Some(version)
+        {
+            self.forget_content(ino).await;
+            self.seen_versions.insert(ino, version);
         }
     }
 }
