@@ -118,7 +118,7 @@ async fn append_lines(files: Arc<Files>, handle: HandleId, writer: usize, lines:
         let length = if line % 40 == 39 { 9_000 } else { 20 + (line * 7 + writer) % 60 };
         let text = format!("{writer} {line} {}\n", "x".repeat(length));
         files.write(handle, 0, text.as_bytes(), true, false).await.unwrap();
-        if (line + writer) % 5 == 0 {
+        if (line + writer).is_multiple_of(5) {
             files.flush(handle).await.unwrap();
         }
         if line % 11 == writer {
