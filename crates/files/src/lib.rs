@@ -31,6 +31,7 @@ mod read_directory;
 mod rest;
 mod seek;
 mod sequential;
+mod tail;
 mod write;
 mod xattr;
 mod zeros;

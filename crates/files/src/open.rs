@@ -12,10 +12,10 @@ use record::{Ino, Timestamp};
 use rustix::io::Errno;
 use volume::{AttributeChange, FoundNode, OpenNode, SetTime, without_rights};
 
-use crate::append::AppendedTail;
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::sequential::SequentialSums;
+use crate::tail::AppendedTail;
 
 /// Bytes that may have been written to a file of which nothing is kept any more: they stay in memory.
 pub(crate) const GONE_BYTES_MAX: u64 = 4 << 20;

@@ -1,6 +1,7 @@
 //! Extents of which a part moves.
 
-use super::{AppendedTail, DirtyExtents};
+use super::DirtyExtents;
+use crate::tail::AppendedTail;
 
 fn extents(pieces: &[(u64, &[u8])]) -> DirtyExtents {
     let mut all = DirtyExtents::default();
