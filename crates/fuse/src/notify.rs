@@ -18,6 +18,7 @@ use zerocopy::IntoBytes;
 
 use crate::abi::{NotifyDelete, NotifyInvalEntry, NotifyInvalInode, bits, notice};
 use crate::channel::Channel;
+use crate::device::Device;
 use crate::errno::Errno;
 use crate::node::NodeId;
 
@@ -32,6 +33,13 @@ pub const NOTICES_WAITING_MAX: usize = 4096;
 pub struct Notifier(Arc<Channel>);
 
 impl Notifier {
+    /// What tells the kernel something of a mount that nobody serves. As long as requests that were
+    /// read are sent again and not read, programs that wait for them can be killed: see
+    /// [`Notifier::resend`].
+    pub fn of(device: Device) -> Notifier {
+        Notifier(Arc::new(Channel::new(device)))
+    }
+
     pub(crate) fn new(channel: Arc<Channel>) -> Notifier {
         Notifier(channel)
     }
