@@ -9,7 +9,7 @@ use bytes::Bytes;
 use content::{Md5Wanted, StagedContent};
 use crc_fast::{CrcAlgorithm, Digest};
 use record::{Content, File, PageRef, Sum, Tag};
-use volume::{BodyRun, FileWrite, FoundNode, FsError, SetTime, VolumeError, opaque_tag};
+use volume::{BodyRun, FileWrite, FoundNode, FsError, Note, SetTime, VolumeError, opaque_tag};
 
 use crate::dirty::FrozenExtents;
 use crate::files::Files;
@@ -105,7 +105,10 @@ impl Files {
             let node = if write.attributes.is_none() {
                 self.volume.find_node(write.ino).await?
             } else {
-                self.volume.set_attributes(write.ino, write.attributes).await?
+                // Done twice, it is as if done once.
+                let note = Note::none();
+                let volume = self.volume.on_behalf(&note);
+                volume.set_attributes(write.ino, write.attributes).await?
             };
             return Ok(Written { node, sums: commit.sums });
         }

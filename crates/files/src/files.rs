@@ -1,6 +1,7 @@
 //! The file system: what every operation shares, and finding nodes.
 
-use std::sync::{Arc, Weak};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use content::ByteBudget;
@@ -10,11 +11,14 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
-use volume::{Coherence, FoundNode, FsError, NodeName, NodeWatch, Trust, Volume, VolumeError};
+use volume::{
+    Coherence, FoundNode, FsError, Ledger, NodeName, NodeWatch, Note, Trust, Volume, VolumeError,
+};
 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
 use crate::errno::errno;
+use crate::inherited::Inheritance;
 use crate::locks::LockTable;
 use crate::names::KnownNames;
 use crate::open::{OpenFile, OpenFiles};
@@ -26,6 +30,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
+
+/// Handles of each process have numbers of their own, and so have those of directories.
+const HANDLES_SHIFT: u32 = 40;
+const DIRECTORY_HANDLES: u64 = 1 << 39;
 
 /// Files whose data versions are remembered.
 const SEEN_VERSIONS_MAX: usize = 1 << 17;
@@ -47,13 +55,23 @@ pub struct FilesOptions {
     pub io_timeout: Duration,
     /// The access key whose buckets those are that are made as directories.
     pub owner: String,
+    /// Where it stands what must outlive this process, if another one may follow it.
+    pub ledger: Option<Arc<Ledger>>,
 }
 
-/// A POSIX file system on a volume.
+/// A POSIX file system on a volume, for one request or for nobody in particular.
 #[derive(Debug)]
 pub struct Files {
-    /// Itself, for what must go on though whoever waits for it has left.
-    me: Weak<Files>,
+    shared: Arc<SharedFiles>,
+    /// The request's number; 0 if it has none.
+    pub(crate) request: u64,
+    /// The request's place in the journal, if its change is to be known later.
+    pub(crate) note: Note,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct SharedFiles {
     tasks: TaskTracker,
     pub(crate) volume: Arc<Volume>,
     pub(crate) options: FilesOptions,
@@ -66,24 +84,43 @@ pub struct Files {
     pub(crate) memory: ByteBudget,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Arc<Notify>,
+    /// What the processes before this one have left.
+    pub(crate) inheritance: Inheritance,
+}
+
+impl Deref for Files {
+    type Target = SharedFiles;
+
+    fn deref(&self) -> &SharedFiles {
+        &self.shared
+    }
 }
 
 impl Files {
     /// The files of a volume.
     pub fn new(volume: Arc<Volume>, options: FilesOptions) -> Arc<Files> {
-        Arc::new_cyclic(|me| Files {
-            me: me.clone(),
+        let ledger = options.ledger.as_ref();
+        let first_handle = ledger.map_or(0, |ledger| ledger.worker() << HANDLES_SHIFT);
+        let shared = Arc::new(SharedFiles {
             tasks: TaskTracker::new(),
             volume,
             names: KnownNames::new(),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
-            open: OpenFiles::default(),
-            directories: Directories::default(),
-            locks: LockTable::default(),
+            open: OpenFiles::from(first_handle),
+            directories: Directories::from(first_handle | DIRECTORY_HANDLES),
+            locks: LockTable::kept_by(ledger.cloned().map(|ledger| ledger as _)),
             memory: ByteBudget::new(options.write_memory),
             flushes: Arc::new(Notify::new()),
+            inheritance: Inheritance::default(),
             options,
-        })
+        });
+        Arc::new(Files { shared, request: 0, note: Note::none() })
+    }
+
+    /// The same files, for a request: its number, and its place in the journal if it changes something.
+    #[must_use]
+    pub fn for_request(&self, request: u64, note: Note) -> Files {
+        Files { shared: Arc::clone(&self.shared), request, note }
     }
 
     /// The root's number.
@@ -169,6 +206,10 @@ impl Files {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
+            if matches!(error, VolumeError::Fenced) && self.options.ledger.is_some() {
+                // The process that follows carries it out, in a session of its own.
+                return std::future::pending().await;
+            }
             let passes = matches!(
                 error,
                 VolumeError::Unavailable(_)
@@ -185,10 +226,15 @@ impl Files {
 
     /// Makes what was written to a file its content. Whoever leaves stops nothing but the waiting.
     pub(crate) async fn flush_file(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
-        let Some(files) = self.me.upgrade() else { return Err(Errno::IO) };
+        let files = self.for_request(0, Note::none());
         let file = Arc::clone(file);
         let flush = self.tasks.spawn(async move { files.flush_now(&file).await });
         flush.await.unwrap_or(Err(Errno::IO))
+    }
+
+    /// Goes on with something that nobody waits for.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        drop(self.tasks.spawn(work));
     }
 
     /// Refuses a change where nothing may be changed.

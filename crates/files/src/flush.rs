@@ -92,6 +92,7 @@ impl Files {
                     // Others may have made it longer.
                     state.size = state.found_size();
                 }
+                self.cut_log(&mut state, becoming.log_end);
                 Ok(())
             }
             Err(error) => {
@@ -134,6 +135,7 @@ impl FileState {
             change: std::mem::take(&mut self.change),
             written: self.written.take(),
             permit: Mutex::new(self.permit.take()),
+            log_end: self.log.end(),
         }
     }
 

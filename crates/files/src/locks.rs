@@ -58,7 +58,20 @@ impl RangeLock {
 
 /// The locks of all files.
 #[derive(Debug, Default)]
-pub struct LockTable(Arc<Mutex<HashMap<Ino, FileLocks>>>);
+pub struct LockTable {
+    files: Arc<Mutex<HashMap<Ino, FileLocks>>>,
+    /// Told of what is held, for the process that may follow.
+    keeper: Option<Arc<dyn KeepLocks>>,
+}
+
+/// Where the locks that are held outlive the process.
+pub(crate) trait KeepLocks: Send + Sync + std::fmt::Debug {
+    /// These are held of a file now, and no others.
+    fn keep(&self, ino: Ino, held: &[RangeLock]);
+
+    /// All that are held, by file.
+    fn kept(&self) -> Vec<(Ino, Vec<RangeLock>)>;
+}
 
 #[derive(Debug, Default)]
 struct FileLocks {
@@ -121,14 +134,28 @@ impl FileLocks {
 }
 
 impl LockTable {
+    /// The locks that are held by whoever held them before.
+    pub(crate) fn kept_by(keeper: Option<Arc<dyn KeepLocks>>) -> LockTable {
+        let kept = keeper.as_ref().map(|keeper| keeper.kept()).unwrap_or_default();
+        let held = |(ino, held)| (ino, FileLocks { held, ..FileLocks::default() });
+        let files = Arc::new(Mutex::new(kept.into_iter().map(held).collect()));
+        LockTable { files, keeper }
+    }
+
     fn table(&self) -> MutexGuard<'_, HashMap<Ino, FileLocks>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change<T>(&self, ino: Ino, change: impl FnOnce(&mut FileLocks) -> T) -> T {
         let mut table = self.table();
         let locks = table.entry(ino).or_default();
+        let before = self.keeper.as_ref().map(|_| locks.held.clone());
         let done = change(locks);
+        if let Some(keeper) = &self.keeper
+            && before.as_ref() != Some(&locks.held)
+        {
+            keeper.keep(ino, &locks.held);
+        }
         if locks.held.is_empty() && locks.waiting.is_empty() {
             table.remove(&ino);
         }
@@ -207,6 +234,11 @@ impl LockTable {
         let granted = (&mut place.granted).await;
         place.done = granted.is_ok();
         granted.map_err(|_| Errno::NOLCK)
+    }
+
+    /// How many wait for a lock.
+    pub fn waiting(&self) -> usize {
+        self.table().values().map(|locks| locks.waiting.len()).sum()
     }
 
     /// Lets an owner go of a range of a file.

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenMode};
+use crate::telling::FileChange;
 
 /// Dirty bytes of one file at which they begin to become its content, though nobody asks for it.
 const FLUSH_BYTES: u64 = 32 << 20;
@@ -33,6 +34,9 @@ impl Files {
     ) -> Result<u32, Errno> {
         self.changeable()?;
         let handle = self.open.handle(handle)?;
+        if self.inheritance.has_made(self.request) {
+            return u32::try_from(bytes.len()).map_err(|_| Errno::INVAL);
+        }
         handle.failure()?;
         let written = u32::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
         let file = &handle.file;
@@ -50,13 +54,15 @@ impl Files {
                 self.make_room(growth).await?;
                 continue;
             };
+            let now = self.volume.now();
+            self.log(&mut state, &FileChange::Write { position, bytes, drop_rights, now })?;
             match &mut state.permit {
                 Some(held) => held.merge(permit),
                 None => state.permit = Some(permit),
             }
             state.dirty.write(position, bytes);
             state.size = state.size.max(end);
-            state.written = Some(self.volume.now());
+            state.written = Some(now);
             state.change.modified = None;
             if drop_rights {
                 state.drop_rights();
@@ -99,6 +105,7 @@ impl Files {
             return Err(Errno::FBIG);
         }
         let (opened, file) = match handle {
+            Some(_) if self.inheritance.has_made(self.request) => return Ok(()),
             Some(handle) => (None, self.open.handle(handle)?.file.clone()),
             None => {
                 let opened = self.open(ino, OpenMode { writes: true, ..OpenMode::default() });
@@ -108,10 +115,12 @@ impl Files {
         };
         {
             let mut state = file.state.lock().await;
+            let now = self.volume.now();
+            self.log(&mut state, &FileChange::Resize { size, drop_rights, now })?;
             if state.size != size {
                 state.resize(size);
             }
-            state.written = Some(self.volume.now());
+            state.written = Some(now);
             state.change.modified = None;
             if drop_rights {
                 state.drop_rights();
@@ -137,8 +146,10 @@ impl Files {
         let handle = self.open.handle(handle)?;
         let mut state = handle.file.state.lock().await;
         if end > state.size && !keeps_size {
+            let now = self.volume.now();
+            self.log(&mut state, &FileChange::Extend { size: end, now })?;
             state.size = end;
-            state.written = Some(self.volume.now());
+            state.written = Some(now);
         }
         Ok(())
     }

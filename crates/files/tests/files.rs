@@ -17,6 +17,8 @@ mod names;
 mod open;
 #[path = "files/ranges.rs"]
 mod ranges;
+#[path = "files/takeover.rs"]
+mod takeover;
 #[path = "files/views.rs"]
 mod views;
 
@@ -31,8 +33,8 @@ use record::{Ino, ObjectHeaders, Tag};
 use rustix::io::Errno;
 use store::MemoryStore;
 use volume::{
-    FileOwner, NewObject, NodeName, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition,
-    fsck, opaque_tag,
+    FileOwner, Ledger, NewObject, NodeName, SessionOptions, Unwatched, Volume, VolumeError,
+    VolumeOptions, WriteCondition, fsck, opaque_tag,
 };
 
 /// Content bytes of a full block here.
@@ -48,17 +50,27 @@ struct Bench {
     bucket: Ino,
     store: Arc<MemoryStore>,
     blocks: Arc<MemoryBlocks>,
+    ledger: Option<Arc<Ledger>>,
 }
 
 impl Bench {
     async fn new() -> Bench {
-        Bench::with(VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() }).await
+        Bench::with(options(None)).await
     }
 
     async fn with(options: VolumeOptions) -> Bench {
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
         let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
         volume.create_bucket("bkt", &owner()).await.unwrap();
+        Bench::over(volume, (store, blocks), None).await
+    }
+
+    /// The files of a volume that is open.
+    async fn over(
+        volume: Arc<Volume>,
+        (store, blocks): (Arc<MemoryStore>, Arc<MemoryBlocks>),
+        ledger: Option<Arc<Ledger>>,
+    ) -> Bench {
         let options = FilesOptions {
             root: Ino::ROOT,
             read_only: false,
@@ -66,10 +78,11 @@ impl Bench {
             whole_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: Duration::from_secs(1),
             owner: owner().access_key,
+            ledger: ledger.clone(),
         };
         let files = Files::new(Arc::clone(&volume), options);
         let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
-        Bench { volume, files, bucket, store, blocks }
+        Bench { volume, files, bucket, store, blocks, ledger }
     }
 
     /// Checks the volume: nothing is wrong with it.
@@ -131,6 +144,12 @@ impl Bench {
     fn name(&self, name: &str) -> NodeName {
         NodeName { directory: self.bucket, name: name.as_bytes().to_vec() }
     }
+}
+
+/// How a volume is opened here, by the next process that serves its ledger, if there is one.
+fn options(ledger: Option<Arc<Ledger>>) -> VolumeOptions {
+    let session = SessionOptions { ledger, ..SessionOptions::default() };
+    VolumeOptions { block_bytes: BLOCK_BYTES, session, ..VolumeOptions::default() }
 }
 
 fn owner() -> FileOwner {

@@ -112,8 +112,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             runtime()?.block_on(serve::serve(settings))?;
         }
         Command::Mount(command) => {
-            logging::start(&volume)?;
-            runtime()?.block_on(command.run(volume, &file))?;
+            mount::run(*command, volume, &file, runtime)?;
         }
         Command::Umount(command) => command.run()?,
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
+use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
     FoundNode, LinkNode, ListedNames, MakeBucket, MakeNode, NewNode, NodeName, ObjectItem,
@@ -66,6 +67,11 @@ pub fn empty_file() -> File {
 }
 
 impl Volume {
+    /// The volume as one request changes it.
+    pub fn on_behalf<'a>(&'a self, note: &'a Note) -> OnBehalf<'a> {
+        OnBehalf { volume: self, note }
+    }
+
     /// Finds what a name in a directory is bound to.
     pub async fn find_name(&self, name: &NodeName) -> Result<FoundNode, VolumeError> {
         self.session.run_as_watch(&FindName { name }, None).await
@@ -76,124 +82,9 @@ impl Volume {
         self.session.run_as_watch(&FindNode { ino }, None).await
     }
 
-    /// Makes a node under a name, or a file without one.
-    pub async fn make_node(
-        &self,
-        directory: Ino,
-        name: Option<&[u8]>,
-        node: &NewNode,
-        maker: Maker,
-    ) -> Result<FoundNode, VolumeError> {
-        let [ino] = self.fresh().await?;
-        let Maker { mode, umask, uid, gid } = maker;
-        let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
-        let inode = self.session.run_as_watch(&operation, None).await?;
-        Ok(FoundNode::made(ino, inode))
-    }
-
-    /// Makes a directory of the root, which is a bucket: [`namespace::FsError::BucketExists`] when the
-    /// name is taken.
-    pub async fn make_bucket_directory(
-        &self,
-        name: &str,
-        owner: &FileOwner,
-    ) -> Result<(), VolumeError> {
-        let [ino] = self.fresh().await?;
-        let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
-        let owner = (owner.uid, owner.gid);
-        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner };
-        self.session.run_as_watch(&operation, None).await
-    }
-
-    /// Removes an empty directory of the root, which is a bucket.
-    pub async fn remove_bucket_directory(&self, name: &str) -> Result<(), VolumeError> {
-        self.session.run_as_watch(&DeleteBucket { name: name.as_bytes() }, None).await?;
-        self.session.wake_reaper();
-        Ok(())
-    }
-
-    /// Takes a name away from anything but a directory.
-    pub async fn remove_name(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        let removed = self.session.run_as_watch(&RemoveName { name }, None).await?;
-        self.session.wake_reaper();
-        Ok(removed)
-    }
-
-    /// Removes an empty directory.
-    pub async fn remove_directory(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        self.session.run_as_watch(&RemoveDirectory { name }, None).await
-    }
-
-    /// Gives a node another name.
-    pub async fn rename_node(
-        &self,
-        from: &NodeName,
-        to: &NodeName,
-        mode: RenameMode,
-    ) -> Result<Renamed, VolumeError> {
-        let renamed = self.session.run_as_watch(&RenameNode { from, to, mode }, None).await?;
-        if renamed.replaced.is_some() {
-            self.session.wake_reaper();
-        }
-        Ok(renamed)
-    }
-
-    /// Gives a node one more name. `known_as` is one that it has.
-    pub async fn link_node(
-        &self,
-        ino: Ino,
-        known_as: Option<&NodeName>,
-        to: &NodeName,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&LinkNode { ino, known_as, to }, None).await
-    }
-
-    /// Changes attributes of a node.
-    pub async fn set_attributes(
-        &self,
-        ino: Ino,
-        change: &AttributeChange,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetAttributes { ino, change }, None).await
-    }
-
     /// What an extended attribute says.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
         self.session.run_as_watch(&FindXattr { ino, name }, None).await
-    }
-
-    /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
-    pub async fn set_acl(
-        &self,
-        ino: Ino,
-        kind: AclKind,
-        acl: Option<&Acl>,
-        drop_group_id: bool,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetAcl { ino, kind, acl, drop_group_id }, None).await
-    }
-
-    /// Changes an extended attribute that is no access control list.
-    pub async fn set_xattr(
-        &self,
-        ino: Ino,
-        known_as: Option<&NodeName>,
-        name: &[u8],
-        change: &XattrChange,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetXattr { ino, known_as, name, change }, None).await
-    }
-
-    /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
-    /// the file must have it before.
-    pub async fn set_object_item(
-        &self,
-        ino: Ino,
-        item: &ObjectItem,
-        value: Option<&str>,
-        had: Option<bool>,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetObjectItem { ino, item, value, had }, None).await
     }
 
     /// Names of a directory, at most `limit` of them, from where the page before ended.
@@ -212,6 +103,20 @@ impl Volume {
         let pin = ReadPin::new(ino, Held::File, reading);
         self.session.holds().watch(&pin);
         OpenNode { _pin: pin }
+    }
+
+    /// Opens a node again that was open when this process went on with the session of another one;
+    /// none if it is not kept any more, since the session is another one or all has been opened.
+    pub fn open_inherited(&self, ino: Ino) -> Option<OpenNode> {
+        let pin = ReadPin::new(ino, Held::File, self.session.inherited()?);
+        self.session.holds().watch(&pin);
+        self.session.rest_on_hold(&pin);
+        Some(OpenNode { _pin: pin })
+    }
+
+    /// All that was open is open again: what else was kept is let go of.
+    pub fn end_inheritance(&self) {
+        self.session.end_inheritance();
     }
 
     /// Pins what is found from here on.
@@ -333,6 +238,136 @@ impl Volume {
         let written = self.session.run_as_watch(&operation, body).await;
         self.session.wake_reaper();
         written
+    }
+}
+
+/// A volume as one request changes it: a journal notes the request with its change, if it is to be
+/// known later whether it was carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct OnBehalf<'a> {
+    volume: &'a Volume,
+    note: &'a Note,
+}
+
+impl OnBehalf<'_> {
+    /// Makes a node under a name, or a file without one.
+    pub async fn make_node(
+        self,
+        directory: Ino,
+        name: Option<&[u8]>,
+        node: &NewNode,
+        maker: Maker,
+    ) -> Result<FoundNode, VolumeError> {
+        let [ino] = self.volume.fresh().await?;
+        self.note.makes(ino);
+        let Maker { mode, umask, uid, gid } = maker;
+        let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
+        let inode = self.volume.session.run_noted(&operation, self.note).await?;
+        Ok(FoundNode::made(ino, inode))
+    }
+
+    /// Makes a directory of the root, which is a bucket: [`namespace::FsError::BucketExists`] when the
+    /// name is taken.
+    pub async fn make_bucket_directory(
+        self,
+        name: &str,
+        owner: &FileOwner,
+    ) -> Result<(), VolumeError> {
+        let [ino] = self.volume.fresh().await?;
+        self.note.makes(ino);
+        let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
+        let owner = (owner.uid, owner.gid);
+        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner };
+        self.volume.session.run_noted(&operation, self.note).await
+    }
+
+    /// Removes an empty directory of the root, which is a bucket.
+    pub async fn remove_bucket_directory(self, name: &str) -> Result<(), VolumeError> {
+        let operation = DeleteBucket { name: name.as_bytes() };
+        self.volume.session.run_noted(&operation, self.note).await?;
+        self.volume.session.wake_reaper();
+        Ok(())
+    }
+
+    /// Takes a name away from anything but a directory.
+    pub async fn remove_name(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
+        let removed = self.volume.session.run_noted(&RemoveName { name }, self.note).await?;
+        self.volume.session.wake_reaper();
+        Ok(removed)
+    }
+
+    /// Removes an empty directory.
+    pub async fn remove_directory(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
+        self.volume.session.run_noted(&RemoveDirectory { name }, self.note).await
+    }
+
+    /// Gives a node another name.
+    pub async fn rename_node(
+        self,
+        from: &NodeName,
+        to: &NodeName,
+        mode: RenameMode,
+    ) -> Result<Renamed, VolumeError> {
+        let renamed =
+            self.volume.session.run_noted(&RenameNode { from, to, mode }, self.note).await?;
+        if renamed.replaced.is_some() {
+            self.volume.session.wake_reaper();
+        }
+        Ok(renamed)
+    }
+
+    /// Gives a node one more name. `known_as` is one that it has.
+    pub async fn link_node(
+        self,
+        ino: Ino,
+        known_as: Option<&NodeName>,
+        to: &NodeName,
+    ) -> Result<FoundNode, VolumeError> {
+        self.note.makes(ino);
+        self.volume.session.run_noted(&LinkNode { ino, known_as, to }, self.note).await
+    }
+
+    /// Changes attributes of a node.
+    pub async fn set_attributes(
+        self,
+        ino: Ino,
+        change: &AttributeChange,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume.session.run_noted(&SetAttributes { ino, change }, self.note).await
+    }
+
+    /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
+    pub async fn set_acl(
+        self,
+        ino: Ino,
+        kind: AclKind,
+        acl: Option<&Acl>,
+        drop_group_id: bool,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume.session.run_noted(&SetAcl { ino, kind, acl, drop_group_id }, self.note).await
+    }
+
+    /// Changes an extended attribute that is no access control list.
+    pub async fn set_xattr(
+        self,
+        ino: Ino,
+        known_as: Option<&NodeName>,
+        name: &[u8],
+        change: &XattrChange,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume.session.run_noted(&SetXattr { ino, known_as, name, change }, self.note).await
+    }
+
+    /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
+    /// the file must have it before.
+    pub async fn set_object_item(
+        self,
+        ino: Ino,
+        item: &ObjectItem,
+        value: Option<&str>,
+        had: Option<bool>,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume.session.run_noted(&SetObjectItem { ino, item, value, had }, self.note).await
     }
 }
 
