@@ -9,7 +9,9 @@ use bytes::Bytes;
 use content::{Md5Wanted, StagedContent};
 use crc_fast::{CrcAlgorithm, Digest};
 use record::{Content, File, PageRef, Sum, Tag};
-use volume::{BodyRun, FileWrite, FoundNode, FsError, Note, SetTime, VolumeError, opaque_tag};
+use volume::{
+    BodyRun, FileWrite, FoundNode, FsError, Note, Reshape, SetTime, VolumeError, opaque_tag,
+};
 
 use crate::dirty::FrozenExtents;
 use crate::files::Files;
@@ -20,8 +22,9 @@ use crate::zeros::zeros;
 /// [`FilesOptions::whole_bytes_max`](crate::FilesOptions::whole_bytes_max), unless it is said.
 pub const WHOLE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
 
-/// Pages of a content map that one plan lets go of: it names each of their blocks.
-const PAGES_CUT_MAX: usize = 64;
+/// Pages of a content map that one plan lets go of besides those that it writes anew: it names each of
+/// their blocks.
+const PAGES_CUT_MAX: usize = 32;
 
 /// Runs that one plan lays over a content map.
 const BATCH_RUNS_MAX: usize = 512;
@@ -32,25 +35,40 @@ const BATCH_PAGES_MAX: usize = 32;
 /// Bytes at a position.
 type Extent = (u64, Bytes);
 
+/// A file as it was made, and the sums of all of it, if they are known.
+type Made = (FoundNode, Option<SequentialSums>);
+
 /// A file whose content is what was written.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) node: FoundNode,
     /// The sums of all of it, if they are known.
     pub(crate) sums: Option<SequentialSums>,
+    /// Where its tail was thought to begin, if it has one that was appended, and where it does.
+    pub(crate) tail: Option<(u64, u64)>,
 }
 
 /// What is committed, over what.
 struct Commit<'a> {
     write: FileWrite<'a>,
     found: &'a File,
-    becoming: &'a Becoming,
+    extents: FrozenExtents,
+    /// Whether where the extents are depends on the file that was found.
+    placed: bool,
     /// How much of what was found shows.
     below: u64,
     /// How long the file is then.
     size: u64,
     /// The sums of what was found, if they are known.
     sums: Option<SequentialSums>,
+}
+
+/// What is written in batches.
+struct Batches<'a> {
+    extents: &'a [Extent],
+    shape: Reshape,
+    /// Whether nobody may write in between.
+    in_order: bool,
 }
 
 impl Files {
@@ -76,18 +94,26 @@ impl Files {
                 attributes: &attributes,
                 over: Some(found.data_version),
             };
-            // Others may have made it longer. That stays, unless it was cut here.
-            let (below, size) = match becoming.cut {
-                Some(cut) => (cut.min(found.size), becoming.size),
-                None => (found.size, becoming.size.max(found.size)),
-            };
             let sums = sums.clone().filter(|sums| sums.are_of(found.data_version));
-            let commit = Commit { write, found, becoming, below, size, sums };
+            let (mut extents, mut tail) = (becoming.extents.clone(), None);
+            let (below, size) = match (becoming.cut, becoming.tail) {
+                (Some(cut), _) => (cut.min(found.size), becoming.size),
+                (None, Some(appended)) => {
+                    let start = appended.place(found.size, &extents);
+                    extents = extents.shifted(appended.start, start);
+                    tail = Some((appended.start, start));
+                    (found.size, becoming.size - appended.start + start)
+                }
+                // Others may have made it longer. That stays, unless it was cut here.
+                (None, None) => (found.size, becoming.size.max(found.size)),
+            };
+            let commit =
+                Commit { write, found, extents, placed: tail.is_some(), below, size, sums };
             match self.commit_over(commit).await {
-                Ok(Written { node, sums }) => {
+                Ok((node, sums)) => {
                     let version = node.inode.file().map(|file| file.data_version);
                     let sums = sums.map(|sums| sums.of_version(version));
-                    return Ok(Written { node, sums });
+                    return Ok(Written { node, sums, tail });
                 }
                 // Another has written to it: what is there now is taken along.
                 Err(VolumeError::Fs(FsError::ContentReplaced)) => {
@@ -98,9 +124,9 @@ impl Files {
         }
     }
 
-    async fn commit_over(&self, commit: Commit<'_>) -> Result<Written, VolumeError> {
-        let Commit { write, found, becoming, below, size, .. } = &commit;
-        let (extents, size) = (&becoming.extents, *size);
+    async fn commit_over(&self, commit: Commit<'_>) -> Result<Made, VolumeError> {
+        let Commit { write, found, extents, below, size, .. } = &commit;
+        let size = *size;
         if extents.is_empty() && *below == found.size && size == found.size {
             let node = if write.attributes.is_none() {
                 self.volume.find_node(write.ino).await?
@@ -110,7 +136,7 @@ impl Files {
                 let volume = self.volume.on_behalf(&note);
                 volume.set_attributes(write.ino, write.attributes).await?
             };
-            return Ok(Written { node, sums: commit.sums });
+            return Ok((node, commit.sums));
         }
         if *below == 0 {
             let anew = extents.clone();
@@ -132,8 +158,8 @@ impl Files {
         &self,
         commit: Commit<'_>,
         extents: &FrozenExtents,
-    ) -> Result<Written, VolumeError> {
-        let Commit { write, found, size, .. } = commit;
+    ) -> Result<Made, VolumeError> {
+        let Commit { write, found, size, placed, .. } = commit;
         // What a long content map names is more than one plan may say.
         let over = self.shorten(write, found, 0).await?;
         let write = FileWrite { over, ..write };
@@ -148,57 +174,51 @@ impl Files {
         let made = tag_and_sums(complete)?;
         let mut node = self.volume.replace_runs(write, body, &runs, size, made).await?;
         if !rest.is_empty() {
-            let write = FileWrite { over: None, ..write };
-            node = self
-                .write_batches(write, rest, &Content::Slices(Vec::new()), sums.as_ref())
-                .await?;
+            let in_order = placed || sums.is_some();
+            let over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
+            let (write, content) = (FileWrite { over, ..write }, Content::Slices(Vec::new()));
+            let batches = Batches { extents: rest, shape: Reshape::default(), in_order };
+            node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
         }
-        Ok(Written { node, sums })
+        Ok((node, sums))
     }
 
-    /// Writes what was written over what a file has in blocks.
-    async fn write_over(&self, commit: Commit<'_>) -> Result<Written, VolumeError> {
-        let Commit { mut write, found, becoming, below, size, sums } = commit;
-        let extents = &becoming.extents;
+    /// Writes what was written over what a file has in blocks, cut if it was cut: in one commit, unless
+    /// it is too much for one.
+    async fn write_over(&self, commit: Commit<'_>) -> Result<Made, VolumeError> {
+        let Commit { mut write, found, extents, placed, below, size, sums } = commit;
         write.over = self.shorten(write, found, below).await?;
-        let (mut node, mut end) = (None, below);
-        if below < found.size {
-            let cut = self.volume.truncate(write, below).await?;
-            write.over = cut.inode.file().map(|file| file.data_version);
-            node = Some(cut);
+        let cut = (below < found.size).then_some(below);
+        let shape = Reshape { cut, end: size };
+        if extents.is_empty() {
+            let node = match cut {
+                Some(cut) if size > cut => self.volume.reshape(write, shape).await?,
+                _ => self.volume.truncate(write, size).await?,
+            };
+            return Ok((node, None));
         }
         let sums = match sums {
-            Some(sums) if node.is_none() => sums.followed_by(extents, size).await,
+            Some(sums) if cut.is_none() => sums.followed_by(&extents, size).await,
             _ => None,
         };
-        if !extents.is_empty() {
-            // Others may have written elsewhere in the file. Only the sums depend on all of it.
-            if sums.is_none() {
-                write.over = None;
-            }
-            let all: Vec<Extent> = extents.iter().cloned().collect();
-            let written = self.write_batches(write, &all, &found.content, sums.as_ref()).await?;
-            end = all.iter().map(|(at, bytes)| at + bytes.len() as u64).fold(end, u64::max);
-            write.over = written.inode.file().map(|file| file.data_version);
-            let is_whole = written.inode.file().is_some_and(|file| file.size >= size);
-            if is_whole {
-                return Ok(Written { node: written, sums });
-            }
-            node = Some(written);
+        // Others may have written elsewhere in the file. Only the sums depend on all of it, and what
+        // was appended on where it ends.
+        let in_order = placed || sums.is_some();
+        if !in_order && cut.is_none() {
+            write.over = None;
         }
-        if size > end || node.is_none() {
-            node = Some(self.volume.truncate(write, size).await?);
-        }
-        let node = node.ok_or(FsError::Stale)?;
-        Ok(Written { node, sums })
+        let all: Vec<Extent> = extents.iter().cloned().collect();
+        let batches = Batches { extents: &all, shape, in_order };
+        let node = self.write_batches(write, batches, &found.content, sums.as_ref()).await?;
+        Ok((node, sums))
     }
 
-    /// Writes extents in as many commits as it takes, of which each fits into a plan. The last one
-    /// says the sums.
+    /// Writes extents in as many commits as it takes, of which each fits into a plan. The first one
+    /// cuts the file, and the last one makes it as long as it is to be and says the sums.
     async fn write_batches(
         &self,
         mut write: FileWrite<'_>,
-        mut extents: &[Extent],
+        batches: Batches<'_>,
         content: &Content,
         sums: Option<&SequentialSums>,
     ) -> Result<FoundNode, VolumeError> {
@@ -206,15 +226,19 @@ impl Files {
             Content::Pages(pages) => pages,
             Content::Inline(_) | Content::Slices(_) => &[],
         };
+        let Batches { mut extents, shape, in_order } = batches;
+        let mut cut = shape.cut;
         loop {
             let (first, rest) = first_batch(extents, pages);
             let (body, runs) = self.stage_runs(first).await?;
             let made = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
-            let node = self.volume.write_runs(write, body, &runs, made).await?;
+            let end = if rest.is_empty() { shape.end } else { 0 };
+            let shape = Reshape { cut: cut.take(), end };
+            let node = self.volume.write_runs(write, body, &runs, shape, made).await?;
             if rest.is_empty() {
                 return Ok(node);
             }
-            write.over = write.over.and(node.inode.file().map(|file| file.data_version));
+            write.over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
             extents = rest;
         }
     }
@@ -245,7 +269,7 @@ impl Files {
         write: FileWrite<'_>,
         extents: &FrozenExtents,
         size: u64,
-    ) -> Result<Written, VolumeError> {
+    ) -> Result<Made, VolumeError> {
         let mut writer = self.volume.writer(Some(size));
         // Whoever may go on behind the end needs the sums as they run.
         let sums = SequentialSums::new().followed_by(extents, size).await;
@@ -275,7 +299,7 @@ impl Files {
             (None, None) => (Tag::opaque(opaque_tag()?), crc64nvme(&crc)),
         };
         let node = self.volume.replace_content(write, body, tag, vec![sum]).await?;
-        Ok(Written { node, sums })
+        Ok((node, sums))
     }
 
     /// Puts extents into blocks, one behind the other.

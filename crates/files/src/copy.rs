@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::ops::Range;
 
 use rustix::io::Errno;
-use volume::{AttributeChange, FileWrite, FoundNode, FsError, Note, VolumeError};
+use volume::{FileWrite, FoundNode, FsError, Note, VolumeError};
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile};
@@ -117,13 +117,7 @@ impl Files {
         position: u64,
     ) -> Result<Shared, Errno> {
         let known_as = self.names.of(target.ino);
-        let attributes = AttributeChange::default();
-        let write = FileWrite {
-            ino: target.ino,
-            known_as: known_as.as_ref(),
-            attributes: &attributes,
-            over: None,
-        };
+        let write = FileWrite::new(target.ino, known_as.as_ref());
         let share = async || {
             let share = self.volume.share_range(write, source, range.clone(), position);
             match share.await {

@@ -129,6 +129,12 @@ impl DirtyExtents {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrozenExtents(Vec<(u64, Bytes)>);
 
+impl FromIterator<(u64, Bytes)> for FrozenExtents {
+    fn from_iter<I: IntoIterator<Item = (u64, Bytes)>>(extents: I) -> FrozenExtents {
+        FrozenExtents(extents.into_iter().collect())
+    }
+}
+
 impl FrozenExtents {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

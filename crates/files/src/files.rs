@@ -1,32 +1,27 @@
 //! The file system: what every operation shares, and finding nodes.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use content::ByteBudget;
 use quick_cache::sync::Cache;
 use record::Ino;
 use rustix::io::Errno;
-use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
 use volume::{
-    Coherence, FoundNode, FsError, Ledger, NodeName, NodeWatch, Note, Trust, Volume, VolumeError,
+    Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note, Trust, Volume,
+    VolumeError,
 };
 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
-use crate::errno::errno;
 use crate::inherited::Inheritance;
-use crate::locks::LockTable;
+use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
 use crate::open::{OpenFile, OpenFiles};
-
-/// How long an operation waits between two tries while the stores do not answer: at first, and at
-/// most.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+use crate::patience::patiently;
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -37,6 +32,13 @@ const DIRECTORY_HANDLES: u64 = 1 << 39;
 
 /// Files whose data versions are remembered.
 const SEEN_VERSIONS_MAX: usize = 1 << 17;
+
+/// How long a program waits until its machine has forgotten what it remembers of a file.
+const FORGET_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes that are kept in memory of all files of which nothing is kept any more, besides the memory of
+/// those that become content: nothing frees it but that they are closed.
+const GONE_MEMORY_BYTES: u64 = 32 << 20;
 
 /// How a file system is opened.
 #[derive(Clone, Debug)]
@@ -80,10 +82,14 @@ pub struct SharedFiles {
     pub(crate) seen_versions: Cache<Ino, u64>,
     pub(crate) open: OpenFiles,
     pub(crate) directories: Directories,
-    pub(crate) locks: LockTable,
+    pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
+    /// What was written to files of which nothing is kept any more.
+    pub(crate) gone_memory: ByteBudget,
+    /// Who is told what to forget.
+    watching: Mutex<Option<Arc<dyn NodeWatch>>>,
     /// Notified when some file is to be flushed.
-    pub(crate) flushes: Arc<Notify>,
+    pub(crate) flushes: Notify,
     /// What the processes before this one have left.
     pub(crate) inheritance: Inheritance,
 }
@@ -101,16 +107,19 @@ impl Files {
     pub fn new(volume: Arc<Volume>, options: FilesOptions) -> Arc<Files> {
         let ledger = options.ledger.as_ref();
         let first_handle = ledger.map_or(0, |ledger| ledger.worker() << HANDLES_SHIFT);
-        let shared = Arc::new(SharedFiles {
+        let keeper = ledger.cloned().map(|ledger| ledger as _);
+        let shared = Arc::new_cyclic(|me| SharedFiles {
             tasks: TaskTracker::new(),
+            locks: Locks::new(before_sharing(me), &volume, options.io_timeout, keeper),
             volume,
             names: KnownNames::new(),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
             open: OpenFiles::from(first_handle),
             directories: Directories::from(first_handle | DIRECTORY_HANDLES),
-            locks: LockTable::kept_by(ledger.cloned().map(|ledger| ledger as _)),
             memory: ByteBudget::new(options.write_memory),
-            flushes: Arc::new(Notify::new()),
+            gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
+            watching: Mutex::default(),
+            flushes: Notify::new(),
             inheritance: Inheritance::default(),
             options,
         });
@@ -129,7 +138,7 @@ impl Files {
     }
 
     /// The locks of its files.
-    pub fn locks(&self) -> &LockTable {
+    pub fn locks(&self) -> &Arc<Locks> {
         &self.locks
     }
 
@@ -142,11 +151,13 @@ impl Files {
     /// Tells `watch` of what is changed not through these files, so that whoever remembers it lets
     /// go of it.
     pub fn watch(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
+        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&watch));
         self.volume.watch_nodes(watch, coherence);
     }
 
     /// Tells nobody of changes any more.
     pub fn unwatch(&self) {
+        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.volume.unwatch_nodes();
     }
 
@@ -200,28 +211,15 @@ impl Files {
     where
         F: Future<Output = Result<T, VolumeError>>,
     {
-        let (began, mut pause) = (Instant::now(), PAUSE_MIN);
-        loop {
-            let error = match operation().await {
-                Ok(done) => return Ok(done),
-                Err(error) => error,
-            };
-            if matches!(error, VolumeError::Fenced) && self.options.ledger.is_some() {
+        let is_kept = self.options.ledger.is_some();
+        let operation = || async {
+            match operation().await {
                 // The process that follows carries it out, in a session of its own.
-                return std::future::pending().await;
+                Err(VolumeError::Fenced) if is_kept => std::future::pending().await,
+                done => done,
             }
-            let passes = matches!(
-                error,
-                VolumeError::Unavailable(_)
-                    | VolumeError::Overloaded
-                    | VolumeError::Fs(FsError::Contended)
-            );
-            if !passes || began.elapsed() + pause > self.options.io_timeout {
-                return Err(errno(&error));
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
+        };
+        patiently(self.options.io_timeout, operation).await
     }
 
     /// Makes what was written to a file its content. Whoever leaves stops nothing but the waiting.
@@ -237,8 +235,40 @@ impl Files {
         drop(self.tasks.spawn(work));
     }
 
+    /// Has what a program's machine remembers of a file forgotten, which has turned out to be another.
+    pub(crate) async fn forget_content(&self, ino: Ino) {
+        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(watch) = watch else { return };
+        let (done, forgotten) = oneshot::channel();
+        let changes = NodeChanges { names: Vec::new(), nodes: vec![ino] };
+        watch.changed(&changes, Some(done));
+        let _late = tokio::time::timeout(FORGET_PATIENCE, forgotten).await;
+    }
+
+    /// As [`Files::forget_content`], without waiting.
+    pub(crate) fn forget_soon(&self, ino: Ino) {
+        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(watch) = watch {
+            watch.changed(&NodeChanges { names: Vec::new(), nodes: vec![ino] }, None);
+        }
+    }
+
     /// Refuses a change where nothing may be changed.
     pub(crate) fn changeable(&self) -> Result<(), Errno> {
         if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }
     }
+}
+
+/// What was written becomes content. Whoever has a file open is told of a failure.
+fn before_sharing(files: &Weak<SharedFiles>) -> BeforeSharing {
+    let files = files.clone();
+    BeforeSharing(Box::new(move || {
+        let files = files.clone();
+        Box::pin(async move {
+            if let Some(shared) = files.upgrade() {
+                let files = Files { shared, request: 0, note: Note::none() };
+                let _told = files.flush_all().await;
+            }
+        })
+    }))
 }

@@ -88,6 +88,12 @@ impl Files {
                 *sums = written.sums;
                 self.note_own_version(&state.node, &written.node);
                 state.node = written.node;
+                if let Some((before, after)) =
+                    written.tail.filter(|(before, after)| before != after)
+                {
+                    state.follow_tail(before, after);
+                    self.forget_soon(file.ino);
+                }
                 if state.dirty.is_empty() && state.cut.is_none() && state.size == becoming.size {
                     // Others may have made it longer.
                     state.size = state.found_size();
@@ -98,7 +104,9 @@ impl Files {
             Err(error) => {
                 state.take_back(&becoming);
                 if is_gone {
-                    state.gone = true;
+                    if !state.lose(&self.gone_memory) {
+                        file.fail(Errno::IO);
+                    }
                     return Ok(());
                 }
                 file.fail(error);
@@ -130,6 +138,7 @@ impl FileState {
     fn take_dirty(&mut self) -> Becoming {
         Becoming {
             extents: std::mem::take(&mut self.dirty).freeze(),
+            tail: self.tail.take(),
             cut: self.cut.take(),
             size: self.size,
             change: std::mem::take(&mut self.change),
@@ -141,14 +150,11 @@ impl FileState {
 
     /// Takes back what has not become the file's content: it is to be tried again.
     fn take_back(&mut self, becoming: &Becoming) {
+        self.tail = self.joined_tail(becoming);
         self.dirty.put_under(&becoming.extents, self.cut.unwrap_or(u64::MAX));
         self.cut = [self.cut, becoming.cut].into_iter().flatten().min();
         let permit = becoming.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (&mut self.permit, permit) {
-            (Some(held), Some(permit)) => held.merge(permit),
-            (held @ None, permit) => *held = permit,
-            (Some(_), None) => {}
-        }
+        self.hold(permit);
         // A time that was set is not the last one if it was written to since.
         let modified = becoming.change.modified.filter(|_| self.written.is_none());
         let first = AttributeChange { modified, ..becoming.change };

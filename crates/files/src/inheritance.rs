@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use ledger::{DirtyLog, KeptHandle, KeptLock, Ledger, LoggedChange};
-use record::{Ino, Inode, InodeBody, Kind, key};
+use record::{Ino, Inode, InodeBody, Kind, RangeLock, RangeLockKind, key};
 use rustix::io::Errno;
 use tracing::{error, info, warn};
 use volume::{FoundNode, OnBehalf};
@@ -21,9 +21,9 @@ use crate::errno::errno;
 use crate::file_log::FileLog;
 use crate::files::Files;
 use crate::inherited::{Inherited, MADE_MAX};
-use crate::locks::{KeepLocks, RangeLock, RangeLockKind};
+use crate::locks::KeepLocks;
 use crate::open::{HandleId, OpenFile, OpenedFile};
-use crate::telling::{name_in, record_in, written_by};
+use crate::telling::{name_in, record_in};
 
 /// Files that are opened again at the same time.
 const FILES_AT_ONCE: usize = 64;
@@ -193,13 +193,10 @@ impl Files {
             let mut state = file.state.lock().await;
             state.gone = gone;
             for change in changes() {
-                let growth = written_by(change).map_or(0, |range| state.dirty.growth(range));
+                let range = state.written_again(change);
+                let growth = range.map_or(0, |range| state.dirty.growth(range));
                 // What was in memory before fits into it again.
-                match (&mut state.permit, self.memory.try_acquire(growth)) {
-                    (Some(held), Some(permit)) => held.merge(permit),
-                    (held @ None, permit) => *held = permit,
-                    (Some(_), None) => {}
-                }
+                state.hold(self.memory.try_acquire(growth));
                 state.make_again(change);
             }
             let says_record = record.is_some();

@@ -8,6 +8,7 @@
 //! Nothing here knows how programs are reached: no FUSE, no kernel.
 
 mod acl;
+mod append;
 mod attributes;
 mod change;
 mod commit;
@@ -20,17 +21,20 @@ mod files;
 mod flush;
 mod inheritance;
 mod inherited;
+mod locking;
 mod locks;
 mod names;
 mod object;
 mod open;
 mod opening;
+mod patience;
 mod punch;
 mod read;
 mod read_directory;
 mod rest;
 mod seek;
 mod sequential;
+mod tail;
 mod telling;
 mod write;
 mod xattr;
@@ -41,6 +45,8 @@ pub use change::{MadeBy, SetNode};
 pub use commit::WHOLE_BYTES_MAX_DEFAULT;
 pub use directories::DirectoryEntry;
 pub use files::{Files, FilesOptions};
-pub use locks::{LockTable, RangeLock, RangeLockKind};
+pub use locks::Locks;
 pub use open::{HandleId, OpenMode, OpenedFile};
+pub use record::{RangeLock, RangeLockKind};
+pub use write::TakenWrite;
 pub use xattr::XattrWrite;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use content::Permit;
+use content::{ByteBudget, Permit};
 use record::{Ino, Timestamp};
 use rustix::io::Errno;
 use volume::{AttributeChange, FoundNode, OpenNode, SetTime, without_rights};
@@ -16,6 +16,10 @@ use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::file_log::FileLog;
 use crate::sequential::SequentialSums;
+use crate::tail::AppendedTail;
+
+/// Bytes that may have been written to a file of which nothing is kept any more: they stay in memory.
+pub(crate) const GONE_BYTES_MAX: u64 = 4 << 20;
 
 /// The number of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +76,8 @@ pub(crate) struct FileState {
     /// Up to where what lies below shows, if it was cut.
     pub(crate) cut: Option<u64>,
     pub(crate) dirty: DirtyExtents,
+    /// What of that was appended, if it is the end of the file.
+    pub(crate) tail: Option<AppendedTail>,
     pub(crate) permit: Option<Permit>,
     pub(crate) size: u64,
     pub(crate) change: AttributeChange,
@@ -85,6 +91,8 @@ pub(crate) struct FileState {
 #[derive(Debug)]
 pub(crate) struct Becoming {
     pub(crate) extents: FrozenExtents,
+    /// What of that was appended.
+    pub(crate) tail: Option<AppendedTail>,
     /// Up to where the file below shows, if it was cut.
     pub(crate) cut: Option<u64>,
     pub(crate) size: u64,
@@ -106,6 +114,7 @@ impl FileState {
             becoming: None,
             cut: None,
             dirty: DirtyExtents::default(),
+            tail: None,
             permit: None,
             size,
             change: AttributeChange::default(),
@@ -141,6 +150,7 @@ impl FileState {
         }
         self.node = node.clone();
         if self.cut.is_none() {
+            self.follow_end();
             self.size = self.size.max(self.found_size());
         }
         true
@@ -156,12 +166,46 @@ impl FileState {
 
     /// Makes the file so long.
     pub(crate) fn resize(&mut self, size: u64) {
+        self.note_resize(size);
         self.dirty.cut(size);
         let shown = self.cut.unwrap_or(u64::MAX).min(self.below_size());
         if size < shown {
             self.cut = Some(size);
         }
         self.size = size;
+    }
+
+    /// It is written to now.
+    pub(crate) fn touch(&mut self, now: Timestamp, drop_rights: bool) {
+        self.written = Some(now);
+        self.change.modified = None;
+        if drop_rights {
+            self.drop_rights();
+        }
+    }
+
+    /// Holds memory, too.
+    pub(crate) fn hold(&mut self, permit: Option<Permit>) {
+        match (&mut self.permit, permit) {
+            (Some(held), Some(permit)) => held.merge(permit),
+            (held @ None, permit) => *held = permit,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Nothing is kept of it any more. What was written to it is there for those who have it open, as
+    /// far as there is memory for that. Answers whether that is all of it.
+    pub(crate) fn lose(&mut self, memory: &ByteBudget) -> bool {
+        self.gone = true;
+        let bytes = self.dirty.bytes();
+        let permit = memory.try_acquire(bytes).filter(|_| bytes <= GONE_BYTES_MAX);
+        let kept = permit.is_some();
+        self.permit = permit;
+        if !kept {
+            self.dirty = DirtyExtents::default();
+            (self.tail, self.cut, self.size) = (None, None, self.found_size());
+        }
+        kept
     }
 
     /// The file loses the rights that its set-user-ID and set-group-ID bits give, those that are yet to

@@ -54,10 +54,7 @@ impl Files {
         let (now, drop_rights) = (self.volume.now(), mode.drops_rights);
         self.log(&mut state, &FileChange::Resize { size: 0, drop_rights, now })?;
         state.resize(0);
-        if drop_rights {
-            state.drop_rights();
-        }
-        state.written = Some(now);
+        state.touch(now, drop_rights);
         Ok(OpenedFile { attributes: state.attributes(), unchanged: false, ..opened })
     }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use volume::{AttributeChange, FileWrite, FsError, Note, VolumeError};
+use volume::{FileWrite, FsError, Note, VolumeError};
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile};
@@ -48,13 +48,7 @@ impl Files {
     /// Makes a range of a file a hole. Answers whether all of it is one.
     async fn clear(&self, file: &Arc<OpenFile>, range: &Range<u64>) -> Result<bool, Errno> {
         let known_as = self.names.of(file.ino);
-        let attributes = AttributeChange::default();
-        let write = FileWrite {
-            ino: file.ino,
-            known_as: known_as.as_ref(),
-            attributes: &attributes,
-            over: None,
-        };
+        let write = FileWrite::new(file.ino, known_as.as_ref());
         let mut at = range.start;
         while at < range.end {
             let Some(mut rest) = self.at_rest(file).await? else { return Ok(false) };

@@ -8,11 +8,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use record::Ino;
 use rustix::io::Errno;
 use volume::VolumeError;
 
-use crate::OpenMode;
 use crate::errno::errno;
 use crate::files::Files;
 use crate::open::{FileState, HandleId, OpenFile};
@@ -140,13 +138,5 @@ impl Files {
             }
         }
         Ok(assembled.into_bytes())
-    }
-
-    /// The whole of a file that nobody needs to have open.
-    pub async fn read_whole(&self, ino: Ino) -> Result<Vec<Bytes>, Errno> {
-        let opened = self.open(ino, OpenMode::default()).await?;
-        let whole = self.read(opened.handle, 0, opened.attributes.size).await;
-        self.release(opened.handle).await;
-        whole
     }
 }

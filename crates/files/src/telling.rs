@@ -22,8 +22,8 @@ use crate::open::FileState;
 /// A change of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileChange<'a> {
-    /// Bytes were written at a position.
-    Write { position: u64, bytes: &'a [u8], drop_rights: bool, now: Timestamp },
+    /// Bytes were written at a position, or where the file ends.
+    Write { position: u64, bytes: &'a [u8], appends: bool, drop_rights: bool, now: Timestamp },
     /// It was made so long.
     Resize { size: u64, drop_rights: bool, now: Timestamp },
     /// It was made at least so long.
@@ -69,8 +69,9 @@ impl FileChange<'_> {
     fn encode(&self) -> (u64, [u64; CHANGE_WORDS], &[u8]) {
         let mut words = [0; CHANGE_WORDS];
         let (kind, bytes): (_, &[u8]) = match *self {
-            FileChange::Write { position, bytes, drop_rights, now } => {
-                words[..3].copy_from_slice(&[position, u64::from(drop_rights), word(now)]);
+            FileChange::Write { position, bytes, appends, drop_rights, now } => {
+                let how = [u64::from(drop_rights), u64::from(appends)];
+                words[..4].copy_from_slice(&[position, how[0], word(now), how[1]]);
                 (WRITE, bytes)
             }
             FileChange::Resize { size, drop_rights, now } => {
@@ -148,8 +149,10 @@ impl FileState {
         let [first, second, third, ..] = change.words;
         let written = match change.kind {
             WRITE => {
-                self.dirty.write(first, &change.bytes);
-                self.size = self.size.max(first + change.bytes.len() as u64);
+                let range = self.written_again(change).unwrap_or(0..0);
+                self.note_write(range.start, range.end, change.words[3] != 0);
+                self.dirty.write(range.start, &change.bytes);
+                self.size = self.size.max(range.end);
                 Some((second != 0, time(third)))
             }
             RESIZE => {
@@ -159,6 +162,7 @@ impl FileState {
                 Some((second != 0, time(third)))
             }
             EXTEND => {
+                self.note_resize(self.size.max(first));
                 self.size = self.size.max(first);
                 self.written = Some(time(second));
                 None
@@ -178,19 +182,18 @@ impl FileState {
             _ => None,
         };
         if let Some((drop_rights, at)) = written {
-            self.written = Some(at);
-            self.change.modified = None;
-            if drop_rights {
-                self.drop_rights();
-            }
+            self.touch(at, drop_rights);
         }
     }
-}
 
-/// What a change writes, if it writes bytes.
-pub(crate) fn written_by(change: &LoggedChange) -> Option<Range<u64>> {
-    let end = change.words[0].checked_add(change.bytes.len() as u64)?;
-    (change.kind == WRITE).then_some(change.words[0]..end)
+    /// Where a change writes when it is made again, if it writes bytes. What was appended is where the
+    /// file ends by now.
+    pub(crate) fn written_again(&self, change: &LoggedChange) -> Option<Range<u64>> {
+        let appends = change.words[3] != 0;
+        let start = if appends { self.size } else { change.words[0] };
+        let end = start.checked_add(change.bytes.len() as u64)?;
+        (change.kind == WRITE).then_some(start..end)
+    }
 }
 
 /// The record that a change says, if it says one.

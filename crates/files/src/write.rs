@@ -1,25 +1,34 @@
 //! Writing to an open file, and changing how long it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use content::Permit;
 use record::Ino;
 use rustix::io::Errno;
 
 use crate::files::Files;
-use crate::open::{HandleId, OpenMode};
+use crate::open::{GONE_BYTES_MAX, HandleId, OpenFile, OpenMode};
 use crate::telling::FileChange;
 
 /// Dirty bytes of one file at which they begin to become its content, though nobody asks for it.
 const FLUSH_BYTES: u64 = 32 << 20;
-
-/// Bytes that may be written to a file of which nothing is kept any more: they stay in memory.
-const GONE_BYTES_MAX: u64 = 4 << 20;
 
 /// The longest file, in bytes: as long as Linux allows with pages of 4 KiB.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 44;
 
 /// How long a write waits for memory before others are made to let go of theirs again.
 const MEMORY_PATIENCE: Duration = Duration::from_millis(200);
+
+/// A write whose bytes are taken, and which may still have to wait for the memory that they take.
+#[derive(Debug)]
+#[must_use = "it is answered when it is settled"]
+pub struct TakenWrite {
+    file: Arc<OpenFile>,
+    written: u32,
+    /// Bytes that it takes and does not hold memory for.
+    owed: u64,
+}
 
 impl Files {
     /// Writes bytes at a position, or at the end of the file. They are the file's content when it is
@@ -32,59 +41,88 @@ impl Files {
         appends: bool,
         drop_rights: bool,
     ) -> Result<u32, Errno> {
+        let taken = self.take_write(handle, position, bytes, appends, drop_rights).await?;
+        self.settle_write(taken).await
+    }
+
+    /// The first half of [`Files::write`]: the bytes are taken, whether there is memory for them or not.
+    /// So the request that brought them need not be kept. It is answered after
+    /// [`Files::settle_write`] alone; so each program that writes is above the limit by one request at
+    /// most, which it would hold in any case.
+    pub async fn take_write(
+        &self,
+        handle: HandleId,
+        position: u64,
+        bytes: &[u8],
+        appends: bool,
+        drop_rights: bool,
+    ) -> Result<TakenWrite, Errno> {
         self.changeable()?;
         let handle = self.open.handle(handle)?;
+        let written = u32::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
+        let file = Arc::clone(&handle.file);
         if self.inheritance.has_made(self.request) {
-            return u32::try_from(bytes.len()).map_err(|_| Errno::INVAL);
+            return Ok(TakenWrite { file, written, owed: 0 });
         }
         handle.failure()?;
-        let written = u32::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
-        let file = &handle.file;
-        let is_full = loop {
-            let mut state = file.state.lock().await;
-            if state.gone && state.dirty.bytes() >= GONE_BYTES_MAX {
-                return Err(Errno::IO);
-            }
-            let position = if appends { state.size } else { position };
-            let end = position.checked_add(bytes.len() as u64);
-            let end = end.filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::FBIG)?;
-            let growth = state.dirty.growth(position..end);
-            let Some(permit) = self.memory.try_acquire(growth) else {
-                drop(state);
-                self.make_room(growth).await?;
-                continue;
-            };
-            let now = self.volume.now();
-            self.log(&mut state, &FileChange::Write { position, bytes, drop_rights, now })?;
-            match &mut state.permit {
-                Some(held) => held.merge(permit),
-                None => state.permit = Some(permit),
-            }
-            state.dirty.write(position, bytes);
-            state.size = state.size.max(end);
-            state.written = Some(now);
-            state.change.modified = None;
-            if drop_rights {
-                state.drop_rights();
-            }
-            break state.dirty.bytes() >= FLUSH_BYTES && state.becoming.is_none();
+        let mut state = file.state.lock().await;
+        // A program's machine may think that the file ends elsewhere.
+        let is_elsewhere = appends && position != state.size;
+        let position = if appends { state.size } else { position };
+        let end = position.checked_add(bytes.len() as u64);
+        let end = end.filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::FBIG)?;
+        let growth = state.dirty.growth(position..end);
+        let permit = if state.gone {
+            let fits = state.dirty.bytes() + growth <= GONE_BYTES_MAX;
+            let permit = self.gone_memory.try_acquire(growth).filter(|_| fits);
+            Some(permit.ok_or(Errno::IO)?)
+        } else {
+            self.memory.try_acquire(growth)
         };
+        let now = self.volume.now();
+        self.log(&mut state, &FileChange::Write { position, bytes, appends, drop_rights, now })?;
+        let owed = if permit.is_some() { 0 } else { growth };
+        state.hold(permit);
+        state.note_write(position, end, appends);
+        state.dirty.write(position, bytes);
+        state.size = state.size.max(end);
+        state.touch(now, drop_rights);
+        let is_full = state.dirty.bytes() >= FLUSH_BYTES && state.becoming.is_none();
+        drop(state);
+        if is_elsewhere {
+            self.forget_soon(file.ino);
+        }
         if is_full {
-            self.flush_soon(file);
+            self.flush_soon(&file);
+        }
+        Ok(TakenWrite { file, written, owed })
+    }
+
+    /// The second half of [`Files::write`]: waits for the memory that it takes.
+    pub async fn settle_write(&self, taken: TakenWrite) -> Result<u32, Errno> {
+        let TakenWrite { file, written, owed } = taken;
+        if owed > 0 {
+            let permit = self.make_room(owed).await?;
+            let mut state = file.state.lock().await;
+            let held = state.permit.as_ref().map_or(0, Permit::bytes);
+            // What has become content meanwhile takes none any more.
+            if !state.gone && state.dirty.bytes() > held {
+                state.hold(Some(permit));
+            }
         }
         Ok(written)
     }
 
     /// Waits until there is memory for so many bytes that are written. Files are made to let go of
     /// theirs.
-    async fn make_room(&self, bytes: u64) -> Result<(), Errno> {
+    async fn make_room(&self, bytes: u64) -> Result<Permit, Errno> {
         let began = tokio::time::Instant::now();
         loop {
             for file in self.open.all() {
                 self.flush_soon(&file);
             }
-            if self.memory.acquire(bytes, MEMORY_PATIENCE).await.is_ok() {
-                return Ok(());
+            if let Ok(permit) = self.memory.acquire(bytes, MEMORY_PATIENCE).await {
+                return Ok(permit);
             }
             if began.elapsed() >= self.options.io_timeout {
                 return Err(Errno::NOMEM);
@@ -120,11 +158,7 @@ impl Files {
             if state.size != size {
                 state.resize(size);
             }
-            state.written = Some(now);
-            state.change.modified = None;
-            if drop_rights {
-                state.drop_rights();
-            }
+            state.touch(now, drop_rights);
         }
         let Some(opened) = opened else { return Ok(()) };
         let flushed = self.flush_file(&file).await;
@@ -148,8 +182,9 @@ impl Files {
         if end > state.size && !keeps_size {
             let now = self.volume.now();
             self.log(&mut state, &FileChange::Extend { size: end, now })?;
+            state.note_resize(end);
             state.size = end;
-            state.written = Some(now);
+            state.touch(now, false);
         }
         Ok(())
     }

@@ -1,12 +1,16 @@
 //! Files as programs use them, over a volume in memory, beside its objects.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "files/appending.rs"]
+mod appending;
 #[path = "files/attributes.rs"]
 mod attributes;
 #[path = "files/costs.rs"]
 mod costs;
 #[path = "files/directories.rs"]
 mod directories;
+#[path = "files/fleet.rs"]
+mod fleet;
 #[path = "files/locks.rs"]
 mod locks;
 #[path = "files/model.rs"]
@@ -107,7 +111,10 @@ impl Bench {
     /// The bytes of a file by its name.
     async fn cat(&self, name: &str) -> Result<Vec<u8>, Errno> {
         let found = self.files.look_up(self.bucket, name.as_bytes()).await?;
-        Ok(self.files.read_whole(found.ino).await?.concat())
+        let opened = self.files.open(found.ino, OpenMode::default()).await?;
+        let whole = self.files.read(opened.handle, 0, opened.attributes.size).await;
+        self.files.release(opened.handle).await;
+        Ok(whole?.concat())
     }
 
     async fn open(&self, name: &str, mode: OpenMode) -> HandleId {

@@ -9,6 +9,7 @@ mod bucket;
 mod content_map;
 mod error;
 mod list;
+mod lock;
 mod node;
 mod object;
 mod packs;
@@ -33,6 +34,10 @@ pub use error::{FsError, Halt};
 pub use list::{
     ListEntry, ListQuery, ListStart, Listing, PAGE_RANGES_MAX, PAGE_WAVES_MAX, WAVE_RANGES, Walk,
     WalkStep,
+};
+pub use lock::{
+    BeginLocking, EndLocking, FindLock, FindLockAskers, ForgetLocks, LOCK_SHARERS_MAX, LockFound,
+    LockUse, LocksSet, PublishLocks, SetLocks,
 };
 pub use node::{
     Acl, AclKind, AttributeChange, CONTENT_HEADERS_BYTES_MAX, ContentChange, DirectoryCounts,

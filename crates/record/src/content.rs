@@ -63,7 +63,7 @@ const PAGES: u8 = 2;
 
 /// Inline contents of at most so many bytes stay where they are. Longer ones are only staged
 /// inline, and may be destaged into blocks at any time.
-pub const INLINE_STAYS_MAX: usize = 16 << 10;
+pub const INLINE_STAYS_MAX: usize = 4 << 10;
 
 /// The longest content that stands in its record, in bytes.
 pub const INLINE_BYTES_MAX: u64 = 256 << 10;

@@ -50,6 +50,10 @@ pub mod space {
     pub const STAGED_INLINE: Space = Space(b'w');
     /// Which session keeps which file's content from being deleted.
     pub const HOLD: Space = Space(b'k');
+    /// Locks of files, by inode.
+    pub const LOCKS: Space = Space(b'F');
+    /// Where the locks of files are kept: one record.
+    pub const LOCK_KEEPING: Space = Space(b'P');
     /// Live sessions.
     pub const SESSION: Space = Space(b's');
     /// Their heartbeats.
@@ -74,7 +78,7 @@ pub mod space {
     pub const NAMING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 26] = [
+    pub const ALL: [Space; 28] = [
         VOLUME,
         LEASE,
         EPOCH,
@@ -98,6 +102,8 @@ pub mod space {
         POLICY,
         STAGED_INLINE,
         HOLD,
+        LOCKS,
+        LOCK_KEEPING,
         ORPHAN,
         EXPIRY,
         PENDING,
@@ -262,6 +268,16 @@ pub fn staged_inline(ino: Ino) -> Key {
 /// That a session keeps a file's content from being deleted; see [`crate::Hold`].
 pub fn hold(ino: Ino, session: Nonce) -> Key {
     Key::new(space::HOLD, ino.0, &session.0)
+}
+
+/// The locks that are held of a file; see [`crate::FileLocks`].
+pub fn locks(ino: Ino) -> Key {
+    Key::new(space::LOCKS, ino.0, b"")
+}
+
+/// Where the locks of files are kept; see [`crate::LockKeeping`].
+pub fn lock_keeping() -> Key {
+    Key::new(space::LOCK_KEEPING, 0, b"")
 }
 
 /// A live session.

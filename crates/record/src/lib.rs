@@ -11,6 +11,7 @@ mod headers;
 mod id;
 mod inode;
 pub mod key;
+mod lock;
 mod name;
 mod section;
 mod small;
@@ -30,6 +31,10 @@ pub use headers::{Header, ObjectHeaders};
 pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
     Attributes, Directory, HeadBody, Inode, InodeBody, InodeHead, Special, SpecialKind, Symlink,
+};
+pub use lock::{
+    FileLocks, HeldLock, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, RangeLock, RangeLockKind,
+    Written,
 };
 pub use name::{Dentry, Kind, Origin, SortKey};
 pub use small::{

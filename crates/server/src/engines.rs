@@ -39,10 +39,10 @@ const PROBE_WAIT: Duration = Duration::from_secs(15);
 
 /// Spaces whose records a metadata store still accepts when its memory is full, so that deletion
 /// keeps working: the records that a session needs to live and to commit, those of names and
-/// uploads that were deleted, until their blocks are gone, and those that the deletion of blocks
-/// waits for.
+/// uploads that were deleted, until their blocks are gone, those that the deletion of blocks
+/// waits for, and locks, without which programs do not let go of what they work on.
 #[cfg(feature = "redis")]
-const SPARED: [Space; 11] = [
+const SPARED: [Space; 13] = [
     space::SESSION,
     space::HEARTBEAT,
     space::FENCED,
@@ -53,6 +53,8 @@ const SPARED: [Space; 11] = [
     space::PENDING,
     space::EXPIRY,
     space::HOLD,
+    space::LOCKS,
+    space::LOCK_KEEPING,
     space::SWEPT,
 ];
 

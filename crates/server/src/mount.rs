@@ -28,8 +28,8 @@ use notices::Notices;
 /// How far the kernel reads ahead of a program, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
 
-/// Writes that may be in this process at a time: those that wait for memory hold theirs, and nothing
-/// else is served when there are so many.
+/// Requests with data that may be in this process at a time. None waits for memory: what it brings is
+/// taken first.
 const LARGE_REQUESTS_MAX: usize = 256;
 
 /// How long the end of a mount waits for what is under way.

@@ -19,6 +19,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
 use crate::peers::Peers;
 use crate::records::{self, RecordCache};
@@ -106,6 +107,7 @@ pub(crate) struct Listener {
     pub(crate) access: watch::Sender<u64>,
     /// Notified when another session has begun or ended.
     pub(crate) sessions: Arc<Notify>,
+    pub(crate) lock_notices: Arc<LockNotices>,
     /// Up to where notifications of changes have come.
     pub(crate) position: Position,
 }
@@ -153,12 +155,13 @@ impl Listener {
         match changes {
             Changes::Notified { keys, next } => {
                 self.position = next;
-                let mut access = false;
+                let (mut access, mut sessions) = (false, false);
                 let mut others = Vec::new();
                 for key in &keys {
                     access |= [space::USER, space::POLICY].contains(&key.space());
                     if self.peers.notified(key) {
                         self.sessions.notify_one();
+                        sessions = true;
                     }
                     if records::is_remembered(key.space()) && !self.own.notified(key) {
                         self.records.forget(key);
@@ -167,6 +170,11 @@ impl Listener {
                     }
                 }
                 self.watches.notified(others.into_iter());
+                // Whoever looks finds no hint that is older than the notice.
+                keys.iter().for_each(|key| self.lock_notices.notified(key));
+                if sessions {
+                    self.lock_notices.all();
+                }
                 if access {
                     self.access.send_modify(|version| *version += 1);
                 }
@@ -179,6 +187,7 @@ impl Listener {
                 self.own.clear();
                 self.records.clear();
                 self.watches.all_changed();
+                self.lock_notices.all();
                 self.meters.gaps.add(1);
                 self.access.send_modify(|version| *version += 1);
             }

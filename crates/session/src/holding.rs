@@ -36,6 +36,9 @@ impl Session {
         };
         let removing = unheld.into_iter().map(|(ino, record)| self.remove_hold(ino, record));
         stream::iter(removing).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
+        let weakening =
+            self.holds.too_strong().into_iter().map(|(ino, record)| self.weaken_hold(ino, record));
+        stream::iter(weakening).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
         let lasting = self.holds.lasting();
         for lasting in lasting.chunks(HOLDS_AT_ONCE) {
             let since = self.now();
@@ -61,6 +64,24 @@ impl Session {
                 };
                 holds().for_each(left);
             }
+        }
+    }
+
+    /// Has a hold keep no more than the file as it is, if it stands as it was written: those who read one
+    /// version of it have ended. If that fails it is tried again.
+    async fn weaken_hold(&self, ino: Ino, record: Value) {
+        let key = key::hold(ino, self.nonce());
+        let weaker = Hold { since: self.now(), what: Held::File }.encode(&key);
+        let guards = vec![Guard::Equals(key.clone(), record)];
+        let writes = vec![Write::Put(key, weaker.clone())];
+        match self.commit_plan(Plan { guards, writes }).await {
+            Outcome::Committed => {
+                self.holds.weakened(ino, weaker);
+                self.wake_reaper();
+            }
+            // One of an earlier try stands.
+            Outcome::Refused { found: Some(found), .. } => self.holds.weakened(ino, found),
+            Outcome::Refused { found: None, .. } | Outcome::Aborted(_) | Outcome::Failed(_) => {}
         }
     }
 

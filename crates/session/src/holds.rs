@@ -65,7 +65,7 @@ impl Drop for ReadPin {
     fn drop(&mut self) {
         let Some((holds, number)) = self.watched.take() else { return };
         let held = self.epoch().is_none();
-        holds.ended(number, held.then_some(self.ino));
+        holds.ended(number, held.then_some((self.ino, self.what)));
     }
 }
 
@@ -98,8 +98,9 @@ pub(crate) struct LastingReaders {
 /// A hold that stands.
 #[derive(Debug)]
 pub(crate) struct StandingHold {
-    /// How many readers rest on it.
+    /// How many readers rest on it, and how many of them need what the file was, too.
     readers: u64,
+    of_versions: u64,
     what: Held,
     /// As it was written last.
     record: Value,
@@ -117,7 +118,9 @@ impl Holds {
 
     /// What a session holds that is gone on with. Nobody rests on it yet.
     pub(crate) fn inherited(holds: HashMap<Ino, (Held, Value)>) -> Arc<Holds> {
-        let standing = |(ino, (what, record))| (ino, StandingHold { readers: 0, what, record });
+        let standing = |(ino, (what, record))| {
+            (ino, StandingHold { readers: 0, of_versions: 0, what, record })
+        };
         let held = holds.into_iter().map(standing).collect();
         Arc::new(Holds {
             readers: Mutex::new(Readers { held, ..Readers::default() }),
@@ -134,6 +137,7 @@ impl Holds {
             && let Some(epoch) = pin.epoch().take()
         {
             held.readers += 1;
+            held.of_versions += u64::from(pin.what == Held::Versions);
             drop(readers);
             drop(epoch);
         }
@@ -167,17 +171,39 @@ impl Holds {
         });
     }
 
-    fn ended(&self, number: u64, held: Option<Ino>) {
+    fn ended(&self, number: u64, held: Option<(Ino, Held)>) {
         let mut readers = self.readers();
         readers.watched.remove(&number);
-        let Some(ino) = held else { return };
+        let Some((ino, what)) = held else { return };
         let Some(held) = readers.held.get_mut(&ino) else { return };
         held.readers -= 1;
+        held.of_versions -= u64::from(what == Held::Versions);
         if held.readers == 0
             && let Some(held) = readers.held.remove(&ino)
         {
             readers.released.insert(ino, held.record);
             self.released.notify_one();
+        } else if what == Held::Versions {
+            self.released.notify_one();
+        }
+    }
+
+    /// Holds that keep more than anybody needs who rests on them, as they were written.
+    pub(crate) fn too_strong(&self) -> Vec<(Ino, Value)> {
+        let readers = self.readers();
+        let standing = readers.held.iter();
+        let is_too_strong =
+            |held: &StandingHold| held.what == Held::Versions && held.of_versions == 0;
+        standing
+            .filter(|(_, held)| is_too_strong(held))
+            .map(|(ino, held)| (*ino, held.record.clone()))
+            .collect()
+    }
+
+    /// A hold keeps the file as it is, and no more.
+    pub(crate) fn weakened(&self, ino: Ino, record: Value) {
+        if let Some(held) = self.readers().held.get_mut(&ino) {
+            (held.what, held.record) = (Held::File, record);
         }
     }
 
@@ -205,9 +231,11 @@ impl Holds {
         let (ino, what) = (*ino, *what);
         {
             let mut readers = self.readers();
-            let new = || StandingHold { readers: 0, what, record: record.clone() };
+            let new = || StandingHold { readers: 0, of_versions: 0, what, record: record.clone() };
             let held = readers.held.entry(ino).or_insert_with(new);
             held.readers += pins.len() as u64;
+            let of_versions = pins.iter().filter(|pin| pin.what == Held::Versions);
+            held.of_versions += of_versions.count() as u64;
             held.what = what;
             held.record = record.clone();
         }

@@ -17,6 +17,7 @@ use crate::feed::Listener;
 use crate::holding::hold_always;
 use crate::holds::Holds;
 use crate::inode_allocator::InodeAllocator;
+use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
 use crate::options::SessionOptions;
 use crate::peers::{self, Peers};
@@ -132,6 +133,7 @@ impl Session {
             meters,
             orphaned: Arc::default(),
             sessions: Arc::clone(&heartbeat.fenced),
+            lock_notices: LockNotices::new(options.clock.now()),
             access: watch::Sender::new(0),
             closing,
             gone,
@@ -151,6 +153,7 @@ impl Session {
             watches: Arc::clone(&self.watches),
             access: self.access.clone(),
             sessions: Arc::clone(&self.sessions),
+            lock_notices: Arc::clone(&self.lock_notices),
             position,
         }
     }

@@ -1,4 +1,4 @@
-//! What a session remembers of the store's records: names, inodes, buckets and uploads.
+//! What a session remembers of the store's records: names, inodes, buckets, uploads and locks.
 //!
 //! There is one memory, of a bounded number of bytes. Each of its entries is *current*, which means
 //! that it certainly is what the store holds, or a *hint*, which may be wrong at any time, because
@@ -40,8 +40,9 @@ pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
 /// Bytes of the records that are remembered, keys and overhead included.
 pub const RECORD_CACHE_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// What may be remembered: what lookups read.
-const SPACES: [Space; 4] = [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD];
+/// What may be remembered: what lookups and locks read.
+const SPACES: [Space; 6] =
+    [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD, space::LOCKS, space::LOCK_KEEPING];
 
 /// How often an answer is looked up while others change entries, before they have to wait for it.
 const LOOKS: usize = 2;

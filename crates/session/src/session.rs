@@ -17,6 +17,7 @@ use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
 use crate::holds::{Holds, ReadPin};
 use crate::inode_allocator::InodeAllocator;
+use crate::lock_notices::LockNotices;
 use crate::meters::{Meters, charge, charged};
 use crate::records::RecordCache;
 use crate::state::{self, Heartbeat, Seen, SessionState};
@@ -52,6 +53,7 @@ pub struct Session {
     pub(crate) orphaned: Arc<Notify>,
     /// Notified when another session has begun or ended.
     pub(crate) sessions: Arc<Notify>,
+    pub(crate) lock_notices: Arc<LockNotices>,
     /// Notified when users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
     /// Cancelled when the session closes.
@@ -222,6 +224,11 @@ impl Session {
     /// Notified when another session has begun or ended: it may have left something.
     pub fn session_changes(&self) -> &Arc<Notify> {
         &self.sessions
+    }
+
+    /// Who waits for locks of files to change.
+    pub fn lock_notices(&self) -> &Arc<LockNotices> {
+        &self.lock_notices
     }
 
     /// Notified when something lost its name.

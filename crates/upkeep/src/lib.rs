@@ -16,6 +16,7 @@ mod destage;
 mod fsck;
 mod grace;
 mod latecomers;
+mod locks;
 mod meters;
 mod naming;
 mod reaper;

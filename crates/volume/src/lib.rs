@@ -20,21 +20,21 @@ pub use counters::Counters;
 pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, Deleted, FileOwner, FileWrite,
     Finished, Maker, NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OnBehalf, OpenNode,
-    PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, Sought, UploadId, UploadIdError,
+    PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, Reshape, Sought, UploadId, UploadIdError,
     UploadsEntry, UploadsPage, UploadsQuery, empty_file, file_of, opaque_tag, size_and_tag,
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{
     Acl, AclKind, AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, ListEntry,
-    ListQuery, ListedName, ListedNames, Listing, NewNode, NodeName, NotAnAcl, OBJECT_TAGS_MAX,
-    ObjectItem, RemovedName, RenameMode, Renamed, SetTime, TagMatch, USER_METADATA_BYTES_MAX,
-    WriteCondition, XattrChange, without_rights,
+    ListQuery, ListedName, ListedNames, Listing, LockFound, LockUse, LocksSet, NewNode, NodeName,
+    NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, RemovedName, RenameMode, Renamed, SetTime, TagMatch,
+    USER_METADATA_BYTES_MAX, WriteCondition, XattrChange, without_rights,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
-    Coherence, NodeChanges, NodeWatch, RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, SessionOptions,
-    Trips, Trust, VolumeError, measured,
+    Coherence, LockNotices, LockWatch, NodeChanges, NodeWatch, RECORD_CACHE_BYTES_DEFAULT,
+    ReaderGuard, SessionOptions, Trips, Trust, VolumeError, measured,
 };
 pub use upkeep::{
     Collected, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked,

@@ -155,6 +155,11 @@ impl Volume {
         self.upkeep.destage_now().await
     }
 
+    /// Takes away locks of sessions that have ended: see [`Upkeep::forget_locks`].
+    pub async fn forget_locks(&self) -> Result<u64, VolumeError> {
+        self.upkeep.forget_locks().await
+    }
+
     /// Whether the stores answer, within [`CHECK_DEADLINE`].
     pub async fn check(&self) -> Health {
         let volume = [Read::Record { key: record::key::volume(), follow: None }];

@@ -19,9 +19,7 @@ fn by_size_a_lone_body_is_inline_or_packed_or_staged_inline() {
     let chosen = [
         (0, Placement::Inline),
         (4 * KIB, Placement::Inline),
-        (4 * KIB + 1, Placement::Block),
-        (16 * KIB, Placement::Block),
-        (16 * KIB + 1, Placement::StagedInline),
+        (4 * KIB + 1, Placement::StagedInline),
         (256 * KIB, Placement::StagedInline),
         (256 * KIB + 1, Placement::Block),
         (MIB, Placement::Block),

@@ -1,14 +1,20 @@
-//! Locks of one mount.
+//! Locks of one mount, and of several.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use files::{RangeLock, RangeLockKind};
-use record::Ino;
+use files::{Files, FilesOptions, OpenMode, RangeLock, RangeLockKind};
+use record::key::{self, space};
+use record::{Ino, LOCKS_PER_FILE_MAX, Mark, Nonce};
 use rustix::io::Errno;
+use store::{Guard, Key, MetaStore, Plan, Verdict, Write};
 use tokio::task::JoinSet;
+use volume::Volume;
 
-use super::Bench;
+use super::fleet::{Fleet, LONG};
+use super::{Bench, WHOLE_BYTES_MAX, WRITES, by, owner};
 
 const FILE: Ino = Ino(77);
 
@@ -16,48 +22,424 @@ fn lock(owner: u64, start: u64, last: u64, kind: RangeLockKind) -> RangeLock {
     RangeLock { start, last, kind, owner, pid: 1, flock: false }
 }
 
+fn exclusive(owner: u64) -> RangeLock {
+    lock(owner, 0, 9, RangeLockKind::Exclusive)
+}
+
+fn shared(owner: u64) -> RangeLock {
+    lock(owner, 0, 9, RangeLockKind::Shared)
+}
+
+fn trips(volume: &Volume) -> (u64, u64) {
+    let counters = volume.counters();
+    (counters.meta_reads, counters.plans)
+}
+
 #[tokio::test]
 async fn readers_share_and_a_writer_does_not() {
     let bench = Bench::new().await;
     let files = &bench.files;
-    files.locks().try_lock(FILE, lock(1, 0, 9, RangeLockKind::Shared)).unwrap();
-    files.locks().try_lock(FILE, lock(2, 5, 14, RangeLockKind::Shared)).unwrap();
+    files.try_lock(FILE, lock(1, 0, 9, RangeLockKind::Shared)).await.unwrap();
+    files.try_lock(FILE, lock(2, 5, 14, RangeLockKind::Shared)).await.unwrap();
     let writer = lock(3, 9, 9, RangeLockKind::Exclusive);
-    assert_eq!(files.locks().try_lock(FILE, writer), Err(Errno::AGAIN));
-    assert_eq!(files.locks().in_the_way(FILE, &writer).map(|held| held.owner), Some(1));
-    files.locks().unlock(FILE, 1, false, 9, 9);
-    assert_eq!(files.locks().in_the_way(FILE, &writer).map(|held| held.owner), Some(2));
-    files.locks().unlock(FILE, 2, false, 0, u64::MAX);
-    files.locks().try_lock(FILE, writer).unwrap();
+    assert_eq!(files.try_lock(FILE, writer).await, Err(Errno::AGAIN));
+    let in_the_way = async || files.lock_in_the_way(FILE, &writer).await.unwrap();
+    assert_eq!(in_the_way().await.map(|held| held.owner), Some(1));
+    files.unlock(FILE, 1, false, 9..=9).await.unwrap();
+    assert_eq!(in_the_way().await.map(|held| held.owner), Some(2));
+    files.unlock(FILE, 2, false, 0..=u64::MAX).await.unwrap();
+    files.try_lock(FILE, writer).await.unwrap();
     let rest = lock(4, 0, 8, RangeLockKind::Exclusive);
-    assert_eq!(
-        files.locks().try_lock(FILE, rest),
-        Err(Errno::AGAIN),
-        "the first still has bytes 0 to 8"
-    );
+    let still = "the first still has bytes 0 to 8";
+    assert_eq!(files.try_lock(FILE, rest).await, Err(Errno::AGAIN), "{still}");
     let flock = RangeLock { flock: true, ..lock(5, 0, u64::MAX, RangeLockKind::Exclusive) };
-    files.locks().try_lock(FILE, flock).unwrap();
+    files.try_lock(FILE, flock).await.unwrap();
 }
 
 #[tokio::test]
 async fn who_waits_is_served_and_who_gives_up_leaves_no_trace() {
     let bench = Bench::new().await;
-    let held = lock(1, 0, 9, RangeLockKind::Exclusive);
-    bench.files.locks().try_lock(FILE, held).unwrap();
+    let held = exclusive(1);
+    bench.files.try_lock(FILE, held).await.unwrap();
     let mut waiting = JoinSet::new();
     let mut wait = |owner| {
         let files = Arc::clone(&bench.files);
-        let asked = lock(owner, 0, 9, RangeLockKind::Exclusive);
-        waiting.spawn(async move { files.locks().lock(FILE, asked).await })
+        waiting.spawn(async move { files.lock(FILE, exclusive(owner)).await })
     };
     let (first, second) = (wait(2), wait(3));
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!first.is_finished() && !second.is_finished());
     first.abort();
     assert!(waiting.join_next().await.unwrap().unwrap_err().is_cancelled());
-    bench.files.locks().unlock(FILE, 1, false, 0, 9);
+    bench.files.unlock(FILE, 1, false, 0..=9).await.unwrap();
     waiting.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(bench.files.locks().in_the_way(FILE, &held).map(|held| held.owner), Some(3));
-    bench.files.locks().unlock(FILE, 3, false, 0, 9);
-    assert_eq!(bench.files.locks().in_the_way(FILE, &held), None);
+    let in_the_way = async || bench.files.lock_in_the_way(FILE, &held).await.unwrap();
+    assert_eq!(in_the_way().await.map(|held| held.owner), Some(3));
+    bench.files.unlock(FILE, 3, false, 0..=9).await.unwrap();
+    assert_eq!(in_the_way().await, None);
+}
+
+#[tokio::test]
+async fn who_gives_up_to_write_goes_on_reading() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    files.try_lock(FILE, shared(1)).await.unwrap();
+    files.try_lock(FILE, shared(2)).await.unwrap();
+    let mut writer = Box::pin(files.lock(FILE, exclusive(1)));
+    assert!(futures::poll!(&mut writer).is_pending());
+    files.unlock(FILE, 2, false, 0..=9).await.unwrap();
+    // The lock is there to take, and is not taken.
+    drop(writer);
+    assert_eq!(files.try_lock(FILE, exclusive(2)).await, Err(Errno::AGAIN));
+    files.try_lock(FILE, shared(2)).await.unwrap();
+}
+
+#[tokio::test]
+async fn alone_a_lock_costs_nothing_and_the_first_one_commit() {
+    let fleet = Fleet::new();
+    let (volume, files) = fleet.open().await;
+    let before = trips(&volume);
+    files.try_lock(FILE, exclusive(1)).await.unwrap();
+    let first = trips(&volume);
+    assert_eq!(first.1 - before.1, 1);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let before = trips(&volume);
+    for owner in 2..50 {
+        files.unlock(FILE, owner - 1, false, 0..=u64::MAX).await.unwrap();
+        assert_eq!(files.lock_in_the_way(FILE, &exclusive(owner)).await, Ok(None));
+        files.lock(FILE, exclusive(owner)).await.unwrap();
+        assert_eq!(files.try_lock(FILE, shared(99)).await, Err(Errno::AGAIN));
+    }
+    assert_eq!(trips(&volume), before);
+    assert_eq!(fleet.records(space::LOCKS).await, 0);
+    fleet.check().await;
+}
+
+#[tokio::test]
+async fn shared_a_lock_costs_one_round_trip_and_so_does_letting_go_of_it() {
+    let fleet = Fleet::new();
+    let ((volume, files), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    files.try_lock(FILE, shared(1)).await.unwrap();
+    theirs.try_lock(FILE, shared(1)).await.unwrap();
+    files.try_lock(FILE, shared(2)).await.unwrap();
+    // Notices of what the other has written make hints forgotten.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    files.try_lock(FILE, shared(2)).await.unwrap();
+    for owner in 3..10 {
+        let before = trips(&volume);
+        files.lock(FILE, shared(owner)).await.unwrap();
+        assert_eq!(trips(&volume), (before.0, before.1 + 1));
+        files.unlock(FILE, owner, false, 0..=u64::MAX).await.unwrap();
+        assert_eq!(trips(&volume), (before.0, before.1 + 2));
+        files.unlock(FILE, owner, false, 0..=u64::MAX).await.unwrap();
+        assert_eq!(trips(&volume), (before.0, before.1 + 2), "nothing is held any more");
+    }
+}
+
+#[tokio::test]
+async fn another_mount_meets_what_was_kept_in_memory() {
+    let fleet = Fleet::new();
+    let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    ours.try_lock(FILE, exclusive(1)).await.unwrap();
+    let far = lock(1, 100, 200, RangeLockKind::Shared);
+    ours.try_lock(FILE, far).await.unwrap();
+    assert_eq!(theirs.try_lock(FILE, shared(1)).await, Err(Errno::AGAIN));
+    let held = theirs.lock_in_the_way(FILE, &shared(1)).await.unwrap().unwrap();
+    assert_eq!(held, RangeLock { pid: 0, ..exclusive(1) });
+    assert_eq!(theirs.try_lock(FILE, far).await, Ok(()));
+    let writes = lock(9, 150, 150, RangeLockKind::Exclusive);
+    assert_eq!(ours.lock_in_the_way(FILE, &writes).await.unwrap().map(|held| held.pid), Some(1));
+    ours.unlock(FILE, 1, false, 100..=200).await.unwrap();
+    assert_eq!(ours.lock_in_the_way(FILE, &writes).await.unwrap().map(|held| held.pid), Some(0));
+    fleet.check().await;
+}
+
+#[tokio::test]
+async fn a_lock_that_another_mount_lets_go_of_is_had_soon() {
+    let fleet = Fleet::new();
+    let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    ours.try_lock(FILE, exclusive(1)).await.unwrap();
+    for round in 0..4 {
+        let (mut waiting, files) = (JoinSet::new(), Arc::clone(&theirs));
+        let wait = waiting.spawn(async move { files.lock(FILE, exclusive(1)).await });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(!wait.is_finished());
+        let began = tokio::time::Instant::now();
+        ours.unlock(FILE, 1, false, 0..=9).await.unwrap();
+        let locked = tokio::time::timeout(LONG, waiting.join_next()).await.unwrap();
+        locked.unwrap().unwrap().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "the feed wakes it: {round}");
+        theirs.unlock(FILE, 1, false, 0..=9).await.unwrap();
+        ours.try_lock(FILE, exclusive(1)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_of_another_mount_and_given_up_leaves_no_trace() {
+    let fleet = Fleet::new();
+    let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    ours.try_lock(FILE, exclusive(1)).await.unwrap();
+    assert_eq!(theirs.try_lock(FILE, exclusive(1)).await, Err(Errno::AGAIN));
+    for pause in 0..30 {
+        let mut waiting = Box::pin(theirs.lock(FILE, exclusive(2)));
+        let unlock = async {
+            tokio::time::sleep(Duration::from_millis(pause * 5)).await;
+            ours.unlock(FILE, 1, false, 0..=9).await.unwrap();
+        };
+        tokio::select! {
+            biased;
+            locked = &mut waiting => locked.unwrap(),
+            () = unlock => {}
+        }
+        drop(waiting);
+        theirs.unlock(FILE, 2, false, 0..=9).await.unwrap();
+        // Whatever was under way when it was given up is undone.
+        tokio::time::timeout(LONG, ours.lock(FILE, exclusive(1))).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn locks_end_with_their_session() {
+    let fleet = Fleet::new();
+    for in_records in [false, true] {
+        let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+        ours.try_lock(FILE, exclusive(1)).await.unwrap();
+        if in_records {
+            assert_eq!(theirs.try_lock(FILE, exclusive(1)).await, Err(Errno::AGAIN));
+        }
+        one.close().await;
+        drop((one, ours));
+        tokio::time::timeout(LONG, theirs.lock(FILE, exclusive(1))).await.unwrap().unwrap();
+        theirs.unlock(FILE, 1, false, 0..=9).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_whose_peers_have_ended_keeps_locks_in_memory_again() {
+    let fleet = Fleet::new();
+    let ((volume, ours), (other, theirs)) = (fleet.open().await, fleet.open().await);
+    theirs.try_lock(FILE, shared(1)).await.unwrap();
+    ours.try_lock(FILE, shared(1)).await.unwrap();
+    other.close().await;
+    drop((other, theirs));
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    ours.try_lock(FILE, exclusive(1)).await.unwrap();
+    let before = trips(&volume);
+    ours.unlock(FILE, 1, false, 0..=9).await.unwrap();
+    ours.try_lock(FILE, exclusive(2)).await.unwrap();
+    assert_eq!(trips(&volume), before);
+    // What stood in records is not there for whoever comes next.
+    let (_third, third) = fleet.open().await;
+    assert_eq!(third.try_lock(FILE, shared(1)).await, Err(Errno::AGAIN));
+    ours.unlock(FILE, 2, false, 0..=9).await.unwrap();
+    third.try_lock(FILE, exclusive(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_has_so_many_locks_and_no_more() {
+    let fleet = Fleet::new();
+    let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    let byte = |at: u64| lock(1, 2 * at, 2 * at, RangeLockKind::Exclusive);
+    let most = LOCKS_PER_FILE_MAX as u64;
+    for at in 0..most {
+        ours.try_lock(FILE, byte(at)).await.unwrap();
+    }
+    assert_eq!(ours.try_lock(FILE, byte(most)).await, Err(Errno::NOLCK));
+    assert_eq!(theirs.try_lock(FILE, byte(most)).await, Err(Errno::NOLCK));
+    assert_eq!(theirs.try_lock(FILE, byte(3)).await, Err(Errno::AGAIN));
+    ours.unlock(FILE, 1, false, 0..=0).await.unwrap();
+    theirs.try_lock(FILE, byte(most)).await.unwrap();
+    fleet.check().await;
+}
+
+#[tokio::test]
+async fn another_process_goes_on_with_the_locks_of_its_session() {
+    let fleet = Fleet::new();
+    let ((volume, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    ours.try_lock(FILE, exclusive(1)).await.unwrap();
+    assert_eq!(theirs.try_lock(FILE, shared(1)).await, Err(Errno::AGAIN));
+    ours.try_lock(Ino(78), exclusive(1)).await.unwrap();
+    let options = FilesOptions {
+        root: Ino::ROOT,
+        read_only: false,
+        write_memory: 1 << 20,
+        whole_bytes_max: WHOLE_BYTES_MAX,
+        io_timeout: LONG,
+        owner: owner().access_key,
+        ledger: None,
+    };
+    let next = Files::new(Arc::clone(&volume), options);
+    next.locks().import(ours.locks().export());
+    drop(ours);
+    assert_eq!(next.try_lock(FILE, shared(2)).await, Err(Errno::AGAIN));
+    assert_eq!(theirs.try_lock(Ino(78), shared(2)).await, Err(Errno::AGAIN));
+    next.unlock(FILE, 1, false, 0..=9).await.unwrap();
+    theirs.try_lock(FILE, exclusive(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_written_under_a_lock_is_found_under_the_next() {
+    let fleet = Fleet::new();
+    let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    one.create_bucket("bkt", &owner()).await.unwrap();
+    let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
+    let mine = ours.create(bucket, b"f", by()).await.unwrap();
+    let ino = mine.attributes.ino;
+    let other = theirs.open(ino, OpenMode { ..WRITES }).await.unwrap().handle;
+    for round in 0_u64..6 {
+        let (files, handle, others, reader) = if round % 2 == 0 {
+            (&ours, mine.handle, &theirs, other)
+        } else {
+            (&theirs, other, &ours, mine.handle)
+        };
+        files.lock(ino, exclusive(1)).await.unwrap();
+        let text = format!("round {round}");
+        files.write(handle, 0, text.as_bytes(), false, false).await.unwrap();
+        files.unlock(ino, 1, false, 0..=9).await.unwrap();
+        others.lock(ino, shared(1)).await.unwrap();
+        let read = others.read(reader, 0, 100).await.unwrap().concat();
+        assert_eq!(String::from_utf8_lossy(&read), text);
+        others.unlock(ino, 1, false, 0..=9).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn upkeep_takes_away_what_an_ended_session_held() {
+    let fleet = Fleet::new();
+    let ((one, ours), (other, theirs)) = (fleet.open().await, fleet.open().await);
+    theirs.try_lock(Ino(78), exclusive(1)).await.unwrap();
+    ours.try_lock(FILE, shared(1)).await.unwrap();
+    theirs.try_lock(FILE, shared(1)).await.unwrap();
+    assert_eq!(fleet.records(space::LOCKS).await, 2);
+    other.close().await;
+    assert_eq!(one.forget_locks().await.unwrap(), 2);
+    assert_eq!((fleet.records(space::LOCKS).await, one.forget_locks().await.unwrap()), (1, 0));
+    assert_eq!(ours.lock_in_the_way(FILE, &exclusive(2)).await.unwrap().map(|l| l.pid), Some(1));
+    let (third, _files) = fleet.open().await;
+    one.close().await;
+    assert_eq!(third.forget_locks().await.unwrap(), 1);
+    assert_eq!(fleet.records(space::LOCKS).await, 0);
+    assert_eq!(fleet.records(space::LOCK_KEEPING).await, 0);
+}
+
+/// Who holds what, by a third party.
+#[derive(Debug, Default)]
+struct Referee {
+    held: Mutex<HashMap<(usize, u64), RangeLock>>,
+    /// Mounts whose sessions have ended: what these hold counts for nothing, whatever they think.
+    ended: Mutex<HashSet<usize>>,
+    grants: AtomicUsize,
+}
+
+impl Referee {
+    fn granted(&self, mount: usize, lock: RangeLock) {
+        let (mut held, ended) = (self.held.lock().unwrap(), self.ended.lock().unwrap());
+        if ended.contains(&mount) {
+            return;
+        }
+        for ((other, owner), standing) in held.iter() {
+            let is_own = (*other, *owner) == (mount, lock.owner);
+            assert!(
+                is_own || !standing.excludes(&lock),
+                "{standing:?} of {other}, {lock:?} of {mount}"
+            );
+        }
+        held.insert((mount, lock.owner), lock);
+        self.grants.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn released(&self, mount: usize, owner: u64) {
+        self.held.lock().unwrap().remove(&(mount, owner));
+    }
+
+    fn ended(&self, mount: usize) {
+        let (mut held, mut ended) = (self.held.lock().unwrap(), self.ended.lock().unwrap());
+        held.retain(|(of, _), _| *of != mount);
+        ended.insert(mount);
+    }
+}
+
+/// One program: takes a lock, waits or not, gives up or not, holds it for a moment, lets go.
+async fn program(
+    files: Arc<Files>,
+    mount: usize,
+    owner: u64,
+    referee: Arc<Referee>,
+    stop: Arc<AtomicBool>,
+) {
+    let mut dice = 1_000_003 * mount as u64 + owner;
+    let mut roll = |sides: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % sides
+    };
+    while !stop.load(Ordering::Relaxed) {
+        let kind = if roll(3) == 0 { RangeLockKind::Shared } else { RangeLockKind::Exclusive };
+        let start = roll(3);
+        let asked = lock(owner, start, start + roll(3), kind);
+        let locked = match roll(3) {
+            0 => files.try_lock(FILE, asked).await.is_ok(),
+            1 => {
+                let patience = Duration::from_millis(roll(60));
+                matches!(tokio::time::timeout(patience, files.lock(FILE, asked)).await, Ok(Ok(())))
+            }
+            _ => files.lock(FILE, asked).await.is_ok(),
+        };
+        if locked {
+            referee.granted(mount, asked);
+            tokio::time::sleep(Duration::from_millis(roll(4))).await;
+            referee.released(mount, owner);
+            if files.unlock(FILE, owner, false, 0..=u64::MAX).await.is_err() {
+                return;
+            }
+        } else {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_two_mounts_hold_what_excludes_the_other() {
+    let fleet = Fleet::new();
+    let (referee, stop) = (Arc::<Referee>::default(), Arc::<AtomicBool>::default());
+    let mut programs = JoinSet::new();
+    let mut mounts = HashMap::new();
+    for mount in 0..7 {
+        let before = fleet.sessions().await;
+        let (volume, files) = fleet.open().await;
+        let session = fleet.sessions().await.difference(&before).next().cloned().unwrap();
+        for owner in 0..3 {
+            let (files, referee) = (Arc::clone(&files), Arc::clone(&referee));
+            programs.spawn(program(files, mount, owner, referee, Arc::clone(&stop)));
+        }
+        mounts.insert(mount, (volume, files));
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        // Every third session is ended by others, with all that it holds.
+        if mount % 3 == 1 {
+            end(&fleet, &referee, mount, session).await;
+            mounts.remove(&mount);
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let all = async { while programs.join_next().await.transpose().unwrap().is_some() {} };
+    tokio::time::timeout(LONG * 3, all).await.expect("nobody waits for ever");
+    assert!(referee.grants.load(Ordering::Relaxed) > 200, "{referee:?}");
+    for (volume, files) in mounts.into_values() {
+        assert_eq!(
+            files.lock_in_the_way(FILE, &lock(99, 0, 9, RangeLockKind::Exclusive)).await,
+            Ok(None)
+        );
+        drop(volume);
+    }
+    fleet.check().await;
+}
+
+/// Ends a session as another one would. What its programs think that they hold is over then.
+async fn end(fleet: &Fleet, referee: &Referee, mount: usize, session: Key) {
+    referee.ended(mount);
+    let nonce = Nonce(session.suffix().try_into().unwrap());
+    let (beat, fenced) = (key::heartbeat(nonce), key::fenced(nonce));
+    let mark = Write::Put(fenced.clone(), Mark.encode(&fenced));
+    let guards = vec![Guard::Present(session.clone())];
+    let plan = Plan { guards, writes: vec![Write::Delete(session), Write::Delete(beat), mark] };
+    assert_eq!(fleet.store.commit(&[plan]).await.unwrap(), [Verdict::Committed]);
 }

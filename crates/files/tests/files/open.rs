@@ -149,3 +149,74 @@ async fn a_file_that_is_renamed_while_it_is_written_ends_under_its_new_name() {
     assert_eq!(bench.get("p").await.unwrap(), b"TOLD by its name");
     assert!(bench.delete("p").await);
 }
+
+#[tokio::test]
+async fn a_file_that_is_gone_takes_no_memory_from_others() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let mut gone = Vec::new();
+    for n in 0..6 {
+        let name = format!("gone{n}");
+        bench.put(&name, b"small").await;
+        let handle = bench.open(&name, WRITES).await;
+        files.write(handle, 0, &bytes(3 << 20, n), false, false).await.unwrap();
+        assert!(bench.delete(&name).await);
+        files.flush(handle).await.unwrap();
+        gone.push(handle);
+    }
+    // As much as there is memory for, twice.
+    let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
+    for (at, seed) in [(0, 1), (15 << 20, 2)] {
+        files.write(opened.handle, at, &bytes(15 << 20, seed), false, false).await.unwrap();
+        files.flush(opened.handle).await.unwrap();
+    }
+    bench.close(opened.handle).await;
+    for (n, handle) in (0..).zip(gone) {
+        assert!(files.read(handle, 0, 4 << 20).await.unwrap().concat() == bytes(3 << 20, n));
+        files.write(handle, 0, b"more", false, false).await.unwrap();
+        let beyond = files.write(handle, 3 << 20, &bytes(2 << 20, 9), false, false).await;
+        assert_eq!(beyond, Err(Errno::IO));
+        files.release(handle).await;
+    }
+}
+
+#[tokio::test]
+async fn a_gone_file_with_more_than_is_kept_says_so_once() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("f", b"small").await;
+    let handle = bench.open("f", WRITES).await;
+    files.write(handle, 0, &bytes(5 << 20, 1), false, false).await.unwrap();
+    assert!(bench.delete("f").await);
+    assert_eq!(files.flush(handle).await, Err(Errno::IO));
+    assert_eq!(files.flush(handle).await, Ok(()));
+    assert_eq!(files.read(handle, 0, 100).await.unwrap().concat(), b"small");
+    files.release(handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_memory_has_been_taken_and_holds_up_nobody() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let other = bench.write("other", b"read meanwhile").await;
+    let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
+    let piece = 1_u64 << 20;
+    let mut taken = Vec::new();
+    for at in 0..40 {
+        let bytes = bytes(1 << 20, at);
+        let at = u64::from(at) * piece;
+        // None of them waits, though there is memory for 16 of them.
+        let take = files.take_write(opened.handle, at, &bytes, false, false);
+        taken.push(tokio::time::timeout(Duration::from_secs(5), take).await.unwrap().unwrap());
+    }
+    let handle = files.open(other, OpenMode::default()).await.unwrap().handle;
+    assert_eq!(files.read(handle, 0, 100).await.unwrap().concat(), b"read meanwhile");
+    files.release(handle).await;
+    files.flush(opened.handle).await.unwrap();
+    for taken in taken {
+        assert_eq!(files.settle_write(taken).await, Ok(1 << 20));
+    }
+    bench.close(opened.handle).await;
+    let expected: Vec<u8> = (0..40).flat_map(|seed| bytes(1 << 20, seed)).collect();
+    assert!(bench.cat("f").await.unwrap() == expected);
+}

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use block::MemoryBlocks;
-use files::{HandleId, OpenMode, RangeLock, RangeLockKind, SetNode};
-use record::{Nonce, key};
+use files::{HandleId, OpenMode, SetNode};
+use record::{Nonce, RangeLock, RangeLockKind, key};
 use rustix::io::Errno;
 use store::{MemoryStore, MetaStore, Plan, Write};
 use volume::{AttributeChange, Ledger, Note, RenameMode, Volume};
@@ -232,18 +232,36 @@ async fn locks_are_held_by_whom_held_them() {
         pid: 7,
         flock: false,
     };
-    let locks = kept.bench.files.locks();
-    locks.try_lock(ino, lock(1, 0)).unwrap();
-    locks.try_lock(ino, lock(2, 10)).unwrap();
-    locks.unlock(ino, 2, false, 15, 19);
+    let files = &kept.bench.files;
+    files.try_lock(ino, lock(1, 0)).await.unwrap();
+    files.try_lock(ino, lock(2, 10)).await.unwrap();
+    files.unlock(ino, 2, false, 15..=19).await.unwrap();
     kept = kept.killed().await;
-    let locks = kept.bench.files.locks();
-    assert_eq!(locks.in_the_way(ino, &lock(3, 0)), Some(lock(1, 0)));
-    assert_eq!(locks.try_lock(ino, lock(3, 10)), Err(Errno::AGAIN));
-    assert_eq!(locks.try_lock(ino, lock(3, 15)), Ok(()));
-    locks.unlock(ino, 1, false, 0, u64::MAX);
+    let files = &kept.bench.files;
+    assert_eq!(files.lock_in_the_way(ino, &lock(3, 0)).await, Ok(Some(lock(1, 0))));
+    assert_eq!(files.try_lock(ino, lock(3, 10)).await, Err(Errno::AGAIN));
+    assert_eq!(files.try_lock(ino, lock(3, 15)).await, Ok(()));
+    files.unlock(ino, 1, false, 0..=u64::MAX).await.unwrap();
     kept = kept.killed().await;
-    assert_eq!(kept.bench.files.locks().try_lock(ino, lock(4, 0)), Ok(()));
+    assert_eq!(kept.bench.files.try_lock(ino, lock(4, 0)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_was_appended_lands_behind_what_others_have_appended_meanwhile() {
+    let mut kept = Kept::new().await;
+    kept.bench.write("f", &[1; 100_000]).await;
+    let handle = kept.bench.open("f", WRITES).await;
+    kept.asked().write(handle, 0, b"mine", true, false).await.unwrap();
+    let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
+    let volume = Volume::open(options(None), store.clone(), blocks.clone()).await.unwrap();
+    let other = Bench::over(volume, (store, blocks), None).await;
+    let theirs = other.open("f", WRITES).await;
+    other.files.write(theirs, 0, b"theirs", true, false).await.unwrap();
+    other.close(theirs).await;
+    kept = kept.killed().await;
+    kept.asked().write(handle, 0, b"more", true, false).await.unwrap();
+    kept.bench.close(handle).await;
+    assert_eq!(kept.bench.cat("f").await.unwrap()[100_000..], *b"theirsminemore");
 }
 
 #[tokio::test]

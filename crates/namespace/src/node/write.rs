@@ -40,8 +40,10 @@ pub enum ContentChange {
         /// Checksums of it.
         sums: Vec<Sum>,
     },
-    /// Slices are written over it.
+    /// It is cut, and slices are written over what is left.
     Write {
+        /// Nothing that was there before shows from here on, if it is cut.
+        cut: Option<u64>,
         /// What is written, in the order of positions; no two overlap.
         slices: Vec<Slice>,
         /// The file is at least as long as this then.
@@ -141,8 +143,8 @@ impl Planner for WriteContent<'_> {
             ContentChange::Replace { content, size, sums } => {
                 change.replace(view, content, *size, sums)?;
             }
-            ContentChange::Write { slices, end, sums } => {
-                change.write(view, slices, *end)?;
+            ContentChange::Write { cut, slices, end, sums } => {
+                change.write(view, *cut, slices, *end)?;
                 change.file.sums.clone_from(sums);
             }
             ContentChange::Truncate(size) => change.truncate(view, *size)?,
@@ -220,10 +222,17 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn write(&mut self, view: &mut View<'_>, slices: &[Slice], end: u64) -> Result<(), Halt> {
-        let size = self.old.size.max(end);
-        self.file.sparse |= has_hole(slices, self.old.size.min(size), size);
-        self.change(view, &(0..0), slices, size)
+    fn write(
+        &mut self,
+        view: &mut View<'_>,
+        cut: Option<u64>,
+        slices: &[Slice],
+        end: u64,
+    ) -> Result<(), Halt> {
+        let left = cut.unwrap_or(u64::MAX).min(self.old.size);
+        let size = left.max(end);
+        self.file.sparse |= has_hole(slices, left, size);
+        self.change(view, &(left..self.old.size), slices, size)
     }
 
     fn truncate(&mut self, view: &mut View<'_>, size: u64) -> Result<(), Halt> {

@@ -38,6 +38,13 @@ enum Change {
         gap: u64,
         pack: bool,
     },
+    /// The file is cut, written to, and at least so long then.
+    CutComb {
+        cut: u64,
+        from: u64,
+        count: u64,
+        end: u64,
+    },
     /// What the file names already is written to another position of it.
     Share {
         slice: prop::sample::Index,
@@ -69,6 +76,8 @@ fn change() -> impl Strategy<Value = Change> {
         6 => (0..4_000_u64, count(), 1..5_u64, gap(), any::<bool>()).prop_map(
             |(from, count, length, gap, pack)| Change::Comb { from, count, length, gap, pack }
         ),
+        3 => (0..6_000_u64, 0..5_000_u64, 0..200_u64, 0..6_000_u64)
+            .prop_map(|(cut, from, count, end)| Change::CutComb { cut, from, count, end }),
         1 => (any::<prop::sample::Index>(), 0..4_000_u64)
             .prop_map(|(slice, to)| Change::Share { slice, to }),
         2 => (0..6_000_u64).prop_map(Change::Truncate),
@@ -109,8 +118,12 @@ impl Model {
         let packed = model.comb(10, 20, 9, 1, true);
         model.lent = [packed, model.comb(300, 20, 9, 2, false)].concat();
         let (slices, end) = (model.lent.clone(), LENT);
-        write(&model.world, lender, &ContentChange::Write { slices, end, sums: Vec::new() })
-            .unwrap();
+        write(
+            &model.world,
+            lender,
+            &ContentChange::Write { cut: None, slices, end, sums: Vec::new() },
+        )
+        .unwrap();
         model
     }
 
@@ -183,6 +196,9 @@ impl Model {
         match *change {
             Change::Clear { from, length } => return self.clear(&(from..from + length)),
             Change::Take { from, length, to } => return self.take(&self.taken(from, length, to)),
+            Change::CutComb { cut, from, count, end } => {
+                return self.cut_and_write(cut, from, count, end);
+            }
             _ => {}
         }
         let (size, has_inline) = (self.bytes.len() as u64, self.bytes.contains(&Place::Inline));
@@ -191,7 +207,12 @@ impl Model {
                 let slices = self.comb(from, count, length, gap, pack);
                 let end = slices.last().map_or(0, Slice::end);
                 (
-                    ContentChange::Write { slices: slices.clone(), end, sums: Vec::new() },
+                    ContentChange::Write {
+                        cut: None,
+                        slices: slices.clone(),
+                        end,
+                        sums: Vec::new(),
+                    },
                     Some(slices),
                 )
             }
@@ -203,7 +224,12 @@ impl Model {
                 let slices = vec![Slice { position: to, ..slices[slice.index(slices.len())] }];
                 let end = slices[0].end();
                 (
-                    ContentChange::Write { slices: slices.clone(), end, sums: Vec::new() },
+                    ContentChange::Write {
+                        cut: None,
+                        slices: slices.clone(),
+                        end,
+                        sums: Vec::new(),
+                    },
                     Some(slices),
                 )
             }
@@ -211,7 +237,7 @@ impl Model {
                 self.bytes.resize(usize::try_from(size).unwrap(), Place::Hole);
                 (ContentChange::Truncate(size), None)
             }
-            Change::Clear { .. } | Change::Take { .. } => return,
+            Change::Clear { .. } | Change::Take { .. } | Change::CutComb { .. } => return,
             Change::ReplaceInline(size) => {
                 let bytes = usize::try_from(size).unwrap();
                 self.bytes = vec![Place::Inline; bytes];
@@ -237,6 +263,28 @@ impl Model {
             self.paint(&slices);
             assert!(self.bytes.len() as u64 >= size);
         }
+        assert_eq!(answer.unwrap().inode, self.world.state().inode(self.ino));
+    }
+
+    fn cut_and_write(&mut self, cut: u64, from: u64, count: u64, end: u64) {
+        let slices = self.comb(from, count, 2, 1, false);
+        let end = slices.last().map_or(0, Slice::end).max(end);
+        let is_inline = self.bytes.contains(&Place::Inline);
+        let (cut, end_at) = (usize::try_from(cut).unwrap(), usize::try_from(end).unwrap());
+        let write_it = ContentChange::Write {
+            cut: Some(cut as u64),
+            slices: slices.clone(),
+            end,
+            sums: Vec::new(),
+        };
+        let answer = write(&self.world, self.ino, &write_it);
+        if is_inline && !slices.is_empty() {
+            assert_eq!(answer.unwrap_err(), FsError::ContentReplaced);
+            return;
+        }
+        self.bytes.truncate(cut);
+        self.bytes.resize(self.bytes.len().max(end_at), Place::Hole);
+        self.paint(&slices);
         assert_eq!(answer.unwrap().inode, self.world.state().inode(self.ino));
     }
 
@@ -565,7 +613,7 @@ fn a_file_that_is_open_without_a_name_is_written_on() {
     let block = BlockId::new(NONCE, 1);
     let slice =
         Slice { position: 4, block, block_length: 9, block_crc32c: 0, offset: 0, length: 9 };
-    let change = ContentChange::Write { slices: vec![slice], end: 13, sums: Vec::new() };
+    let change = ContentChange::Write { cut: None, slices: vec![slice], end: 13, sums: Vec::new() };
     assert_eq!(write(&world, ino, &change).unwrap().inode.file().unwrap().size, 13);
     world.audit();
 }

@@ -212,6 +212,7 @@ fn comb(from: u64, count: u64, block: u64) -> ContentChange {
         length: 1,
     };
     ContentChange::Write {
+        cut: None,
         slices: (0..count).map(slice).collect(),
         end: from + 2 * count,
         sums: Vec::new(),

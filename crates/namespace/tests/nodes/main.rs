@@ -12,6 +12,7 @@ mod costs;
 mod interleavings;
 mod laws;
 mod linking;
+mod locks;
 mod making;
 #[path = "../plans/memory.rs"]
 mod memory;

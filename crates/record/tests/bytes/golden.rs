@@ -101,6 +101,8 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("staged", key::staged(NONCE, INO)),
         ("staged inline", key::staged_inline(INO)),
         ("hold", key::hold(INO, NONCE)),
+        ("locks", key::locks(INO)),
+        ("lock keeping", key::lock_keeping()),
         ("session", key::session(NONCE)),
         ("heartbeat", key::heartbeat(NONCE)),
         ("fenced", key::fenced(NONCE)),

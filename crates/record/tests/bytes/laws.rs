@@ -5,10 +5,11 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use record::{
     Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry,
-    Directory, File, Header, HeartbeatRecord, HiddenBlock, Ino, Inode, InodeBody, Kind, MapPage,
-    ObjectHeaders, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord,
-    Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind,
-    Symlink, Tag, Timestamp, Upload, UploadState, User, VolumeRecord, Xattr, XattrPlace,
+    Directory, File, FileLocks, Header, HeartbeatRecord, HeldLock, HiddenBlock, Ino, Inode,
+    InodeBody, Kind, LockKeeping, LockPlace, MapPage, Nonce, ObjectHeaders, Origin, Orphan,
+    PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, RangeLock, RangeLockKind, Sequence,
+    SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Symlink,
+    Tag, Timestamp, Upload, UploadState, User, VolumeRecord, Written, Xattr, XattrPlace,
     XattrValue, key,
 };
 use store::{Key, Value};
@@ -288,6 +289,16 @@ proptest! {
         returns(&key, &SessionRecord { began: at, place: one.clone() });
         returns(&key, &HeartbeatRecord { count: a, passed: b });
         returns(&key, &record::Hold { since: at, what: record::Held::File });
+        let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));
+        let kind = if opaque_tags { RangeLockKind::Shared } else { RangeLockKind::Exclusive };
+        let lock =
+            RangeLock { start: a, last: b, kind, owner: b, pid: gid, flock: refuse_overlap };
+        let written = Written { by, count: a };
+        returns(&key, &FileLocks { written, held: vec![HeldLock { session, lock }; 3] });
+        let place = LockPlace::Records { sharers: vec![session, by] };
+        returns(&key, &LockKeeping { written, place });
+        let place = LockPlace::Memory { keeper: session, asked: vec![by] };
+        returns(&key, &LockKeeping { written, place });
         returns(&key, &SlotRecord { count: a, aborted: refuse_overlap });
         returns(&key, &record::Mark);
         returns(&key, &User { sealed_secret, enabled: opaque_tags, uid, gid, policies });

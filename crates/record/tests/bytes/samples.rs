@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use record::{
     Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, Dentry, Directory,
-    Expiry, File, Header, HeartbeatRecord, Held, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind,
-    MapPage, Mark, Nonce, ObjectHeaders, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
-    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum,
-    SumAlgorithm, SumKind, SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User,
-    VolumeRecord, Xattr, XattrPlace, XattrValue, key,
+    Expiry, File, FileLocks, Header, HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino,
+    Inode, InodeBody, Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, ObjectHeaders, Origin,
+    Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, RangeLock, RangeLockKind,
+    Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind,
+    SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, VolumeRecord, Written, Xattr,
+    XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -250,6 +251,34 @@ fn orphans() -> Vec<Sample> {
     ]
 }
 
+fn locks() -> Vec<Sample> {
+    let written = Written { by: NONCE, count: 300 };
+    let other = Nonce([0xb0; 10]);
+    let shared = RangeLock {
+        start: 300,
+        last: 70_000,
+        kind: RangeLockKind::Shared,
+        owner: 0x0102_0304_0506_0708,
+        pid: 40_000,
+        flock: false,
+    };
+    let kind = RangeLockKind::Exclusive;
+    let flock = RangeLock { start: 0, last: u64::MAX, kind, flock: true, ..shared };
+    let held = vec![
+        HeldLock { session: NONCE, lock: shared },
+        HeldLock { session: other, lock: RangeLock { flock: false, ..flock } },
+        HeldLock { session: other, lock: flock },
+    ];
+    let memory = LockPlace::Memory { keeper: NONCE, asked: vec![other] };
+    let records = LockPlace::Records { sharers: vec![other, NONCE] };
+    let at = key::lock_keeping();
+    vec![
+        sample("locks", key::locks(INO), &FileLocks { written, held }),
+        sample("lock-keeping-memory", at.clone(), &LockKeeping { written, place: memory }),
+        sample("lock-keeping-records", at, &LockKeeping { written, place: records }),
+    ]
+}
+
 fn sessions() -> Vec<Sample> {
     let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned() };
     let block = BlockId::new(NONCE, 7);
@@ -308,5 +337,8 @@ fn volume() -> Vec<Sample> {
 
 /// Every sample.
 pub(crate) fn all() -> Vec<Sample> {
-    [inodes(), uploads(), names(), orphans(), sessions(), volume()].into_iter().flatten().collect()
+    [inodes(), uploads(), names(), orphans(), locks(), sessions(), volume()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -9,11 +9,12 @@ use std::ffi::OsStr;
 use std::io::IoSlice;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use files::{
     DirectoryEntry, Files, HandleId, MadeBy, NodeKind, NodeStat, OpenMode, OpenedFile, RangeLock,
-    RangeLockKind, SetNode, XattrWrite,
+    RangeLockKind, SetNode, TakenWrite, XattrWrite,
 };
 use fuse::{
     AttributeChanges, DirectoryBuffer, DirectoryName, Errno, FileHandle, FileLock, FileOperation,
@@ -70,8 +71,14 @@ impl FileSystem for Glue {
         // What is read from here on may be remembered until then.
         let trust = files.trust();
         let call = Call { files, trust, gone, request };
-        let answering = call.answer_once(self.ledger.clone(), reply);
-        self.tasks.spawn_on(answering, &self.runtime);
+        let mut answering = Box::pin(call.answer_once(self.ledger.clone(), reply));
+        // Most of what is asked is known, and a task costs more than to answer that. What has to wait
+        // goes on in one.
+        let _runtime = self.runtime.enter();
+        let mut context = Context::from_waker(Waker::noop());
+        if answering.as_mut().poll(&mut context).is_pending() {
+            self.tasks.spawn_on(answering, &self.runtime);
+        }
     }
 
     fn forget(&self, _forgotten: fuse::Forgotten<'_>) {
@@ -138,6 +145,12 @@ impl Call {
             FileOperation::Read { handle, offset, size, .. } => {
                 return self.read(handle, offset, size, reply).await;
             }
+            FileOperation::Write { handle, offset, data, flags, kill_suidgid, .. } => {
+                let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
+                let taken =
+                    self.files.take_write(handle, offset, data, appends, kill_suidgid).await;
+                return self.settle_write(taken, reply).await;
+            }
             FileOperation::Release { handle, lock_owner, flock_unlock, .. } => {
                 return self.release(handle, lock_owner.0, flock_unlock, reply).await;
             }
@@ -178,7 +191,6 @@ impl Call {
             FileOperation::Open { .. }
             | FileOperation::Create { .. }
             | FileOperation::TmpFile { .. }
-            | FileOperation::Write { .. }
             | FileOperation::Flush { .. }
             | FileOperation::FSync { .. } => self.change_content(operation).await?,
             FileOperation::FAllocate { .. }
@@ -196,12 +208,14 @@ impl Call {
             | FileOperation::ListXattr { .. }
             | FileOperation::SetXattr { .. }
             | FileOperation::RemoveXattr { .. } => self.xattr(operation).await?,
-            FileOperation::GetLk(question) => self.lock_in_the_way(&question),
+            FileOperation::GetLk(question) => self.lock_in_the_way(&question).await?,
             FileOperation::SetLk(question) => {
                 let LockQuestion { owner, flock, lock, .. } = question;
                 match range_lock(&question) {
-                    Some(asked) => files.locks().try_lock(node, asked)?,
-                    None => files.locks().unlock(node, owner.0, flock, lock.start, lock.end),
+                    Some(asked) => files.try_lock(node, asked).await?,
+                    None => {
+                        files.unlock(node, owner.0, flock, lock.start..=lock.end).await?;
+                    }
                 }
                 Answer::Ok
             }
@@ -342,13 +356,10 @@ impl Call {
                 let opened = files.create_nameless(node, by).await?;
                 Answer::Created(self.entry(&opened.attributes), opened.handle)
             }
-            FileOperation::Write { handle, offset, data, flags, kill_suidgid, .. } => {
-                let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
-                Answer::Written(files.write(handle, offset, data, appends, kill_suidgid).await?)
-            }
             FileOperation::Flush { handle, lock_owner } => {
-                files.locks().unlock(node, lock_owner.0, false, 0, u64::MAX);
-                files.flush(HandleId(handle.0)).await?;
+                let flushed = files.flush(HandleId(handle.0)).await;
+                let unlocked = files.unlock(node, lock_owner.0, false, 0..=u64::MAX).await;
+                flushed.and(unlocked)?;
                 Answer::Ok
             }
             FileOperation::FSync { handle, .. } => {
@@ -370,10 +381,26 @@ impl Call {
         }
     }
 
+    /// Answers a write when there is memory for what it has brought. Its request is not kept until then:
+    /// the session has only so many, and serves nobody without one.
+    async fn settle_write(self, taken: Result<TakenWrite, rustix::io::Errno>, reply: Reply) {
+        let Call { files, request, .. } = self;
+        drop(request);
+        let written = match taken {
+            Ok(taken) => files.settle_write(taken).await,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(bytes) => reply.written(bytes),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
     /// Nobody waits for a release, and what holds up its answer holds up others.
     async fn release(&self, handle: FileHandle, owner: u64, flock: bool, reply: Reply) {
         if flock {
-            self.files.locks().unlock(self.node(), owner, true, 0, u64::MAX);
+            // Nobody can be told; what could not be written is written later.
+            let _told = self.files.unlock(self.node(), owner, true, 0..=u64::MAX).await;
         }
         self.files.end_handle(HandleId(handle.0));
         reply.ok();
@@ -384,15 +411,19 @@ impl Call {
     async fn lock(&self, question: LockQuestion, reply: Reply) {
         let LockQuestion { owner, flock, lock, .. } = question;
         let Some(asked) = range_lock(&question) else {
-            self.files.locks().unlock(self.node(), owner.0, flock, lock.start, lock.end);
-            return reply.ok();
+            let unlocked =
+                self.files.unlock(self.node(), owner.0, flock, lock.start..=lock.end).await;
+            return match unlocked {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            };
         };
         let interrupted = CancellationToken::new();
         let interrupt = interrupted.clone();
         reply.on_interrupt(move || interrupt.cancel());
         tokio::select! {
             biased;
-            locked = self.files.locks().lock(self.node(), asked) => match locked {
+            locked = self.files.lock(self.node(), asked) => match locked {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             },
@@ -401,16 +432,17 @@ impl Call {
         }
     }
 
-    fn lock_in_the_way(&self, question: &LockQuestion) -> Answer {
+    async fn lock_in_the_way(&self, question: &LockQuestion) -> Result<Answer, rustix::io::Errno> {
         let free = FileLock { kind: LockKind::Unlocked, ..question.lock };
-        let Some(asked) = range_lock(question) else { return Answer::Lock(free) };
-        Answer::Lock(self.files.locks().in_the_way(self.node(), &asked).map_or(free, |held| {
+        let Some(asked) = range_lock(question) else { return Ok(Answer::Lock(free)) };
+        let held = self.files.lock_in_the_way(self.node(), &asked).await?;
+        Ok(Answer::Lock(held.map_or(free, |held| {
             let kind = match held.kind {
                 RangeLockKind::Shared => LockKind::Shared,
                 RangeLockKind::Exclusive => LockKind::Exclusive,
             };
             FileLock { start: held.start, end: held.last, kind, pid: held.pid }
-        }))
+        })))
     }
 
     async fn names(
@@ -453,7 +485,6 @@ enum Answer {
     Size(u32),
     Opened(FileHandle, OpenFlags),
     Created(NodeEntry, HandleId),
-    Written(u32),
     Position(u64),
     Copied(u64),
     Directory(DirectoryBuffer),
@@ -477,7 +508,6 @@ impl Answer {
             Answer::Created(entry, handle) => {
                 reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
             }
-            Answer::Written(size) => reply.written(size),
             Answer::Position(offset) => reply.seeked(offset),
             Answer::Copied(bytes) => reply.copied(bytes),
             Answer::Directory(names) => reply.directory(&names),

@@ -8,9 +8,10 @@ use namespace::self_contained;
 use record::key::{self, space};
 use record::{
     BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry, File,
-    HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, MapPage, Mark, Nonce, Orphan,
-    PageRef, Part, PartSums, PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, SweptRecord,
-    Upload, UploadState, User, VolumeRecord, XattrPlace, XattrValue,
+    FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
+    MapPage, Mark, Nonce, Orphan, PageRef, Part, PartSums, PolicyRecord, Sequence, SessionRecord,
+    Slice, SlotRecord, SweptRecord, Upload, UploadState, User, VolumeRecord, XattrPlace,
+    XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -333,6 +334,14 @@ impl Inventory {
             space::HOLD => {
                 Hold::decode(key, value).map_err(failed)?;
                 nonce_of(key).map_err(named)?;
+            }
+            // A lock of a session that has ended counts for nothing, and one of a file that is gone is
+            // let go of when that is closed.
+            space::LOCKS => {
+                FileLocks::decode(key, value).map_err(failed)?;
+            }
+            space::LOCK_KEEPING => {
+                LockKeeping::decode(key, value).map_err(failed)?;
             }
             space::SESSION => {
                 SessionRecord::decode(key, value).map_err(failed)?;

@@ -52,6 +52,23 @@ pub struct FileWrite<'a> {
     pub over: Option<u64>,
 }
 
+impl<'a> FileWrite<'a> {
+    /// A change of content alone, over whatever the file has.
+    pub fn new(ino: Ino, known_as: Option<&'a NodeName>) -> FileWrite<'a> {
+        FileWrite { ino, known_as, attributes: &UNCHANGED, over: None }
+    }
+}
+
+/// No change of attributes.
+const UNCHANGED: AttributeChange = AttributeChange {
+    mode: None,
+    uid: None,
+    gid: None,
+    accessed: None,
+    modified: None,
+    drop_rights: false,
+};
+
 /// A run of a body, and where in a file it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyRun {
@@ -59,6 +76,15 @@ pub struct BodyRun {
     pub position: u64,
     /// Bytes.
     pub length: u64,
+}
+
+/// What becomes of how long a file is when it is written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reshape {
+    /// What it has is cut here first, if anywhere.
+    pub cut: Option<u64>,
+    /// It is at least so long then.
+    pub end: u64,
 }
 
 /// A regular file without content.
@@ -170,8 +196,9 @@ impl Volume {
         self.change_content(write, &change, tag, Some(body)).await
     }
 
-    /// Writes the runs of a body over what a file has, each at its position. Together they are as
-    /// long as the body. The tag and the checksums are those of the whole file then.
+    /// Cuts a file, and writes the runs of a body over what is left, each at its position, in one commit.
+    /// Together they are as long as the body. The tag and the checksums are those of the whole file
+    /// then.
     ///
     /// # Errors
     /// [`namespace::FsError::ContentReplaced`] if the file has its content in its record by now: then that is
@@ -181,6 +208,7 @@ impl Volume {
         write: FileWrite<'_>,
         body: StagedContent,
         runs: &[BodyRun],
+        shape: Reshape,
         (tag, sums): (Tag, Vec<Sum>),
     ) -> Result<FoundNode, VolumeError> {
         let Content::Slices(laid) = body.content() else {
@@ -188,7 +216,8 @@ impl Volume {
         };
         let slices = at_their_places(laid, runs);
         let end = runs.iter().map(|run| run.position + run.length).max().unwrap_or(0);
-        let change = ContentChange::Write { slices, end, sums };
+        let (cut, end) = (shape.cut, end.max(shape.end));
+        let change = ContentChange::Write { cut, slices, end, sums };
         self.change_content(write, &change, tag, Some(body)).await
     }
 
@@ -223,6 +252,20 @@ impl Volume {
         let tag =
             if size == 0 { super::object::tag_of_nothing() } else { Tag::opaque(opaque_tag()?) };
         self.change_content(write, &ContentChange::Truncate(size), tag, None).await
+    }
+
+    /// Cuts a file, and continues what is left by a hole, in one commit.
+    ///
+    /// # Errors
+    /// As of [`Volume::write_runs`].
+    pub async fn reshape(
+        &self,
+        write: FileWrite<'_>,
+        shape: Reshape,
+    ) -> Result<FoundNode, VolumeError> {
+        let Reshape { cut, end } = shape;
+        let change = ContentChange::Write { cut, slices: Vec::new(), end, sums: Vec::new() };
+        self.change_content(write, &change, Tag::opaque(opaque_tag()?), None).await
     }
 
     pub(super) async fn change_content(

@@ -336,3 +336,32 @@ async fn an_epoch_that_the_store_forgot_is_not_given_again() {
     found.extend(rest.concat());
     assert!(found == vec![5; 2_000_000]);
 }
+
+/// What the one hold of a store keeps.
+async fn held(store: &Faulty) -> Held {
+    let page = store.walk(space::HOLD, None, 10).await.unwrap();
+    let [(at, value)] = &page.records[..] else { panic!("one hold") };
+    Hold::decode(at, value).unwrap().what
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_keeps_no_more_than_those_need_who_are_left() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    publish(&volume, b"slow", 2_000_000).await.unwrap();
+    let ino = volume.stat("b", b"slow").await.unwrap().ino;
+    let opened = volume.open_node(ino, volume.reading());
+    let (stream, _) = begin(&volume, b"slow").await;
+    delete(&volume, b"slow").await;
+    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
+    assert_eq!(held(&store).await, Held::Versions);
+    drop(stream);
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(held(&store).await, Held::File);
+    drop(opened);
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(records(&*store, space::HOLD).await, 0);
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+}

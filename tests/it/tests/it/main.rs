@@ -30,6 +30,7 @@ mod listing;
 mod load;
 mod lost_sums;
 mod memory;
+mod mounts;
 mod opaque;
 mod outage;
 mod races;

@@ -1,0 +1,233 @@
+//! What is known of locks: the tables of all files, and where locks are.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use record::{Ino, LOCKS_PER_FILE_MAX, RangeLock};
+use rustix::io::Errno;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use volume::Volume;
+
+use super::table::{FileTable, Turn};
+
+/// For how long a record is looked after that a plan may change late.
+const DOUBT_LASTS: Duration = Duration::from_secs(30);
+
+/// What is done before programs of other mounts may get locks that were let go of in memory.
+pub(crate) struct BeforeSharing(pub(crate) Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>);
+
+impl fmt::Debug for BeforeSharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BeforeSharing")
+    }
+}
+
+/// Where the locks that are held outlive the process.
+pub(crate) trait KeepLocks: Send + Sync + fmt::Debug {
+    /// These are held of a file now, and no others.
+    fn keep(&self, ino: Ino, held: &[RangeLock]);
+
+    /// All that are held, by file.
+    fn kept(&self) -> Vec<(Ino, Vec<RangeLock>)>;
+}
+
+/// Where locks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nobody knows.
+    Unknown,
+    /// In the memory of this session.
+    Memory,
+    /// In records that this session shares, as of so many changes of sessions.
+    Records { sessions: u64 },
+}
+
+/// Locks of the programs of one mount.
+#[derive(Debug)]
+pub struct Locks {
+    pub(super) me: Weak<Locks>,
+    /// Whose programs these are. What they have written becomes content before others get locks.
+    pub(super) before_sharing: BeforeSharing,
+    pub(super) volume: Arc<Volume>,
+    pub(super) io_timeout: Duration,
+    pub(super) tasks: TaskTracker,
+    /// Where locks are. Held for reading while one is granted or let go of.
+    pub(super) place: tokio::sync::RwLock<Place>,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) files: HashMap<Ino, FileTable>,
+    /// Files of which a record may have a part of this session's, whatever it holds.
+    pub(super) in_records: HashSet<Ino>,
+    /// Files whose records may not say what is held, and until when that is looked after.
+    pub(super) doubtful: HashMap<Ino, Instant>,
+    /// Who changes a file's record takes turns with others here.
+    pub(super) turns: HashMap<Ino, Weak<tokio::sync::Mutex<()>>>,
+    /// Whether a task answers others who want locks.
+    pub(super) answers: bool,
+    /// Whether a task writes what is doubtful.
+    pub(super) mends: bool,
+    /// Told of what is held, for the process that may follow.
+    keeper: Option<Arc<dyn KeepLocks>>,
+}
+
+/// What becomes of what is held of a file.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// A lock is taken, for one that waits under a number, or for one that does not wait.
+    Lock(RangeLock, Option<u64>),
+    /// An owner lets go of a range.
+    Unlock { owner: u64, flock: bool, start: u64, last: u64 },
+    /// A lock that was granted is given up. Its owner held these before.
+    Restore(RangeLock, Vec<RangeLock>),
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    Done,
+    /// A lock of this mount is in the way.
+    Here,
+    /// A lock of another mount is in the way.
+    Elsewhere,
+    /// Locks are not where they were thought to be.
+    Moved,
+}
+
+impl Tables {
+    /// Changes the table of a file.
+    pub(super) fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut FileTable) -> T) -> T {
+        let table = self.files.entry(ino).or_default();
+        let before = self.keeper.as_ref().map(|_| table.held().to_vec());
+        let done = change(table);
+        if let Some(keeper) = &self.keeper
+            && before.as_deref() != Some(table.held())
+        {
+            keeper.keep(ino, table.held());
+        }
+        if table.is_empty() {
+            self.files.remove(&ino);
+        }
+        done
+    }
+
+    pub(super) fn held(&self, ino: Ino) -> Vec<RangeLock> {
+        self.files.get(&ino).map(|table| table.held().to_vec()).unwrap_or_default()
+    }
+}
+
+impl Locks {
+    /// Those that were held by the process before this one, whose session goes on.
+    pub(crate) fn new(
+        before_sharing: BeforeSharing,
+        volume: &Arc<Volume>,
+        io_timeout: Duration,
+        keeper: Option<Arc<dyn KeepLocks>>,
+    ) -> Arc<Locks> {
+        let kept = keeper.as_ref().map(|keeper| keeper.kept()).unwrap_or_default();
+        let locks = Arc::new_cyclic(|me| Locks {
+            me: me.clone(),
+            before_sharing,
+            volume: Arc::clone(volume),
+            io_timeout,
+            tasks: TaskTracker::new(),
+            place: tokio::sync::RwLock::new(Place::Unknown),
+            tables: Mutex::new(Tables { keeper, ..Tables::default() }),
+        });
+        locks.import(kept);
+        locks
+    }
+
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    /// What is held once a change is made, and the lock that is new by it; or why it cannot be made.
+    #[expect(clippy::type_complexity, reason = "three outcomes, of which one is an error")]
+    pub(super) fn after(
+        &mut self,
+        ino: Ino,
+        change: &Change,
+    ) -> Result<Result<(Vec<RangeLock>, Option<RangeLock>), Changed>, Errno> {
+        let table = self.files.entry(ino).or_default();
+        let after = match change {
+            Change::Unlock { owner, flock, start, last } => {
+                Ok(Ok((table.without(*owner, *flock, *start, *last), None)))
+            }
+            Change::Restore(lock, before) => Ok(Ok((table.restored(lock, before), None))),
+            // Whoever has left asks for nothing any more.
+            Change::Lock(_, Some(number)) if table.turn(*number) != Some(Turn::Reserved) => {
+                Ok(Err(Changed::Here))
+            }
+            Change::Lock(asked, None) if table.is_in_the_way(asked) => Ok(Err(Changed::Here)),
+            Change::Lock(asked, _) => match table.with(asked) {
+                after if after.len() > LOCKS_PER_FILE_MAX => Err(Errno::NOLCK),
+                after => Ok(Ok((after, Some(*asked)))),
+            },
+        };
+        if table.is_empty() {
+            self.files.remove(&ino);
+        }
+        after
+    }
+
+    /// Makes a change in memory.
+    pub(super) fn change_here(&mut self, ino: Ino, change: &Change) -> Result<Changed, Errno> {
+        match self.after(ino, change)? {
+            Ok((after, _)) => {
+                self.take(ino, change, after);
+                Ok(Changed::Done)
+            }
+            Err(changed) => Ok(changed),
+        }
+    }
+
+    /// This is held now, unless who waited for it has left. Answers whether it is.
+    pub(super) fn take(&mut self, ino: Ino, change: &Change, after: Vec<RangeLock>) -> bool {
+        self.change(ino, |table| {
+            if let Change::Lock(_, Some(number)) = change {
+                return table.grant(*number, after);
+            }
+            table.set_held(after);
+            true
+        })
+    }
+
+    /// Lets go of what is to be let go of although it cannot be written now. That is too little held
+    /// here, and too much elsewhere until it is written.
+    pub(super) fn let_go(&mut self, ino: Ino, change: &Change) {
+        if matches!(change, Change::Lock(..)) {
+            return;
+        }
+        if let Ok(Ok((after, _))) = self.after(ino, change) {
+            self.change(ino, |table| table.set_held(after));
+        }
+        self.doubt(ino);
+    }
+}
+
+impl Tables {
+    /// A file's record may not say what is held.
+    pub(super) fn doubt(&mut self, ino: Ino) {
+        self.in_records.insert(ino);
+        self.doubtful.insert(ino, Instant::now() + DOUBT_LASTS);
+    }
+
+    /// All that is held, and all that records may say is held.
+    pub(super) fn to_publish(&self) -> Vec<(Ino, Vec<RangeLock>)> {
+        let held = self.files.iter().filter(|(_, table)| !table.held().is_empty());
+        let mut files: Vec<Ino> =
+            held.map(|(ino, _)| *ino).chain(self.in_records.iter().copied()).collect();
+        files.sort_unstable();
+        files.dedup();
+        files.into_iter().map(|ino| (ino, self.held(ino))).collect()
+    }
+}

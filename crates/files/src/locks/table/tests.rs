@@ -1,0 +1,179 @@
+//! The table against a map from bytes to those who hold them.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use record::{RangeLock, RangeLockKind};
+
+use super::{FileTable, Turn, conflict};
+
+/// Bytes of the file.
+const BYTES: u64 = 12;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Wait(RangeLock),
+    /// One that waits takes its lock, if it is reserved for it.
+    Take(usize),
+    /// One that waits takes its lock, and gives it up before it was told.
+    Regret(usize),
+    /// One that waits gives up.
+    Leave(usize),
+    /// One that was about to take its lock finds it held elsewhere.
+    Elsewhere(usize),
+    LookAgain(usize),
+    Release(RangeLock),
+}
+
+fn any_lock() -> impl Strategy<Value = RangeLock> {
+    let range = (0..BYTES, 0..BYTES).prop_map(|(a, b)| (a.min(b), a.max(b)));
+    let kind = prop_oneof![Just(RangeLockKind::Shared), Just(RangeLockKind::Exclusive)];
+    (range, kind, 0_u64..4, any::<bool>()).prop_map(|((start, last), kind, owner, flock)| {
+        RangeLock { start, last, kind, owner, pid: 7, flock }
+    })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => any_lock().prop_map(Step::Wait),
+        4 => any::<usize>().prop_map(Step::Take),
+        2 => any::<usize>().prop_map(Step::Regret),
+        1 => any::<usize>().prop_map(Step::Leave),
+        1 => any::<usize>().prop_map(Step::Elsewhere),
+        1 => any::<usize>().prop_map(Step::LookAgain),
+        3 => any_lock().prop_map(Step::Release),
+    ]
+}
+
+/// Who holds each byte, and how.
+type Model = BTreeMap<(bool, u64, u64), RangeLockKind>;
+
+fn of_table(table: &FileTable) -> Model {
+    let mut all = Model::new();
+    for held in table.held() {
+        for byte in held.start..=held.last.min(BYTES - 1) {
+            let twice = all.insert((held.flock, byte, held.owner), held.kind);
+            assert_eq!(twice, None, "an owner holds a byte once");
+        }
+    }
+    all
+}
+
+fn check(table: &FileTable) {
+    let all = of_table(table);
+    for ((flock, byte, owner), kind) in &all {
+        let others = all.iter().filter(|((f, b, o), _)| (f, b) == (flock, byte) && o != owner);
+        for (_, other) in others {
+            assert_eq!((kind, other), (&RangeLockKind::Shared, &RangeLockKind::Shared));
+        }
+    }
+    for waiting in &table.waiting {
+        let held = table.held_in_the_way(&waiting.lock).is_some();
+        let reserved = table
+            .waiting
+            .iter()
+            .any(|other| other.turn == Turn::Reserved && conflict(&other.lock, &waiting.lock));
+        match waiting.turn {
+            Turn::Here => assert!(held || reserved, "nobody waits for nothing"),
+            Turn::Reserved => assert!(!held && !reserved, "what is reserved can be taken"),
+            Turn::Elsewhere | Turn::Granted => {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_table_is_what_its_history_says(steps in prop::collection::vec(any_step(), 1..80)) {
+        let (mut table, mut model) = (FileTable::default(), Model::new());
+        let mut waits: Vec<(u64, RangeLock)> = Vec::new();
+        for step in steps {
+            let chosen = |index: usize| {
+                if waits.is_empty() { None } else { Some(index % waits.len()) }
+            };
+            match step {
+                Step::Wait(lock) => waits.push((table.wait(lock).0, lock)),
+                Step::Take(index) => {
+                    let Some(index) = chosen(index) else { continue };
+                    let (number, lock) = waits[index];
+                    if table.turn(number) != Some(Turn::Reserved) {
+                        continue;
+                    }
+                    let after = table.with(&lock);
+                    prop_assert!(table.grant(number, after));
+                    table.told(number);
+                    waits.remove(index);
+                    for byte in lock.start..=lock.last {
+                        model.insert((lock.flock, byte, lock.owner), lock.kind);
+                    }
+                }
+                Step::Regret(index) => {
+                    let Some(index) = chosen(index) else { continue };
+                    let (number, lock) = waits[index];
+                    if table.turn(number) != Some(Turn::Reserved) {
+                        continue;
+                    }
+                    prop_assert!(table.grant(number, table.with(&lock)));
+                    check(&table);
+                    let before = table.give_up(number).expect("it was granted");
+                    table.set_held(table.restored(&lock, &before));
+                    waits.remove(index);
+                    // Who held more than was asked for has said that it needs no more.
+                    for byte in lock.start..=lock.last {
+                        let at = (lock.flock, byte, lock.owner);
+                        model.entry(at).and_modify(|kind| *kind = lock.kind.min(*kind));
+                    }
+                }
+                Step::Leave(index) => {
+                    let Some(index) = chosen(index) else { continue };
+                    prop_assert_eq!(table.give_up(waits.remove(index).0), None);
+                }
+                Step::Elsewhere(index) => {
+                    let Some(index) = chosen(index) else { continue };
+                    if table.turn(waits[index].0) == Some(Turn::Reserved) {
+                        table.is_elsewhere(waits[index].0);
+                    }
+                }
+                Step::LookAgain(index) => {
+                    let Some(index) = chosen(index) else { continue };
+                    if table.turn(waits[index].0) == Some(Turn::Elsewhere) {
+                        table.look_again(waits[index].0);
+                    }
+                }
+                Step::Release(RangeLock { start, last, owner, flock, .. }) => {
+                    let after = table.without(owner, flock, start, last);
+                    table.set_held(after);
+                    model.retain(|(f, byte, o), _| {
+                        (*f, *o) != (flock, owner) || !(start..=last).contains(byte)
+                    });
+                }
+            }
+            check(&table);
+            prop_assert_eq!(of_table(&table), model.clone());
+            prop_assert_eq!(table.waiting(), waits.len());
+        }
+    }
+
+    /// Of those who ask for the same range to write to it, each is served in its turn.
+    #[test]
+    fn who_waits_is_served_in_the_order_of_coming(flocks in prop::collection::vec(any::<bool>(), 1..20)) {
+        let mut table = FileTable::default();
+        let all = RangeLock {
+            start: 0, last: u64::MAX, kind: RangeLockKind::Exclusive, owner: 99, pid: 1, flock: false,
+        };
+        table.set_held(vec![all, RangeLock { flock: true, ..all }]);
+        let locks: Vec<RangeLock> = (0..)
+            .zip(flocks)
+            .map(|(owner, flock)| RangeLock { owner, flock, last: BYTES, ..all })
+            .collect();
+        let numbers: Vec<u64> = locks.iter().map(|lock| table.wait(*lock).0).collect();
+        table.set_held(Vec::new());
+        for next in 0..locks.len() {
+            prop_assert_eq!(table.turn(numbers[next]), Some(Turn::Reserved));
+            let after = |other: &usize| locks[*other].flock == locks[next].flock;
+            for later in (next + 1..locks.len()).filter(after) {
+                prop_assert_eq!(table.turn(numbers[later]), Some(Turn::Here));
+            }
+            prop_assert_eq!(table.give_up(numbers[next]), None);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Waiting for stores that do not answer.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::time::Instant;
+use volume::{FsError, VolumeError};
+
+use crate::errno::errno;
+
+/// How long an operation waits between two tries while the stores do not answer: at first, and at
+/// most.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Tries an operation again while the stores do not answer, which does nothing when that is so.
+pub(crate) async fn patiently<T, F>(
+    io_timeout: Duration,
+    operation: impl Fn() -> F,
+) -> Result<T, Errno>
+where
+    F: Future<Output = Result<T, VolumeError>>,
+{
+    let (began, mut pause) = (Instant::now(), PAUSE_MIN);
+    loop {
+        let error = match operation().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let passes = matches!(
+            error,
+            VolumeError::Unavailable(_)
+                | VolumeError::Overloaded
+                | VolumeError::Fs(FsError::Contended)
+        );
+        if !passes || began.elapsed() + pause > io_timeout {
+            return Err(errno(&error));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}

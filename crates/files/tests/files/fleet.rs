@@ -1,0 +1,67 @@
+//! Several mounts of one volume.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use files::{Files, FilesOptions};
+use record::Ino;
+use record::key::space;
+use store::{Key, MemoryStore, MetaStore};
+use volume::{SessionOptions, Unwatched, Volume, VolumeOptions, fsck};
+
+use super::{BLOCK_BYTES, WHOLE_BYTES_MAX, owner};
+
+/// Longer than any wait here that is not in vain.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// A volume that several sessions have open.
+pub(crate) struct Fleet {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) blocks: Arc<MemoryBlocks>,
+}
+
+impl Fleet {
+    pub(crate) fn new() -> Fleet {
+        Fleet { store: Arc::new(MemoryStore::new()), blocks: Arc::new(MemoryBlocks::new()) }
+    }
+
+    pub(crate) async fn open(&self) -> (Arc<Volume>, Arc<Files>) {
+        let session = SessionOptions {
+            join_patience: Duration::ZERO,
+            heartbeat_interval: Duration::from_millis(200),
+            session_silence: Duration::from_secs(2),
+            ..SessionOptions::default()
+        };
+        let options =
+            VolumeOptions { session, block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
+        let volume = Volume::open(options, self.store.clone(), self.blocks.clone()).await.unwrap();
+        let options = FilesOptions {
+            root: Ino::ROOT,
+            read_only: false,
+            write_memory: 16 << 20,
+            whole_bytes_max: WHOLE_BYTES_MAX,
+            io_timeout: LONG,
+            owner: owner().access_key,
+            ledger: None,
+        };
+        let files = Files::new(Arc::clone(&volume), options);
+        (volume, files)
+    }
+
+    /// How many records there are of a space.
+    pub(crate) async fn records(&self, space: store::Space) -> usize {
+        self.store.walk(space, None, 1_000).await.unwrap().records.len()
+    }
+
+    pub(crate) async fn sessions(&self) -> HashSet<Key> {
+        let page = self.store.walk(space::SESSION, None, 1_000).await.unwrap();
+        page.records.into_iter().map(|(key, _)| key).collect()
+    }
+
+    pub(crate) async fn check(&self) {
+        let report = fsck(self.store.clone(), self.blocks.clone(), &Unwatched).await.unwrap();
+        assert_eq!(report.findings, []);
+    }
+}

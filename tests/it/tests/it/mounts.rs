@@ -1,0 +1,184 @@
+//! One file on two mounts of one volume: locks that keep out programs of the other mount, what is
+//! written under them, and what both append.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::fleet::{Engine, Fleet, Place, on_each_server};
+use crate::servers::{Gateway, Setup};
+
+on_each_server!(programs_on_two_mounts_take_turns_and_append);
+
+/// Takes locks of both kinds, and counts in a file under each; appends a line without any.
+const PROGRAM: &str = r#"
+import fcntl, os, sys
+folder, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+log = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+counter = os.open(f"{folder}/counter", os.O_RDWR)
+for number in range(rounds):
+    lock = fcntl.flock if number % 2 else fcntl.lockf
+    # The two kinds do not see each other: each has a number of its own.
+    at = 16 * (number % 2)
+    lock(counter, fcntl.LOCK_EX)
+    total = int(os.pread(counter, 16, at))
+    os.pwrite(counter, b"%016d" % (total + 1), at)
+    lock(counter, fcntl.LOCK_UN)
+    os.write(log, f"{name} {number}\n".encode())
+    if number % 5 == 0:
+        os.fsync(log)
+os.close(log)
+os.close(counter)
+"#;
+
+/// Holds a lock of a range until its input ends.
+const HOLDER: &str = r#"
+import fcntl, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.lockf(file, fcntl.LOCK_EX, 10, 100)
+print("held", flush=True)
+sys.stdin.read()
+"#;
+
+/// Asks who holds a range, and whether it can have it.
+const ASKER: &str = r#"
+import fcntl, os, struct, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+shape = "hhqqi4x"
+asked = struct.pack(shape, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+kind, _, start, length, _ = struct.unpack(shape, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 105)
+    taken = True
+except BlockingIOError:
+    taken = False
+print(kind == fcntl.F_WRLCK, start, length, taken)
+"#;
+
+const ROUNDS: u32 = 15;
+
+/// How long all of a test's programs may take, in a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(4);
+
+/// A gateway that shows its volume in a folder, which goes with it.
+struct Mount {
+    gateway: Option<Gateway>,
+    folder: PathBuf,
+}
+
+impl Mount {
+    fn start(setup: &Setup, folder: &Path) -> Mount {
+        std::fs::create_dir_all(folder).expect("a folder to mount on");
+        let at = folder.to_str().expect("a path of letters");
+        let setup = setup.clone().options(&[
+            "--block-bytes",
+            "64KiB",
+            "--memory-budget",
+            "16MiB",
+            "--mount",
+            at,
+        ]);
+        let mount = Mount { gateway: Some(setup.start()), folder: folder.to_owned() };
+        let limit = Instant::now() + PATIENCE;
+        while !is_mounted(folder) {
+            assert!(Instant::now() < limit, "nothing is mounted:\n{}", mount.gateway().log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        mount
+    }
+
+    fn gateway(&self) -> &Gateway {
+        self.gateway.as_ref().expect("it runs")
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(self.gateway.take());
+        // What was killed leaves its mount behind.
+        let _gone =
+            Command::new("umount").arg("-l").arg(&self.folder).stderr(Stdio::null()).status();
+    }
+}
+
+fn is_mounted(folder: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("the mounts");
+    mounts.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(folder))
+}
+
+/// Whether a mount is possible here; if not, a line says why.
+fn can_mount() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let python = Command::new("python3").arg("--version").output().is_ok();
+    if root && python && Path::new("/dev/fuse").exists() {
+        return true;
+    }
+    let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
+    assert!(!required, "root, /dev/fuse and python3 are needed");
+    eprintln!("not run: root, /dev/fuse and python3 are needed");
+    false
+}
+
+fn python(program: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new("python3");
+    command.args(["-c", program]).args(arguments).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("python3 runs")
+}
+
+/// What a program has said once it has ended well.
+fn said(mut program: Child) -> String {
+    let limit = Instant::now() + PATIENCE;
+    while program.try_wait().expect("a child can be asked").is_none() {
+        if Instant::now() > limit {
+            let _ended = program.kill();
+            panic!("a program waits for ever");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = program.wait_with_output().expect("its output");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn programs_on_two_mounts_take_turns_and_append(engine: Engine) {
+    if !can_mount() {
+        return;
+    }
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let place = fleet.first.folder.join("mounts");
+    let first = Mount::start(&fleet.first, &place.join("first"));
+    let second = Mount::start(&fleet.first.beside("second"), &place.join("second"));
+    let client = &first.gateway().client;
+    client.put("/box", b"").expect(200);
+    client.put("/box/counter", format!("{:016}{:016}", 0, 0).as_bytes()).expect(200);
+    let folder = |mount: &Mount| mount.folder.join("box").to_str().expect("a path").to_owned();
+    let folders = [folder(&first), folder(&second)];
+    let rounds = ROUNDS.to_string();
+    let start =
+        |number: usize| python(PROGRAM, &[&folders[number % 2], &number.to_string(), &rounds]);
+    let running: Vec<Child> = (0..4).map(start).collect();
+    running.into_iter().for_each(|program| drop(said(program)));
+    let counted = client.get("/box/counter").expect(200).text();
+    // Each program counts half of its rounds under a lock of either kind.
+    let (odd, even) = (4 * (ROUNDS / 2), 4 * ROUNDS.div_ceil(2));
+    assert_eq!(counted, format!("{even:016}{odd:016}"));
+    let log = client.get("/box/log").expect(200).text();
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort_unstable();
+    let mut expected: Vec<String> =
+        (0..4).flat_map(|name| (0..ROUNDS).map(move |n| format!("{name} {n}"))).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    // Who holds what is told on the other mount, until the holder has ended.
+    let file = |mount: usize| format!("{}/counter", folders[mount]);
+    let mut holder = python(HOLDER, &[&file(0)]);
+    let mut line = String::new();
+    let output = holder.stdout.as_mut().expect("its output");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a line");
+    assert_eq!(line, "held\n");
+    assert_eq!(said(python(ASKER, &[&file(1)])), "True 100 10 False\n");
+    drop(holder.stdin.take());
+    holder.wait().expect("it ends");
+    assert_eq!(said(python(ASKER, &[&file(1)])), "False 0 0 True\n");
+    drop((first, second));
+}
