@@ -249,8 +249,8 @@ async fn locks_are_held_by_whom_held_them() {
 #[tokio::test]
 async fn what_was_appended_lands_behind_what_others_have_appended_meanwhile() {
     let mut kept = Kept::new().await;
-    kept.bench.write("f", &[1; 100_000]).await;
-    let handle = kept.bench.open("f", WRITES).await;
+    let ino = kept.bench.write("f", &[1; 100_000]).await;
+    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
     kept.asked().write(handle, 0, b"mine", true, false).await.unwrap();
     let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
     let volume = Volume::open(options(None), store.clone(), blocks.clone()).await.unwrap();
