@@ -184,13 +184,14 @@ impl Files {
     }
 
     /// Has what a program's machine remembers of a file forgotten, which has turned out to be another.
-    pub(crate) async fn forget_content(&self, ino: Ino) {
+    /// Answers whether it is: pages do not run out by themselves.
+    pub(crate) async fn forget_content(&self, ino: Ino) -> bool {
         let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(watch) = watch else { return };
+        let Some(watch) = watch else { return true };
         let (done, forgotten) = oneshot::channel();
         let changes = NodeChanges { names: Vec::new(), nodes: vec![ino] };
         watch.changed(&changes, Some(done));
-        let _late = tokio::time::timeout(FORGET_PATIENCE, forgotten).await;
+        matches!(tokio::time::timeout(FORGET_PATIENCE, forgotten).await, Ok(Ok(())))
     }
 
     /// As [`Files::forget_content`], without waiting.

@@ -58,7 +58,8 @@ impl Files {
     }
 
     /// Looks at an open file as it is now, if others may have written to it before they let go of a
-    /// lock, and has what a program's machine remembers of another version forgotten.
+    /// lock, and has what a program's machine remembers of another version forgotten. If that was not
+    /// heeded, the next open or lock sees to it.
     async fn look_under_lock(&self, ino: Ino) {
         if !self.locks.is_shared().await {
             return;
@@ -76,8 +77,8 @@ impl Files {
         let version = node.inode.file().map(|file| file.data_version);
         if let Some(version) = version
             && self.seen_versions.get(&ino) != Some(version)
+            && self.forget_content(ino).await
         {
-            self.forget_content(ino).await;
             self.seen_versions.insert(ino, version);
         }
     }

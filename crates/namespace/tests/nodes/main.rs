@@ -20,3 +20,4 @@ mod model;
 mod removing;
 mod renaming;
 mod world;
+mod written;

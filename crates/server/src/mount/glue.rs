@@ -1,6 +1,7 @@
 //! Where the kernel's protocol and the file system meet: each operation of the one is a call of the
 //! other.
 
+mod locks;
 mod ranges;
 
 use std::ffi::OsStr;
@@ -11,13 +12,13 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use files::{
-    DirectoryEntry, Files, HandleId, MadeBy, NodeKind, NodeStat, OpenMode, OpenedFile, RangeLock,
-    RangeLockKind, SetNode, TakenWrite, XattrWrite,
+    DirectoryEntry, Files, HandleId, MadeBy, NodeKind, NodeStat, OpenMode, OpenedFile, SetNode,
+    TakenWrite, XattrWrite,
 };
 use fuse::{
     AttributeChanges, DirectoryBuffer, DirectoryName, Errno, FileHandle, FileLock, FileOperation,
-    FileSystem, FileSystemSpace, FileTime, LockKind, LockQuestion, NodeAttributes, NodeEntry,
-    NodeId, OpenFlags, Reply, Request,
+    FileSystem, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId, OpenFlags, Reply,
+    Request,
 };
 use record::{Ino, SpecialKind, Timestamp};
 use tokio::runtime::Handle;
@@ -208,16 +209,7 @@ impl Call {
             | FileOperation::SetXattr { .. }
             | FileOperation::RemoveXattr { .. } => self.xattr(operation).await?,
             FileOperation::GetLk(question) => self.lock_in_the_way(&question).await?,
-            FileOperation::SetLk(question) => {
-                let LockQuestion { owner, flock, lock, .. } = question;
-                match range_lock(&question) {
-                    Some(asked) => files.try_lock(node, asked).await?,
-                    None => {
-                        files.unlock(node, owner.0, flock, lock.start..=lock.end).await?;
-                    }
-                }
-                Answer::Ok
-            }
+            FileOperation::SetLk(question) => self.try_lock(&question).await?,
             FileOperation::IoCtl { .. } => return Err(rustix::io::Errno::NOTTY),
             _ => return Err(rustix::io::Errno::NOSYS),
         })
@@ -405,44 +397,6 @@ impl Call {
         self.files.release(HandleId(handle.0)).await;
     }
 
-    /// Waits for a lock, unless the program is killed or interrupted.
-    async fn lock(&self, question: LockQuestion, reply: Reply) {
-        let LockQuestion { owner, flock, lock, .. } = question;
-        let Some(asked) = range_lock(&question) else {
-            let unlocked =
-                self.files.unlock(self.node(), owner.0, flock, lock.start..=lock.end).await;
-            return match unlocked {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(errno(error)),
-            };
-        };
-        let interrupted = CancellationToken::new();
-        let interrupt = interrupted.clone();
-        reply.on_interrupt(move || interrupt.cancel());
-        tokio::select! {
-            biased;
-            locked = self.files.lock(self.node(), asked) => match locked {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(errno(error)),
-            },
-            () = interrupted.cancelled() => reply.error(Errno::EINTR),
-            () = self.gone.cancelled() => reply.error(Errno::EIO),
-        }
-    }
-
-    async fn lock_in_the_way(&self, question: &LockQuestion) -> Result<Answer, rustix::io::Errno> {
-        let free = FileLock { kind: LockKind::Unlocked, ..question.lock };
-        let Some(asked) = range_lock(question) else { return Ok(Answer::Lock(free)) };
-        let held = self.files.lock_in_the_way(self.node(), &asked).await?;
-        Ok(Answer::Lock(held.map_or(free, |held| {
-            let kind = match held.kind {
-                RangeLockKind::Shared => LockKind::Shared,
-                RangeLockKind::Exclusive => LockKind::Exclusive,
-            };
-            FileLock { start: held.start, end: held.last, kind, pid: held.pid }
-        })))
-    }
-
     async fn names(
         &self,
         handle: FileHandle,
@@ -548,23 +502,6 @@ fn open_mode(flags: u32) -> OpenMode {
 
 fn keeping(opened: &OpenedFile) -> OpenFlags {
     if opened.unchanged { OpenFlags::KEEP_CACHE } else { OpenFlags::none() }
-}
-
-/// The lock that is asked for; none if one is let go of.
-fn range_lock(question: &LockQuestion) -> Option<RangeLock> {
-    let kind = match question.lock.kind {
-        LockKind::Shared => RangeLockKind::Shared,
-        LockKind::Exclusive => RangeLockKind::Exclusive,
-        LockKind::Unlocked => return None,
-    };
-    Some(RangeLock {
-        start: question.lock.start,
-        last: question.lock.end,
-        kind,
-        owner: question.owner.0,
-        pid: question.lock.pid,
-        flock: question.flock,
-    })
 }
 
 fn set_node(changes: &AttributeChanges) -> SetNode {

@@ -35,12 +35,24 @@ impl From<FoundBucket> for BucketStat {
 impl Volume {
     /// Makes a bucket. [`namespace::FsError::BucketExists`] when the name is taken.
     pub async fn create_bucket(&self, name: &str, owner: &FileOwner) -> Result<(), VolumeError> {
+        self.make_bucket(name, owner, false).await
+    }
+
+    /// Makes a bucket, for whoever [watches](Volume::watch_nodes) or for somebody else.
+    pub(super) async fn make_bucket(
+        &self,
+        name: &str,
+        owner: &FileOwner,
+        as_watch: bool,
+    ) -> Result<(), VolumeError> {
         let [ino] = self.fresh().await?;
         let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
         let owner = (owner.uid, owner.gid);
-        self.session
-            .run(&MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner })
-            .await
+        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner };
+        if as_watch {
+            return self.session.run_as_watch(&operation, None).await;
+        }
+        self.session.run(&operation).await
     }
 
     /// Removes an empty bucket, and the uploads that are open in it.

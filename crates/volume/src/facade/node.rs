@@ -7,11 +7,11 @@ use bytes::Bytes;
 use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
-    FoundNode, LinkNode, ListedNames, MakeBucket, MakeNode, NewNode, NodeName, ObjectItem,
-    ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
+    FoundNode, LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames,
+    RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
     SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange,
 };
-use record::{Bucket, Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
+use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
 use session::ReadPin;
 
 use super::FileOwner;
@@ -124,11 +124,7 @@ impl Volume {
         name: &str,
         owner: &FileOwner,
     ) -> Result<(), VolumeError> {
-        let [ino] = self.fresh().await?;
-        let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
-        let owner = (owner.uid, owner.gid);
-        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner };
-        self.session.run_as_watch(&operation, None).await
+        self.make_bucket(name, owner, true).await
     }
 
     /// Removes an empty directory of the root, which is a bucket.
