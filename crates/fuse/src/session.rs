@@ -291,6 +291,12 @@ impl Server {
             Err(failure) => {
                 error!(%failure, readers = readers.at_work, "the FUSE device cannot be read");
                 readers.failure = Some(failure);
+                // The kernel wakes one reader for a request, and that was this one. The others would
+                // sleep until another request comes, and fail as well.
+                self.stopping.store(true, Ordering::SeqCst);
+                if let Err(failure) = self.bell.ring() {
+                    error!(%failure, "the other readers could not be woken");
+                }
             }
         }
         let last = readers.at_work == 0 && readers.unmounted;
