@@ -46,7 +46,7 @@ impl Files {
         if let Some(file) = &open {
             self.flush_file(file).await?;
         }
-        let set = || self.volume.set_acl(ino, kind, acl, drop_group_id);
+        let set = || self.changing().set_acl(ino, kind, acl, drop_group_id);
         let set = self.patiently(set).await?;
         if let Some(file) = &open {
             // The bits that are shown of it are those of now.

@@ -7,6 +7,7 @@ use volume::{AttributeChange, FileOwner, Maker, NewNode, NodeName, RenameMode, e
 use crate::attributes::NodeStat;
 use crate::files::{Files, NAME_BYTES_MAX};
 use crate::open::{HandleId, OpenMode, OpenedFile};
+use crate::telling::FileChange;
 
 /// The longest target of a symbolic link, in bytes.
 const TARGET_BYTES_MAX: usize = 4_095;
@@ -104,7 +105,7 @@ impl Files {
     ) -> Result<NodeStat, Errno> {
         self.may_name(name)?;
         let made = self
-            .patiently(|| self.volume.make_node(directory, Some(name), node, by.maker()))
+            .patiently(|| self.changing().make_node(directory, Some(name), node, by.maker()))
             .await?;
         self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
         Ok(NodeStat::of(&made))
@@ -121,7 +122,7 @@ impl Files {
         let reading = self.volume.reading();
         let node = new_file(name);
         let made = self
-            .patiently(|| self.volume.make_node(directory, Some(name), &node, by.maker()))
+            .patiently(|| self.changing().make_node(directory, Some(name), &node, by.maker()))
             .await?;
         self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
         self.add_handle(made, reading).await
@@ -133,8 +134,9 @@ impl Files {
         self.changeable()?;
         let reading = self.volume.reading();
         let node = NewNode::File(Box::new(empty_file()));
-        let made =
-            self.patiently(|| self.volume.make_node(directory, None, &node, by.maker())).await?;
+        let made = self
+            .patiently(|| self.changing().make_node(directory, None, &node, by.maker()))
+            .await?;
         self.add_handle(made, reading).await
     }
 
@@ -144,7 +146,7 @@ impl Files {
         let name = name.ok_or(Errno::INVAL)?;
         let access_key = self.options.owner.clone();
         let owner = FileOwner { access_key, uid: by.uid, gid: by.gid };
-        self.patiently(|| self.volume.make_bucket_directory(name, &owner)).await?;
+        self.patiently(|| self.changing().make_bucket_directory(name, &owner)).await?;
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }
 
@@ -152,7 +154,8 @@ impl Files {
     pub async fn unlink(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
         self.changeable()?;
         let name = NodeName { directory, name: name.to_vec() };
-        let removed = self.patiently(|| self.volume.remove_name(&name)).await?;
+        self.keep_record(&name).await?;
+        let removed = self.patiently(|| self.changing().remove_name(&name)).await?;
         self.lost_name(removed.ino, &name, removed.last).await;
         Ok(())
     }
@@ -162,10 +165,10 @@ impl Files {
         self.changeable()?;
         if directory == Ino::ROOT {
             let name = std::str::from_utf8(name).map_err(|_| Errno::NOENT)?;
-            return self.patiently(|| self.volume.remove_bucket_directory(name)).await;
+            return self.patiently(|| self.changing().remove_bucket_directory(name)).await;
         }
         let name = NodeName { directory, name: name.to_vec() };
-        let removed = self.patiently(|| self.volume.remove_directory(&name)).await?;
+        let removed = self.patiently(|| self.changing().remove_directory(&name)).await?;
         self.names.gone(removed.ino, &name);
         Ok(())
     }
@@ -180,12 +183,14 @@ impl Files {
         self.may_name(to.1)?;
         let from = NodeName { directory: from.0, name: from.1.to_vec() };
         let to = NodeName { directory: to.0, name: to.1.to_vec() };
-        let renamed = self.patiently(|| self.volume.rename_node(&from, &to, mode)).await?;
+        self.keep_record(&to).await?;
+        let renamed = self.patiently(|| self.changing().rename_node(&from, &to, mode)).await?;
         if let Some((ino, last)) = renamed.replaced {
             self.lost_name(ino, &to, last).await;
         }
         self.names.gone(renamed.ino, &from);
         self.names.found(renamed.ino, &to);
+        self.log_name(renamed.ino, &to).await;
         if let Some(ino) = renamed.exchanged {
             self.names.found(ino, &from);
         }
@@ -201,10 +206,13 @@ impl Files {
         }
         let to = NodeName { directory, name: name.to_vec() };
         let known_as = self.names.of(ino);
-        let linked = self.patiently(|| self.volume.link_node(ino, known_as.as_ref(), &to)).await?;
+        let linked =
+            self.patiently(|| self.changing().link_node(ino, known_as.as_ref(), &to)).await?;
         self.names.found(ino, &to);
         if let Some(file) = self.open.of(ino) {
-            file.state.lock().await.nameless = false;
+            let mut state = file.state.lock().await;
+            state.nameless = false;
+            self.log_named(&mut state, &to);
         }
         Ok(self.shown(&linked).await)
     }
@@ -229,12 +237,14 @@ impl Files {
         if let Some(file) = self.open.of(ino) {
             let mut state = file.state.lock().await;
             if state.is_dirty() || state.becoming.is_some() || state.gone {
-                state.set(&attributes, self.volume.now());
+                let now = self.volume.now();
+                self.log(&mut state, &FileChange::Set { attributes: &attributes, now })?;
+                state.set(&attributes, now);
                 drop(state);
                 return Ok(file.attributes(None).await);
             }
         }
-        let set = self.patiently(|| self.volume.set_attributes(ino, &attributes)).await?;
+        let set = self.patiently(|| self.changing().set_attributes(ino, &attributes)).await?;
         if set.inode.kind() == Kind::Directory {
             return self.attributes(ino).await;
         }

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use content::{Md5Wanted, StagedContent};
 use crc_fast::{CrcAlgorithm, Digest};
 use record::{Content, File, PageRef, Sum, Tag};
-use volume::{BodyRun, FileWrite, FoundNode, FsError, Reshape, SetTime, VolumeError, opaque_tag};
+use volume::{
+    BodyRun, FileWrite, FoundNode, FsError, Note, Reshape, SetTime, VolumeError, opaque_tag,
+};
 
 use crate::dirty::FrozenExtents;
 use crate::files::Files;
@@ -91,6 +93,7 @@ impl Files {
                 known_as: known_as.as_ref(),
                 attributes: &attributes,
                 over: Some(found.data_version),
+                note: Some(&becoming.note),
             };
             let sums = sums.clone().filter(|sums| sums.are_of(found.data_version));
             let (mut extents, mut tail) = (becoming.extents.clone(), None);
@@ -129,7 +132,10 @@ impl Files {
             let node = if write.attributes.is_none() {
                 self.volume.find_node(write.ino).await?
             } else {
-                self.volume.set_attributes(write.ino, write.attributes).await?
+                // Done twice, it is as if done once.
+                let note = Note::none();
+                let volume = self.volume.on_behalf(&note);
+                volume.set_attributes(write.ino, write.attributes).await?
             };
             return Ok((node, commit.sums));
         }
@@ -167,11 +173,15 @@ impl Files {
         let complete = sums.as_ref().filter(|_| rest.is_empty());
         let (body, runs) = self.stage_runs(first).await?;
         let made = tag_and_sums(complete)?;
+        // What has happened is all of it when the last commit has.
+        let on_last = write.note;
+        let write = FileWrite { note: on_last.filter(|_| rest.is_empty()), ..write };
         let mut node = self.volume.replace_runs(write, body, &runs, size, made).await?;
         if !rest.is_empty() {
             let in_order = placed || sums.is_some();
             let over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
-            let (write, content) = (FileWrite { over, ..write }, Content::Slices(Vec::new()));
+            let write = FileWrite { over, note: on_last, ..write };
+            let content = Content::Slices(Vec::new());
             let batches = Batches { extents: rest, shape: Reshape::default(), in_order };
             node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
         }
@@ -222,13 +232,14 @@ impl Files {
             Content::Inline(_) | Content::Slices(_) => &[],
         };
         let Batches { mut extents, shape, in_order } = batches;
-        let mut cut = shape.cut;
+        let (mut cut, on_last) = (shape.cut, write.note);
         loop {
             let (first, rest) = first_batch(extents, pages);
             let (body, runs) = self.stage_runs(first).await?;
             let made = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
             let end = if rest.is_empty() { shape.end } else { 0 };
             let shape = Reshape { cut: cut.take(), end };
+            write.note = on_last.filter(|_| rest.is_empty());
             let node = self.volume.write_runs(write, body, &runs, shape, made).await?;
             if rest.is_empty() {
                 return Ok(node);
@@ -250,7 +261,7 @@ impl Files {
         while let Content::Pages(pages) = &content
             && let Some(cut) = cut_step(pages, below)
         {
-            let node = self.volume.truncate(FileWrite { over, ..write }, cut).await?;
+            let node = self.volume.truncate(FileWrite { over, note: None, ..write }, cut).await?;
             let file = node.inode.file().ok_or(FsError::Stale)?;
             over = Some(file.data_version);
             content = file.content.clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::ops::Range;
 
 use rustix::io::Errno;
-use volume::{FileWrite, FoundNode, FsError, VolumeError};
+use volume::{FileWrite, FoundNode, FsError, Note, VolumeError};
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile};
@@ -139,6 +139,8 @@ impl Files {
         to: (HandleId, u64),
         length: u64,
     ) -> Result<u64, Errno> {
+        // If it is asked for again, all of it is done again, not the parts that are missing.
+        let part = self.for_request(0, Note::none());
         let mut copied = 0;
         while copied < length {
             let step = STEP_BYTES.min(length - copied);
@@ -146,7 +148,7 @@ impl Files {
             if bytes.is_empty() {
                 break;
             }
-            match self.write(to.0, to.1 + copied, &bytes, false, false).await {
+            match part.write(to.0, to.1 + copied, &bytes, false, false).await {
                 Ok(written) => copied += u64::from(written),
                 Err(error) if copied == 0 => return Err(error),
                 // It is told of with what is asked for next.

@@ -31,9 +31,16 @@ pub struct DirectoryEntry {
 }
 
 /// Directories that somebody has open.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Directories {
     pub(crate) cursors: Mutex<(u64, HashMap<u64, Arc<Cursor>>)>,
+}
+
+impl Directories {
+    /// None is open. Handles have the numbers behind this one.
+    pub(crate) fn from(handle: u64) -> Directories {
+        Directories { cursors: Mutex::new((handle, HashMap::new())) }
+    }
 }
 
 /// An open directory.

@@ -1,5 +1,6 @@
 //! The file system: what every operation shares, and finding nodes.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -9,10 +10,14 @@ use record::Ino;
 use rustix::io::Errno;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::TaskTracker;
-use volume::{Coherence, FoundNode, NodeChanges, NodeName, NodeWatch, Trust, Volume, VolumeError};
+use volume::{
+    Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note, Trust, Volume,
+    VolumeError,
+};
 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
+use crate::inherited::Inheritance;
 use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
 use crate::open::{OpenFile, OpenFiles};
@@ -20,6 +25,10 @@ use crate::patience::patiently;
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
+
+/// Handles of each process have numbers of their own, and so have those of directories.
+const HANDLES_SHIFT: u32 = 40;
+const DIRECTORY_HANDLES: u64 = 1 << 39;
 
 /// Files whose data versions are remembered.
 const SEEN_VERSIONS_MAX: usize = 1 << 17;
@@ -48,13 +57,23 @@ pub struct FilesOptions {
     pub io_timeout: Duration,
     /// The access key whose buckets those are that are made as directories.
     pub owner: String,
+    /// Where it stands what must outlive this process, if another one may follow it.
+    pub ledger: Option<Arc<Ledger>>,
 }
 
-/// A POSIX file system on a volume.
+/// A POSIX file system on a volume, for one request or for nobody in particular.
 #[derive(Debug)]
 pub struct Files {
-    /// Itself, for what must go on though whoever waits for it has left.
-    me: Weak<Files>,
+    shared: Arc<SharedFiles>,
+    /// The request's number; 0 if it has none.
+    pub(crate) request: u64,
+    /// The request's place in the journal, if its change is to be known later.
+    pub(crate) note: Note,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct SharedFiles {
     tasks: TaskTracker,
     pub(crate) volume: Arc<Volume>,
     pub(crate) options: FilesOptions,
@@ -71,26 +90,46 @@ pub struct Files {
     watching: Mutex<Option<Arc<dyn NodeWatch>>>,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Notify,
+    /// What the processes before this one have left.
+    pub(crate) inheritance: Inheritance,
+}
+
+impl Deref for Files {
+    type Target = SharedFiles;
+
+    fn deref(&self) -> &SharedFiles {
+        &self.shared
+    }
 }
 
 impl Files {
     /// The files of a volume.
     pub fn new(volume: Arc<Volume>, options: FilesOptions) -> Arc<Files> {
-        Arc::new_cyclic(|me| Files {
-            me: me.clone(),
+        let ledger = options.ledger.as_ref();
+        let first_handle = ledger.map_or(0, |ledger| ledger.worker() << HANDLES_SHIFT);
+        let locks_ledger = ledger.cloned().map(|ledger| ledger as _);
+        let shared = Arc::new_cyclic(|me| SharedFiles {
             tasks: TaskTracker::new(),
-            locks: Locks::new(before_sharing(me), &volume, options.io_timeout),
+            locks: Locks::new(before_sharing(me), &volume, options.io_timeout, locks_ledger),
             volume,
             names: KnownNames::new(),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
-            open: OpenFiles::default(),
-            directories: Directories::default(),
+            open: OpenFiles::from(first_handle),
+            directories: Directories::from(first_handle | DIRECTORY_HANDLES),
             memory: ByteBudget::new(options.write_memory),
             gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
             watching: Mutex::default(),
             flushes: Notify::new(),
+            inheritance: Inheritance::default(),
             options,
-        })
+        });
+        Arc::new(Files { shared, request: 0, note: Note::none() })
+    }
+
+    /// The same files, for a request: its number, and its place in the journal if it changes something.
+    #[must_use]
+    pub fn for_request(&self, request: u64, note: Note) -> Files {
+        Files { shared: Arc::clone(&self.shared), request, note }
     }
 
     /// The root's number.
@@ -172,15 +211,28 @@ impl Files {
     where
         F: Future<Output = Result<T, VolumeError>>,
     {
+        let is_kept = self.options.ledger.is_some();
+        let operation = || async {
+            match operation().await {
+                // The process that follows carries it out, in a session of its own.
+                Err(VolumeError::Fenced) if is_kept => std::future::pending().await,
+                done => done,
+            }
+        };
         patiently(self.options.io_timeout, operation).await
     }
 
     /// Makes what was written to a file its content. Whoever leaves stops nothing but the waiting.
     pub(crate) async fn flush_file(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
-        let Some(files) = self.me.upgrade() else { return Err(Errno::IO) };
+        let files = self.for_request(0, Note::none());
         let file = Arc::clone(file);
         let flush = self.tasks.spawn(async move { files.flush_now(&file).await });
         flush.await.unwrap_or(Err(Errno::IO))
+    }
+
+    /// Goes on with something that nobody waits for.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        drop(self.tasks.spawn(work));
     }
 
     /// Has what a program's machine remembers of a file forgotten, which has turned out to be another.
@@ -209,12 +261,13 @@ impl Files {
 }
 
 /// What was written becomes content. Whoever has a file open is told of a failure.
-fn before_sharing(files: &Weak<Files>) -> BeforeSharing {
+fn before_sharing(files: &Weak<SharedFiles>) -> BeforeSharing {
     let files = files.clone();
     BeforeSharing(Box::new(move || {
         let files = files.clone();
         Box::pin(async move {
-            if let Some(files) = files.upgrade() {
+            if let Some(shared) = files.upgrade() {
+                let files = Files { shared, request: 0, note: Note::none() };
                 let _told = files.flush_all().await;
             }
         })

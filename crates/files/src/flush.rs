@@ -10,7 +10,7 @@ use std::time::Duration;
 use record::Ino;
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
-use volume::{AttributeChange, FoundNode};
+use volume::{AttributeChange, FoundNode, Note};
 
 use crate::files::Files;
 use crate::open::{Becoming, FileState, HandleId, OpenFile};
@@ -73,7 +73,8 @@ impl Files {
             if !state.is_dirty() || state.gone {
                 return Ok(());
             }
-            let becoming = Arc::new(state.take_dirty());
+            let note = self.note_flush(&state)?;
+            let becoming = Arc::new(state.take_dirty(note));
             state.becoming = Some(Arc::clone(&becoming));
             (state.node.clone(), becoming)
         };
@@ -98,6 +99,7 @@ impl Files {
                     // Others may have made it longer.
                     state.size = state.found_size();
                 }
+                self.cut_log(&mut state, becoming.log_end);
                 Ok(())
             }
             Err(error) => {
@@ -134,7 +136,7 @@ impl Files {
 
 impl FileState {
     /// Takes what was written, to make it the file's content. It lies below from now on.
-    fn take_dirty(&mut self) -> Becoming {
+    fn take_dirty(&mut self, note: Note) -> Becoming {
         Becoming {
             extents: std::mem::take(&mut self.dirty).freeze(),
             tail: self.tail.take(),
@@ -143,6 +145,8 @@ impl FileState {
             change: std::mem::take(&mut self.change),
             written: self.written.take(),
             permit: Mutex::new(self.permit.take()),
+            log_end: self.log.end(),
+            note,
         }
     }
 

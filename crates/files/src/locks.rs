@@ -8,15 +8,15 @@
 //! [`record::LockKeeping`]:
 //!
 //! - A session grants from memory only after a commit of its own has put its name there as the
-//!   keeper. Nobody else replaces a record with a living keeper's name in it: others add theirs to
-//!   those who ask, and wait. The keeper stops granting, publishes all that it holds, and only then,
+//!   granter. Nobody else replaces a record with a living granter's name in it: others add theirs to
+//!   those who ask, and wait. The granter stops granting, publishes all that it holds, and only then,
 //!   in the plan of the last of it, says that locks are in records.
 //! - A lock in a record is granted by a plan that guards that locks are in records which this session
 //!   shares. So it happens before the record says otherwise, or not at all.
 //! - A plan of which nobody knows whether it happened changes nothing later: whoever does not know
 //!   grants nothing from memory before it has written the record once more, in other bytes, and what
 //!   was sent before guards the bytes of before.
-//! - When the keeper's session, or all others that share records, have ended, so have their locks.
+//! - When the granter's session, or all others that share records, have ended, so have their locks.
 //!   Whoever has ended may not know it yet and tell programs that they hold locks; but none of what
 //!   these write is ever committed, since each plan guards that its session lives.
 //!
@@ -28,5 +28,5 @@ mod place;
 mod state;
 mod table;
 
-pub(crate) use state::BeforeSharing;
 pub use state::Locks;
+pub(crate) use state::{BeforeSharing, KeepLocks};

@@ -104,7 +104,7 @@ impl Files {
             (ObjectAttribute::Unknown, None) => return Err(Errno::NODATA),
         };
         let value = value.map(|value| text(item, value)).transpose()?;
-        let set = || self.volume.set_object_item(ino, item, value, had);
+        let set = || self.changing().set_object_item(ino, item, value, had);
         self.patiently(set).await.map(drop)
     }
 }

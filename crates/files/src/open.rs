@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use content::{ByteBudget, Permit};
 use record::{Ino, Timestamp};
 use rustix::io::Errno;
-use volume::{AttributeChange, FoundNode, OpenNode, SetTime, without_rights};
+use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights};
 
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
+use crate::file_log::FileLog;
 use crate::sequential::SequentialSums;
 use crate::tail::AppendedTail;
 
@@ -82,6 +83,8 @@ pub(crate) struct FileState {
     pub(crate) change: AttributeChange,
     /// When it was last written to, if that is to be kept.
     pub(crate) written: Option<Timestamp>,
+    /// What it says of this to the process that may follow.
+    pub(crate) log: FileLog,
 }
 
 /// What is becoming a file's content.
@@ -97,6 +100,10 @@ pub(crate) struct Becoming {
     pub(crate) written: Option<Timestamp>,
     /// The memory that it takes.
     pub(crate) permit: Mutex<Option<Permit>>,
+    /// Where the log ends that says it.
+    pub(crate) log_end: u64,
+    /// By which whoever follows knows whether it has become content.
+    pub(crate) note: Note,
 }
 
 impl FileState {
@@ -114,6 +121,7 @@ impl FileState {
             size,
             change: AttributeChange::default(),
             written: None,
+            log: FileLog::default(),
         }
     }
 
@@ -310,9 +318,11 @@ impl Handle {
 }
 
 /// Files that are open, and handles.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OpenFiles {
     tables: Mutex<Tables>,
+    /// Handles of this process have larger numbers.
+    first: u64,
 }
 
 #[derive(Debug, Default)]
@@ -324,6 +334,20 @@ struct Tables {
 }
 
 impl OpenFiles {
+    /// None is open. Handles have the numbers behind this one.
+    pub(crate) fn from(first: u64) -> OpenFiles {
+        let tables = Mutex::new(Tables { next: first, ..Tables::default() });
+        OpenFiles { tables, first }
+    }
+
+    /// A handle that a process before this one gave.
+    pub(crate) fn adopt(&self, handle: u64, file: &Arc<OpenFile>) {
+        let mut tables = self.tables();
+        tables.files.entry(file.ino).or_insert_with(|| (Arc::clone(file), 0)).1 += 1;
+        let opened = Handle { file: Arc::clone(file), told: AtomicU64::new(0) };
+        tables.handles.insert(handle, Arc::new(opened));
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -340,7 +364,9 @@ impl OpenFiles {
 
     /// A handle.
     pub(crate) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>, Errno> {
-        self.tables().handles.get(&handle.0).cloned().ok_or(Errno::BADF)
+        // What a process before this one had open and is not here was lost.
+        let missing = if handle.0 <= self.first { Errno::STALE } else { Errno::BADF };
+        self.tables().handles.get(&handle.0).cloned().ok_or(missing)
     }
 
     /// Adds a handle of a file, which is `new` unless it was open.
@@ -349,8 +375,21 @@ impl OpenFiles {
         ino: Ino,
         new: impl FnOnce() -> OpenFile,
     ) -> (HandleId, Arc<OpenFile>) {
+        self.add_shared(ino, || Arc::new(new()))
+    }
+
+    /// Adds a handle of a file that is open again, unless another one is.
+    pub(crate) fn add_file(&self, ino: Ino, file: Arc<OpenFile>) -> (HandleId, Arc<OpenFile>) {
+        self.add_shared(ino, || file)
+    }
+
+    fn add_shared(
+        &self,
+        ino: Ino,
+        new: impl FnOnce() -> Arc<OpenFile>,
+    ) -> (HandleId, Arc<OpenFile>) {
         let mut tables = self.tables();
-        let entry = tables.files.entry(ino).or_insert_with(|| (Arc::new(new()), 0));
+        let entry = tables.files.entry(ino).or_insert_with(|| (new(), 0));
         entry.1 += 1;
         let file = Arc::clone(&entry.0);
         tables.next += 1;
@@ -366,14 +405,14 @@ impl OpenFiles {
         self.tables().handles.remove(&handle.0)
     }
 
-    /// Lets go of a file, if this was the last that was said of it.
-    pub(crate) fn leave(&self, ino: Ino) {
+    /// Lets go of a file. Answers it if this was the last that was said of it.
+    pub(crate) fn leave(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         let mut tables = self.tables();
-        if let Some((_, count)) = tables.files.get_mut(&ino) {
-            *count -= 1;
-            if *count == 0 {
-                tables.files.remove(&ino);
-            }
+        let (_, count) = tables.files.get_mut(&ino)?;
+        *count -= 1;
+        if *count > 0 {
+            return None;
         }
+        tables.files.remove(&ino).map(|(file, _)| file)
     }
 }

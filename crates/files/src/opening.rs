@@ -6,6 +6,7 @@ use volume::{FoundNode, NodeName};
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
+use crate::telling::FileChange;
 
 impl Files {
     /// Opens a file, as it is now: what was acknowledged anywhere before is seen.
@@ -15,6 +16,9 @@ impl Files {
     pub async fn open(&self, ino: Ino, mode: OpenMode) -> Result<OpenedFile, Errno> {
         if mode.writes || mode.truncates {
             self.changeable()?;
+        }
+        if let Some(opened) = self.opened_before().await {
+            return self.as_asked(opened, mode).await;
         }
         let reading = self.volume.reading();
         let node = match (self.names.of(ino), self.open.of(ino)) {
@@ -33,14 +37,25 @@ impl Files {
             (None, None) => self.patiently(|| self.volume.find_node(ino)).await?,
         };
         let opened = self.add_handle(node, reading).await?;
-        if mode.truncates {
-            let file = self.open.handle(opened.handle)?;
-            let mut state = file.file.state.lock().await;
-            state.resize(0);
-            state.touch(self.volume.now(), mode.drops_rights);
-            return Ok(OpenedFile { attributes: state.attributes(), unchanged: false, ..opened });
+        self.as_asked(opened, mode).await
+    }
+
+    /// A file that was opened, as it was asked for.
+    async fn as_asked(&self, opened: OpenedFile, mode: OpenMode) -> Result<OpenedFile, Errno> {
+        if !mode.writes && !mode.truncates {
+            return Ok(opened);
         }
-        Ok(opened)
+        let handle = self.open.handle(opened.handle)?;
+        let mut state = handle.file.state.lock().await;
+        self.log_told_name(&mut state)?;
+        if !mode.truncates || self.inheritance.has_made(self.request) {
+            return Ok(opened);
+        }
+        let (now, drop_rights) = (self.volume.now(), mode.drops_rights);
+        self.log(&mut state, &FileChange::Resize { size: 0, drop_rights, now })?;
+        state.resize(0);
+        state.touch(now, drop_rights);
+        Ok(OpenedFile { attributes: state.attributes(), unchanged: false, ..opened })
     }
 
     /// A handle of a file that was just found or made.
@@ -59,6 +74,10 @@ impl Files {
         let ino = node.ino;
         let new = || OpenFile::new(self.volume.open_node(ino, reading), node.clone());
         let (handle, file) = self.open.add(ino, new);
+        if let Err(error) = self.keep_handle(handle, ino, false) {
+            self.release(handle).await;
+            return Err(error);
+        }
         let mut state = file.state.lock().await;
         state.refresh(&node);
         let unchanged = self.seen_versions.get(&ino) == version && !state.is_dirty();
@@ -70,16 +89,21 @@ impl Files {
     pub(crate) async fn lost_name(&self, ino: Ino, name: &NodeName, last: bool) {
         self.names.gone(ino, name);
         if last && let Some(file) = self.open.of(ino) {
-            file.state.lock().await.nameless = true;
+            let mut state = file.state.lock().await;
+            state.nameless = true;
+            self.log_nameless(&mut state);
         }
     }
 
     /// Ends a handle. What was written through it and not made the file's content becomes that.
     pub async fn release(&self, handle: HandleId) {
+        self.end_handle(handle);
         let Some(handle) = self.open.remove(handle) else { return };
         let ino = handle.file.ino;
         // Nobody is left to be told, but those who have the file open too.
         let _told = self.flush_file(&handle.file).await;
-        self.open.leave(ino);
+        if let Some(file) = self.open.leave(ino) {
+            self.end_log(&mut *file.state.lock().await);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use volume::{FileWrite, FsError, VolumeError};
+use volume::{FileWrite, FsError, Note, VolumeError};
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile};
@@ -66,8 +66,10 @@ impl Files {
     }
 
     async fn write_zeros(&self, handle: HandleId, range: Range<u64>) -> Result<(), Errno> {
+        // If it is asked for again, all of it is done again, not the parts that are missing.
+        let part = self.for_request(0, Note::none());
         for (at, bytes) in zeros(range) {
-            self.write(handle, at, &bytes, false, false).await?;
+            part.write(handle, at, &bytes, false, false).await?;
         }
         Ok(())
     }

@@ -29,15 +29,22 @@ impl Files {
         };
         let parent = if ino == self.options.root { ino } else { directory.parent };
         let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
-        let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        cursors.0 += 1;
-        let handle = cursors.0;
-        cursors.1.insert(handle, Arc::new(cursor));
-        Ok(HandleId(handle))
+        let handle = {
+            let mut cursors =
+                self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+            cursors.0 += 1;
+            let handle = cursors.0;
+            cursors.1.insert(handle, Arc::new(cursor));
+            HandleId(handle)
+        };
+        let kept = self.keep_handle(handle, ino, true);
+        kept.inspect_err(|_| self.release_directory(handle))?;
+        Ok(handle)
     }
 
     /// Ends a handle of a directory.
     pub fn release_directory(&self, handle: HandleId) {
+        self.end_handle(handle);
         let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
         cursors.1.remove(&handle.0);
     }

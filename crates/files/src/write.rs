@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::files::Files;
 use crate::open::{GONE_BYTES_MAX, HandleId, OpenFile, OpenMode};
+use crate::telling::FileChange;
 
 /// Dirty bytes of one file at which they begin to become its content, though nobody asks for it.
 const FLUSH_BYTES: u64 = 32 << 20;
@@ -58,9 +59,12 @@ impl Files {
     ) -> Result<TakenWrite, Errno> {
         self.changeable()?;
         let handle = self.open.handle(handle)?;
-        handle.failure()?;
         let written = u32::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
         let file = Arc::clone(&handle.file);
+        if self.inheritance.has_made(self.request) {
+            return Ok(TakenWrite { file, written, owed: 0 });
+        }
+        handle.failure()?;
         let mut state = file.state.lock().await;
         // A program's machine may think that the file ends elsewhere.
         let is_elsewhere = appends && position != state.size;
@@ -75,12 +79,14 @@ impl Files {
         } else {
             self.memory.try_acquire(growth)
         };
+        let now = self.volume.now();
+        self.log(&mut state, &FileChange::Write { position, bytes, appends, drop_rights, now })?;
         let owed = if permit.is_some() { 0 } else { growth };
         state.hold(permit);
         state.note_write(position, end, appends);
         state.dirty.write(position, bytes);
         state.size = state.size.max(end);
-        state.touch(self.volume.now(), drop_rights);
+        state.touch(now, drop_rights);
         let is_full = state.dirty.bytes() >= FLUSH_BYTES && state.becoming.is_none();
         drop(state);
         if is_elsewhere {
@@ -137,6 +143,7 @@ impl Files {
             return Err(Errno::FBIG);
         }
         let (opened, file) = match handle {
+            Some(_) if self.inheritance.has_made(self.request) => return Ok(()),
             Some(handle) => (None, self.open.handle(handle)?.file.clone()),
             None => {
                 let opened = self.open(ino, OpenMode { writes: true, ..OpenMode::default() });
@@ -146,10 +153,12 @@ impl Files {
         };
         {
             let mut state = file.state.lock().await;
+            let now = self.volume.now();
+            self.log(&mut state, &FileChange::Resize { size, drop_rights, now })?;
             if state.size != size {
                 state.resize(size);
             }
-            state.touch(self.volume.now(), drop_rights);
+            state.touch(now, drop_rights);
         }
         let Some(opened) = opened else { return Ok(()) };
         let flushed = self.flush_file(&file).await;
@@ -171,9 +180,11 @@ impl Files {
         let handle = self.open.handle(handle)?;
         let mut state = handle.file.state.lock().await;
         if end > state.size && !keeps_size {
+            let now = self.volume.now();
+            self.log(&mut state, &FileChange::Extend { size: end, now })?;
             state.note_resize(end);
             state.size = end;
-            state.touch(self.volume.now(), false);
+            state.touch(now, false);
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ impl Files {
 
     async fn change_xattr(&self, ino: Ino, name: &[u8], change: &XattrChange) -> Result<(), Errno> {
         let known_as = self.names.of(ino);
-        let set = || self.volume.set_xattr(ino, known_as.as_ref(), name, change);
+        let set = || self.changing().set_xattr(ino, known_as.as_ref(), name, change);
         self.patiently(set).await.map(drop)
     }
 

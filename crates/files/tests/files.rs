@@ -21,6 +21,8 @@ mod names;
 mod open;
 #[path = "files/ranges.rs"]
 mod ranges;
+#[path = "files/takeover.rs"]
+mod takeover;
 #[path = "files/views.rs"]
 mod views;
 
@@ -35,8 +37,8 @@ use record::{Ino, ObjectHeaders, Tag};
 use rustix::io::Errno;
 use store::MemoryStore;
 use volume::{
-    FileOwner, NewObject, NodeName, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition,
-    fsck, opaque_tag,
+    FileOwner, Ledger, NewObject, NodeName, SessionOptions, Unwatched, Volume, VolumeError,
+    VolumeOptions, WriteCondition, fsck, opaque_tag,
 };
 
 /// Content bytes of a full block here.
@@ -52,28 +54,42 @@ struct Bench {
     bucket: Ino,
     store: Arc<MemoryStore>,
     blocks: Arc<MemoryBlocks>,
+    ledger: Option<Arc<Ledger>>,
+}
+
+fn files_options(ledger: Option<Arc<Ledger>>) -> FilesOptions {
+    FilesOptions {
+        root: Ino::ROOT,
+        read_only: false,
+        write_memory: 16 << 20,
+        whole_bytes_max: WHOLE_BYTES_MAX,
+        io_timeout: Duration::from_secs(1),
+        owner: owner().access_key,
+        ledger,
+    }
 }
 
 impl Bench {
     async fn new() -> Bench {
-        Bench::with(VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() }).await
+        Bench::with(options(None)).await
     }
 
     async fn with(options: VolumeOptions) -> Bench {
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
         let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
         volume.create_bucket("bkt", &owner()).await.unwrap();
-        let options = FilesOptions {
-            root: Ino::ROOT,
-            read_only: false,
-            write_memory: 16 << 20,
-            whole_bytes_max: WHOLE_BYTES_MAX,
-            io_timeout: Duration::from_secs(1),
-            owner: owner().access_key,
-        };
-        let files = Files::new(Arc::clone(&volume), options);
+        Bench::over(volume, (store, blocks), None).await
+    }
+
+    /// The files of a volume that is open.
+    async fn over(
+        volume: Arc<Volume>,
+        (store, blocks): (Arc<MemoryStore>, Arc<MemoryBlocks>),
+        ledger: Option<Arc<Ledger>>,
+    ) -> Bench {
+        let files = Files::new(Arc::clone(&volume), files_options(ledger.clone()));
         let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
-        Bench { volume, files, bucket, store, blocks }
+        Bench { volume, files, bucket, store, blocks, ledger }
     }
 
     /// Checks the volume: nothing is wrong with it.
@@ -138,6 +154,12 @@ impl Bench {
     fn name(&self, name: &str) -> NodeName {
         NodeName { directory: self.bucket, name: name.as_bytes().to_vec() }
     }
+}
+
+/// How a volume is opened here, by the next process that serves its ledger, if there is one.
+fn options(ledger: Option<Arc<Ledger>>) -> VolumeOptions {
+    let session = SessionOptions { ledger, ..SessionOptions::default() };
+    VolumeOptions { block_bytes: BLOCK_BYTES, session, ..VolumeOptions::default() }
 }
 
 fn owner() -> FileOwner {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::{io, result};
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -76,43 +77,73 @@ impl Device {
     ///
     /// # Errors
     /// Those of the socket; more than [`HANDOVER_BYTES_MAX`] bytes.
-    pub fn send(&self, mut socket: &UnixStream, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() > HANDOVER_BYTES_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too much to hand over"));
-        }
-        let length = (bytes.len() as u64).to_le_bytes();
-        let descriptors = [self.0.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let fits = control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        assert!(fits, "the space is made for one descriptor");
-        let sent = loop {
-            let parts = [IoSlice::new(&length)];
-            match sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL) {
-                Err(SystemErrno::INTR) => {}
-                other => break other?,
-            }
-        };
-        socket.write_all(&length[sent..])?;
-        socket.write_all(bytes)
+    pub fn send(&self, socket: &UnixStream, bytes: &[u8]) -> io::Result<()> {
+        hand_over(socket, self.0.as_fd(), bytes)
     }
 
     /// Receives what [`Device::send`] sends. Waits for it, as long as the socket's timeout lets it.
     ///
     /// # Errors
     /// Those of the socket; a message that brings no descriptor or announces too many bytes.
-    pub fn receive(mut socket: &UnixStream) -> io::Result<(Device, Vec<u8>)> {
-        let mut length = [0; 8];
-        let (descriptor, received) = receive_descriptor(socket, &mut length)?;
-        socket.read_exact(&mut length[received..])?;
-        let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if length > HANDOVER_BYTES_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "too much was handed over"));
-        }
-        let mut bytes = vec![0; length];
-        socket.read_exact(&mut bytes)?;
+    pub fn receive(socket: &UnixStream) -> io::Result<(Device, Vec<u8>)> {
+        let (descriptor, bytes) = take_over(socket)?;
         Ok((Device::new(descriptor), bytes))
     }
+
+    /// Whether the mount is gone, as far as can be known without reading.
+    pub fn is_unmounted(&self) -> bool {
+        let mut device = [PollFd::new(&*self.0, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let polled = poll(&mut device, Some(&now));
+        polled.is_ok() && device[0].revents().contains(PollFlags::ERR)
+    }
+}
+
+/// Hands a descriptor to whoever is at the other end of the socket, and some bytes along with it. The
+/// descriptor stays open here, too.
+///
+/// # Errors
+/// Those of the socket; more than [`HANDOVER_BYTES_MAX`] bytes.
+pub fn hand_over(
+    mut socket: &UnixStream,
+    descriptor: BorrowedFd<'_>,
+    bytes: &[u8],
+) -> io::Result<()> {
+    if bytes.len() > HANDOVER_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too much to hand over"));
+    }
+    let length = (bytes.len() as u64).to_le_bytes();
+    let descriptors = [descriptor];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fits = control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    assert!(fits, "the space is made for one descriptor");
+    let sent = loop {
+        let parts = [IoSlice::new(&length)];
+        match sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+            Err(SystemErrno::INTR) => {}
+            other => break other?,
+        }
+    };
+    socket.write_all(&length[sent..])?;
+    socket.write_all(bytes)
+}
+
+/// Receives what [`hand_over`] sends. Waits for it, as long as the socket's timeout lets it.
+///
+/// # Errors
+/// Those of the socket; a message that brings no descriptor or announces too many bytes.
+pub fn take_over(mut socket: &UnixStream) -> io::Result<(OwnedFd, Vec<u8>)> {
+    let mut length = [0; 8];
+    let (descriptor, received) = receive_descriptor(socket, &mut length)?;
+    socket.read_exact(&mut length[received..])?;
+    let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if length > HANDOVER_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "too much was handed over"));
+    }
+    let mut bytes = vec![0; length];
+    socket.read_exact(&mut bytes)?;
+    Ok((descriptor, bytes))
 }
 
 /// Receives one descriptor and some bytes.

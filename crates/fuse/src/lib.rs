@@ -21,6 +21,7 @@ mod handshake;
 mod in_flight;
 mod mounting;
 mod node;
+mod notice_writer;
 mod notify;
 mod operation;
 mod readiness;
@@ -29,14 +30,15 @@ mod request;
 mod session;
 
 pub use channel::SessionCounters;
-pub use device::{Device, HANDOVER_BYTES_MAX};
+pub use device::{Device, HANDOVER_BYTES_MAX, hand_over, take_over};
 pub use directory::{DirectoryBuffer, DirectoryName};
 pub use errno::Errno;
 pub use handshake::{
     BACKGROUND_MAX, BACKGROUND_MIN, KernelOptions, Negotiated, NotNegotiated, WRITE_BYTES_MAX,
 };
 pub use mounting::{
-    MountError, MountOptions, UnmountError, UnmountMode, mount, raise_read_ahead, unmount,
+    MountError, MountOptions, UnmountError, UnmountMode, device_of, mount, raise_read_ahead,
+    unmount,
 };
 pub use node::{FileHandle, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId};
 pub use notify::{NOTICES_WAITING_MAX, Notice, NoticeQueue, NoticeRefused, Notifier};

@@ -151,13 +151,17 @@ pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     }
 }
 
+/// The number by which the kernel knows what is mounted on a folder, as `MAJOR:MINOR`. Never asks its
+/// server.
+pub fn device_of(folder: &Path) -> io::Result<Option<String>> {
+    Ok(table::find(&resolve(folder)?)?.map(|mounted| mounted.device))
+}
+
 /// Lets the kernel read this far ahead on the mount. Root only, and after the session began: the
 /// answer to INIT sets it to at most 128 KiB.
 pub fn raise_read_ahead(folder: &Path, kib: u32) -> io::Result<()> {
-    let folder = resolve(folder)?;
-    let mounted = table::find(&folder)?;
-    let mounted = mounted.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-    let path: OsString = format!("/sys/class/bdi/{}/read_ahead_kb", mounted.device).into();
+    let mounted = device_of(folder)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let path: OsString = format!("/sys/class/bdi/{mounted}/read_ahead_kb").into();
     std::fs::write(path, kib.to_string())
 }
 

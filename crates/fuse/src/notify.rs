@@ -2,7 +2,8 @@
 //!
 //! The kernel may wait for locks of nodes while it takes a notice, and a request in flight may hold
 //! one. So a notice is never sent from a request's handler, nor by whoever has to answer a request
-//! first: a thread of its own sends them from a bounded queue. What changed is not known here.
+//! first: a thread of its own sends them from a bounded queue, by way of another one that may be stuck
+//! in the kernel (see `notice_writer`). What changed is not known here.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -16,10 +17,11 @@ use std::{io, result};
 use thiserror::Error;
 use zerocopy::IntoBytes;
 
-use crate::abi::{NotifyDelete, NotifyInvalEntry, NotifyInvalInode, bits, notice};
-use crate::channel::Channel;
+use crate::abi::{NotifyDelete, NotifyInvalEntry, NotifyInvalInode, OutHeader, bits, notice};
+use crate::device::Device;
 use crate::errno::Errno;
 use crate::node::NodeId;
+use crate::notice_writer::NoticeWriter;
 
 /// Notices that may wait for the thread that sends them.
 pub const NOTICES_WAITING_MAX: usize = 4096;
@@ -28,12 +30,30 @@ pub const NOTICES_WAITING_MAX: usize = 4096;
 ///
 /// Every method may wait for requests in flight: never call one from a request's handler, nor where
 /// a request has to be answered before it returns. What the kernel does not know is no error.
-#[derive(Clone)]
-pub struct Notifier(Arc<Channel>);
+#[derive(Clone, Debug)]
+pub struct Notifier(Arc<Way>);
+
+/// Who writes a notice to the device.
+#[derive(Debug)]
+enum Way {
+    /// Whoever sends it.
+    Here(Device),
+    /// A thread that holds nothing but the device.
+    Apart(NoticeWriter),
+}
 
 impl Notifier {
-    pub(crate) fn new(channel: Arc<Channel>) -> Notifier {
-        Notifier(channel)
+    /// What tells the kernel something of a mount that nobody serves. As long as requests that were
+    /// read are sent again and not read, programs that wait for them can be killed: see
+    /// [`Notifier::resend`].
+    pub fn of(device: Device) -> Notifier {
+        Notifier(Arc::new(Way::Here(device)))
+    }
+
+    /// As [`Notifier::of`], for many notices: a wait for the kernel does not keep the files of this
+    /// process open if it is killed meanwhile.
+    fn apart(device: &Device) -> io::Result<Notifier> {
+        Ok(Notifier(Arc::new(Way::Apart(NoticeWriter::start(device)?))))
     }
 
     /// Forget what the name is bound to.
@@ -51,7 +71,7 @@ impl Notifier {
     /// `length` bytes of them, all if it is 0. With a negative offset pages are kept.
     pub fn inval_inode(&self, node: NodeId, offset: i64, length: i64) -> Result<(), Errno> {
         let value = NotifyInvalInode { ino: node.0, off: offset, len: length };
-        self.send(notice::INVAL_INODE, &[IoSlice::new(value.as_bytes())])
+        self.send(notice::INVAL_INODE, &[value.as_bytes()])
     }
 
     /// The name was removed while it was bound to this node: who watches the directory learns of
@@ -87,12 +107,20 @@ impl Notifier {
     }
 
     fn named(&self, code: i32, value: &[u8], name: &OsStr) -> Result<(), Errno> {
-        let parts = [value, name.as_bytes(), &[0]].map(IoSlice::new);
-        self.send(code, &parts)
+        self.send(code, &[value, name.as_bytes(), &[0]])
     }
 
-    fn send(&self, code: i32, parts: &[IoSlice<'_>]) -> Result<(), Errno> {
-        match self.0.send(0, code, parts) {
+    fn send(&self, code: i32, parts: &[&[u8]]) -> Result<(), Errno> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let len = u32::try_from(size_of::<OutHeader>() + bytes).map_err(|_| Errno::E2BIG)?;
+        // A notice is an answer to nothing, with its code in place of an error.
+        let header = OutHeader { len, error: code, unique: 0 };
+        let message = [&[header.as_bytes()], parts].concat().concat();
+        let sent = match &*self.0 {
+            Way::Here(device) => device.write(&[IoSlice::new(&message)]),
+            Way::Apart(writer) => writer.write(message),
+        };
+        match sent {
             Err(Errno::ENOENT) => Ok(()),
             other => other,
         }
@@ -101,12 +129,6 @@ impl Notifier {
 
 fn length_of(name: &OsStr) -> Result<u32, Errno> {
     u32::try_from(name.len()).map_err(|_| Errno::ENAMETOOLONG)
-}
-
-impl fmt::Debug for Notifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Notifier")
-    }
 }
 
 /// What the kernel may no longer remember; see the methods of [`Notifier`].
@@ -170,7 +192,8 @@ pub struct NoticeQueue(SyncSender<(Notice, Option<Done>)>);
 
 impl NoticeQueue {
     /// Starts the thread.
-    pub(crate) fn start(notifier: Notifier) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
+    pub(crate) fn start(device: &Device) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
+        let notifier = Notifier::apart(device)?;
         let (sender, receiver) = sync_channel(NOTICES_WAITING_MAX);
         let thread = thread::Builder::new().name("fuse-notices".to_owned());
         let thread = thread.spawn(move || send_all(&notifier, &receiver))?;

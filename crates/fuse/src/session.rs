@@ -140,7 +140,7 @@ impl KernelSession {
     ) -> Result<KernelSession, StartError> {
         let options = options.within_limits();
         let server = Server::new(device, options, files, negotiated.write_bytes_max)?;
-        Notifier::new(Arc::clone(&server.channel)).resend().map_err(StartError::Device)?;
+        Notifier::of(server.channel.device.clone()).resend().map_err(StartError::Device)?;
         server.start_readers()?;
         Ok(KernelSession { server, negotiated })
     }
@@ -157,12 +157,12 @@ impl KernelSession {
 
     /// Tells the kernel what it may no longer remember. Not to be used by a request's handler.
     pub fn notifier(&self) -> Notifier {
-        Notifier::new(Arc::clone(&self.server.channel))
+        Notifier::of(self.device())
     }
 
     /// Starts a thread that tells the kernel what is put into its queue.
     pub fn notice_queue(&self) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
-        NoticeQueue::start(self.notifier())
+        NoticeQueue::start(&self.server.channel.device)
     }
 
     /// What happened so far.

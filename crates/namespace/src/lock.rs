@@ -137,16 +137,16 @@ impl Planner for BeginLocking {
         };
         match keeping.place.clone() {
             None => {
-                let place = LockPlace::Memory { keeper: own, asked: Vec::new() };
+                let place = LockPlace::Memory { granter: own, asked: Vec::new() };
                 answer(&mut plan, place, LockUse::InMemory)
             }
-            Some(place @ LockPlace::Memory { keeper, .. }) if keeper == own => {
+            Some(place @ LockPlace::Memory { granter, .. }) if granter == own => {
                 answer(&mut plan, place, LockUse::InMemory)
             }
-            Some(LockPlace::Memory { keeper, mut asked }) => {
-                if living(view, &[keeper], &mut plan)?.is_empty() {
+            Some(LockPlace::Memory { granter, mut asked }) => {
+                if living(view, &[granter], &mut plan)?.is_empty() {
                     asked.retain(|session| *session != own);
-                    let place = LockPlace::Memory { keeper: own, asked };
+                    let place = LockPlace::Memory { granter: own, asked };
                     return answer(&mut plan, place, LockUse::InMemory);
                 }
                 if asked.contains(&own) {
@@ -156,14 +156,14 @@ impl Planner for BeginLocking {
                     return Ok(Step::Done(LockUse::TooMany));
                 }
                 asked.push(own);
-                answer(&mut plan, LockPlace::Memory { keeper, asked }, LockUse::Asked)
+                answer(&mut plan, LockPlace::Memory { granter, asked }, LockUse::Asked)
             }
             Some(LockPlace::Records { mut sharers }) => {
                 let is_one = sharers.contains(&own);
                 sharers.retain(|session| *session != own);
                 let mut sharers = living(view, &sharers, &mut plan)?;
                 if sharers.is_empty() {
-                    let place = LockPlace::Memory { keeper: own, asked: Vec::new() };
+                    let place = LockPlace::Memory { granter: own, asked: Vec::new() };
                     return answer(&mut plan, place, LockUse::InMemory);
                 }
                 if is_one {
@@ -190,15 +190,15 @@ impl Planner for FindLockAskers {
         let keeping = Keeping::find(view)?;
         let asked = matches!(
             keeping.place,
-            Some(LockPlace::Memory { keeper, ref asked })
-                if keeper == env.session && !asked.is_empty()
+            Some(LockPlace::Memory { granter, ref asked })
+                if granter == env.session && !asked.is_empty()
         );
         Ok(Step::Done(asked))
     }
 }
 
 /// Writes locks that this session keeps in memory into records; and with the last of them says that
-/// they are there from now on. Answers whether this session was their keeper: else nothing is written.
+/// they are there from now on. Answers whether this session was their granter: else nothing is written.
 #[derive(Clone, Debug)]
 pub struct PublishLocks<'a> {
     /// Files, each with all that the session holds of it, also if that is nothing any more.
@@ -216,15 +216,15 @@ impl Planner for PublishLocks<'_> {
         let own = env.session;
         let written = Written { by: own, count: self.count };
         let keeping = Keeping::find(view)?;
-        let Some(LockPlace::Memory { keeper, asked }) = &keeping.place else {
+        let Some(LockPlace::Memory { granter, asked }) = &keeping.place else {
             return Ok(Step::Done(false));
         };
-        if *keeper != own {
+        if *granter != own {
             return Ok(Step::Done(false));
         }
         let mut plan = Plan { guards: vec![keeping.guard()], writes: Vec::new() };
         for (ino, locks) in self.files {
-            // While a session is the keeper nobody else who lives has a lock in a record.
+            // While a session is the granter nobody else who lives has a lock in a record.
             plan.writes.push(write(&key::locks(*ino), written, held(own, locks)));
         }
         if self.last {
@@ -404,8 +404,8 @@ impl Planner for EndLocking {
         let keeping = Keeping::find(view)?;
         let mut sessions = match keeping.place.clone() {
             None => return Ok(Step::Done(())),
-            Some(LockPlace::Memory { keeper, mut asked }) => {
-                asked.push(keeper);
+            Some(LockPlace::Memory { granter, mut asked }) => {
+                asked.push(granter);
                 asked
             }
             Some(LockPlace::Records { sharers }) => sharers,

@@ -118,8 +118,8 @@ pub enum LockPlace {
     /// In the memory of one session.
     Memory {
         /// That session.
-        keeper: Nonce,
-        /// Sessions that want locks, too, and wait for the keeper to publish its own.
+        granter: Nonce,
+        /// Sessions that want locks, too, and wait for the granter to publish its own.
         asked: Vec<Nonce>,
     },
     /// In records that these sessions share.
@@ -144,8 +144,8 @@ record!(
     |this, to| {
         to.fixed(&this.written.by.0).varint(this.written.count);
         let sessions = match &this.place {
-            LockPlace::Memory { keeper, asked } => {
-                to.u8(1).fixed(&keeper.0);
+            LockPlace::Memory { granter, asked } => {
+                to.u8(1).fixed(&granter.0);
                 asked
             }
             LockPlace::Records { sharers } => {
@@ -161,16 +161,16 @@ record!(
     |from| {
         let by = Nonce(from.fixed("writer")?);
         let written = Written { by, count: from.varint("count")? };
-        let keeper = match from.u8("place")? {
-            1 => Some(Nonce(from.fixed("keeper")?)),
+        let granter = match from.u8("place")? {
+            1 => Some(Nonce(from.fixed("granter")?)),
             2 => None,
             _ => return Err(DecodeError::Field("place")),
         };
         let count = from.varint("sessions")?;
         let sessions =
             (0..count).map(|_| from.fixed("session").map(Nonce)).collect::<Result<_, _>>()?;
-        let place = match keeper {
-            Some(keeper) => LockPlace::Memory { keeper, asked: sessions },
+        let place = match granter {
+            Some(granter) => LockPlace::Memory { granter, asked: sessions },
             None => LockPlace::Records { sharers: sessions },
         };
         LockKeeping { written, place }

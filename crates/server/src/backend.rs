@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{BlockReader, BlockStore};
 use cache::Cache;
 use store::MetaStore;
-use volume::{SessionOptions, Volume, VolumeOptions};
+use volume::{Ledger, SessionOptions, Volume, VolumeOptions};
 
 use crate::config::{OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
@@ -22,6 +22,15 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
+    /// Closes the stores, and leaves the session to the process that is going to go on with it.
+    pub(crate) async fn leave(&self) {
+        self.volume.leave().await;
+        self.meta.close().await;
+        if let Some(cache) = &self.cache {
+            cache.close().await;
+        }
+    }
+
     /// Ends the session, and closes the stores.
     pub(crate) async fn close(&self) {
         self.volume.close().await;
@@ -37,6 +46,7 @@ pub(crate) async fn open(
     settings: &VolumeSettings,
     open: &OpenSettings,
     seed: u64,
+    ledger: Option<Arc<Ledger>>,
 ) -> Result<Backend, Problem> {
     let meta = engines::meta(settings, Use::Serve).await?;
     let blocks = engines::blocks(&settings.blocks, seed).await?;
@@ -49,6 +59,7 @@ pub(crate) async fn open(
         commits_in_flight: engines::commits_in_flight(&settings.meta),
         reads_in_flight: engines::reads_in_flight(&settings.meta),
         place: instance::place(),
+        ledger,
         ..SessionOptions::default()
     };
     let options = VolumeOptions {

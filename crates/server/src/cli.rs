@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, bucket, check, dump, mount, policy, upkeep, user};
+use crate::commands::{bench, bucket, check, dump, fstab, mount, policy, upkeep, user};
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
 use crate::output::say;
@@ -91,6 +91,11 @@ impl GatewayOptions {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if words.next().is_some_and(|program| fstab::is_asked_for(&program)) {
+        eprintln!("ashlar: {}", fstab::run(words));
+        return ExitCode::FAILURE;
+    }
     match run(Cli::parse()) {
         Ok(Outcome::Well) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(3),
@@ -112,8 +117,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             runtime()?.block_on(serve::serve(settings))?;
         }
         Command::Mount(command) => {
-            logging::start(&volume)?;
-            runtime()?.block_on(command.run(volume, &file))?;
+            mount::run(*command, volume, &file, runtime)?;
         }
         Command::Umount(command) => command.run()?,
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,

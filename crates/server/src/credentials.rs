@@ -21,7 +21,7 @@ use crate::problem::Problem;
 const ACCESS_KEY_CHARS: usize = 20;
 
 /// What a data directory contains, besides the metadata store's files.
-const OURS: [&str; 4] = ["master.key", ROOT_CREDENTIALS, "blocks", "cache"];
+const OURS: [&str; 5] = ["master.key", ROOT_CREDENTIALS, "blocks", "cache", "mount.log"];
 
 /// The file with the operator's credentials, if they were made here.
 const ROOT_CREDENTIALS: &str = "root-credentials";

@@ -12,6 +12,7 @@ mod edge;
 mod engines;
 mod environment;
 mod instance;
+mod keeper;
 mod logging;
 mod metrics;
 mod metrics_listener;

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use files::{Files, FilesOptions, WHOLE_BYTES_MAX_DEFAULT};
-use fuse::{KernelOptions, KernelSession, MountOptions, SessionEnd, UnmountError, UnmountMode};
+use fuse::{
+    Device, KernelOptions, KernelSession, MountError, MountOptions, Negotiated, SessionEnd,
+    UnmountError, UnmountMode,
+};
 use record::Ino;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{NodeName, Volume, VolumeError};
+use volume::{Ledger, NodeName, Volume, VolumeError};
 
 use crate::config::MountSettings;
 use crate::problem::Problem;
@@ -31,6 +35,15 @@ const LARGE_REQUESTS_MAX: usize = 256;
 /// How long the end of a mount waits for what is under way.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a process that leaves its mount to another waits for requests that it has read.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it looks.
+const LEAVE_PAUSE: Duration = Duration::from_millis(5);
+
+/// When the kernel has certainly said again all that the process before this one did not answer.
+const UNASKED_AFTER: Duration = Duration::from_mins(1);
+
 /// A volume that is mounted.
 #[derive(Debug)]
 pub(crate) struct Mounted {
@@ -41,6 +54,29 @@ pub(crate) struct Mounted {
     gone: CancellationToken,
 }
 
+/// A mount that outlives the process that serves it.
+#[derive(Debug)]
+pub(crate) struct KeptMount {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) device: Device,
+}
+
+/// How the kernel is told to mount.
+pub(crate) fn mount_options(settings: &MountSettings) -> MountOptions {
+    let mut options = MountOptions::new("ashlar", "ashlar");
+    options.read_only = settings.read_only;
+    options.allow_other = settings.allow_other;
+    let is_root = rustix::process::geteuid().is_root();
+    (options.allow_suid, options.allow_devices) = (is_root, is_root);
+    options
+}
+
+/// What mounting on a folder fails with.
+pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
+    Problem::new(format!("mount on {}", folder.display()), error)
+        .remedy("choose an empty folder of your own")
+}
+
 impl Mounted {
     /// Mounts a volume. Buckets that are made as directories belong to `owner`.
     pub(crate) async fn begin(
@@ -49,7 +85,35 @@ impl Mounted {
         owner: &str,
         folder: &Path,
     ) -> Result<Mounted, Problem> {
-        let doing = || format!("mount on {}", folder.display());
+        let (at, options) = (folder.to_owned(), mount_options(settings));
+        let device = tokio::task::spawn_blocking(move || fuse::mount(&at, &options));
+        let device = device.await.map_err(|error| serving(folder, error))?;
+        let device = device.map_err(|error| not_mounted(folder, &error))?;
+        let begun = Mounted::serve(volume, settings, owner, folder, (device, None)).await;
+        if begun.is_err() {
+            let _unmounted = fuse::unmount(folder, UnmountMode::Lazy);
+        }
+        begun
+    }
+
+    /// Serves a mount that somebody keeps, the first one to do it or the next.
+    pub(crate) async fn go_on(
+        volume: &Arc<Volume>,
+        settings: &MountSettings,
+        owner: &str,
+        folder: &Path,
+        KeptMount { ledger, device }: KeptMount,
+    ) -> Result<Mounted, Problem> {
+        Mounted::serve(volume, settings, owner, folder, (device, Some(ledger))).await
+    }
+
+    async fn serve(
+        volume: &Arc<Volume>,
+        settings: &MountSettings,
+        owner: &str,
+        folder: &Path,
+        (device, ledger): (Device, Option<Arc<Ledger>>),
+    ) -> Result<Mounted, Problem> {
         let options = FilesOptions {
             root: root_of(volume, settings).await?,
             read_only: settings.read_only,
@@ -57,55 +121,41 @@ impl Mounted {
             whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
             io_timeout: Duration::from_secs(settings.io_timeout_seconds),
             owner: owner.to_owned(),
+            ledger: ledger.clone(),
         };
         let files = Files::new(Arc::clone(volume), options);
+        files.take_over().await.map_err(|error| serving(folder, error))?;
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
         let glue = Arc::new(Glue {
             files: Arc::clone(&files),
             runtime: Handle::current(),
             tasks: tasks.clone(),
             gone: gone.clone(),
+            ledger: ledger.clone(),
         });
-        let mut options = MountOptions::new("ashlar", "ashlar");
-        options.read_only = settings.read_only;
-        options.allow_other = settings.allow_other;
-        let is_root = rustix::process::geteuid().is_root();
-        (options.allow_suid, options.allow_devices) = (is_root, is_root);
         let kernel = KernelOptions {
             posix_acl: true,
             large_requests_max: LARGE_REQUESTS_MAX,
             ..KernelOptions::default()
         };
-        let at = folder.to_owned();
-        let begun = tokio::task::spawn_blocking(move || {
-            let device = fuse::mount(&at, &options)
-                .map_err(|error| (error.to_string(), "choose an empty folder of your own"))?;
-            let session = KernelSession::start(device, kernel, glue).map_err(|error| {
-                let _unmounted = fuse::unmount(&at, UnmountMode::Lazy);
-                (error.to_string(), "see the kernel's log")
-            })?;
-            if let Err(error) = fuse::raise_read_ahead(&at, READ_AHEAD_KIB) {
-                tracing::debug!(%error, "the kernel reads ahead no further than usual");
-            }
-            Ok(session)
-        });
-        let session = begun.await.map_err(|error| Problem::new(doing(), error))?.map_err(
-            |(wrong, remedy): (String, &str)| Problem::new(doing(), wrong).remedy(remedy),
-        )?;
-        let (queue, _thread) =
-            session.notice_queue().map_err(|error| Problem::new(doing(), error))?;
+        let begun = begin_session(folder, device, kernel, glue, ledger.clone()).await?;
+        let session = Arc::new(begun);
+        let (queue, _thread) = session.notice_queue().map_err(|error| serving(folder, error))?;
         let notices = Notices { queue, root: files.root() };
         files.watch(Arc::new(notices), settings.coherence.into());
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
-        let (folder, session) = (folder.to_owned(), Arc::new(session));
+        if let Some(ledger) = ledger {
+            tasks.spawn(forget_unasked(ledger, gone.clone()));
+        }
+        let folder = folder.to_owned();
         // Whyever nobody reads requests any more: the mount is at its end.
         let (served, end) = (Arc::clone(&session), gone.clone());
         let watching = std::thread::Builder::new().name("mount".to_owned()).spawn(move || {
             served.join();
             end.cancel();
         });
-        watching.map_err(|error| Problem::new(doing(), error))?;
+        watching.map_err(|error| serving(&folder, error))?;
         Ok(Mounted { folder, files, session, tasks, gone })
     }
 
@@ -128,6 +178,25 @@ impl Mounted {
             Err(_late) => tracing::warn!("the mount did not end in time"),
         }
         self.finish().await;
+    }
+
+    /// Stops reading requests, and waits until those that were read are answered, but those that wait
+    /// for locks. The mount is there for the process that goes on with it. What this one still has to
+    /// do must not answer anybody: it is to end at once.
+    pub(crate) async fn leave(&self) {
+        let session = Arc::clone(&self.session);
+        let stopped = tokio::task::spawn_blocking(move || session.stop_reading()).await;
+        if !matches!(stopped, Ok(Ok(_))) {
+            tracing::warn!(?stopped, "requests may be read still");
+        }
+        let until = Instant::now() + LEAVE_PATIENCE;
+        while self.session.in_flight() > self.files.locks().waiting() {
+            if Instant::now() >= until {
+                tracing::warn!("requests are under way still; they are left to the next process");
+                return;
+            }
+            tokio::time::sleep(LEAVE_PAUSE).await;
+        }
     }
 
     /// Waits for what is under way, and makes durable what that has written.
@@ -174,6 +243,54 @@ impl Mounted {
         let failed = |source| UnmountError::Other { what: "starting a thread", source };
         thread.map_err(failed)?;
         end.await.unwrap_or(Ok(()))
+    }
+}
+
+/// Begins the session with the kernel, or goes on with the one of another process.
+async fn begin_session(
+    folder: &Path,
+    device: Device,
+    kernel: KernelOptions,
+    glue: Arc<Glue>,
+    ledger: Option<Arc<Ledger>>,
+) -> Result<KernelSession, Problem> {
+    let at = folder.to_owned();
+    let begun = tokio::task::spawn_blocking(move || {
+        let agreed = ledger.as_ref().map_or(Ok(None), |ledger| ledger.agreed());
+        if let Some(agreed) = agreed.map_err(|error| error.to_string())? {
+            let agreed = Negotiated::from_bytes(&agreed).map_err(|error| error.to_string())?;
+            let session = KernelSession::resume(device, agreed, kernel, glue)
+                .map_err(|error| error.to_string())?;
+            // Names that the kernel remembers are asked for once more, and so known here, too.
+            if let Err(error) = session.notifier().increase_epoch() {
+                tracing::debug!(%error, "the kernel goes on with the names that it remembers");
+            }
+            return Ok(session);
+        }
+        let session =
+            KernelSession::start(device, kernel, glue).map_err(|error| error.to_string())?;
+        if let Some(ledger) = ledger {
+            let agreed = session.negotiated().to_bytes();
+            ledger.set_agreed(&agreed).map_err(|error| error.to_string())?;
+        }
+        if let Err(error) = fuse::raise_read_ahead(&at, READ_AHEAD_KIB) {
+            tracing::debug!(%error, "the kernel reads ahead no further than usual");
+        }
+        Ok(session)
+    });
+    let begun = begun.await.map_err(|error| serving(folder, error))?;
+    begun.map_err(|wrong: String| serving(folder, wrong).remedy("see the kernel's log"))
+}
+
+fn serving(folder: &Path, wrong: impl std::fmt::Display) -> Problem {
+    Problem::new(format!("serve the mount on {}", folder.display()), wrong)
+}
+
+/// Forgets requests that the kernel has not said again by now: nobody waits for their answers.
+async fn forget_unasked(ledger: Arc<Ledger>, gone: CancellationToken) {
+    tokio::select! {
+        () = gone.cancelled() => {}
+        () = tokio::time::sleep(UNASKED_AFTER) => ledger.forget_unasked(),
     }
 }
 

@@ -8,12 +8,19 @@ pub(crate) struct Problem {
     doing: String,
     wrong: String,
     remedy: Option<String>,
+    /// All of it, of a problem that another process of this program has put into words.
+    said: Option<String>,
 }
 
 impl Problem {
     /// `doing` fits after "cannot": "listen on 127.0.0.1:9700".
     pub(crate) fn new(doing: impl Into<String>, wrong: impl fmt::Display) -> Problem {
-        Problem { doing: doing.into(), wrong: wrong.to_string(), remedy: None }
+        Problem { doing: doing.into(), wrong: wrong.to_string(), remedy: None, said: None }
+    }
+
+    /// One that another process of this program has put into words.
+    pub(crate) fn said(said: impl Into<String>) -> Problem {
+        Problem { said: Some(said.into()), ..Problem::new("", "") }
     }
 
     /// Adds what to do about it.
@@ -26,6 +33,9 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(said) = &self.said {
+            return f.write_str(said);
+        }
         let wrong = self.wrong.trim().trim_end_matches('.');
         write!(f, "cannot {}: {wrong}", self.doing)?;
         match &self.remedy {

@@ -61,7 +61,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     credentials::random(&mut random)?;
     let random = u64::from_ne_bytes(random);
 
-    let backend = backend::open(&volume, &open, random).await?;
+    let backend = backend::open(&volume, &open, random, None).await?;
     let master = match known {
         Some(known) => known,
         None => first_master_key(&volume, &backend).await?,

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use content::StagedContent;
+use ledger::Note;
 use store::Plan;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -75,7 +76,8 @@ impl Committer {
 
     /// Commits a plan together with others. `reading` is held until the plan has settled, and
     /// `staged` is given back if the plan certainly did not happen; what is given back to nobody
-    /// is deleted. Watches are told of what it changed if `is_told`.
+    /// is deleted. Watches are told of what it changed if `is_told`. `note` is the request that it
+    /// carries out.
     ///
     /// Dropping the returned future takes nothing back once the plan is in the queue.
     pub(crate) async fn commit(
@@ -84,6 +86,7 @@ impl Committer {
         reading: ReaderGuard,
         staged: Option<StagedContent>,
         is_told: bool,
+        note: Note,
     ) -> CommitAnswer {
         if self.context.state.is_fenced() {
             return CommitAnswer::without(Outcome::Failed(VolumeError::Fenced), staged);
@@ -101,7 +104,7 @@ impl Committer {
             return CommitAnswer::without(outcome, staged);
         };
         let caller = Some(caller);
-        place.send(QueuedPlan { plan, staged, reading, deadline, is_told, caller });
+        place.send(QueuedPlan { plan, staged, reading, deadline, is_told, note, caller });
         answer.await.unwrap_or_else(|_dropped| {
             let lost = "the task that commits has ended".to_owned();
             CommitAnswer::without(Outcome::Failed(VolumeError::Unknown(lost)), None)

@@ -116,6 +116,50 @@ impl Holds {
         self.readers().held.len()
     }
 
+    /// What a session holds that is gone on with. Nobody rests on it yet.
+    pub(crate) fn inherited(holds: HashMap<Ino, (Held, Value)>) -> Arc<Holds> {
+        let standing = |(ino, (what, record))| {
+            (ino, StandingHold { readers: 0, of_versions: 0, what, record })
+        };
+        let held = holds.into_iter().map(standing).collect();
+        Arc::new(Holds {
+            readers: Mutex::new(Readers { held, ..Readers::default() }),
+            released: Notify::new(),
+        })
+    }
+
+    /// Has a reader rest on a hold, if one stands that keeps what it needs: its epoch may be one for
+    /// which the reaper has waited already.
+    pub(crate) fn rest(&self, pin: &ReadPin) {
+        let mut readers = self.readers();
+        let held = readers.held.get_mut(&pin.ino).filter(|held| held.what >= pin.what);
+        if let Some(held) = held
+            && let Some(epoch) = pin.epoch().take()
+        {
+            held.readers += 1;
+            held.of_versions += u64::from(pin.what == Held::Versions);
+            drop(readers);
+            drop(epoch);
+        }
+    }
+
+    /// Lets go of what was inherited and nobody rests on.
+    pub(crate) fn end_inheritance(&self) {
+        let mut readers = self.readers();
+        let unused: Vec<Ino> = readers
+            .held
+            .iter()
+            .filter(|(_, held)| held.readers == 0)
+            .map(|(ino, _)| *ino)
+            .collect();
+        for ino in unused {
+            if let Some(held) = readers.held.remove(&ino) {
+                readers.released.insert(ino, held.record);
+            }
+        }
+        self.released.notify_one();
+    }
+
     /// Watches a reader that may last.
     pub fn watch(self: &Arc<Self>, pin: &Arc<ReadPin>) {
         pin.watched.get_or_init(|| {

@@ -10,6 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ledger::Note;
 use record::{Ino, Nonce, Sequence, key};
 use runtime::Tasks;
 use store::{Guard, Plan, Read, Write};
@@ -192,7 +193,8 @@ impl InodeAllocator {
                 guards: vec![Guard::Equals(at.clone(), record)],
                 writes: vec![Write::Put(at.clone(), Sequence(end).encode(&at))],
             };
-            match self.committer.commit(plan, self.epochs.pin(), None, false).await.outcome {
+            let commit = self.committer.commit(plan, self.epochs.pin(), None, false, Note::none());
+            match commit.await.outcome {
                 Outcome::Committed => return Ok((first, end)),
                 // Somebody else took this chunk, and the refusal says where the next begins.
                 Outcome::Refused { found, .. } => known = found,

@@ -1,6 +1,7 @@
 //! Beginning a session: its records first, and then all that serves it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use block::BlockStore;
 use runtime::Tasks;
@@ -14,6 +15,7 @@ use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::feed::Listener;
 use crate::holding::hold_always;
+use crate::holds::Holds;
 use crate::inode_allocator::InodeAllocator;
 use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
@@ -22,7 +24,7 @@ use crate::peers::{self, Peers};
 use crate::records::{CachedStore, RecordCache};
 use crate::session::Session;
 use crate::slots::IdempotencySlots;
-use crate::state::{self, Heartbeat, SessionState, Started};
+use crate::state::{self, Heartbeat, Resumed, SessionState};
 use crate::throttle::Throttle;
 use crate::watch::Watches;
 
@@ -41,12 +43,24 @@ impl Session {
         blocks: &dyn BlockStore,
     ) -> Result<Arc<Session>, VolumeError> {
         let now = options.clock.now();
-        let started = state::start(&*store, blocks, block_bytes, &options.place, now).await?;
-        if !options.sole {
-            peers::join(&*store, started.nonce, options.join_patience).await?;
-        }
+        let volume = state::find_volume(&*store, blocks, block_bytes, now).await?;
+        let resumed = match &options.ledger {
+            Some(ledger) => state::resume(&*store, ledger, &volume).await?,
+            None => None,
+        };
+        let resumed = match resumed {
+            Some(resumed) => resumed,
+            None => {
+                let started = state::start(&*store, volume, &options.place, now).await?;
+                state::note_session(options.ledger.as_ref(), started.nonce)?;
+                if !options.sole {
+                    peers::join(&*store, started.nonce, options.join_patience).await?;
+                }
+                Resumed { started, slots: Vec::new(), holds: HashMap::new() }
+            }
+        };
         let position = Listener::begin(&*store).await?;
-        let (mut session, heartbeat) = Session::assemble(&options, store, started);
+        let (mut session, heartbeat) = Session::assemble(&options, store, resumed);
         if options.sole {
             heartbeat.end_others().await?;
         }
@@ -64,8 +78,9 @@ impl Session {
     fn assemble(
         options: &SessionOptions,
         store: Arc<dyn MetaStore>,
-        started: Started,
+        resumed: Resumed,
     ) -> (Session, Heartbeat) {
+        let Resumed { started, slots, holds } = resumed;
         let (state, epochs) =
             (Arc::new(SessionState::new(started.nonce)), Epochs::new(started.epoch));
         let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
@@ -77,7 +92,7 @@ impl Session {
             store: Arc::clone(&store),
             limits: store.limits(),
             state: Arc::clone(&state),
-            slots: IdempotencySlots::new(started.nonce),
+            slots: IdempotencySlots::new(started.nonce, options.ledger.clone()).settled(slots),
             records: Arc::clone(&records),
             own: Arc::default(),
             meters: Arc::clone(&meters),
@@ -99,6 +114,7 @@ impl Session {
             started.beat,
         );
         let throttle = Throttle::new(&meters, &epochs, &closing);
+        let inherited = options.ledger.as_ref().map(|_| epochs.pin());
         let session = Session {
             store,
             clock: Arc::clone(&options.clock),
@@ -109,7 +125,8 @@ impl Session {
             records,
             inode_allocator,
             epochs,
-            holds: Arc::default(),
+            holds: Holds::inherited(holds),
+            inherited: Mutex::new(inherited),
             throttle,
             watches,
             tasks,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ledger::Ledger;
 use runtime::{Clock, SystemClock};
 
 use crate::peers::JOIN_PATIENCE;
@@ -41,6 +42,9 @@ pub struct SessionOptions {
     pub session_silence: Duration,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
+    /// Where it stands what must outlive this process, if another one may follow it: then the
+    /// session of the one before is gone on with, if it still counts.
+    pub ledger: Option<Arc<Ledger>>,
 }
 
 impl Default for SessionOptions {
@@ -56,6 +60,7 @@ impl Default for SessionOptions {
             heartbeat_interval: HEARTBEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
             clock: Arc::new(SystemClock),
+            ledger: None,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! to the store together with others that wait.
 
 use content::StagedContent;
+use ledger::Note;
 use namespace::{Env, FsError, Next, Planner, Run, recall};
 use store::{Read, ReadResult};
 
@@ -29,7 +30,21 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, None, true).await
+        self.drive(operation, None, true, &Note::none()).await
+    }
+
+    /// As [`Session::run_as_watch`], for a request that a journal notes.
+    pub async fn run_noted<O>(
+        &self,
+        operation: &O,
+        staged: Option<StagedContent>,
+        note: &Note,
+    ) -> Result<O::Output, VolumeError>
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
+        self.drive(operation, staged, false, note).await
     }
 
     /// As [`Session::run`], for whoever watches: it is not told of what it has changed itself.
@@ -42,7 +57,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, staged, false).await
+        self.drive(operation, staged, false, &Note::none()).await
     }
 
     /// As [`Session::run`], for a plan that names staged blocks: they are kept once it is committed
@@ -56,7 +71,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, Some(staged), true).await
+        self.drive(operation, Some(staged), true, &Note::none()).await
     }
 
     /// What an operation would answer by what is remembered alone: for refusing early, never for
@@ -88,6 +103,7 @@ impl Session {
         operation: &O,
         mut staged: Option<StagedContent>,
         is_told: bool,
+        note: &Note,
     ) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -111,8 +127,8 @@ impl Session {
                 }
                 Next::Commit(plan, output) => {
                     let guards = plan.guards.clone();
-                    let staging = staged.take();
-                    let commit = self.committer.commit(plan, reading.clone(), staging, is_told);
+                    let (reading, staging, note) = (reading.clone(), staged.take(), note.clone());
+                    let commit = self.committer.commit(plan, reading, staging, is_told, note);
                     let answer = commit.await;
                     staged = answer.staged;
                     match answer.outcome {

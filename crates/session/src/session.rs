@@ -1,8 +1,9 @@
 //! A session: one process with one volume open, as far as its metadata goes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ledger::Note;
 use record::{Ino, Nonce, Timestamp, VolumeRecord};
 use runtime::{Clock, Tasks};
 use store::{Limits, MetaStore, Plan};
@@ -14,7 +15,7 @@ use crate::coalesce::{META_READ_DEADLINE, ReadCoalescer};
 use crate::commit::{Committer, Outcome};
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
-use crate::holds::Holds;
+use crate::holds::{Holds, ReadPin};
 use crate::inode_allocator::InodeAllocator;
 use crate::lock_notices::LockNotices;
 use crate::meters::{Meters, charge, charged};
@@ -42,6 +43,8 @@ pub struct Session {
     pub(crate) inode_allocator: Arc<InodeAllocator>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
+    /// Pins the epoch that the session was in when it was gone on with.
+    pub(crate) inherited: Mutex<Option<ReaderGuard>>,
     pub(crate) throttle: Throttle,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
@@ -79,18 +82,9 @@ impl Session {
     /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and ends the session: nothing
     /// that comes later is served. The stores stay open; they are the caller's.
     pub async fn close(&self) {
-        let heartbeat = self.heartbeat.lock().await.take();
-        let Some(heartbeat) = heartbeat else { return };
-        self.closing.cancel();
-        let heartbeat = tokio::time::timeout(CLOSE_PATIENCE, heartbeat).await;
-        let running = self.tasks.close_and_wait(CLOSE_PATIENCE).await;
-        if running > 0 {
-            warn!(running, "closing although tasks are still running");
-        }
-        // Whoever comes once the session has ended waits for nobody.
-        self.records.end();
+        let Some(settled) = self.finish().await else { return };
         // A heartbeat that is stuck may still be written: then the session is left for others to end.
-        if matches!(heartbeat, Ok(Ok(_))) && !self.is_fenced() {
+        if settled && !self.is_fenced() {
             let ending = state::end(&*self.store, &self.state, self.committer.slots());
             match tokio::time::timeout(META_READ_DEADLINE, ending).await {
                 Ok(Ok(())) => info!(session = %self.state.nonce, "session closed"),
@@ -100,6 +94,30 @@ impl Session {
         }
         self.state.ended.cancel();
         self.gone.cancel();
+    }
+
+    /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and leaves the session to the
+    /// process that is going to go on with it.
+    pub async fn leave(&self) {
+        let Some(_settled) = self.finish().await else { return };
+        info!(session = %self.state.nonce, "session left to whoever goes on with it");
+        self.state.ended.cancel();
+        self.gone.cancel();
+    }
+
+    /// Finishes what is under way. Answers whether the heartbeat has ended; none if this was done
+    /// before.
+    async fn finish(&self) -> Option<bool> {
+        let heartbeat = self.heartbeat.lock().await.take()?;
+        self.closing.cancel();
+        let heartbeat = tokio::time::timeout(CLOSE_PATIENCE, heartbeat).await;
+        let running = self.tasks.close_and_wait(CLOSE_PATIENCE).await;
+        if running > 0 {
+            warn!(running, "closing although tasks are still running");
+        }
+        // Whoever comes once the session has ended waits for nobody.
+        self.records.end();
+        Some(matches!(heartbeat, Ok(Ok(_))))
     }
 
     /// Stops everything at once, as if the process had been killed.
@@ -147,6 +165,24 @@ impl Session {
     /// The readers that may last, and what is held for them.
     pub fn holds(&self) -> &Arc<Holds> {
         &self.holds
+    }
+
+    /// Pins what was open when this process went on with the session, as long as nobody has said
+    /// that all of that is open again.
+    pub fn inherited(&self) -> Option<ReaderGuard> {
+        self.inherited.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All that was open is open again: what else was kept is let go of.
+    pub fn end_inheritance(&self) {
+        let inherited = self.inherited.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.holds.end_inheritance();
+        drop(inherited);
+    }
+
+    /// Has a reader of what was inherited rest on a hold that stands.
+    pub fn rest_on_hold(&self, pin: &ReadPin) {
+        self.holds.rest(pin);
     }
 
     /// How background work is throttled.
@@ -219,7 +255,7 @@ impl Session {
     ///
     /// Dropping the returned future takes nothing back once the plan is in the queue.
     pub async fn commit_reading(&self, plan: Plan, reading: ReaderGuard) -> Outcome {
-        self.committer.commit(plan, reading, None, false).await.outcome
+        self.committer.commit(plan, reading, None, false, Note::none()).await.outcome
     }
 
     /// Runs what must not stop halfway, though whoever waits for it may leave.

@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ledger::Ledger;
 use record::{Nonce, SlotRecord, key};
 use store::{Guard, Key, Value, Write};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,6 +21,8 @@ pub(crate) struct IdempotencySlots {
     session: Nonce,
     permits: Arc<Semaphore>,
     pool: Mutex<FreeSlots>,
+    /// Told of each slot before it is used, if the session outlives this process.
+    ledger: Option<Arc<Ledger>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +35,7 @@ struct FreeSlots {
 /// A slot, and how many steps it has taken.
 #[derive(Debug)]
 struct Slot {
+    number: u16,
     key: Key,
     count: u64,
     /// The record as it stands; `None` before the first plan.
@@ -60,9 +64,24 @@ pub(crate) enum SlotState {
 
 impl IdempotencySlots {
     /// The slots of a new session.
-    pub(crate) fn new(session: Nonce) -> IdempotencySlots {
+    pub(crate) fn new(session: Nonce, ledger: Option<Arc<Ledger>>) -> IdempotencySlots {
         let permits = Arc::new(Semaphore::new(usize::from(SLOTS_MAX)));
-        IdempotencySlots { session, permits, pool: Mutex::default() }
+        IdempotencySlots { session, permits, pool: Mutex::default(), ledger }
+    }
+
+    /// The slots of a session that is gone on with: the first ones, as their records stand. None of
+    /// them carries a plan.
+    pub(crate) fn settled(self, records: Vec<(SlotRecord, Value)>) -> IdempotencySlots {
+        {
+            let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+            for (SlotRecord { count, .. }, record) in records {
+                let (number, record) = (pool.made, Some(record));
+                let key = key::idempotency_slot(self.session, number);
+                pool.free.push(Slot { number, key, count, record });
+                pool.made += 1;
+            }
+        }
+        self
     }
 
     /// A slot, if one is free.
@@ -80,10 +99,14 @@ impl IdempotencySlots {
     fn taken(&self, permit: OwnedSemaphorePermit) -> TakenSlot {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = pool.free.pop().unwrap_or_else(|| {
-            let key = key::idempotency_slot(self.session, pool.made);
+            let number = pool.made;
+            let key = key::idempotency_slot(self.session, number);
             // There are as many permits as slots, so no number is made twice.
             pool.made = pool.made.saturating_add(1);
-            Slot { key, count: 0, record: None }
+            if let Some(ledger) = &self.ledger {
+                ledger.set_slots(pool.made).expect("a file in memory can be written");
+            }
+            Slot { number, key, count: 0, record: None }
         });
         TakenSlot { slot, permit }
     }
@@ -123,6 +146,11 @@ impl TakenSlot {
     /// The slot's record's key.
     pub(crate) fn key(&self) -> &Key {
         &self.slot.key
+    }
+
+    /// The slot's number, and the step that its plan takes.
+    pub(crate) fn step(&self) -> (u16, u64) {
+        (self.slot.number, self.slot.count + 1)
     }
 
     /// Guards that the slot has not moved since it was taken.

@@ -8,6 +8,7 @@
 mod heartbeat;
 mod mark;
 mod observe;
+mod resume;
 mod start;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,9 @@ pub use heartbeat::others;
 pub(crate) use heartbeat::{Heartbeat, end};
 pub(crate) use observe::fence;
 pub use observe::{Seen, nonce as named_session};
+pub(crate) use resume::{Resumed, note_session, resume};
 pub use start::check_known;
-pub(crate) use start::{Started, begin, start};
+pub(crate) use start::{begin, find_volume, start};
 
 /// This process's session.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ pub use multipart::{
     CompletePart, CompleteUpload, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
     PartStat, PartsPage, UploadId, UploadIdError,
 };
-pub use node::{BodyRun, FileWrite, Maker, OpenNode, Reshape, empty_file};
+pub use node::{BodyRun, FileWrite, Maker, OnBehalf, OpenNode, Reshape, empty_file};
 pub use object::{NewObject, Object, PublishedObject, file_of, opaque_tag, size_and_tag};
 pub use ranges::Sought;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};

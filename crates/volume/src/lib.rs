@@ -19,10 +19,11 @@ pub use content::{
 pub use counters::Counters;
 pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, Deleted, FileOwner, FileWrite,
-    Finished, Maker, NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OpenNode, PART_BYTES_MIN,
-    PartStat, PartsPage, PublishedObject, Reshape, Sought, UploadId, UploadIdError, UploadsEntry,
-    UploadsPage, UploadsQuery, empty_file, file_of, opaque_tag, size_and_tag,
+    Finished, Maker, NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OnBehalf, OpenNode,
+    PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, Reshape, Sought, UploadId, UploadIdError,
+    UploadsEntry, UploadsPage, UploadsQuery, empty_file, file_of, opaque_tag, size_and_tag,
 };
+pub use ledger::{Ledger, Note};
 pub use namespace::{
     Acl, AclKind, AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, ListEntry,
     ListQuery, ListedName, ListedNames, Listing, LockFound, LockUse, LocksSet, NewNode, NodeName,

@@ -11,6 +11,7 @@ use content::{
     StagedInline, Staging, Traffic, Writers,
 };
 use hashing::HashingPool;
+use ledger::{BLOCKS_RESERVED, Ledger};
 use session::{Session, SessionOptions};
 
 /// Bytes up to which a body is kept in its record, unless told otherwise.
@@ -68,6 +69,16 @@ impl Default for VolumeOptions {
     }
 }
 
+/// The ids of a session's blocks. One that outlives this process draws them from ranges that its
+/// ledger reserves.
+fn block_ids(session: &Session, ledger: Option<&Arc<Ledger>>) -> BlockIds {
+    let Some(ledger) = ledger.map(Arc::clone) else { return BlockIds::new(session.nonce()) };
+    BlockIds::reserved(session.nonce(), move || {
+        let first = ledger.reserve_blocks().expect("a file in memory can be written");
+        first..first + BLOCKS_RESERVED
+    })
+}
+
 impl VolumeOptions {
     /// What reads blocks: the reader that was given, or one without a memory.
     fn reader_over(&self, blocks: &Arc<dyn BlockStore>) -> Arc<dyn BlockReader> {
@@ -85,7 +96,7 @@ impl VolumeOptions {
         Staging {
             blocks: Arc::clone(blocks),
             reader: self.reader_over(blocks),
-            ids: BlockIds::new(session.nonce()),
+            ids: block_ids(session, self.session.ledger.as_ref()),
             budget: ByteBudget::new(self.write_budget_bytes),
             tasks: session.tasks().clone(),
             block_bytes: session.volume().block_bytes,

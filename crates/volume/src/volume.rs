@@ -114,6 +114,12 @@ impl Volume {
         self.session.close().await;
     }
 
+    /// Finishes what is under way and leaves the session to the process that is going to go on with
+    /// it. The stores stay open; they are the caller's.
+    pub async fn leave(&self) {
+        self.session.leave().await;
+    }
+
     /// The volume's time.
     pub fn now(&self) -> Timestamp {
         self.session.now()

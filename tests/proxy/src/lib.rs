@@ -25,6 +25,8 @@ pub enum Cut {
     BeforeRequest,
     /// The server has answered the request, and the answer does not reach the client.
     AfterReply,
+    /// The same, but nothing is cut: from then on everything is held, as by [`Proxy::hold`].
+    HoldReply,
 }
 
 /// A proxy in front of one server, until it is dropped.
@@ -228,6 +230,8 @@ struct Marks {
     asked: AtomicBool,
     /// The next reply is not passed on, and the connection is cut instead.
     swallow: AtomicBool,
+    /// When the next reply comes, everything is held.
+    hold: AtomicBool,
 }
 
 struct Passing {
@@ -246,6 +250,7 @@ impl Passing {
                     break;
                 }
                 Some(Cut::AfterReply) => self.marks.swallow.store(true, Ordering::SeqCst),
+                Some(Cut::HoldReply) => self.marks.hold.store(true, Ordering::SeqCst),
                 None => {}
             }
             self.marks.asked.store(true, Ordering::SeqCst);
@@ -267,6 +272,11 @@ impl Passing {
             if self.marks.swallow.load(Ordering::SeqCst) {
                 self.shared.count_cut();
                 break;
+            }
+            if self.marks.hold.swap(false, Ordering::SeqCst) {
+                self.shared.state().held = true;
+                self.shared.count_cut();
+                self.shared.wait();
             }
             if client.write_all(&piece[..length]).is_err() {
                 break;

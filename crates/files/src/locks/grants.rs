@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use volume::{LockFound, LockWatch, LocksSet, VolumeError};
 
 use super::state::{Change, Changed, Locks, Place};
-use super::table::Turn;
+use super::table::{FileTable, Turn};
 use crate::patience::patiently;
 
 /// The most locks of one file that are waited for.
@@ -99,6 +99,11 @@ impl Locks {
             return Ok(());
         }
         self.change(ino, Change::Unlock { owner, flock, start, last }).await.map(|_changed| ())
+    }
+
+    /// How many wait for a lock.
+    pub fn waiting(&self) -> usize {
+        self.tables().files.values().map(FileTable::waiting).sum()
     }
 
     /// Whether an owner holds any of a range of a file.

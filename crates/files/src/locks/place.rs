@@ -13,7 +13,7 @@ use volume::{LockUse, VolumeError};
 use super::state::{Locks, Place};
 use crate::patience::patiently;
 
-/// How long a session that has asked for locks waits for a notice before it looks again: the keeper may
+/// How long a session that has asked for locks waits for a notice before it looks again: the granter may
 /// have ended.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

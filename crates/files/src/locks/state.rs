@@ -26,6 +26,15 @@ impl fmt::Debug for BeforeSharing {
     }
 }
 
+/// Where the locks that are held outlive the process.
+pub(crate) trait KeepLocks: Send + Sync + fmt::Debug {
+    /// These are held of a file now, and no others.
+    fn keep(&self, ino: Ino, held: &[RangeLock]);
+
+    /// All that are held, by file.
+    fn kept(&self) -> Vec<(Ino, Vec<RangeLock>)>;
+}
+
 /// Where locks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -64,6 +73,8 @@ pub(super) struct Tables {
     pub(super) answers: bool,
     /// Whether a task writes what is doubtful.
     pub(super) mends: bool,
+    /// Told of what is held, for the process that may follow.
+    ledger: Option<Arc<dyn KeepLocks>>,
 }
 
 /// What becomes of what is held of a file.
@@ -93,7 +104,13 @@ impl Tables {
     /// Changes the table of a file.
     pub(super) fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut FileTable) -> T) -> T {
         let table = self.files.entry(ino).or_default();
+        let before = self.ledger.as_ref().map(|_| table.held().to_vec());
         let done = change(table);
+        if let Some(ledger) = &self.ledger
+            && before.as_deref() != Some(table.held())
+        {
+            ledger.keep(ino, table.held());
+        }
         if table.is_empty() {
             self.files.remove(&ino);
         }
@@ -106,21 +123,25 @@ impl Tables {
 }
 
 impl Locks {
-    /// None yet.
+    /// Those that were held by the process before this one, whose session goes on.
     pub(crate) fn new(
         before_sharing: BeforeSharing,
         volume: &Arc<Volume>,
         io_timeout: Duration,
+        ledger: Option<Arc<dyn KeepLocks>>,
     ) -> Arc<Locks> {
-        Arc::new_cyclic(|me| Locks {
+        let kept = ledger.as_ref().map(|ledger| ledger.kept()).unwrap_or_default();
+        let locks = Arc::new_cyclic(|me| Locks {
             me: me.clone(),
             before_sharing,
             volume: Arc::clone(volume),
             io_timeout,
             tasks: TaskTracker::new(),
             place: tokio::sync::RwLock::new(Place::Unknown),
-            tables: Mutex::default(),
-        })
+            tables: Mutex::new(Tables { ledger, ..Tables::default() }),
+        });
+        locks.import(kept);
+        locks
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {

@@ -3,7 +3,7 @@
 use files::{MadeBy, SetNode, XattrWrite};
 use record::{Header, Ino, ObjectHeaders};
 use rustix::io::Errno;
-use volume::{Acl, AclKind, AttributeChange};
+use volume::{Acl, AclKind, AttributeChange, Note};
 
 use super::{Bench, WRITES, by};
 
@@ -110,7 +110,9 @@ async fn a_list_that_others_set_shows_of_a_file_that_is_open() {
     let handle = bench.open("f", WRITES).await;
     let said = list([7, 7, 7, 7, 1]);
     let acl = Acl::parse(&said).unwrap();
-    bench.volume.set_acl(ino, AclKind::Access, acl.as_ref(), false).await.unwrap();
+    let note = Note::none();
+    let volume = bench.volume.on_behalf(&note);
+    volume.set_acl(ino, AclKind::Access, acl.as_ref(), false).await.unwrap();
     assert_eq!(bench.files.xattr(ino, ACCESS).await.unwrap(), said);
     assert_eq!(bench.files.attributes(ino).await.unwrap().mode, 0o771);
     bench.close(handle).await;

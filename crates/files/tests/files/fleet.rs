@@ -44,6 +44,7 @@ impl Fleet {
             whole_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: LONG,
             owner: owner().access_key,
+            ledger: None,
         };
         let files = Files::new(Arc::clone(&volume), options);
         (volume, files)

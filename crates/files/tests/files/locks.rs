@@ -266,6 +266,7 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
         whole_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: LONG,
         owner: owner().access_key,
+        ledger: None,
     };
     let next = Files::new(Arc::clone(&volume), options);
     next.locks().import(ours.locks().export());

@@ -117,7 +117,7 @@ fn who_is_alone_keeps_locks_in_memory_and_is_asked_by_the_next() {
     let publish = PublishLocks { files: &[(FILE, vec![exclusive()])], last: true, count: 3 };
     assert!(!bench.run(2, &publish).0, "nobody else may say so");
     assert!(bench.run(1, &publish).0);
-    assert!(!bench.run(1, &publish).0, "nor the keeper twice");
+    assert!(!bench.run(1, &publish).0, "nor the granter twice");
     for number in 1..=3 {
         assert_eq!(bench.begin(number), LockUse::InRecords);
     }
@@ -170,7 +170,7 @@ fn locks_of_a_session_that_has_ended_are_in_nobodys_way() {
 }
 
 #[test]
-fn a_keeper_that_has_ended_is_followed_by_who_comes() {
+fn a_granter_that_has_ended_is_followed_by_who_comes() {
     let bench = Bench::new(2);
     assert_eq!((bench.begin(1), bench.begin(2)), (LockUse::InMemory, LockUse::Asked));
     end(&bench.store, session(1));
@@ -443,7 +443,7 @@ proptest! {
 }
 
 #[test]
-fn a_keeper_that_does_not_know_whether_it_has_published_writes_once_more() {
+fn a_granter_that_does_not_know_whether_it_has_published_writes_once_more() {
     let mut sims = Sims::new();
     sims.find_place(0, false);
     sims.find_place(1, false);

@@ -297,7 +297,7 @@ proptest! {
         returns(&key, &FileLocks { written, held: vec![HeldLock { session, lock }; 3] });
         let place = LockPlace::Records { sharers: vec![session, by] };
         returns(&key, &LockKeeping { written, place });
-        let place = LockPlace::Memory { keeper: session, asked: vec![by] };
+        let place = LockPlace::Memory { granter: session, asked: vec![by] };
         returns(&key, &LockKeeping { written, place });
         returns(&key, &SlotRecord { count: a, aborted: refuse_overlap });
         returns(&key, &record::Mark);

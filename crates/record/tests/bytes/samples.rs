@@ -269,7 +269,7 @@ fn locks() -> Vec<Sample> {
         HeldLock { session: other, lock: RangeLock { flock: false, ..flock } },
         HeldLock { session: other, lock: flock },
     ];
-    let memory = LockPlace::Memory { keeper: NONCE, asked: vec![other] };
+    let memory = LockPlace::Memory { granter: NONCE, asked: vec![other] };
     let records = LockPlace::Records { sharers: vec![other, NONCE] };
     let at = key::lock_keeping();
     vec![

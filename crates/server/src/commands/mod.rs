@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod bucket;
 pub(crate) mod check;
 pub(crate) mod dump;
+pub(crate) mod fstab;
 pub(crate) mod mount;
 pub(crate) mod policy;
 mod refusal;

@@ -1,6 +1,8 @@
 //! Where the kernel's protocol and the file system meet: each operation of the one is a call of the
 //! other.
 
+mod again;
+mod dying;
 mod locks;
 mod ranges;
 
@@ -24,7 +26,7 @@ use record::{Ino, SpecialKind, Timestamp};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{AttributeChange, RenameMode, SetTime, Trust};
+use volume::{AttributeChange, Ledger, Note, RenameMode, SetTime, Trust};
 
 /// Bits of `st_mode` that say what a node is.
 const KIND_BITS: u32 = 0o170_000;
@@ -60,15 +62,17 @@ pub(super) struct Glue {
     pub(super) tasks: TaskTracker,
     /// Cancelled when the mount is gone.
     pub(super) gone: CancellationToken,
+    /// Where it stands what outlives this process, if another one may follow it.
+    pub(super) ledger: Option<Arc<Ledger>>,
 }
 
 impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
-        let (files, gone) = (Arc::clone(&self.files), self.gone.clone());
+        let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
         // What is read from here on may be remembered until then.
         let trust = files.trust();
         let call = Call { files, trust, gone, request };
-        let mut answering = Box::pin(call.answer(reply));
+        let mut answering = Box::pin(call.answer_once(self.ledger.clone(), reply));
         // Most of what is asked is known, and a task costs more than to answer that. What has to wait
         // goes on in one.
         let _runtime = self.runtime.enter();
@@ -89,7 +93,7 @@ impl FileSystem for Glue {
 
 /// A request on its way.
 struct Call {
-    files: Arc<Files>,
+    files: Files,
     trust: Trust,
     gone: CancellationToken,
     request: Request,
@@ -153,10 +157,7 @@ impl Call {
             }
             _ => {}
         }
-        match self.dispatch(operation).await {
-            Ok(answer) => answer.send(reply),
-            Err(error) => reply.error(errno(error)),
-        }
+        self.answer_living(operation, reply).await;
     }
 
     async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
@@ -389,11 +390,12 @@ impl Call {
 
     /// Nobody waits for a release, and what holds up its answer holds up others.
     async fn release(&self, handle: FileHandle, owner: u64, flock: bool, reply: Reply) {
-        reply.ok();
         if flock {
             // Nobody can be told; what could not be written is written later.
             let _told = self.files.unlock(self.node(), owner, true, 0..=u64::MAX).await;
         }
+        self.files.end_handle(HandleId(handle.0));
+        reply.ok();
         self.files.release(HandleId(handle.0)).await;
     }
 

@@ -19,7 +19,9 @@ pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>
         |SentPlan { queued, slot }: &SentPlan| context.add_session_guards(&queued.plan, slot);
     let plans: Vec<Plan> = batch.iter().map(guarded).collect();
     // From here on a plan that names the blocks may commit, so nobody may delete them.
-    for SentPlan { queued, .. } in &mut batch {
+    for SentPlan { queued, slot } in &mut batch {
+        let (number, step) = slot.step();
+        queued.note.sent(number, step).expect("a file in memory can be written");
         context.own.sent(&queued.plan);
         queued.staged.iter_mut().for_each(StagedContent::disarm);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use content::StagedContent;
+use ledger::Note;
 use namespace::FsError;
 use runtime::Tasks;
 use store::{Guard, Limits, MetaStore, Plan, StoreErrorKind, Value, Verdict};
@@ -100,6 +101,8 @@ pub(super) struct QueuedPlan {
     pub(super) deadline: Instant,
     /// Whether watches are told of it.
     pub(super) is_told: bool,
+    /// The request that it carries out, if a journal notes it.
+    pub(super) note: Note,
     /// Taken when the caller is answered, which may be before the plan has settled.
     pub(super) caller: Option<oneshot::Sender<CommitAnswer>>,
 }
@@ -214,7 +217,8 @@ impl CommitContext {
     /// Answers a plan's caller for good and lets go of what the plan held.
     pub(super) fn finish(&self, sent: SentPlan, step: SlotState, outcome: Outcome) {
         let SentPlan { queued, slot } = sent;
-        let QueuedPlan { plan, mut staged, reading, is_told, caller, .. } = queued;
+        let QueuedPlan { plan, mut staged, reading, is_told, note, caller, .. } = queued;
+        note.settled(matches!(outcome, Outcome::Committed));
         self.slots.settle(slot, step);
         let mut taking_back = None;
         if matches!(outcome, Outcome::Committed) {

@@ -1,7 +1,7 @@
 use super::*;
 
 fn slots() -> IdempotencySlots {
-    IdempotencySlots::new(Nonce([3; Nonce::BYTES]))
+    IdempotencySlots::new(Nonce([3; Nonce::BYTES]), None)
 }
 
 #[test]

@@ -34,15 +34,14 @@ pub(crate) struct Started {
     pub(crate) epoch: u64,
 }
 
-/// Opens the volume in a store, or makes one with full blocks of `block_bytes`, makes sure that the
-/// blocks are its own, and begins a session in it.
-pub(crate) async fn start(
+/// Opens the volume in a store, or makes one with full blocks of `block_bytes`, and makes sure that the
+/// blocks are its own.
+pub(crate) async fn find_volume(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
     block_bytes: u32,
-    place: &str,
     now: Timestamp,
-) -> Result<Started, VolumeError> {
+) -> Result<VolumeRecord, VolumeError> {
     let owner = mark::read(blocks).await?;
     let volume = match read_volume(store).await? {
         Some(volume) => volume,
@@ -53,6 +52,16 @@ pub(crate) async fn start(
     };
     check_format(&volume)?;
     mark::claim(blocks, owner, &volume).await?;
+    Ok(volume)
+}
+
+/// Begins a session in a volume.
+pub(crate) async fn start(
+    store: &dyn MetaStore,
+    volume: VolumeRecord,
+    place: &str,
+    now: Timestamp,
+) -> Result<Started, VolumeError> {
     let (nonce, beat, epoch) = begin(store, place, now).await?;
     info!(session = %nonce, epoch, "session begun");
     Ok(Started { volume, nonce, beat, epoch })
@@ -87,11 +96,14 @@ fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
     Ok(bytes)
 }
 
-fn corrupt(key: &Key, error: DecodeError) -> VolumeError {
+pub(super) fn corrupt(key: &Key, error: DecodeError) -> VolumeError {
     VolumeError::Corrupt(format!("the record {key:?} cannot be read: {error}"))
 }
 
-async fn read_one(store: &dyn MetaStore, key: &Key) -> Result<Option<Value>, StoreError> {
+pub(super) async fn read_one(
+    store: &dyn MetaStore,
+    key: &Key,
+) -> Result<Option<Value>, StoreError> {
     let found = store.read(&[Read::Record { key: key.clone(), follow: None }]).await?;
     Ok(value(found.first()))
 }
@@ -149,7 +161,7 @@ async fn make_volume(
 
 /// Commits a plan that may be sent any number of times, because it refuses itself once it has
 /// happened. Answers what the store said last.
-async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, VolumeError> {
+pub(super) async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, VolumeError> {
     let plans = [plan];
     let mut tries = 1;
     loop {

@@ -1,5 +1,6 @@
 //! Buckets.
 
+use ledger::Note;
 use namespace::{
     DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket, ReadBuckets,
     SetBucketConfig,
@@ -35,24 +36,28 @@ impl From<FoundBucket> for BucketStat {
 impl Volume {
     /// Makes a bucket. [`namespace::FsError::BucketExists`] when the name is taken.
     pub async fn create_bucket(&self, name: &str, owner: &FileOwner) -> Result<(), VolumeError> {
-        self.make_bucket(name, owner, false).await
+        self.make_bucket(name, owner, None).await
     }
 
-    /// Makes a bucket, for whoever [watches](Volume::watch_nodes) or for somebody else.
+    /// Makes a bucket: for whoever [watches](Volume::watch_nodes), whose request is noted, or for
+    /// somebody else.
     pub(super) async fn make_bucket(
         &self,
         name: &str,
         owner: &FileOwner,
-        as_watch: bool,
+        note: Option<&Note>,
     ) -> Result<(), VolumeError> {
         let [ino] = self.fresh().await?;
         let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
         let owner = (owner.uid, owner.gid);
         let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner };
-        if as_watch {
-            return self.session.run_as_watch(&operation, None).await;
+        match note {
+            Some(note) => {
+                note.makes(ino);
+                self.session.run_noted(&operation, None, note).await
+            }
+            None => self.session.run(&operation).await,
         }
-        self.session.run(&operation).await
     }
 
     /// Removes an empty bucket, and the uploads that are open in it.

@@ -44,7 +44,7 @@ impl Volume {
         self.session.run(&FindLockAskers).await
     }
 
-    /// Publishes all locks that this session keeps in memory. Answers whether it was their keeper.
+    /// Publishes all locks that this session keeps in memory. Answers whether it was their granter.
     /// Until it has answered nobody may take one from memory, nor after an error before
     /// [`Volume::begin_locking`] has said that they are there.
     pub async fn publish_locks(

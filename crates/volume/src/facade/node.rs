@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
+use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
     FoundNode, LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames,
@@ -49,14 +50,19 @@ pub struct FileWrite<'a> {
     /// The data version that the file must have, if it must have one:
     /// [`namespace::FsError::ContentReplaced`] if it has another.
     pub over: Option<u64>,
+    /// By which it is known later whether it was carried out, if that is to be known.
+    pub note: Option<&'a Note>,
 }
 
 impl<'a> FileWrite<'a> {
     /// A change of content alone, over whatever the file has.
     pub fn new(ino: Ino, known_as: Option<&'a NodeName>) -> FileWrite<'a> {
-        FileWrite { ino, known_as, attributes: &UNCHANGED, over: None }
+        FileWrite { ino, known_as, attributes: &UNCHANGED, over: None, note: None }
     }
 }
+
+/// Whether a change was carried out need not be known later.
+static UNNOTED: Note = Note::none();
 
 /// No change of attributes.
 const UNCHANGED: AttributeChange = AttributeChange {
@@ -92,6 +98,11 @@ pub fn empty_file() -> File {
 }
 
 impl Volume {
+    /// The volume as one request changes it.
+    pub fn on_behalf<'a>(&'a self, note: &'a Note) -> OnBehalf<'a> {
+        OnBehalf { volume: self, note }
+    }
+
     /// Finds what a name in a directory is bound to.
     pub async fn find_name(&self, name: &NodeName) -> Result<FoundNode, VolumeError> {
         self.session.run_as_watch(&FindName { name }, None).await
@@ -102,120 +113,9 @@ impl Volume {
         self.session.run_as_watch(&FindNode { ino }, None).await
     }
 
-    /// Makes a node under a name, or a file without one.
-    pub async fn make_node(
-        &self,
-        directory: Ino,
-        name: Option<&[u8]>,
-        node: &NewNode,
-        maker: Maker,
-    ) -> Result<FoundNode, VolumeError> {
-        let [ino] = self.fresh().await?;
-        let Maker { mode, umask, uid, gid } = maker;
-        let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
-        let inode = self.session.run_as_watch(&operation, None).await?;
-        Ok(FoundNode::made(ino, inode))
-    }
-
-    /// Makes a directory of the root, which is a bucket: [`namespace::FsError::BucketExists`] when the
-    /// name is taken.
-    pub async fn make_bucket_directory(
-        &self,
-        name: &str,
-        owner: &FileOwner,
-    ) -> Result<(), VolumeError> {
-        self.make_bucket(name, owner, true).await
-    }
-
-    /// Removes an empty directory of the root, which is a bucket.
-    pub async fn remove_bucket_directory(&self, name: &str) -> Result<(), VolumeError> {
-        self.session.run_as_watch(&DeleteBucket { name: name.as_bytes() }, None).await?;
-        self.session.wake_reaper();
-        Ok(())
-    }
-
-    /// Takes a name away from anything but a directory.
-    pub async fn remove_name(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        let removed = self.session.run_as_watch(&RemoveName { name }, None).await?;
-        self.session.wake_reaper();
-        Ok(removed)
-    }
-
-    /// Removes an empty directory.
-    pub async fn remove_directory(&self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        self.session.run_as_watch(&RemoveDirectory { name }, None).await
-    }
-
-    /// Gives a node another name.
-    pub async fn rename_node(
-        &self,
-        from: &NodeName,
-        to: &NodeName,
-        mode: RenameMode,
-    ) -> Result<Renamed, VolumeError> {
-        let renamed = self.session.run_as_watch(&RenameNode { from, to, mode }, None).await?;
-        if renamed.replaced.is_some() {
-            self.session.wake_reaper();
-        }
-        Ok(renamed)
-    }
-
-    /// Gives a node one more name. `known_as` is one that it has.
-    pub async fn link_node(
-        &self,
-        ino: Ino,
-        known_as: Option<&NodeName>,
-        to: &NodeName,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&LinkNode { ino, known_as, to }, None).await
-    }
-
-    /// Changes attributes of a node.
-    pub async fn set_attributes(
-        &self,
-        ino: Ino,
-        change: &AttributeChange,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetAttributes { ino, change }, None).await
-    }
-
     /// What an extended attribute says.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
         self.session.run_as_watch(&FindXattr { ino, name }, None).await
-    }
-
-    /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
-    pub async fn set_acl(
-        &self,
-        ino: Ino,
-        kind: AclKind,
-        acl: Option<&Acl>,
-        drop_group_id: bool,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetAcl { ino, kind, acl, drop_group_id }, None).await
-    }
-
-    /// Changes an extended attribute that is no access control list.
-    pub async fn set_xattr(
-        &self,
-        ino: Ino,
-        known_as: Option<&NodeName>,
-        name: &[u8],
-        change: &XattrChange,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetXattr { ino, known_as, name, change }, None).await
-    }
-
-    /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
-    /// the file must have it before.
-    pub async fn set_object_item(
-        &self,
-        ino: Ino,
-        item: &ObjectItem,
-        value: Option<&str>,
-        had: Option<bool>,
-    ) -> Result<FoundNode, VolumeError> {
-        self.session.run_as_watch(&SetObjectItem { ino, item, value, had }, None).await
     }
 
     /// Names of a directory, at most `limit` of them, from where the page before ended.
@@ -234,6 +134,20 @@ impl Volume {
         let pin = ReadPin::new(ino, Held::File, reading);
         self.session.holds().watch(&pin);
         OpenNode { _pin: pin }
+    }
+
+    /// Opens a node again that was open when this process went on with the session of another one;
+    /// none if it is not kept any more, since the session is another one or all has been opened.
+    pub fn open_inherited(&self, ino: Ino) -> Option<OpenNode> {
+        let pin = ReadPin::new(ino, Held::File, self.session.inherited()?);
+        self.session.holds().watch(&pin);
+        self.session.rest_on_hold(&pin);
+        Some(OpenNode { _pin: pin })
+    }
+
+    /// All that was open is open again: what else was kept is let go of.
+    pub fn end_inheritance(&self) {
+        self.session.end_inheritance();
     }
 
     /// Pins what is found from here on.
@@ -367,11 +281,145 @@ impl Volume {
         body: Option<StagedContent>,
     ) -> Result<FoundNode, VolumeError> {
         let [hidden_as] = self.fresh().await?;
-        let FileWrite { ino, known_as, attributes, over } = write;
+        let FileWrite { ino, known_as, attributes, over, note } = write;
         let operation = WriteContent { ino, known_as, over, change, tag, hidden_as, attributes };
-        let written = self.session.run_as_watch(&operation, body).await;
+        let written = self.session.run_noted(&operation, body, note.unwrap_or(&UNNOTED)).await;
         self.session.wake_reaper();
         written
+    }
+}
+
+/// A volume as one request changes it: a journal notes the request with its change, if it is to be
+/// known later whether it was carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct OnBehalf<'a> {
+    volume: &'a Volume,
+    note: &'a Note,
+}
+
+impl OnBehalf<'_> {
+    /// Makes a node under a name, or a file without one.
+    pub async fn make_node(
+        self,
+        directory: Ino,
+        name: Option<&[u8]>,
+        node: &NewNode,
+        maker: Maker,
+    ) -> Result<FoundNode, VolumeError> {
+        let [ino] = self.volume.fresh().await?;
+        self.note.makes(ino);
+        let Maker { mode, umask, uid, gid } = maker;
+        let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
+        let inode = self.volume.session.run_noted(&operation, None, self.note).await?;
+        Ok(FoundNode::made(ino, inode))
+    }
+
+    /// Makes a directory of the root, which is a bucket: [`namespace::FsError::BucketExists`] when the
+    /// name is taken.
+    pub async fn make_bucket_directory(
+        self,
+        name: &str,
+        owner: &FileOwner,
+    ) -> Result<(), VolumeError> {
+        self.volume.make_bucket(name, owner, Some(self.note)).await
+    }
+
+    /// Removes an empty directory of the root, which is a bucket.
+    pub async fn remove_bucket_directory(self, name: &str) -> Result<(), VolumeError> {
+        let operation = DeleteBucket { name: name.as_bytes() };
+        self.volume.session.run_noted(&operation, None, self.note).await?;
+        self.volume.session.wake_reaper();
+        Ok(())
+    }
+
+    /// Takes a name away from anything but a directory.
+    pub async fn remove_name(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
+        let removed = self.volume.session.run_noted(&RemoveName { name }, None, self.note).await?;
+        self.volume.session.wake_reaper();
+        Ok(removed)
+    }
+
+    /// Removes an empty directory.
+    pub async fn remove_directory(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
+        self.volume.session.run_noted(&RemoveDirectory { name }, None, self.note).await
+    }
+
+    /// Gives a node another name.
+    pub async fn rename_node(
+        self,
+        from: &NodeName,
+        to: &NodeName,
+        mode: RenameMode,
+    ) -> Result<Renamed, VolumeError> {
+        let renamed =
+            self.volume.session.run_noted(&RenameNode { from, to, mode }, None, self.note).await?;
+        if renamed.replaced.is_some() {
+            self.volume.session.wake_reaper();
+        }
+        Ok(renamed)
+    }
+
+    /// Gives a node one more name. `known_as` is one that it has.
+    pub async fn link_node(
+        self,
+        ino: Ino,
+        known_as: Option<&NodeName>,
+        to: &NodeName,
+    ) -> Result<FoundNode, VolumeError> {
+        self.note.makes(ino);
+        self.volume.session.run_noted(&LinkNode { ino, known_as, to }, None, self.note).await
+    }
+
+    /// Changes attributes of a node.
+    pub async fn set_attributes(
+        self,
+        ino: Ino,
+        change: &AttributeChange,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume.session.run_noted(&SetAttributes { ino, change }, None, self.note).await
+    }
+
+    /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
+    pub async fn set_acl(
+        self,
+        ino: Ino,
+        kind: AclKind,
+        acl: Option<&Acl>,
+        drop_group_id: bool,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume
+            .session
+            .run_noted(&SetAcl { ino, kind, acl, drop_group_id }, None, self.note)
+            .await
+    }
+
+    /// Changes an extended attribute that is no access control list.
+    pub async fn set_xattr(
+        self,
+        ino: Ino,
+        known_as: Option<&NodeName>,
+        name: &[u8],
+        change: &XattrChange,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume
+            .session
+            .run_noted(&SetXattr { ino, known_as, name, change }, None, self.note)
+            .await
+    }
+
+    /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
+    /// the file must have it before.
+    pub async fn set_object_item(
+        self,
+        ino: Ino,
+        item: &ObjectItem,
+        value: Option<&str>,
+        had: Option<bool>,
+    ) -> Result<FoundNode, VolumeError> {
+        self.volume
+            .session
+            .run_noted(&SetObjectItem { ino, item, value, had }, None, self.note)
+            .await
     }
 }
 

@@ -40,9 +40,13 @@ const SUITES: [(&str, Python); 8] = [
 /// same from each engine.
 const COLUMNAR: &str = "columnar";
 
-/// The suites that a plain run takes over https to engines that have been met over http: the
-/// listener does not know the engine, and these two send everything that there is.
-const SUITES_OVER_HTTPS_AGAIN: [&str; 2] = ["boto3", "mc"];
+/// The suite that a plain run takes over https to what has been met over http: the listener does not
+/// know what is behind it, and all suites have met it before a folder.
+const SUITE_OVER_HTTPS_AGAIN: &str = "mc";
+
+/// The suite that a plain run leaves out where an engine is met again: it takes longest for what it asks
+/// of an engine.
+const SUITE_OF_ONE_ENGINE: &str = "awscli";
 
 /// What gateways keep in memory: a tenth of the file that [`COLUMNAR`] is about.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
@@ -135,12 +139,15 @@ fn cells(subjects: &[Subject], plain: bool, wants: impl Fn(&str) -> bool) -> Vec
         for tls in [false, true] {
             let mut cell = Cell { subject, tls, suites: Vec::new() };
             let name = cell.name();
-            let again =
-                tls && matches!(subject, Subject::Bucket(engine) if engine != Engine::Sqlite);
+            let of_sqlite = subject.engine() == Some(Engine::Sqlite);
+            let is_taken = |suite: &str| match subject {
+                Subject::Bucket(_) if tls => suite == SUITE_OVER_HTTPS_AGAIN,
+                _ => of_sqlite || suite != SUITE_OF_ONE_ENGINE,
+            };
             cell.suites = SUITES
                 .into_iter()
                 .filter(|(suite, _)| *suite != COLUMNAR || cell.is_plain_bucket())
-                .filter(|(suite, _)| !(plain && again) || SUITES_OVER_HTTPS_AGAIN.contains(suite))
+                .filter(|(suite, _)| !plain || is_taken(suite))
                 .filter(|(suite, _)| wants(&format!("clients {suite} {name}")))
                 .collect();
             if !cell.suites.is_empty() {

@@ -1,0 +1,294 @@
+//! Going on with the files of a process that is no more.
+//!
+//! Programs have files open whose handles this process did not give, and have written what is not
+//! content yet. Handles, locks and what was written stand in the ledger; all of it is here again before
+//! the first request is served.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use ledger::{DirtyLog, KeptHandle, KeptLock, Ledger, LoggedChange};
+use record::{Ino, Inode, InodeBody, Kind, RangeLock, RangeLockKind, key};
+use rustix::io::Errno;
+use tracing::{error, info, warn};
+use volume::{FoundNode, Note, OnBehalf};
+
+use crate::attributes::NodeStat;
+use crate::directories::Cursor;
+use crate::errno::errno;
+use crate::file_log::FileLog;
+use crate::files::Files;
+use crate::inherited::{Inherited, MADE_MAX};
+use crate::locks::KeepLocks;
+use crate::open::{HandleId, OpenFile, OpenedFile};
+use crate::telling::{is_asked_for, name_in, record_in};
+
+/// Files that are opened again at the same time.
+const FILES_AT_ONCE: usize = 64;
+
+/// A log of a file and the changes in it that are no content yet, and up to where the rest is.
+struct ReadLog {
+    log: DirtyLog,
+    changes: Vec<LoggedChange>,
+    flushed: Option<(u64, Note)>,
+}
+
+impl Files {
+    /// The volume, changed on behalf of the request.
+    pub(crate) fn changing(&self) -> OnBehalf<'_> {
+        self.volume.on_behalf(&self.note)
+    }
+
+    /// Takes note of a handle before anybody is given it.
+    pub(crate) fn keep_handle(
+        &self,
+        handle: HandleId,
+        ino: Ino,
+        directory: bool,
+    ) -> Result<(), Errno> {
+        let Some(ledger) = &self.options.ledger else { return Ok(()) };
+        let kept = KeptHandle { handle: handle.0, ino, request: self.request, directory };
+        ledger.opened(kept).map_err(|failure| {
+            error!(%failure, "a handle cannot be kept for whoever follows this process");
+            Errno::NFILE
+        })
+    }
+
+    /// A handle ends: a process that follows knows nothing of it. To be said before its release is
+    /// answered, which is not said again then.
+    pub fn end_handle(&self, handle: HandleId) {
+        if let Some(ledger) = &self.options.ledger {
+            ledger.closed(handle.0);
+        }
+    }
+
+    /// The file that a process before this one opened for the request, which is said again.
+    pub(crate) async fn opened_before(&self) -> Option<OpenedFile> {
+        let handle = self.inheritance.handle_of(self.request)?;
+        let file = Arc::clone(&self.open.handle(handle).ok()?.file);
+        let attributes = file.attributes(None).await;
+        Some(OpenedFile { handle, unchanged: false, attributes })
+    }
+
+    /// Opens a file that a process before this one made for the request, which is said again.
+    pub async fn open_made(&self, ino: Ino) -> Result<OpenedFile, Errno> {
+        if let Some(opened) = self.opened_before().await {
+            return Ok(opened);
+        }
+        let reading = self.volume.reading();
+        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        self.add_handle(node, reading).await
+    }
+
+    /// What a process before this one made or named for the request, which is said again.
+    pub async fn made(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
+        self.names.found(ino, &volume::NodeName { directory, name: name.to_vec() });
+        self.attributes(ino).await
+    }
+
+    /// Opens again what the processes before this one had open, and makes again what programs wrote.
+    /// Comes before the first request.
+    ///
+    /// # Errors
+    /// If the ledger or the stores cannot be read.
+    pub async fn take_over(&self) -> Result<(), Errno> {
+        let Some(ledger) = &self.options.ledger else { return Ok(()) };
+        let mut logs: HashMap<Ino, Vec<ReadLog>> = HashMap::new();
+        let mut made = BTreeSet::new();
+        for mut log in ledger.kept_logs() {
+            let flushed = ledger.flushed(&log);
+            let is_content = |log: &DirtyLog, change: &LoggedChange| {
+                is_asked_for(change) && flushed.as_ref().is_some_and(|(end, _)| log.end() <= *end)
+            };
+            let mut changes = Vec::new();
+            while let Some(change) = ledger.next_change(&mut log).map_err(|error| unread(&error))? {
+                // A name is told before the change that the request asks for.
+                if is_asked_for(&change) {
+                    made.insert(change.request);
+                }
+                if made.len() > MADE_MAX {
+                    made.pop_first();
+                }
+                if !is_content(&log, &change) {
+                    changes.push(change);
+                }
+            }
+            logs.entry(log.ino()).or_default().push(ReadLog { log, changes, flushed });
+        }
+        let (kept, left): (Vec<KeptHandle>, Vec<KeptHandle>) =
+            ledger.kept_handles().iter().partition(|kept| kept.request != 0);
+        // Nobody was given these.
+        left.iter().for_each(|kept| ledger.closed(kept.handle));
+        let (directories, files): (Vec<KeptHandle>, Vec<KeptHandle>) =
+            kept.iter().partition(|kept| kept.directory);
+        let inos: BTreeSet<Ino> =
+            files.iter().map(|kept| kept.ino).chain(logs.keys().copied()).collect();
+        let dirty = logs.len();
+        let opening = inos.iter().map(|ino| {
+            let logs = logs.remove(ino).unwrap_or_default();
+            async move { (*ino, self.open_again(*ino, logs).await) }
+        });
+        let opening: Vec<_> = opening.collect();
+        let opened: Vec<_> = stream::iter(opening).buffer_unordered(FILES_AT_ONCE).collect().await;
+        let mut again: HashMap<Ino, Arc<OpenFile>> = HashMap::new();
+        for (ino, opened) in opened {
+            again.extend(opened?.map(|file| (ino, file)));
+        }
+        self.adopt(&files, again);
+        for kept in &directories {
+            self.open_directory_again(kept).await;
+        }
+        self.volume.end_inheritance();
+        let (files, directories) = (files.len(), directories.len());
+        info!(files, directories, dirty, "what programs had open is open again");
+        let handles = kept.iter().map(|kept| (kept.request, HandleId(kept.handle))).collect();
+        let inherited = Inherited { made: made.into_iter().collect(), handles };
+        if self.inheritance.left.set(inherited).is_err() {
+            warn!("the files of a process were taken over twice");
+        }
+        Ok(())
+    }
+
+    /// Gives handles their files, and closes files that are dirty and that nobody has open.
+    fn adopt(&self, handles: &[KeptHandle], mut again: HashMap<Ino, Arc<OpenFile>>) {
+        let mut open = HashSet::new();
+        for kept in handles {
+            match again.get(&kept.ino) {
+                Some(file) => {
+                    self.open.adopt(kept.handle, file);
+                    open.insert(kept.ino);
+                }
+                None => warn!(ino = kept.ino.0, "a file that was open is lost"),
+            }
+        }
+        again.retain(|ino, _| !open.contains(ino));
+        for (ino, file) in again {
+            let (handle, _) = self.open.add_file(ino, file);
+            let files = self.for_request(0, Note::none());
+            self.spawn(async move { files.release(handle).await });
+        }
+    }
+
+    /// Opens a file again, and makes what was written to it; none if nothing is left of it.
+    async fn open_again(
+        &self,
+        ino: Ino,
+        mut logs: Vec<ReadLog>,
+    ) -> Result<Option<Arc<OpenFile>>, Errno> {
+        logs.sort_by_key(|read| read.log.using());
+        let log = logs.pop();
+        // Of two logs the first is of a time when the file was open before: it was flushed then.
+        logs.iter().for_each(|read| self.end_kept_log(&read.log));
+        let changes = || log.iter().flat_map(|read| &read.changes);
+        let pin = self.volume.open_inherited(ino);
+        let reading = self.volume.reading();
+        let record = changes().filter_map(record_in).next_back();
+        let (node, gone) = match self.patiently(|| self.volume.find_node(ino)).await {
+            Ok(node) if node.inode.kind() == Kind::File => (node, false),
+            Ok(_) => return Ok(None),
+            Err(Errno::STALE) => match record.and_then(|record| node_of(ino, record)) {
+                Some(node) => (node, true),
+                None => {
+                    log.iter().for_each(|read| self.end_kept_log(&read.log));
+                    return Ok(None);
+                }
+            },
+            Err(error) => return Err(error),
+        };
+        if let Some(name) = changes().filter_map(name_in).next_back() {
+            self.names.found(ino, &name);
+        }
+        let pin = pin.unwrap_or_else(|| self.volume.open_node(ino, reading));
+        let file = OpenFile::new(pin, node);
+        {
+            let mut state = file.state.lock().await;
+            state.gone = gone;
+            for change in changes() {
+                let range = state.written_again(change);
+                let growth = range.map_or(0, |range| state.dirty.growth(range));
+                // What was in memory before fits into it again.
+                state.hold(self.memory.try_acquire(growth));
+                state.make_again(change);
+            }
+            let says_record = record.is_some();
+            if let Some(ReadLog { log, flushed, .. }) = log {
+                state.log = FileLog::inherited(log, says_record);
+                if let Some((end, _until_it_is_cut)) = flushed {
+                    self.cut_log(&mut state, end);
+                }
+            }
+        }
+        Ok(Some(Arc::new(file)))
+    }
+
+    fn end_kept_log(&self, log: &DirtyLog) {
+        if let Some(ledger) = &self.options.ledger {
+            ledger.end_log(log);
+        }
+    }
+
+    async fn open_directory_again(&self, kept: &KeptHandle) {
+        let ino = kept.ino;
+        let parent =
+            match self.volume.find_node(ino).await {
+                Ok(FoundNode {
+                    inode: Inode { body: InodeBody::Directory(found), .. }, ..
+                }) if ino != self.options.root => found.parent,
+                Ok(_) => ino,
+                Err(error) => {
+                    let error = errno(&error);
+                    warn!(ino = ino.0, %error, "a directory that was open is not found");
+                    ino
+                }
+            };
+        let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
+        let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        cursors.1.insert(kept.handle, Arc::new(cursor));
+    }
+}
+
+fn unread(error: &std::io::Error) -> Errno {
+    error!(%error, "the mount's ledger cannot be read");
+    Errno::IO
+}
+
+/// A file whose record has gone with its name.
+fn node_of(ino: Ino, record: &[u8]) -> Option<FoundNode> {
+    let (at, record) = (key::inode(ino), Bytes::copy_from_slice(record));
+    let inode = Inode::decode(&at, &record)
+        .inspect_err(|error| warn!(ino = ino.0, %error, "a file's record in the ledger is damaged"))
+        .ok()?;
+    Some(FoundNode { ino, inode, record, counts: None })
+}
+
+impl KeepLocks for Ledger {
+    fn keep(&self, ino: Ino, held: &[RangeLock]) {
+        let kept = |lock: &RangeLock| KeptLock {
+            start: lock.start,
+            last: lock.last,
+            owner: lock.owner,
+            pid: lock.pid,
+            exclusive: lock.kind == RangeLockKind::Exclusive,
+            flock: lock.flock,
+        };
+        let held: Vec<KeptLock> = held.iter().map(kept).collect();
+        if let Err(error) = self.set_locks(ino, &held) {
+            error!(ino = ino.0, %error, "locks cannot be kept for whoever follows this process");
+        }
+    }
+
+    fn kept(&self) -> Vec<(Ino, Vec<RangeLock>)> {
+        let lock = |kept: KeptLock| RangeLock {
+            start: kept.start,
+            last: kept.last,
+            kind: if kept.exclusive { RangeLockKind::Exclusive } else { RangeLockKind::Shared },
+            owner: kept.owner,
+            pid: kept.pid,
+            flock: kept.flock,
+        };
+        let locks = |locks: Vec<KeptLock>| locks.into_iter().map(lock).collect();
+        self.kept_locks().into_iter().map(|(ino, kept)| (ino, locks(kept))).collect()
+    }
+}

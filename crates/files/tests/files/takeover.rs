@@ -1,0 +1,421 @@
+//! A process ends at any moment, and the next one goes on with what programs had open.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::MemoryBlocks;
+use faulty::{Fault, Faulty, get};
+use files::{Files, HandleId, OpenMode, SetNode};
+use record::{Ino, Nonce, RangeLock, RangeLockKind, key};
+use rustix::io::Errno;
+use store::{MemoryStore, MetaStore, Plan, Write};
+use tokio_util::task::TaskTracker;
+use volume::{AttributeChange, Ledger, Note, RenameMode, Volume};
+
+use super::{Bench, WRITES, by, bytes, files_options, options, owner};
+
+/// The kind of a change that says a file's name.
+const NAME: u64 = 6;
+
+/// A mount's ledger, and who serves it now.
+struct Kept {
+    ledger: File,
+    bench: Bench,
+    requests: u64,
+}
+
+fn ledger_of(file: &File) -> Arc<Ledger> {
+    Arc::new(Ledger::open(OwnedFd::from(file.try_clone().unwrap())).unwrap())
+}
+
+/// Opens the volume, as the process that serves the ledger now.
+async fn open(
+    store: &Arc<MemoryStore>,
+    blocks: &Arc<MemoryBlocks>,
+    ledger: &Arc<Ledger>,
+) -> Arc<Volume> {
+    let options = options(Some(Arc::clone(ledger)));
+    Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
+}
+
+impl Kept {
+    async fn new() -> Kept {
+        let first = Bench::new().await;
+        first.volume.close().await;
+        let file = Ledger::make().unwrap();
+        let ledger = ledger_of(&file);
+        let volume = open(&first.store, &first.blocks, &ledger).await;
+        let bench = Bench::over(volume, (first.store, first.blocks), Some(ledger)).await;
+        Kept { ledger: file, bench, requests: 0 }
+    }
+
+    /// The process is killed, and another one goes on.
+    async fn killed(self) -> Kept {
+        let Kept { ledger: file, bench, requests } = self;
+        let Bench { store, blocks, volume, files, .. } = bench;
+        drop((volume, files));
+        let ledger = ledger_of(&file);
+        let volume = open(&store, &blocks, &ledger).await;
+        let bench = Bench::over(volume, (store, blocks), Some(ledger)).await;
+        bench.files.take_over().await.unwrap();
+        Kept { ledger: file, bench, requests }
+    }
+
+    /// The files for a request of its own, as the kernel would number it.
+    fn asked(&mut self) -> files::Files {
+        self.requests += 2;
+        self.bench.files.for_request(self.requests, Note::none())
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_and_not_flushed_is_there() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
+    let (handle, ino) = (opened.handle, opened.attributes.ino);
+    let content = bytes(150_000, 1);
+    kept.asked().write(handle, 0, &content, false, false).await.unwrap();
+    kept.asked().flush(handle).await.unwrap();
+    kept.asked().write(handle, 100_000, b"over", false, false).await.unwrap();
+    kept.asked().write(handle, 0, b"end", true, false).await.unwrap();
+    let attributes = AttributeChange { mode: Some(0o600), ..AttributeChange::default() };
+    kept.asked().set(ino, Some(handle), SetNode { attributes, size: None }).await.unwrap();
+    let (last, session) = (kept.requests, session_of(&kept));
+    let mut expected = content;
+    expected[100_000..100_004].copy_from_slice(b"over");
+    expected.extend_from_slice(b"end");
+
+    let mut kept = kept.killed().await;
+    assert_eq!(session_of(&kept), session, "the session is the mount's");
+    let read = kept.bench.files.read(handle, 0, 1 << 20).await.unwrap().concat();
+    assert_eq!(read, expected);
+    // The last append is said again, and is not appended again.
+    let again = kept.bench.files.for_request(last - 2, Note::none());
+    assert_eq!(again.write(handle, 0, b"end", true, false).await, Ok(3));
+    kept.asked().write(handle, 0, b"!", true, false).await.unwrap();
+    expected.push(b'!');
+
+    // And once more, before anything was flushed.
+    let kept = kept.killed().await;
+    kept.bench.close(handle).await;
+    assert_eq!(kept.bench.cat("f").await.unwrap(), expected);
+    assert_eq!(kept.bench.files.attributes(ino).await.unwrap().mode, 0o600);
+    kept.bench.check("after two processes were killed").await;
+    let ledger = ledger_of(&kept.ledger);
+    assert!(ledger.kept_handles().is_empty() && ledger.kept_logs().is_empty(), "nothing is left");
+}
+
+fn session_of(kept: &Kept) -> Nonce {
+    ledger_of(&kept.ledger).session().unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn cuts_and_holes_are_there_too() {
+    let mut kept = Kept::new().await;
+    kept.bench.write("f", &bytes(5_000, 3)).await;
+    let bucket = kept.bench.bucket;
+    let ino = kept.bench.files.look_up(bucket, b"f").await.unwrap().ino;
+    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
+    let size = |size| SetNode { size: Some(size), ..SetNode::default() };
+    kept.asked().set(ino, Some(handle), size(1_000)).await.unwrap();
+    kept.asked().write(handle, 4_000, b"far", false, false).await.unwrap();
+    kept.asked().allocate(handle, 6_000, false).await.unwrap();
+    let truncated = OpenMode { truncates: true, ..WRITES };
+    kept.bench.write("g", b"gone").await;
+    let other = kept.bench.files.look_up(bucket, b"g").await.unwrap().ino;
+    let emptied = kept.asked().open(other, truncated).await.unwrap().handle;
+
+    let kept = kept.killed().await;
+    let mut expected = bytes(5_000, 3)[..1_000].to_vec();
+    expected.resize(4_000, 0);
+    expected.extend_from_slice(b"far");
+    expected.resize(6_000, 0);
+    for handle in [handle, emptied] {
+        kept.bench.close(handle).await;
+    }
+    assert_eq!(kept.bench.cat("f").await.unwrap(), expected);
+    assert_eq!(kept.bench.cat("g").await.unwrap(), b"");
+    kept.bench.check("after a process was killed").await;
+}
+
+#[tokio::test]
+async fn a_file_without_a_name_is_there() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    let sizes = [("inline", 100), ("blocks", 200_000)];
+    let mut handles = Vec::new();
+    for (name, size) in sizes {
+        kept.bench.write(name, &bytes(size, 5)).await;
+        let ino = kept.bench.files.look_up(bucket, name.as_bytes()).await.unwrap().ino;
+        handles.push(kept.asked().open(ino, WRITES).await.unwrap());
+        kept.asked().unlink(bucket, name.as_bytes()).await.unwrap();
+    }
+    let nameless = kept.asked().create_nameless(bucket, by()).await.unwrap();
+    kept.asked().write(nameless.handle, 0, b"nameless", false, false).await.unwrap();
+    for round in 0..2 {
+        kept = kept.killed().await;
+        // What is dead is deleted, and this is not.
+        kept.bench.volume.reap_now().await.unwrap();
+        for ((_, size), opened) in sizes.iter().zip(&handles) {
+            let mut expected = bytes(*size, 5);
+            if round > 0 {
+                expected[..3].copy_from_slice(b"new");
+            }
+            let read = kept.bench.files.read(opened.handle, 0, 1 << 20).await.unwrap().concat();
+            assert_eq!(read, expected, "{size} bytes, round {round}");
+            kept.asked().write(opened.handle, 0, b"new", false, false).await.unwrap();
+            let stat = kept.bench.files.attributes(opened.attributes.ino).await.unwrap();
+            assert_eq!(stat.links, 0);
+        }
+    }
+    let ino = nameless.attributes.ino;
+    kept.asked().link(ino, bucket, b"named").await.unwrap();
+    kept.bench.close(nameless.handle).await;
+    assert_eq!(kept.bench.cat("named").await.unwrap(), b"nameless");
+    for opened in handles {
+        kept.bench.close(opened.handle).await;
+    }
+    kept.bench.volume.reap_now().await.unwrap();
+    kept.bench.check("when all is closed").await;
+    let ledger = ledger_of(&kept.ledger);
+    assert!(ledger.kept_handles().is_empty() && ledger.kept_logs().is_empty(), "nothing is left");
+}
+
+#[tokio::test]
+async fn an_object_that_s3_made_is_written_under_the_name_that_it_has_now() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    kept.bench.put("o", b"object").await;
+    let ino = kept.bench.files.look_up(bucket, b"o").await.unwrap().ino;
+    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
+    kept.asked().write(handle, 0, b"O", false, false).await.unwrap();
+    let (from, to) = ((bucket, &b"o"[..]), (bucket, &b"p"[..]));
+    kept.asked().rename(from, to, RenameMode::Replace).await.unwrap();
+    kept.bench.put("later", b"object").await;
+    let ino = kept.bench.files.look_up(bucket, b"later").await.unwrap().ino;
+    let later = kept.asked().open(ino, WRITES).await.unwrap().handle;
+    let mut kept = kept.killed().await;
+    kept.bench.close(handle).await;
+    assert_eq!(kept.bench.get("p").await.unwrap(), b"Object");
+    // Nothing had been written to this one yet.
+    kept.asked().write(later, 0, b"O", false, false).await.unwrap();
+    kept.bench.close(later).await;
+    assert_eq!(kept.bench.get("later").await.unwrap(), b"Object");
+}
+
+#[tokio::test]
+async fn a_file_that_was_opened_and_not_emptied_yet_is_emptied() {
+    let mut kept = Kept::new().await;
+    let ino = kept.bench.write("f", b"content").await;
+    let truncates = OpenMode { truncates: true, ..WRITES };
+    // As if the process had died between the two steps of this.
+    let opened = kept.asked().open(ino, WRITES).await.unwrap();
+    let request = kept.requests;
+    let kept = kept.killed().await;
+    let again = kept.bench.files.for_request(request, Note::none());
+    assert_eq!(again.open(ino, truncates).await.unwrap().attributes.size, 0);
+    again.write(opened.handle, 0, b"new", false, false).await.unwrap();
+    let kept = kept.killed().await;
+    // It is asked for once more, and was done.
+    let again = kept.bench.files.for_request(request, Note::none());
+    assert_eq!(again.open(ino, truncates).await.unwrap().attributes.size, 3);
+    kept.bench.close(opened.handle).await;
+    assert_eq!(kept.bench.cat("f").await.unwrap(), b"new");
+}
+
+#[tokio::test]
+async fn locks_are_held_by_whom_held_them() {
+    let mut kept = Kept::new().await;
+    let ino = kept.bench.write("f", b"x").await;
+    let lock = |owner, start| RangeLock {
+        start,
+        last: start + 9,
+        kind: RangeLockKind::Exclusive,
+        owner,
+        pid: 7,
+        flock: false,
+    };
+    let files = &kept.bench.files;
+    files.try_lock(ino, lock(1, 0)).await.unwrap();
+    files.try_lock(ino, lock(2, 10)).await.unwrap();
+    files.unlock(ino, 2, false, 15..=19).await.unwrap();
+    kept = kept.killed().await;
+    let files = &kept.bench.files;
+    assert_eq!(files.lock_in_the_way(ino, &lock(3, 0)).await, Ok(Some(lock(1, 0))));
+    assert_eq!(files.try_lock(ino, lock(3, 10)).await, Err(Errno::AGAIN));
+    assert_eq!(files.try_lock(ino, lock(3, 15)).await, Ok(()));
+    files.unlock(ino, 1, false, 0..=u64::MAX).await.unwrap();
+    kept = kept.killed().await;
+    assert_eq!(kept.bench.files.try_lock(ino, lock(4, 0)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_was_appended_lands_behind_what_others_have_appended_meanwhile() {
+    let mut kept = Kept::new().await;
+    let ino = kept.bench.write("f", &vec![1; 100_000]).await;
+    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
+    kept.asked().write(handle, 0, b"mine", true, false).await.unwrap();
+    let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
+    let volume = Volume::open(options(None), store.clone(), blocks.clone()).await.unwrap();
+    let other = Bench::over(volume, (store, blocks), None).await;
+    let theirs = other.open("f", WRITES).await;
+    other.files.write(theirs, 0, b"theirs", true, false).await.unwrap();
+    other.close(theirs).await;
+    kept = kept.killed().await;
+    kept.asked().write(handle, 0, b"more", true, false).await.unwrap();
+    kept.bench.close(handle).await;
+    assert_eq!(kept.bench.cat("f").await.unwrap()[100_000..], *b"theirsminemore");
+}
+
+#[tokio::test]
+async fn what_a_flush_has_made_content_is_not_written_again() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let file = Ledger::make().unwrap();
+    let begin = async || {
+        let ledger = ledger_of(&file);
+        let options = options(Some(Arc::clone(&ledger)));
+        let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+        (Files::new(Arc::clone(&volume), files_options(Some(ledger))), volume)
+    };
+    let (files, volume) = begin().await;
+    volume.create_bucket("bkt", &owner()).await.unwrap();
+    let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
+    let opened = files.for_request(2, Note::none()).create(bucket, b"f", by()).await.unwrap();
+    let (handle, ino) = (opened.handle, opened.attributes.ino);
+    let asked = files.for_request(4, Note::none());
+    asked.write(handle, 0, b"appended", true, false).await.unwrap();
+    // The flush is carried out, and the process is killed before it hears of that.
+    let record = async || get(&*store, &key::inode(ino)).await;
+    let before = record().await;
+    store.inject(Some(key::space::INODE), Fault::Hang);
+    let tasks = TaskTracker::new();
+    let flushing = tasks.spawn(async move { asked.flush(handle).await });
+    while record().await == before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(store.fired() == 1 && !flushing.is_finished());
+    flushing.abort();
+    std::mem::forget((files, volume));
+
+    let (files, volume) = begin().await;
+    files.take_over().await.unwrap();
+    let whole = files.read(handle, 0, 100).await.unwrap().concat();
+    assert_eq!(whole, b"appended", "once");
+    files.for_request(6, Note::none()).write(handle, 0, b" twice", true, false).await.unwrap();
+    files.flush(handle).await.unwrap();
+    // What was cut from the log is not there for a third process either.
+    std::mem::forget((files, volume));
+    let (files, _volume) = begin().await;
+    files.take_over().await.unwrap();
+    let whole = files.read(handle, 0, 100).await.unwrap().concat();
+    assert_eq!(whole, b"appended twice");
+}
+
+#[tokio::test]
+async fn a_write_of_which_no_more_than_the_name_was_told_is_made() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
+    let (handle, ino) = (opened.handle, opened.attributes.ino);
+    // A log begins with the name of its file, for the request that begins it.
+    let ledger = kept.bench.ledger.clone().unwrap();
+    let mut log = ledger.begin_log(ino).unwrap();
+    let (kind, words) = (NAME, [bucket.0, 0, 0, 0, 0, 0, 0, 0]);
+    ledger.log(&mut log, kind, 42, words, b"f").unwrap();
+    kept = kept.killed().await;
+    let again = kept.bench.files.for_request(42, Note::none());
+    again.write(handle, 0, b"written", false, false).await.unwrap();
+    kept.bench.close(handle).await;
+    assert_eq!(kept.bench.cat("f").await.unwrap(), b"written");
+}
+
+#[tokio::test]
+async fn a_directory_is_read_on_where_one_was() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    for at in 0..20 {
+        kept.bench.write(&format!("f{at:02}"), b"").await;
+    }
+    let handle = kept.asked().open_directory(bucket).await.unwrap();
+    let first = listed(&kept, handle, 0).await;
+    let (position, rest) = (first[9].1, &first[10..]);
+    let kept = kept.killed().await;
+    assert_eq!(listed(&kept, handle, position).await, rest);
+    kept.bench.files.release_directory(handle);
+    let unknown = kept.bench.files.read_directory(handle, 0, |_| true).await;
+    assert_eq!(unknown, Err(Errno::BADF));
+}
+
+/// Names from a position on, and where one reads on behind each.
+async fn listed(kept: &Kept, handle: HandleId, position: u64) -> Vec<(Vec<u8>, u64)> {
+    let mut entries = Vec::new();
+    let take = |entry: &files::DirectoryEntry| {
+        entries.push((entry.name.clone(), entry.next));
+        true
+    };
+    kept.bench.files.read_directory(handle, position, take).await.unwrap();
+    entries
+}
+
+#[tokio::test]
+async fn what_was_opened_and_not_answered_is_opened_once() {
+    let mut kept = Kept::new().await;
+    let ino = kept.bench.write("f", b"x").await;
+    let opened = kept.asked().open(ino, WRITES).await.unwrap();
+    let request = kept.requests;
+    let kept = kept.killed().await;
+    let again = kept.bench.files.for_request(request, Note::none());
+    assert_eq!(again.open(ino, WRITES).await.unwrap().handle, opened.handle);
+    kept.bench.close(opened.handle).await;
+    assert!(ledger_of(&kept.ledger).kept_handles().is_empty());
+}
+
+#[tokio::test]
+async fn a_change_that_was_committed_and_not_answered_is_known() {
+    let kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    let ledger = kept.bench.ledger.clone().unwrap();
+    let note = ledger.note(42).await.unwrap();
+    let files = kept.bench.files.for_request(42, note.clone());
+    let made = files.make_directory(bucket, b"d", by()).await.unwrap();
+    // Killed before it is answered: nothing is dropped in order.
+    std::mem::forget((note, files));
+    let kept = kept.killed().await;
+    let ledger = kept.bench.ledger.clone().unwrap();
+    let (ino, note) = ledger.carried_out(42).expect("it is in the journal");
+    assert_eq!(ino, made.ino);
+    let files = kept.bench.files.for_request(42, note);
+    assert_eq!(files.made(ino, bucket, b"d").await.unwrap().ino, made.ino);
+    let exists = kept.bench.files.make_directory(bucket, b"d", by()).await;
+    assert_eq!(exists.unwrap_err(), Errno::EXIST, "whoever does it again is told so");
+    assert!(ledger.carried_out(42).is_none(), "once");
+    let note = ledger.note(44).await.unwrap();
+    let files = kept.bench.files.for_request(44, note.clone());
+    files.remove_directory(bucket, b"d").await.unwrap();
+    std::mem::forget((note, files));
+    let kept = kept.killed().await;
+    let ledger = kept.bench.ledger.clone().unwrap();
+    assert!(ledger.carried_out(44).is_some(), "it has gone");
+    let gone = kept.bench.files.remove_directory(bucket, b"d").await;
+    assert_eq!(gone, Err(Errno::NOENT));
+}
+
+#[tokio::test]
+async fn a_session_that_was_ended_meanwhile_is_followed_by_another() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
+    kept.asked().write(opened.handle, 0, b"written", false, false).await.unwrap();
+    let before = session_of(&kept);
+    let (session, beat) = (key::session(before), key::heartbeat(before));
+    let plan =
+        Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
+    kept.bench.store.commit(&[plan]).await.unwrap();
+    let kept = kept.killed().await;
+    assert_ne!(session_of(&kept), before);
+    kept.bench.close(opened.handle).await;
+    assert_eq!(kept.bench.cat("f").await.unwrap(), b"written");
+}

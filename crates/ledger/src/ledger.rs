@@ -1,0 +1,44 @@
+//! The ledger: its parts together.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::dirty::DirtyLogs;
+use crate::error::LedgerError;
+use crate::handles::Handles;
+use crate::header::Header;
+use crate::journal::Journal;
+use crate::locks::Locks;
+
+/// The ledger of a mount, as its worker has it open.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(crate) header: Header,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) handles: Handles,
+    pub(crate) dirty: DirtyLogs,
+    pub(crate) locks: Locks,
+}
+
+impl Ledger {
+    /// An empty file in memory, to be handed to a worker. It is there until nobody has it open.
+    pub fn make() -> io::Result<File> {
+        let made = rustix::fs::memfd_create("ashlar-mount", rustix::fs::MemfdFlags::CLOEXEC)?;
+        Ok(File::from(made))
+    }
+
+    /// Begins to write the ledger, as the next worker of its mount.
+    pub fn open(descriptor: OwnedFd) -> Result<Ledger, LedgerError> {
+        let file = Arc::new(File::from(descriptor));
+        let header = Header::open(&file)?;
+        Ok(Ledger {
+            journal: Arc::new(Journal::open(&file)?),
+            handles: Handles::open(&file)?,
+            dirty: DirtyLogs::open(&file, header.worker)?,
+            locks: Locks::open(&file)?,
+            header,
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Telling what programs have written.
+
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use record::Ino;
+use rustix::fs::{FallocateFlags, fallocate};
+use tracing::warn;
+
+use crate::dirty::{
+    CHANGE_WORDS, DirtyLog, HEAD_WORDS, LOG_BYTES_MAX, LoggedChange, PAGE_BYTES, REGION_BYTES_KEPT,
+    mark, region_at, word_bytes,
+};
+use crate::ledger::Ledger;
+use crate::table::read_or_zeros;
+
+impl Ledger {
+    /// Begins the log of a file that is about to be dirty.
+    pub fn begin_log(&self, ino: Ino) -> io::Result<DirtyLog> {
+        let using = self.dirty.uses.fetch_add(1, Ordering::Relaxed);
+        let region = self.dirty.table.insert([ino.0, 0, using, 0])?;
+        Ok(DirtyLog { ino, region, using, start: 0, end: 0, next: 0 })
+    }
+
+    /// Enters a change, before anybody is told that it was made.
+    pub fn log(
+        &self,
+        log: &mut DirtyLog,
+        kind: u64,
+        request: u64,
+        words: [u64; CHANGE_WORDS],
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let head = [log.using, log.next, request, kind, bytes.len() as u64, 0];
+        let head = word_bytes(&[&head[..], &words[..]].concat());
+        let mark = mark(log.using, log.next).to_le_bytes();
+        let length = (head.len() + bytes.len() + mark.len()) as u64;
+        if log.end + length > LOG_BYTES_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let at = region_at(log.region) + log.end;
+        let parts = [IoSlice::new(&head), IoSlice::new(bytes), IoSlice::new(&mark)];
+        let written = loop {
+            match rustix::io::pwritev(&*self.dirty.file, &parts, at) {
+                Err(rustix::io::Errno::INTR) => {}
+                written => break written? as u64,
+            }
+        };
+        if written < length {
+            // The rest, behind what was taken.
+            let whole = [&head[..], bytes, &mark].concat();
+            let done = usize::try_from(written).unwrap_or(whole.len());
+            self.dirty.file.write_all_at(&whole[done..], at + written)?;
+        }
+        log.end += length;
+        log.next += 1;
+        Ok(())
+    }
+
+    /// What was done up to `end` has become the file's content: the log begins there.
+    pub fn cut_log(&self, log: &mut DirtyLog, end: u64) -> io::Result<()> {
+        self.dirty.table.put(log.region, [log.ino.0, end, log.using, 0])?;
+        self.give_back(log.region, log.start..end);
+        log.start = end;
+        Ok(())
+    }
+
+    /// The file is clean.
+    pub fn end_log(&self, log: &DirtyLog) {
+        if log.end > REGION_BYTES_KEPT {
+            self.give_back(log.region, log.start..log.end);
+        }
+        if let Err(error) = self.dirty.table.clear(log.region) {
+            warn!(%error, "the log of a clean file could not be ended");
+        }
+    }
+
+    fn give_back(&self, region: u32, range: std::ops::Range<u64>) {
+        let start = range.start.next_multiple_of(PAGE_BYTES);
+        let end = range.end / PAGE_BYTES * PAGE_BYTES;
+        if start >= end {
+            return;
+        }
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Err(error) =
+            fallocate(&*self.dirty.file, how, region_at(region) + start, end - start)
+        {
+            warn!(%error, "memory of the ledger could not be given back");
+        }
+    }
+
+    /// The logs that earlier workers left.
+    pub fn kept_logs(&self) -> Vec<DirtyLog> {
+        self.dirty.left.clone()
+    }
+
+    /// The next change of a log that an earlier worker left. The log ends where there is none.
+    pub fn next_change(&self, log: &mut DirtyLog) -> io::Result<Option<LoggedChange>> {
+        let at = region_at(log.region) + log.end;
+        let mut head = [0; (HEAD_WORDS + CHANGE_WORDS) * 8];
+        read_or_zeros(&self.dirty.file, &mut head, at)?;
+        let word = |index: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&head[index * 8..][..8]);
+            u64::from_le_bytes(bytes)
+        };
+        let (using, number, request, kind, length) = (word(0), word(1), word(2), word(3), word(4));
+        let first = log.end == log.start;
+        if using != log.using || (!first && number != log.next) || length > LOG_BYTES_MAX {
+            return Ok(None);
+        }
+        let behind = at + head.len() as u64 + length;
+        if crate::table::read_word(&self.dirty.file, behind)? != mark(using, number) {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        read_or_zeros(&self.dirty.file, &mut bytes, at + head.len() as u64)?;
+        let mut words = [0; CHANGE_WORDS];
+        for (index, value) in words.iter_mut().enumerate() {
+            *value = word(HEAD_WORDS + index);
+        }
+        log.end = behind + 8 - region_at(log.region);
+        log.next = number + 1;
+        Ok(Some(LoggedChange { kind, request, words, bytes }))
+    }
+}

@@ -1,0 +1,153 @@
+//! A table of entries of a fixed length, of which those whose first word is 0 are free.
+//!
+//! The lowest free place is taken first, so a table is as long as it was ever full.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where the lengths of tables stand, one word for each.
+const LENGTHS_AT: u64 = 1024;
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+const WORD_BYTES: usize = 8;
+
+/// An entry.
+pub(crate) type Entry<const WORDS: usize> = [u64; WORDS];
+
+#[derive(Debug)]
+pub(crate) struct Table<const WORDS: usize> {
+    file: Arc<File>,
+    number: u64,
+    at: u64,
+    places_max: u32,
+    places: Mutex<Places>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    free: BinaryHeap<Reverse<u32>>,
+    /// How many were ever taken.
+    made: u32,
+}
+
+impl<const WORDS: usize> Table<WORDS> {
+    const ENTRY_BYTES: usize = WORDS * WORD_BYTES;
+
+    /// Opens the table of this number, and tells what stands in it.
+    pub(crate) fn open(
+        file: &Arc<File>,
+        number: u64,
+        at: u64,
+        places_max: u32,
+    ) -> io::Result<(Table<WORDS>, Vec<(u32, Entry<WORDS>)>)> {
+        const { assert!(WORDS.is_power_of_two(), "no entry lies in two pages") };
+        let length = read_word(file, LENGTHS_AT + number * WORD_BYTES as u64)?;
+        let made = u32::try_from(length).unwrap_or(places_max).min(places_max);
+        let (mut places, mut entries) = (Places { made, ..Places::default() }, Vec::new());
+        let per_piece = PIECE_BYTES / Self::ENTRY_BYTES;
+        let mut index = 0;
+        while index < made {
+            let count = per_piece.min((made - index) as usize);
+            let mut piece = vec![0; count * Self::ENTRY_BYTES];
+            let from = at + u64::from(index) * Self::ENTRY_BYTES as u64;
+            read_or_zeros(file, &mut piece, from)?;
+            for bytes in piece.chunks_exact(Self::ENTRY_BYTES) {
+                let entry = words(bytes);
+                if entry[0] == 0 {
+                    places.free.push(Reverse(index));
+                } else {
+                    entries.push((index, entry));
+                }
+                index += 1;
+            }
+        }
+        let places = Mutex::new(places);
+        Ok((Table { file: Arc::clone(file), number, at, places_max, places }, entries))
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an entry into a free place.
+    pub(crate) fn insert(&self, entry: Entry<WORDS>) -> io::Result<u32> {
+        debug_assert!(entry[0] != 0, "an entry whose first word is 0 is none");
+        let index = {
+            let mut places = self.places();
+            match places.free.pop() {
+                Some(Reverse(index)) => index,
+                None if places.made == self.places_max => {
+                    return Err(io::Error::from(io::ErrorKind::StorageFull));
+                }
+                None => {
+                    let index = places.made;
+                    let made = u64::from(index) + 1;
+                    let at = LENGTHS_AT + self.number * WORD_BYTES as u64;
+                    self.file.write_all_at(&made.to_le_bytes(), at)?;
+                    places.made += 1;
+                    index
+                }
+            }
+        };
+        let put = self.put(index, entry);
+        if put.is_err() {
+            self.places().free.push(Reverse(index));
+        }
+        put.map(|()| index)
+    }
+
+    /// Writes an entry whose place is taken.
+    pub(crate) fn put(&self, index: u32, entry: Entry<WORDS>) -> io::Result<()> {
+        let bytes: Vec<u8> = entry.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.file.write_all_at(&bytes, self.position(index))
+    }
+
+    /// Frees a place. If that cannot be written, the place stays taken.
+    pub(crate) fn clear(&self, index: u32) -> io::Result<()> {
+        self.file.write_all_at(&[0; WORD_BYTES], self.position(index))?;
+        self.places().free.push(Reverse(index));
+        Ok(())
+    }
+
+    fn position(&self, index: u32) -> u64 {
+        self.at + u64::from(index) * Self::ENTRY_BYTES as u64
+    }
+}
+
+fn words<const WORDS: usize>(bytes: &[u8]) -> Entry<WORDS> {
+    let mut entry = [0; WORDS];
+    for (word, bytes) in entry.iter_mut().zip(bytes.chunks_exact(WORD_BYTES)) {
+        let mut array = [0; WORD_BYTES];
+        array.copy_from_slice(bytes);
+        *word = u64::from_le_bytes(array);
+    }
+    entry
+}
+
+/// A word of the file; 0 behind its end.
+pub(crate) fn read_word(file: &File, at: u64) -> io::Result<u64> {
+    let mut bytes = [0; WORD_BYTES];
+    read_or_zeros(file, &mut bytes, at)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Bytes of the file; zeros behind its end.
+pub(crate) fn read_or_zeros(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], at + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes[done..].fill(0);
+    Ok(())
+}

@@ -1,0 +1,37 @@
+use super::*;
+
+fn said(words: &[&str]) -> Result<Vec<OsString>, String> {
+    meant(words.iter().map(OsString::from))
+}
+
+#[test]
+fn a_line_of_fstab_is_a_command() {
+    let options = "rw,nofail,_netdev,x-systemd.after=minio.service,allow_other,write-memory=1GiB";
+    let command = said(&["/etc/ashlar.toml", "/mnt/ashlar", "-n", "-o", options]).unwrap();
+    let expected = [
+        "mount",
+        "/mnt/ashlar",
+        "--config",
+        "/etc/ashlar.toml",
+        "--allow-other",
+        "--write-memory=1GiB",
+    ];
+    assert_eq!(command, expected);
+    let command = said(&["none", "/mnt/ashlar", "-o", "ro,subdir=photos/2026"]).unwrap();
+    assert_eq!(command, ["mount", "/mnt/ashlar", "--read-only", "--subdir=photos/2026"]);
+    assert_eq!(said(&["none", "/mnt/ashlar"]).unwrap(), ["mount", "/mnt/ashlar"]);
+}
+
+#[test]
+fn what_is_no_such_line_is_refused() {
+    for words in [&["/etc/ashlar.toml"][..], &["a", "b", "c"], &["a", "b", "-o"], &["a", "b", "-x"]]
+    {
+        assert!(said(words).is_err(), "{words:?}");
+    }
+}
+
+#[test]
+fn it_goes_by_its_name() {
+    assert!(is_asked_for(OsStr::new("/sbin/mount.ashlar")));
+    assert!(!is_asked_for(OsStr::new("/usr/bin/ashlar")));
+}

@@ -1,0 +1,12 @@
+use super::*;
+
+#[test]
+fn what_a_worker_says_is_heard() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (&theirs).write_all(b"opened\nserving\nwhat\nfailed cannot open: \xc3\xa4\n").unwrap();
+    drop(theirs);
+    let mut heard = Vec::new();
+    listen(ours, |said| heard.push(said));
+    let why = FromWorker::Failed("cannot open: ä".to_owned());
+    assert_eq!(heard, [FromWorker::Opened, FromWorker::Serving, why]);
+}

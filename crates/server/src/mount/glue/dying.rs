@@ -1,0 +1,93 @@
+//! Programs that are killed while they wait for the stores.
+//!
+//! The kernel says that a signal has come, and not whether it ends the program. Most programs do not
+//! expect that write(2) or close(2) are interrupted, so a signal that they handle must not end their
+//! wait. One that is being killed sees no answer: whatever it is told, it goes. What it asked for goes
+//! on to its end, unanswered.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuse::{Errno, FileOperation, Reply};
+use tokio::sync::Notify;
+
+use super::{Answer, Call, errno};
+
+/// A request that is answered so soon is not asked after.
+const SOON: Duration = Duration::from_millis(500);
+
+/// The signal that is pending of a program that any signal ends.
+const SIGKILL_BIT: u64 = 1 << 8;
+
+/// A flag of a process that has begun to exit.
+const EXITING: u64 = 4;
+
+/// Where the flags of a process stand in what `/proc` tells of it, behind the end of its name.
+const FLAGS_FIELD: usize = 6;
+
+/// Whether a thread is on its way to its end.
+fn is_dying(pid: u32) -> bool {
+    let told = |what: &str| fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    is_killed(&told("status")) || is_exiting(&told("stat"))
+}
+
+fn is_killed(status: &str) -> bool {
+    let pending = |line: &str| {
+        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    };
+    status.lines().filter_map(pending).any(|mask| mask & SIGKILL_BIT != 0)
+}
+
+fn is_exiting(stat: &str) -> bool {
+    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
+    let flags = fields.split_whitespace().nth(FLAGS_FIELD).and_then(|flags| flags.parse().ok());
+    flags.is_some_and(|flags: u64| flags & EXITING != 0)
+}
+
+impl Call {
+    /// Answers an operation when it is done, or when nobody is left to hear it.
+    pub(super) async fn answer_living(&self, operation: FileOperation<'_>, reply: Reply) {
+        // At the end of a program its files are closed, of which the kernel does not say that it was
+        // interrupted.
+        let closes = matches!(operation, FileOperation::Flush { .. });
+        let mut work = std::pin::pin!(self.dispatch(operation));
+        let done = tokio::select! {
+            biased;
+            done = &mut work => Some(done),
+            () = tokio::time::sleep(SOON) => None,
+        };
+        if let Some(done) = done {
+            return send(done, reply);
+        }
+        let pid = self.request.pid();
+        let interrupted = Arc::new(Notify::new());
+        let interrupt = Arc::clone(&interrupted);
+        reply.on_interrupt(move || interrupt.notify_one());
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return send(done, reply),
+                () = interrupted.notified() => {}
+                () = tokio::time::sleep(SOON), if closes => {}
+            }
+            if pid != 0 && is_dying(pid) {
+                tracing::debug!(pid, "a program was ended that waited");
+                reply.error(Errno::EINTR);
+                break;
+            }
+        }
+        let _unheard = work.await;
+    }
+}
+
+fn send(done: Result<Answer, rustix::io::Errno>, reply: Reply) {
+    match done {
+        Ok(answer) => answer.send(reply),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

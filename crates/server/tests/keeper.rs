@@ -1,0 +1,13 @@
+//! A mount whose worker is killed, replaced and ended while programs work on it, on SQLite and on
+//! Redis. Needs root and `/dev/fuse`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "keeper/answers.rs"]
+mod answers;
+#[path = "keeper/ending.rs"]
+mod ending;
+#[path = "keeper/kept.rs"]
+mod kept;
+#[path = "keeper/programs.rs"]
+mod programs;

@@ -1,0 +1,132 @@
+//! A change that was committed, whose worker died before it knew: it is answered as done.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use databases::Database;
+use proxy::{Cut, Proxy};
+use rustix::fs::{FileType, Mode, RenameFlags, XattrFlags};
+
+use crate::kept::{Kept, can_mount, eventually, redis};
+
+/// What a worker says when it answers what another one has carried out.
+const ANSWERED: &str = "carried out before";
+
+/// How long a session takes, at most, to know that it is alone and to answer from what it remembers.
+const ALONE: Duration = Duration::from_secs(3);
+
+/// A change: what of it nothing but its commit says, and how it is made.
+type Change = (&'static str, fn(&Path) -> io::Result<()>);
+
+fn make_node(folder: &Path) -> io::Result<()> {
+    let (mode, kind) = (Mode::from_raw_mode(0o600), FileType::Fifo);
+    Ok(rustix::fs::mknodat(rustix::fs::CWD, folder.join("made-fifo"), kind, mode, 0)?)
+}
+
+fn create(folder: &Path) -> io::Result<()> {
+    let path = folder.join("made-file");
+    let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+    io::Write::write_all(&mut &file, b"content")?;
+    drop(file);
+    assert_eq!(fs::read(&path)?, b"content");
+    Ok(())
+}
+
+fn move_without_replacing(folder: &Path) -> io::Result<()> {
+    let cwd = rustix::fs::CWD;
+    let (from, to) = (folder.join("to-move"), folder.join("moved-there"));
+    Ok(rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE)?)
+}
+
+fn set_attribute(folder: &Path) -> io::Result<()> {
+    let (path, name) = (folder.join("plain"), "user.an-attribute");
+    Ok(rustix::fs::setxattr(path, name, b"value", XattrFlags::CREATE)?)
+}
+
+fn remove_attribute(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::removexattr(folder.join("with-attribute"), "user.going")?)
+}
+
+const CHANGES: [Change; 9] = [
+    ("made-directory", |folder| fs::create_dir(folder.join("made-directory"))),
+    ("made-link", |folder| symlink("there", folder.join("made-link"))),
+    ("made-name", |folder| fs::hard_link(folder.join("plain"), folder.join("made-name"))),
+    ("made-fifo", make_node),
+    ("made-file", create),
+    ("moved-there", move_without_replacing),
+    ("to-unlink", |folder| fs::remove_file(folder.join("to-unlink"))),
+    ("user.an-attribute", set_attribute),
+    ("said-by-its-record", remove_attribute),
+];
+
+/// What is to be found of each change before it is made, so that all of it is remembered.
+fn look(folder: &Path) {
+    let names = ["made-directory", "made-link", "made-name", "made-fifo", "made-file"];
+    let there = ["plain", "to-move", "to-unlink", "with-attribute", "moved-there"];
+    for name in names.into_iter().chain(there) {
+        let _there_or_not = fs::symlink_metadata(folder.join(name));
+    }
+}
+
+/// A mount whose metadata goes through a proxy.
+struct Held {
+    kept: Kept,
+    proxy: Proxy,
+    folder: PathBuf,
+    cuts: u64,
+    answered: usize,
+}
+
+impl Held {
+    /// Makes a change whose commit is not answered by the database before the worker is killed.
+    /// Answers whether it was carried out by that worker: then the next one has only answered.
+    fn lose(&mut self, needle: &[u8], change: fn(&Path) -> io::Result<()>) -> bool {
+        thread::sleep(ALONE);
+        look(&self.folder);
+        self.proxy.cut(Cut::HoldReply, needle, 1);
+        let at = self.folder.clone();
+        let changing = thread::Builder::new().spawn(move || change(&at)).unwrap();
+        self.cuts += 1;
+        eventually("the answer is held", || self.proxy.cuts() == self.cuts);
+        thread::sleep(Duration::from_millis(100));
+        self.kept.kill_worker();
+        self.proxy.hold(false);
+        changing.join().unwrap().expect("the change is made once, whoever makes it");
+        let before =
+            std::mem::replace(&mut self.answered, self.kept.log().matches(ANSWERED).count());
+        self.answered == before + 1
+    }
+}
+
+#[test]
+fn a_change_whose_answer_was_lost_is_answered_as_done() {
+    if !can_mount() {
+        return;
+    }
+    let Some(redis) = redis() else { return };
+    let proxy = Proxy::start(redis.address()).unwrap();
+    let url = Database::through(&redis.url(), redis.address(), proxy.address());
+    let kept = Kept::new(Some(&url));
+    let folder = kept.path("bucket");
+    fs::create_dir(&folder).unwrap();
+    for name in ["plain", "to-move", "to-unlink", "with-attribute"] {
+        File::create_new(folder.join(name)).unwrap();
+    }
+    let attribute = XattrFlags::empty();
+    rustix::fs::setxattr(
+        folder.join("with-attribute"),
+        "user.going",
+        b"said-by-its-record",
+        attribute,
+    )
+    .unwrap();
+    let mut held = Held { kept, proxy, folder, cuts: 0, answered: 0 };
+    for (needle, change) in CHANGES {
+        assert!(held.lose(needle.as_bytes(), change), "{needle} was committed, and not done again");
+    }
+    assert_eq!(held.kept.workers(), usize::try_from(held.cuts).unwrap() + 1);
+}

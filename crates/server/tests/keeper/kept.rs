@@ -1,0 +1,219 @@
+//! A mount of the program, its keeper, and its workers one after the other.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use databases::{Database, Engine};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long anything may take, on a debug build and a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The program, without what the environment of whoever tests says to it.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    command.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").stdin(Stdio::null());
+    command
+}
+
+/// Waits for something that happens soon.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "it did not happen: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether something can be mounted here; if not, says so.
+pub(crate) fn can_mount() -> bool {
+    let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !can {
+        assert!(
+            std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_none(),
+            "nothing can be mounted"
+        );
+        eprintln!("left out: only root can mount for this, and where there is /dev/fuse");
+    }
+    can
+}
+
+/// A Redis server, if one is installed.
+pub(crate) fn redis() -> Option<Database> {
+    if Database::installed(Engine::Redis) {
+        return Some(Database::start(Engine::Redis));
+    }
+    assert!(std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_none(), "there is no Redis");
+    eprintln!("left out: there is no Redis");
+    None
+}
+
+/// A mount, and the process that keeps it. Dropped, both end.
+pub(crate) struct Kept {
+    pub(crate) folder: TempDir,
+    keeper: Child,
+    meta: Option<String>,
+    /// The workers that were seen.
+    workers: Vec<u32>,
+}
+
+impl Kept {
+    /// Mounts a new volume, whose metadata lies there, or in SQLite.
+    pub(crate) fn new(meta: Option<&str>) -> Kept {
+        Kept::over(tempfile::tempdir().unwrap(), meta)
+    }
+
+    /// Mounts the volume in a folder.
+    pub(crate) fn over(folder: TempDir, meta: Option<&str>) -> Kept {
+        let at = folder.path().join("mount");
+        fs::create_dir_all(&at).unwrap();
+        let log = OpenOptions::new().append(true).create(true).open(log_of(&folder)).unwrap();
+        let before = read_log(&folder).matches("mounted folder").count();
+        let mut command = program();
+        command.arg("mount").arg(&at).arg("--foreground").arg("--data-dir");
+        command.arg(folder.path().join("data")).args(["--log", "info,server=debug"]);
+        if let Some(meta) = meta {
+            command.args(["--meta", meta]);
+        }
+        let keeper = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let meta = meta.map(str::to_owned);
+        let mut kept = Kept { folder, keeper, meta, workers: Vec::new() };
+        eventually("it is mounted", || {
+            assert!(kept.keeper.try_wait().unwrap().is_none(), "it ended: {}", kept.log());
+            read_log(&kept.folder).matches("mounted folder").count() > before
+        });
+        let worker = kept.worker().expect("there is a worker");
+        kept.workers.push(worker);
+        kept
+    }
+
+    /// A path on the mount.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("mount").join(name)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        read_log(&self.folder)
+    }
+
+    pub(crate) fn keeper(&self) -> u32 {
+        self.keeper.id()
+    }
+
+    /// The process that serves now.
+    pub(crate) fn worker(&self) -> Option<u32> {
+        let keeper = self.keeper.id();
+        let children = format!("/proc/{keeper}/task/{keeper}/children");
+        // One that is held up in the kernel on its way to its end stands before the next.
+        fs::read_to_string(children).ok()?.split_whitespace().last()?.parse().ok()
+    }
+
+    /// Kills the worker, and waits until another one has been started.
+    pub(crate) fn kill_worker(&mut self) {
+        let mut worker = None;
+        eventually("there is a worker", || {
+            worker = self.worker();
+            worker.is_some()
+        });
+        let worker = worker.unwrap();
+        signal(worker, Signal::KILL);
+        eventually("another worker", || self.worker().is_some_and(|next| next != worker));
+        self.workers.push(self.worker().unwrap_or_default());
+    }
+
+    /// How many workers have served.
+    pub(crate) fn workers(&self) -> usize {
+        let mut workers = self.workers.clone();
+        workers.sort_unstable();
+        workers.dedup();
+        workers.len()
+    }
+
+    /// Asks the keeper to end, as a service manager does, and waits for it.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        signal(self.keeper.id(), Signal::TERM);
+        self.ended()
+    }
+
+    /// Waits until the keeper has ended.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the keeper ends", || {
+            status = self.keeper.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    pub(crate) fn is_mounted(&self) -> bool {
+        is_mounted(&self.path(""))
+    }
+
+    /// Ends the mount, if it has not ended, and mounts the same volume anew.
+    pub(crate) fn anew(mut self) -> Kept {
+        if self.keeper.try_wait().unwrap().is_none() {
+            assert!(self.end().success(), "{}", self.log());
+        }
+        assert!(!self.is_mounted(), "{}", self.log());
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Kept::over(folder, self.meta.clone().as_deref())
+    }
+}
+
+pub(crate) fn signal(process: u32, signal: Signal) {
+    let pid = Pid::from_raw(process.try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+pub(crate) fn is_mounted(folder: &Path) -> bool {
+    let folder = folder.to_str().unwrap().trim_end_matches('/');
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(4) == Some(folder))
+}
+
+fn log_of(folder: &TempDir) -> PathBuf {
+    folder.path().join("log")
+}
+
+fn read_log(folder: &TempDir) -> String {
+    fs::read_to_string(log_of(folder)).unwrap_or_default()
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.keeper.try_wait().is_ok_and(|ended| ended.is_none()) {
+            if let Some(worker) = self.worker()
+                && thread::panicking()
+            {
+                signal(self.keeper.id(), Signal::KILL);
+                signal(worker, Signal::KILL);
+            } else {
+                signal(self.keeper.id(), Signal::TERM);
+            }
+            let deadline = Instant::now() + PATIENCE;
+            while self.keeper.try_wait().is_ok_and(|ended| ended.is_none()) {
+                if Instant::now() > deadline {
+                    let _ended = self.keeper.kill();
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        if is_mounted(&self.path("")) {
+            let _taken = Command::new("umount").arg("-f").arg(self.path("")).output();
+            let _taken = Command::new("umount").arg("-l").arg(self.path("")).output();
+        }
+        if thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
+
+/// A file for writing.
+pub(crate) fn make(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path).unwrap()
+}

@@ -1,0 +1,248 @@
+//! Going on with the session of a process that is no more.
+//!
+//! Nobody else speaks for the session: whoever starts this process has seen the other one end. But what
+//! it sent may still arrive. So each of its idempotency slots takes a step that keeps its plan from
+//! happening, unless it has happened; from then on every plan of it is settled, and the ledger's journal
+//! knows which request it carried out. The heartbeat is taken over in the same way.
+//!
+//! The session goes on in the epoch that its last beat says it has passed: what was open then was
+//! pinned in that one or a later one, or is held.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ledger::{Fate, Ledger};
+use record::key::{self, space};
+use record::{HeartbeatRecord, Held, Hold, Ino, Nonce, SlotRecord, VolumeRecord};
+use store::{Guard, Key, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
+use tracing::{info, warn};
+
+use super::start::{Started, commit_once, corrupt, read_one};
+use super::value;
+use crate::error::VolumeError;
+use crate::scan;
+
+/// How often something is tried again that what the other process sent came before.
+const TRIES: u32 = 64;
+
+/// The pause between two tries while the store does not answer.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Slots that are read, or take a step, in one round trip.
+const SLOTS_AT_ONCE: usize = 64;
+
+const SLOT_GUARD: usize = 1;
+
+/// A session that is gone on with.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) started: Started,
+    /// The records of its slots, in their order.
+    pub(crate) slots: Vec<(SlotRecord, Value)>,
+    /// What it holds.
+    pub(crate) holds: HashMap<Ino, (Held, Value)>,
+}
+
+/// Goes on with the session that a ledger names; none if there is none, or it does not count any
+/// more. In any case the journal knows afterwards what became of the requests in it.
+pub(crate) async fn resume(
+    store: &dyn MetaStore,
+    ledger: &Ledger,
+    volume: &VolumeRecord,
+) -> Result<Option<Resumed>, VolumeError> {
+    let Some(nonce) = ledger.session().map_err(|error| unreadable(&error))? else {
+        return Ok(None);
+    };
+    let slots = Slots::read(store, ledger, nonce).await?;
+    let Some(beat) = take_heartbeat(store, nonce).await? else {
+        warn!(session = %nonce, "the session of the process before has ended; another one begins");
+        return end(ledger, &slots);
+    };
+    let Some(slots) = slots.settle(store, ledger).await? else {
+        let slots = Slots::read(store, ledger, nonce).await?;
+        return end(ledger, &slots);
+    };
+    let mut holds = HashMap::new();
+    scan::walk(store, space::HOLD, |key, value| {
+        if scan::nonce_of(&key)? == nonce {
+            let what = Hold::decode(&key, &value).map_or(Held::Versions, |hold| hold.what);
+            holds.insert(Ino(key.partition()), (what, value));
+        }
+        Ok(())
+    })
+    .await?;
+    let epoch = beat.0.passed;
+    info!(session = %nonce, epoch, slots = slots.len(), held = holds.len(), "session gone on with");
+    let started = Started { volume: volume.clone(), nonce, beat, epoch };
+    Ok(Some(Resumed { started, slots, holds }))
+}
+
+/// None of the plans of a session that has ended can happen any more.
+fn end(ledger: &Ledger, slots: &Slots) -> Result<Option<Resumed>, VolumeError> {
+    let happened = |fate: &Fate| Some(slots.fate(fate) == Some(true));
+    ledger.settle_doubts(happened).map_err(|error| unreadable(&error))?;
+    Ok(None)
+}
+
+fn unreadable(error: &std::io::Error) -> VolumeError {
+    VolumeError::Unavailable(format!("the mount's ledger cannot be read or written: {error}"))
+}
+
+/// Takes the heartbeat over: none if the session has ended.
+async fn take_heartbeat(
+    store: &dyn MetaStore,
+    nonce: Nonce,
+) -> Result<Option<(HeartbeatRecord, Value)>, VolumeError> {
+    let (session, at) = (key::session(nonce), key::heartbeat(nonce));
+    for _ in 0..TRIES {
+        let Some(stands) = read_one(store, &at).await? else { return Ok(None) };
+        let last = HeartbeatRecord::decode(&at, &stands).map_err(|error| corrupt(&at, error))?;
+        let beat = HeartbeatRecord { count: last.count + 1, passed: last.passed };
+        let encoded = beat.encode(&at);
+        let plan = Plan {
+            guards: vec![
+                Guard::Present(session.clone()),
+                Guard::Equals(at.clone(), stands.clone()),
+            ],
+            writes: vec![Write::Put(at.clone(), encoded.clone())],
+        };
+        match commit_once(store, plan).await? {
+            Verdict::Committed => return Ok(Some((beat, encoded))),
+            Verdict::Refused { guard: 0, .. } => return Ok(None),
+            // This one, whose answer was lost, or one of the other process, which is like it.
+            Verdict::Refused { found: Some(found), .. } if found == encoded => {
+                return Ok(Some((beat, encoded)));
+            }
+            Verdict::Refused { .. } | Verdict::Failed(_) => {}
+        }
+    }
+    Err(VolumeError::Unavailable("the heartbeat of the process before does not stand still".into()))
+}
+
+/// The slots of a session.
+#[derive(Debug)]
+struct Slots {
+    nonce: Nonce,
+    records: Vec<Option<(SlotRecord, Value)>>,
+}
+
+impl Slots {
+    /// Reads the slots that a ledger knows of.
+    async fn read(
+        store: &dyn MetaStore,
+        ledger: &Ledger,
+        nonce: Nonce,
+    ) -> Result<Slots, VolumeError> {
+        let keys: Vec<Key> =
+            (0..ledger.slots()).map(|slot| key::idempotency_slot(nonce, slot)).collect();
+        let mut records = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(SLOTS_AT_ONCE) {
+            let read = |key: &Key| Read::Record { key: key.clone(), follow: None };
+            let reads: Vec<Read> = keys.iter().map(read).collect();
+            let found = store.read(&reads).await?;
+            for (key, found) in keys.iter().zip(&found) {
+                let record = value(Some(found)).map(|value| decode(key, value)).transpose()?;
+                records.push(record);
+            }
+        }
+        Ok(Slots { nonce, records })
+    }
+
+    /// Whether a plan has happened, if the slot says it.
+    fn fate(&self, fate: &Fate) -> Option<bool> {
+        let (record, _) = self.records.get(usize::from(fate.slot))?.as_ref()?;
+        (record.count >= fate.step).then_some(record.count == fate.step && !record.aborted)
+    }
+
+    /// Has each slot take a step, so that no plan can happen any more that has not happened; none if
+    /// the session has ended meanwhile. What a slot says of its plan is noted before it takes the step.
+    async fn settle(
+        mut self,
+        store: &dyn MetaStore,
+        ledger: &Ledger,
+    ) -> Result<Option<Vec<(SlotRecord, Value)>>, VolumeError> {
+        let mut left: Vec<u16> = (0..ledger.slots()).collect();
+        for _ in 0..TRIES {
+            ledger.settle_doubts(|fate| self.fate(fate)).map_err(|error| unreadable(&error))?;
+            if left.is_empty() {
+                let settled = self.records.into_iter().flatten().collect();
+                return Ok(Some(settled));
+            }
+            let mut again = Vec::new();
+            for slots in left.chunks(SLOTS_AT_ONCE) {
+                match self.step(store, slots).await? {
+                    Some(moved) => again.extend(moved),
+                    None => return Ok(None),
+                }
+            }
+            left = again;
+        }
+        Err(VolumeError::Unavailable("the plans of the process before do not settle".to_owned()))
+    }
+
+    /// Has some slots take a step. Answers those that something else has moved; none if the session
+    /// has ended.
+    async fn step(
+        &mut self,
+        store: &dyn MetaStore,
+        slots: &[u16],
+    ) -> Result<Option<Vec<u16>>, VolumeError> {
+        let mut steps = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let at = key::idempotency_slot(self.nonce, *slot);
+            let stands = self.records[usize::from(*slot)].as_ref();
+            let guard = match stands {
+                Some((_, value)) => Guard::Equals(at.clone(), value.clone()),
+                None => Guard::Absent(at.clone()),
+            };
+            let count = stands.map_or(0, |(record, _)| record.count) + 1;
+            let record = SlotRecord { count, aborted: true };
+            let encoded = record.encode(&at);
+            let plan = Plan {
+                guards: vec![Guard::Present(key::session(self.nonce)), guard],
+                writes: vec![Write::Put(at, encoded.clone())],
+            };
+            steps.push((plan, record, encoded));
+        }
+        let plans: Vec<Plan> = steps.iter().map(|(plan, ..)| plan.clone()).collect();
+        let verdicts = match store.commit(&plans).await {
+            Ok(verdicts) => verdicts,
+            Err(error) if error.kind() == StoreErrorKind::Corrupt => return Err(error.into()),
+            Err(error) => {
+                warn!(%error, "the plans of the process before have not settled yet");
+                tokio::time::sleep(PAUSE).await;
+                return Ok(Some(slots.to_vec()));
+            }
+        };
+        let mut moved = Vec::new();
+        for ((slot, verdict), (_, record, encoded)) in slots.iter().zip(verdicts).zip(steps) {
+            let stands = &mut self.records[usize::from(*slot)];
+            match verdict {
+                Verdict::Committed => *stands = Some((record, encoded)),
+                Verdict::Refused { guard: SLOT_GUARD, found: Some(found) } if found == encoded => {
+                    *stands = Some((record, encoded));
+                }
+                Verdict::Refused { guard: SLOT_GUARD, found } => {
+                    let at = key::idempotency_slot(self.nonce, *slot);
+                    *stands = found.map(|found| decode(&at, found)).transpose()?;
+                    moved.push(*slot);
+                }
+                Verdict::Refused { .. } => return Ok(None),
+                Verdict::Failed(_) => moved.push(*slot),
+            }
+        }
+        Ok(Some(moved))
+    }
+}
+
+fn decode(at: &Key, value: Value) -> Result<(SlotRecord, Value), VolumeError> {
+    let record = SlotRecord::decode(at, &value).map_err(|error| corrupt(at, error))?;
+    Ok((record, value))
+}
+
+/// Takes note of a session that has begun.
+pub(crate) fn note_session(ledger: Option<&Arc<Ledger>>, nonce: Nonce) -> Result<(), VolumeError> {
+    let noted = ledger.map_or(Ok(()), |ledger| ledger.set_session(nonce));
+    noted.map_err(|error| unreadable(&error))
+}
