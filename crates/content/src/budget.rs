@@ -6,7 +6,7 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -43,7 +43,7 @@ pub struct ByteBudget {
     semaphore: Arc<Semaphore>,
     units: u32,
     usage: Arc<Usage>,
-    holder: Arc<OnceLock<Weak<dyn LetGo>>>,
+    holders: Arc<Mutex<Vec<Weak<dyn LetGo>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl ByteBudget {
         // What the semaphore holds on this platform bounds the budget as well.
         let held = usize::try_from(units).unwrap_or(Semaphore::MAX_PERMITS);
         let semaphore = Arc::new(Semaphore::new(held.min(Semaphore::MAX_PERMITS)));
-        ByteBudget { semaphore, units, usage: Arc::default(), holder: Arc::default() }
+        ByteBudget { semaphore, units, usage: Arc::default(), holders: Arc::default() }
     }
 
     /// Waits, in turn, until so many bytes are free. What is larger than the whole budget gets
@@ -82,15 +82,20 @@ impl ByteBudget {
                 Err(_) if Instant::now() >= deadline => return Err(Overloaded),
                 Err(_) => {}
             }
-            if let Some(holder) = self.holder.get().and_then(Weak::upgrade) {
-                holder.let_go();
-            }
+            let holders: Vec<_> = self.holders().iter().filter_map(Weak::upgrade).collect();
+            holders.iter().for_each(|holder| holder.let_go());
         }
     }
 
-    /// Asks a holder to let go of what it can while somebody waits. The first one is asked.
+    /// Asks a holder to let go of what it can while somebody waits, as long as it is there.
     pub fn when_waiting(&self, holder: Weak<dyn LetGo>) {
-        let _first = self.holder.set(holder);
+        let mut holders = self.holders();
+        holders.retain(|holder| holder.strong_count() > 0);
+        holders.push(holder);
+    }
+
+    fn holders(&self) -> MutexGuard<'_, Vec<Weak<dyn LetGo>>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether so much is granted that others may have to wait.

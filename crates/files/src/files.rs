@@ -4,11 +4,11 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use content::ByteBudget;
+use content::{ByteBudget, LetGo};
 use quick_cache::sync::Cache;
 use record::Ino;
 use rustix::io::Errno;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 use volume::{
     Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note, Trust, Volume,
@@ -22,6 +22,7 @@ use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
 use crate::open::{OpenFile, OpenFiles};
 use crate::patience::patiently;
+use crate::read_ahead::STREAMS_MAX;
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -88,6 +89,8 @@ pub struct SharedFiles {
     pub(crate) gone_memory: ByteBudget,
     /// Who is told what to forget.
     watching: Mutex<Option<Arc<dyn NodeWatch>>>,
+    /// Places of streams that read ahead.
+    pub(crate) streams: Arc<Semaphore>,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Notify,
     /// What the processes before this one have left.
@@ -119,10 +122,13 @@ impl Files {
             memory: ByteBudget::new(options.write_memory),
             gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
             watching: Mutex::default(),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             flushes: Notify::new(),
             inheritance: Inheritance::default(),
             options,
         });
+        let ahead: Arc<dyn LetGo> = shared.clone();
+        shared.volume.when_readers_wait(Arc::downgrade(&ahead));
         Arc::new(Files { shared, request: 0, note: Note::none() })
     }
 
@@ -257,6 +263,13 @@ impl Files {
     /// Refuses a change where nothing may be changed.
     pub(crate) fn changeable(&self) -> Result<(), Errno> {
         if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }
+    }
+}
+
+impl LetGo for SharedFiles {
+    /// What was read ahead can be read again.
+    fn let_go(&self) {
+        self.open.handles().iter().for_each(|handle| handle.ahead.end());
     }
 }
 

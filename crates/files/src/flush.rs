@@ -14,6 +14,7 @@ use volume::{AttributeChange, FoundNode, Note};
 
 use crate::files::Files;
 use crate::open::{Becoming, FileState, HandleId, OpenFile};
+use crate::read_ahead::STREAM_IDLE;
 
 /// For how long what was written may stay dirty.
 pub(crate) const DIRTY_FOR: Duration = Duration::from_secs(5);
@@ -34,7 +35,8 @@ impl Files {
         self.flushes.notify_one();
     }
 
-    /// Flushes files that were dirty for long, or that are to be, until `end`.
+    /// Flushes files that were dirty for long, or that are to be, until `end`. Lets go of what was read
+    /// ahead and not asked for, too.
     pub async fn flush_until(self: Arc<Self>, end: CancellationToken) {
         let mut ticks = tokio::time::interval(DIRTY_FOR);
         loop {
@@ -44,6 +46,9 @@ impl Files {
                 _ = ticks.tick() => false,
                 () = self.flushes.notified() => true,
             };
+            for handle in self.open.handles() {
+                handle.ahead.end_idle(STREAM_IDLE);
+            }
             let mut dirty = Vec::new();
             for file in self.open.all() {
                 let is_dirty = file.state.try_lock().is_ok_and(|state| state.is_dirty());

@@ -30,6 +30,7 @@ mod opening;
 mod patience;
 mod punch;
 mod read;
+mod read_ahead;
 mod read_directory;
 mod rest;
 mod seek;

@@ -15,6 +15,7 @@ use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::file_log::FileLog;
+use crate::read_ahead::ReadAhead;
 use crate::sequential::SequentialSums;
 use crate::tail::AppendedTail;
 
@@ -302,11 +303,17 @@ impl OpenFile {
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) file: Arc<OpenFile>,
+    /// What is read ahead of whoever reads it.
+    pub(crate) ahead: ReadAhead,
     /// Failures that it was told of.
     told: AtomicU64,
 }
 
 impl Handle {
+    fn new(file: Arc<OpenFile>, told: u64) -> Arc<Handle> {
+        Arc::new(Handle { file, ahead: ReadAhead::default(), told: AtomicU64::new(told) })
+    }
+
     /// A failure that this handle has not been told of.
     pub(crate) fn failure(&self) -> Result<(), Errno> {
         let (count, error) = *self.file.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -344,8 +351,7 @@ impl OpenFiles {
     pub(crate) fn adopt(&self, handle: u64, file: &Arc<OpenFile>) {
         let mut tables = self.tables();
         tables.files.entry(file.ino).or_insert_with(|| (Arc::clone(file), 0)).1 += 1;
-        let opened = Handle { file: Arc::clone(file), told: AtomicU64::new(0) };
-        tables.handles.insert(handle, Arc::new(opened));
+        tables.handles.insert(handle, Handle::new(Arc::clone(file), 0));
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -360,6 +366,11 @@ impl OpenFiles {
     /// All files that are open.
     pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
         self.tables().files.values().map(|(file, _)| Arc::clone(file)).collect()
+    }
+
+    /// All handles.
+    pub(crate) fn handles(&self) -> Vec<Arc<Handle>> {
+        self.tables().handles.values().cloned().collect()
     }
 
     /// A handle.
@@ -395,8 +406,7 @@ impl OpenFiles {
         tables.next += 1;
         let handle = tables.next;
         let told = file.failures.lock().unwrap_or_else(PoisonError::into_inner).0;
-        let opened = Arc::new(Handle { file: Arc::clone(&file), told: AtomicU64::new(told) });
-        tables.handles.insert(handle, opened);
+        tables.handles.insert(handle, Handle::new(Arc::clone(&file), told));
         (HandleId(handle), file)
     }
 

@@ -13,7 +13,7 @@ use volume::VolumeError;
 
 use crate::errno::errno;
 use crate::files::Files;
-use crate::open::{FileState, HandleId, OpenFile};
+use crate::open::{FileState, Handle, HandleId};
 use crate::zeros::zeros;
 
 /// The bytes of a range, as far as they are known.
@@ -87,8 +87,9 @@ impl Files {
         position: u64,
         length: u64,
     ) -> Result<Vec<Bytes>, Errno> {
-        let file = &self.open.handle(handle)?.file.clone();
-        let first = self.read_as_known(file, position, length).await;
+        let handle = self.open.handle(handle)?;
+        let file = &handle.file;
+        let first = self.read_as_known(&handle, position, length).await;
         let Err(error) = first else { return first.map_err(|error| errno(&error)) };
         // What is known of the file may be what it was before another process wrote to it, and the
         // blocks of that may be gone by now.
@@ -100,19 +101,20 @@ impl Files {
         if !is_new {
             return Err(errno(&error));
         }
-        self.read_as_known(file, position, length).await.map_err(|error| errno(&error))
+        self.read_as_known(&handle, position, length).await.map_err(|error| errno(&error))
     }
 
     /// The bytes of an open file, as far as it is known here.
     async fn read_as_known(
         &self,
-        file: &OpenFile,
+        handle: &Handle,
         position: u64,
         length: u64,
     ) -> Result<Vec<Bytes>, VolumeError> {
+        let Handle { file, ahead, .. } = handle;
         // What is known from here on is kept until it has been read.
         let reading = self.volume.reading();
-        let (node, mut assembled) = {
+        let (node, is_clean, mut assembled) = {
             let state = file.state.lock().await;
             let end = position.saturating_add(length).min(state.size);
             if end <= position {
@@ -122,8 +124,16 @@ impl Files {
             if assembled.gaps.is_empty() {
                 return Ok(assembled.into_bytes());
             }
-            (state.node.clone(), assembled)
+            (state.node.clone(), state.becoming.is_none() && !state.is_dirty(), assembled)
         };
+        if !is_clean {
+            ahead.end();
+        } else if let [gap] = &assembled.gaps[..]
+            && let (volume, places, gap) = (&self.volume, &self.streams, gap.clone())
+            && let Some(bytes) = ahead.take(volume, places, &node, &reading, gap).await
+        {
+            return Ok(bytes);
+        }
         for gap in std::mem::take(&mut assembled.gaps) {
             let mut at = gap.start;
             let mut stream = self.volume.read_node(&node, reading.clone(), gap.clone());

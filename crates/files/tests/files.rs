@@ -21,6 +21,8 @@ mod names;
 mod open;
 #[path = "files/ranges.rs"]
 mod ranges;
+#[path = "files/reading.rs"]
+mod reading;
 #[path = "files/takeover.rs"]
 mod takeover;
 #[path = "files/views.rs"]

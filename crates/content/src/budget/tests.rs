@@ -71,7 +71,11 @@ async fn whoever_could_do_without_is_asked_while_somebody_waits() {
     budget.when_waiting(holder);
     let _free = budget.acquire(2 * 1024, PATIENCE).await.unwrap();
     assert_eq!(hoarder.0.lock().unwrap().0, 0, "nobody waited");
+    let another = Arc::new(Hoarder(std::sync::Mutex::new((0, None))));
+    let holder: Weak<Hoarder> = Arc::downgrade(&another);
+    budget.when_waiting(holder);
     let begun = Instant::now();
     let _waited = budget.acquire(3 * 1024, PATIENCE).await.unwrap();
     assert_eq!(begun.elapsed(), 3 * LET_GO_EVERY);
+    assert_eq!(another.0.lock().unwrap().0, 3, "all are asked");
 }

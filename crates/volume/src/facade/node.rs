@@ -1,10 +1,11 @@
 //! Nodes: what a view of files calls, by inode and name.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use content::{ContentStream, ContentWriter, RecordSlices, SliceSource, StagedContent};
+use content::{ContentStream, ContentWriter, Permit, RecordSlices, SliceSource, StagedContent};
 use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
@@ -164,6 +165,30 @@ impl Volume {
         reading: session::ReaderGuard,
         range: Range<u64>,
     ) -> ContentStream {
+        self.content_of(node, range, || Box::new(reading))
+    }
+
+    /// As [`Volume::read_node`], for somebody who may take long: then a hold on this version of the
+    /// file takes the place of the epoch that `reading` has pinned.
+    pub fn read_node_at_leisure(
+        &self,
+        node: &FoundNode,
+        reading: session::ReaderGuard,
+        range: Range<u64>,
+    ) -> ContentStream {
+        self.content_of(node, range, || {
+            let pin = ReadPin::new(node.ino, Held::Versions, reading);
+            self.session.holds().watch(&pin);
+            Box::new(pin)
+        })
+    }
+
+    fn content_of(
+        &self,
+        node: &FoundNode,
+        range: Range<u64>,
+        guard: impl FnOnce() -> Box<dyn Any + Send>,
+    ) -> ContentStream {
         let InodeBody::File(file) = &node.inode.body else {
             return ContentStream::inline(&Bytes::new(), 0..0, false);
         };
@@ -178,7 +203,12 @@ impl Volume {
                 Arc::new(MapPages { store, ino: node.ino, file })
             }
         };
-        ContentStream::new(&self.streams, slices, range, Box::new(reading))
+        ContentStream::new(&self.streams, slices, range, guard())
+    }
+
+    /// Memory of the readers', if so much of it is free.
+    pub fn try_reader_memory(&self, bytes: u64) -> Option<Permit> {
+        self.streams.budget.try_acquire(bytes)
     }
 
     /// Begins bytes that are to be written into a file, where there may be others around them.
