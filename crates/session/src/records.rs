@@ -16,6 +16,7 @@
 mod cached;
 mod currency;
 mod entries;
+mod whole;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,7 +33,8 @@ use store::{
 use currency::{Books, Currency, Generation, Observation};
 
 pub(crate) use currency::Looked;
-use entries::{Entries, NAMES, Remembered};
+use entries::{Entries, NAMES, Remembered, whole_bytes};
+use whole::WholeDirectories;
 
 pub(crate) use cached::CachedStore;
 pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
@@ -61,6 +63,7 @@ fn is_counter(key: &Key) -> bool {
 #[derive(Debug)]
 pub(crate) struct RecordCache {
     entries: Entries,
+    whole: WholeDirectories,
     currency: Currency,
 }
 
@@ -70,6 +73,7 @@ impl RecordCache {
     pub(crate) fn new(bytes: u64, authoritative: bool) -> Arc<RecordCache> {
         Arc::new(RecordCache {
             entries: Entries::new(bytes),
+            whole: WholeDirectories::new(whole_bytes(bytes)),
             currency: Currency::new(authoritative && bytes > 0),
         })
     }
@@ -110,6 +114,7 @@ impl RecordCache {
         let mut books = self.currency.books();
         self.currency.leave(&mut books);
         self.entries.clear();
+        self.whole.clear();
     }
 
     /// Forgets a record that somebody else has changed.
@@ -117,6 +122,7 @@ impl RecordCache {
         let mut books = self.currency.books();
         self.entries.remove(key);
         self.entries.remove_name(key);
+        self.whole.forget(key);
         self.currency.demoted(&mut books);
         books.batch_ends();
         books.note_written(key.clone());
@@ -159,8 +165,11 @@ impl RecordCache {
     /// The answers, if all records are current in this generation.
     fn current(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
         let value = |key: &Key| {
-            let entry = self.entries.get(key)?;
-            (entry.current_in == generation).then_some(entry.value)
+            let entry = self.entries.get(key).filter(|entry| entry.current_in == generation);
+            match entry {
+                Some(entry) => Some(entry.value),
+                None => self.whole.lacks(key, generation).then_some(None),
+            }
         };
         let target = |record: &Value, follow: &Follow| match follow.target(record) {
             Some(target) => Some(follow.found(value(&target)?)),
@@ -199,6 +208,7 @@ impl RecordCache {
             let counted: HashSet<Key> = plans.iter().flat_map(counted).cloned().collect();
             counters = self.numbers(&counted);
             keys.extend(counted);
+            self.whole.sending(plans);
         }
         let left_at = books.batch_leaves(&keys);
         if !self.currency.has_peers() && !keys.is_empty() {
@@ -400,9 +410,12 @@ impl Sending {
         books.batch_ends();
         for key in keys {
             let raced = books.key_ends(&key);
+            let mut known_in = Generation::NONE;
             if let Some(value) = last.get(&key) {
-                self.cache.note(&books, &key, *value, books.decided_in(observation, &key, raced));
+                known_in = books.decided_in(observation, &key, raced);
+                self.cache.note(&books, &key, *value, known_in);
             }
+            self.cache.whole.decided(&key, known_in);
             books.note_written(key);
         }
     }
@@ -426,6 +439,7 @@ impl Sending {
         let keys = std::mem::take(&mut self.keys);
         let mut books = self.cache.currency.books();
         for key in keys {
+            self.cache.whole.decided(&key, Generation::NONE);
             books.key_ends(&key);
         }
     }
@@ -440,6 +454,7 @@ impl Drop for Sending {
         let currency = &self.cache.currency;
         let mut books = currency.books();
         for key in keys {
+            self.cache.whole.decided(&key, Generation::NONE);
             books.key_ends(&key);
             if !books.note_doubtful(key) {
                 currency.end(&mut books);

@@ -25,16 +25,23 @@ const ENTRY_BYTES: u64 = 160;
 pub(super) const NAMES: usize = 3;
 
 /// The budget is cut into so many parts: inodes have [`INODE_PARTS`], names of directories
-/// [`NAME_PARTS`], and the rest is for what is smaller and needed by every write.
+/// [`NAME_PARTS`], directories that are known whole [`WHOLE_PARTS`], and the rest is for what is
+/// smaller and needed by every write.
 const PARTS: u64 = 16;
 const INODE_PARTS: u64 = 8;
 const NAME_PARTS: u64 = 2;
+const WHOLE_PARTS: u64 = 1;
 
 /// The fewest bytes of a shard. What is larger than a shard is not remembered.
 const SHARD_BYTES_MIN: u64 = 2 << 20;
 
 /// The most shards of a part.
 const SHARDS_MAX: u64 = 64;
+
+/// What of the budget is for directories that are known whole.
+pub(super) fn whole_bytes(bytes: u64) -> u64 {
+    WHOLE_PARTS * (bytes / PARTS)
+}
 
 /// A record as it was last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +109,7 @@ impl Entries {
         let part = bytes / PARTS;
         let [inodes, names] = [INODE_PARTS * part, NAME_PARTS * part];
         Entries {
-            records: cache(bytes - inodes - names),
+            records: cache(bytes - inodes - names - whole_bytes(bytes)),
             inodes: cache(inodes),
             names: cache(names),
         }

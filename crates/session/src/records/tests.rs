@@ -3,3 +3,4 @@
 mod currency;
 mod hints;
 mod interleaved;
+mod whole;

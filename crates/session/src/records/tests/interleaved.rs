@@ -18,6 +18,7 @@ use store::{
 
 use super::super::{CachedStore, RecordCache};
 use super::currency::for_long;
+use super::whole::{self as names, adds, makes};
 use crate::state::value;
 
 /// Pairs of records that are always written together.
@@ -292,4 +293,85 @@ fn answers_of_several_records_are_of_one_instant() {
         looking.map(|look| look.join().expect("nothing torn was seen"))
     });
     assert!(known.iter().sum::<u64>() > WRITES / 10, "{known:?} answers only");
+}
+
+/// Directories that are made meanwhile, and names that some of them are given.
+const DIRECTORIES: u64 = 8;
+const NAMES: usize = 12;
+
+/// Answers how often the memory said that a name is not there.
+async fn play_with_names(seed: u64) -> u64 {
+    let random = Mutex::new(SmallRng::seed_from_u64(seed));
+    let spawner = Tasks::new();
+    let tasks = spawner.clone();
+    let store = Arc::new(Slow { inner: Arc::new(MemoryStore::new()), random, tasks });
+    let cache = RecordCache::new(if seed.is_multiple_of(3) { 12_000 } else { 1 << 20 }, true);
+    cache.rely(for_long());
+    let cached = Arc::new(CachedStore::new(store, Arc::clone(&cache)));
+    let acknowledged: Arc<Vec<[AtomicBool; NAMES]>> =
+        Arc::new((0..DIRECTORIES).map(|_| [const { AtomicBool::new(false) }; NAMES]).collect());
+    let tasks = (0..TASKS).map(|task| {
+        let (acknowledged, cached, cache) = (acknowledged.clone(), cached.clone(), cache.clone());
+        let mut random = SmallRng::seed_from_u64(seed * TASKS + task);
+        spawner.spawn("player", async move {
+            let mut known = 0;
+            for step in 0..STEPS {
+                // They come into being one after the other.
+                let newest = (step * DIRECTORIES / STEPS) + 1;
+                let at = random.random_range(0..newest);
+                let (directory, name) = (Ino(10 + at), random.random_range(0..NAMES));
+                let said = name.to_string();
+                let is_there = &acknowledged[usize::try_from(at).expect("few")][name];
+                match random.random_range(0..10) {
+                    0 | 1 => {
+                        let plans = [makes(directory, &[]), adds(directory, &said)];
+                        let add = random.random_range(0..2);
+                        if let Ok(verdicts) = cached.commit(&plans[add..]).await
+                            && verdicts.last() == Some(&Verdict::Committed)
+                        {
+                            is_there.store(true, Ordering::SeqCst);
+                        }
+                    }
+                    2 if random.random_bool(0.02) => {
+                        cache.leave();
+                        cache.rely(for_long());
+                    }
+                    _ => {
+                        let was_there = is_there.load(Ordering::SeqCst);
+                        let found = names::known(&cache, directory, &said);
+                        known += u64::from(found == Some(false));
+                        assert!(!was_there || found != Some(false), "{said} was acknowledged");
+                        let was_there = is_there.load(Ordering::SeqCst);
+                        let asked = key::dentry(directory, said.as_bytes());
+                        let asked = [Read::Record { key: asked, follow: None }];
+                        let found = cached.read(&asked).await.expect("reads do not fail");
+                        assert!(!was_there || value(found.first()).is_some(), "{said} is lost");
+                    }
+                }
+                tokio::task::yield_now().await;
+            }
+            known
+        })
+    });
+    let mut known = 0;
+    for task in tasks.collect::<Vec<_>>() {
+        known += task.await.expect("no task panics");
+    }
+    known
+}
+
+#[tokio::test]
+async fn no_name_that_was_acknowledged_is_missing() {
+    let mut known = 0;
+    for seed in 0..20 {
+        known += play_with_names(seed).await;
+    }
+    assert!(known > 1_000, "the memory said {known} times only that a name is not there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_name_is_missing_on_two_threads() {
+    for seed in 100..110 {
+        play_with_names(seed).await;
+    }
 }
