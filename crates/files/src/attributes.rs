@@ -68,6 +68,9 @@ pub struct NodeStat {
     /// Whether this is of something written that is not the file's content yet: its times may turn
     /// out others.
     pub unsettled: bool,
+    /// Whether the name that it was found by leads elsewhere again and again: nobody is to remember
+    /// where it leads.
+    pub fleeting: bool,
 }
 
 impl NodeStat {
@@ -104,6 +107,7 @@ impl NodeStat {
             changed: at.status_changed,
             created: at.created,
             unsettled: false,
+            fleeting: false,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use content::{ByteBudget, LetGo};
 use quick_cache::sync::Cache;
-use record::Ino;
+use record::{Ino, Kind};
 use rustix::io::Errno;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
@@ -17,6 +17,7 @@ use volume::{
 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
+use crate::fleeting::Fleeting;
 use crate::inherited::Inheritance;
 use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
@@ -82,6 +83,8 @@ pub struct SharedFiles {
     /// Data versions of files as programs' machines remember them.
     pub(crate) seen_versions: Cache<Ino, u64>,
     pub(crate) open: OpenFiles,
+    /// What changes faster than it can be asked for.
+    pub(crate) fleeting: Fleeting,
     pub(crate) directories: Directories,
     pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
@@ -118,6 +121,7 @@ impl Files {
             names: KnownNames::new(),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
             open: OpenFiles::from(first_handle),
+            fleeting: Fleeting::default(),
             directories: Directories::from(first_handle | DIRECTORY_HANDLES),
             memory: ByteBudget::new(options.write_memory),
             gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
@@ -171,7 +175,10 @@ impl Files {
     pub async fn look_up(&self, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         let name = NodeName { directory, name: name.to_vec() };
         match self.find(&name).await {
-            Ok(node) => Ok(self.shown(&node).await),
+            Ok(node) => {
+                let fleeting = self.fleeting.of(node.ino).is_some();
+                Ok(NodeStat { fleeting, ..self.shown(&node).await })
+            }
             // An object may have such a name, but no file is given one.
             Err(Errno::NOENT) if name.name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
             Err(error) => Err(error),
@@ -180,8 +187,13 @@ impl Files {
 
     /// The node that a name is bound to.
     pub(crate) async fn find(&self, name: &NodeName) -> Result<FoundNode, Errno> {
+        let reading = self.fleeting.watches(name).then(|| self.volume.reading());
         let node = self.patiently(|| self.volume.find_name(name)).await?;
         self.names.found(node.ino, name);
+        if let Some(reading) = reading.filter(|_| node.inode.kind() != Kind::Directory) {
+            let pin = self.volume.open_node(node.ino, reading);
+            self.fleeting.keep(OpenFile::new(pin, node.clone()));
+        }
         Ok(node)
     }
 
@@ -190,12 +202,18 @@ impl Files {
         match self.patiently(|| self.volume.find_node(ino)).await {
             Ok(node) => Ok(self.shown(&node).await),
             // It is gone, but for those who have it open.
-            Err(Errno::STALE) => match self.open.of(ino) {
+            Err(Errno::STALE) => match self.open.of(ino).or_else(|| self.fleeting.of(ino)) {
                 Some(file) => Ok(file.attributes(None).await),
-                None => Err(Errno::STALE),
+                None => Err(self.missed(ino)),
             },
             Err(error) => Err(error),
         }
+    }
+
+    /// A node is not to be had any more by the name by which it was found.
+    pub(crate) fn missed(&self, ino: Ino) -> Errno {
+        self.names.of(ino).into_iter().for_each(|name| self.fleeting.missed(name));
+        Errno::STALE
     }
 
     /// What a program sees of a node: what was written to it and is not its content yet, too.
@@ -208,7 +226,13 @@ impl Files {
 
     /// What a symbolic link says.
     pub async fn read_link(&self, ino: Ino) -> Result<Vec<u8>, Errno> {
-        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let node = match self.patiently(|| self.volume.find_node(ino)).await {
+            Err(Errno::STALE) => {
+                let kept = self.fleeting.of(ino).ok_or_else(|| self.missed(ino))?;
+                kept.state.lock().await.node.clone()
+            }
+            found => found?,
+        };
         target_of(&node).map(<[u8]>::to_vec).ok_or(Errno::INVAL)
     }
 

@@ -43,7 +43,10 @@ impl Files {
             let asked = tokio::select! {
                 biased;
                 () = end.cancelled() => return,
-                _ = ticks.tick() => false,
+                _ = ticks.tick() => {
+                    self.fleeting.turn();
+                    false
+                }
                 () = self.flushes.notified() => true,
             };
             for handle in self.open.handles() {

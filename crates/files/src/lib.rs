@@ -18,6 +18,7 @@ mod dirty;
 mod errno;
 mod file_log;
 mod files;
+mod fleeting;
 mod flush;
 mod inheritance;
 mod inherited;

@@ -1,8 +1,10 @@
 //! Opening files, and closing them.
 
+use std::sync::Arc;
+
 use record::{Ino, Kind};
 use rustix::io::Errno;
-use volume::{FoundNode, NodeName};
+use volume::{FoundNode, NodeName, ReaderGuard};
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
@@ -21,14 +23,19 @@ impl Files {
             return self.as_asked(opened, mode).await;
         }
         let reading = self.volume.reading();
-        let node = match (self.names.of(ino), self.open.of(ino)) {
-            (Some(name), open) => match self.patiently(|| self.volume.find_name(&name)).await {
+        let fleeting = self.fleeting.of(ino);
+        let kept = self.open.of(ino).or_else(|| fleeting.clone());
+        let node = match (self.names.of(ino), kept) {
+            (Some(name), kept) => match self.patiently(|| self.volume.find_name(&name)).await {
                 Ok(node) if node.ino == ino => node,
                 Ok(_) | Err(Errno::NOENT) => {
                     self.names.gone(ino, &name);
-                    match open {
+                    match kept {
                         Some(file) => file.state.lock().await.node.clone(),
-                        None => return Err(Errno::STALE),
+                        None => {
+                            self.fleeting.missed(name);
+                            return Err(Errno::STALE);
+                        }
                     }
                 }
                 Err(error) => return Err(error),
@@ -36,7 +43,7 @@ impl Files {
             (None, Some(file)) => file.state.lock().await.node.clone(),
             (None, None) => self.patiently(|| self.volume.find_node(ino)).await?,
         };
-        let opened = self.add_handle(node, reading).await?;
+        let opened = self.add_handle_of(node, reading, fleeting).await?;
         self.as_asked(opened, mode).await
     }
 
@@ -62,7 +69,17 @@ impl Files {
     pub(crate) async fn add_handle(
         &self,
         node: FoundNode,
-        reading: volume::ReaderGuard,
+        reading: ReaderGuard,
+    ) -> Result<OpenedFile, Errno> {
+        self.add_handle_of(node, reading, None).await
+    }
+
+    /// The same of a file that was found before, which alone may keep it from being deleted.
+    async fn add_handle_of(
+        &self,
+        node: FoundNode,
+        reading: ReaderGuard,
+        before: Option<Arc<OpenFile>>,
     ) -> Result<OpenedFile, Errno> {
         match node.inode.kind() {
             Kind::File => {}
@@ -73,7 +90,10 @@ impl Files {
         let version = node.inode.file().map(|file| file.data_version);
         let ino = node.ino;
         let new = || OpenFile::new(self.volume.open_node(ino, reading), node.clone());
-        let (handle, file) = self.open.add(ino, new);
+        let (handle, file) = match before {
+            Some(file) => self.open.add_file(ino, file),
+            None => self.open.add(ino, new),
+        };
         if let Err(error) = self.keep_handle(handle, ino, false) {
             self.release(handle).await;
             return Err(error);

@@ -76,6 +76,33 @@ async fn an_open_by_a_number_whose_name_leads_elsewhere_is_stale() {
 }
 
 #[tokio::test]
+async fn a_name_that_leads_elsewhere_again_and_again_is_opened_as_it_was_found() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let large = vec![7; 30_000];
+    for (name, content) in [("f", &b"inline"[..]), ("g", &large)] {
+        bench.put(name, content).await;
+        let first = files.look_up(bench.bucket, name.as_bytes()).await.unwrap();
+        bench.put(name, b"another").await;
+        assert_eq!(files.open(first.ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
+        // The kernel looks the name up once more, and a program has no third try.
+        bench.put(name, content).await;
+        let second = files.look_up(bench.bucket, name.as_bytes()).await.unwrap();
+        bench.put(name, b"the last").await;
+        assert!(second.fleeting, "nobody may remember the name");
+        assert_eq!(files.attributes(second.ino).await.unwrap().size, content.len() as u64);
+        let opened = files.open(second.ino, OpenMode::default()).await.unwrap();
+        assert_eq!(files.read(opened.handle, 0, 100_000).await.unwrap().concat(), content);
+        files.release(opened.handle).await;
+        // Whoever looks it up now finds what is there.
+        let third = files.look_up(bench.bucket, name.as_bytes()).await.unwrap();
+        let opened = files.open(third.ino, OpenMode::default()).await.unwrap();
+        assert_eq!(files.read(opened.handle, 0, 100).await.unwrap().concat(), b"the last");
+        files.release(opened.handle).await;
+    }
+}
+
+#[tokio::test]
 async fn nobody_else_sees_what_is_written_before_the_close() {
     let bench = Bench::new().await;
     let files = &bench.files;

@@ -123,7 +123,7 @@ impl Call {
             node: self.node_id(stat.ino),
             generation: 0,
             attributes: attributes(stat),
-            entry_timeout: self.trust.left(),
+            entry_timeout: if stat.fleeting { Duration::ZERO } else { self.trust.left() },
             attributes_timeout: self.timeout(stat),
         }
     }
