@@ -73,6 +73,10 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
+    pub(crate) fn new(counts: BTreeMap<&'static str, u64>) -> Figures {
+        Figures { counts }
+    }
+
     /// How often something was told: `done`, `refused`, `read`, `listed`, `unknown`, `later`, `cut`.
     pub(crate) fn of(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)
@@ -233,6 +237,11 @@ impl Pulse {
         assert!(came, "clients are not served: {} answers of {wanted}", self.answers());
     }
 
+    /// Something was told.
+    pub(crate) fn beat(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Answers so far that were no refusal to serve.
     pub(crate) fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
@@ -302,7 +311,7 @@ impl Turn<'_> {
         if status.is_none_or(|status| status >= 500) {
             std::thread::sleep(PAUSE);
         } else {
-            self.pulse.answers.fetch_add(1, Ordering::Relaxed);
+            self.pulse.beat();
         }
         let known = match (ask, told) {
             (_, Told::Found(found)) => found,
@@ -335,7 +344,9 @@ impl Turn<'_> {
         let path = self.path(key);
         let put = |value| Request::new("PUT", &path).body(body(value));
         match ask {
-            Ask::Get => Request::new("GET", &path),
+            Ask::Get | Ask::Remove | Ask::Open(_) | Ask::Create(_) | Ask::Cut(_) | Ask::Fill(_) => {
+                Request::new("GET", &path)
+            }
             Ask::Delete => Request::new("DELETE", &path),
             Ask::Put(value) => put(value),
             Ask::PutIfAbsent(value) => put(value).header("if-none-match", "*"),

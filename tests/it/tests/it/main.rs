@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod bare;
+mod both_views;
 mod client;
 mod conditions;
 mod content;
@@ -30,6 +31,7 @@ mod listing;
 mod load;
 mod lost_sums;
 mod memory;
+mod mounted;
 mod mounts;
 mod opaque;
 mod outage;

@@ -1,12 +1,11 @@
 //! One file on two mounts of one volume: locks that keep out programs of the other mount, what is
 //! written under them, and what both append.
 
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::fleet::{Engine, Fleet, Place, on_each_server};
-use crate::servers::{Gateway, Setup};
+use crate::mounted::{Mount, can_mount};
 
 on_each_server!(programs_on_two_mounts_take_turns_and_append);
 
@@ -59,65 +58,6 @@ const ROUNDS: u32 = 15;
 
 /// How long all of a test's programs may take, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(4);
-
-/// A gateway that shows its volume in a folder, which goes with it.
-struct Mount {
-    gateway: Option<Gateway>,
-    folder: PathBuf,
-}
-
-impl Mount {
-    fn start(setup: &Setup, folder: &Path) -> Mount {
-        std::fs::create_dir_all(folder).expect("a folder to mount on");
-        let at = folder.to_str().expect("a path of letters");
-        let setup = setup.clone().options(&[
-            "--block-bytes",
-            "64KiB",
-            "--memory-budget",
-            "16MiB",
-            "--mount",
-            at,
-        ]);
-        let mount = Mount { gateway: Some(setup.start()), folder: folder.to_owned() };
-        let limit = Instant::now() + PATIENCE;
-        while !is_mounted(folder) {
-            assert!(Instant::now() < limit, "nothing is mounted:\n{}", mount.gateway().log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        mount
-    }
-
-    fn gateway(&self) -> &Gateway {
-        self.gateway.as_ref().expect("it runs")
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        drop(self.gateway.take());
-        // What was killed leaves its mount behind.
-        let _gone =
-            Command::new("umount").arg("-l").arg(&self.folder).stderr(Stdio::null()).status();
-    }
-}
-
-fn is_mounted(folder: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/mounts").expect("the mounts");
-    mounts.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(folder))
-}
-
-/// Whether a mount is possible here; if not, a line says why.
-fn can_mount() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let python = Command::new("python3").arg("--version").output().is_ok();
-    if root && python && Path::new("/dev/fuse").exists() {
-        return true;
-    }
-    let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
-    assert!(!required, "root, /dev/fuse and python3 are needed");
-    eprintln!("not run: root, /dev/fuse and python3 are needed");
-    false
-}
 
 fn python(program: &str, arguments: &[&str]) -> Child {
     let mut command = Command::new("python3");

@@ -8,6 +8,7 @@
 //! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server |
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
 //! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | metadata stores put back to an earlier moment, for each engine |
+//! | `ASHLAR_TEST_SEED` | another one each time | | loads that say their seed |
 //! | `ASHLAR_TEST_ENGINES` | all installed | | `sqlite,postgres,mysql,redis` |
 //!
 //! `ASHLAR_BIN` names another build of the program, such as an optimized one.
@@ -23,6 +24,13 @@ fn number(name: &str, default: u64) -> u64 {
 /// How long a load goes on of which a history is recorded.
 pub(crate) fn load() -> Duration {
     Duration::from_secs(number("ASHLAR_TEST_SECONDS", 5))
+}
+
+/// What decides what a load does, if not when.
+pub(crate) fn seed() -> u64 {
+    static SEED: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos());
+    *SEED.get_or_init(|| number("ASHLAR_TEST_SEED", now().into()))
 }
 
 /// How many times the same key is raced for.

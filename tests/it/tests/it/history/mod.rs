@@ -43,6 +43,16 @@ pub(crate) trait Deed: Copy + Debug + Eq + Hash + Ord {
 
     /// Whether nothing was told: it may happen later, or never.
     fn is_in_doubt(&self) -> bool;
+
+    /// Whether it may never happen, though it is known when it would have.
+    fn may_be_left_out(&self) -> bool {
+        false
+    }
+
+    /// Whether it can only happen before this other one, which is under way at the same time.
+    fn comes_before(&self, _other: &Self) -> bool {
+        false
+    }
 }
 
 /// One call of one client.
@@ -81,12 +91,24 @@ impl<D: Deed> Configuration<D> {
         }
     }
 
+    /// Whether what a call comes before has happened.
+    fn is_too_late(&self, call: &D, slots: &Slots<D>) -> bool {
+        let happened = |slot: usize| self.happened & (1 << slot) != 0;
+        let is_over = |(slot, other): (usize, &Option<D>)| {
+            other.as_ref().is_some_and(|other| happened(slot) && call.comes_before(other))
+        };
+        slots.iter().enumerate().any(is_over)
+    }
+
     /// Every configuration that one more call that changes something leads to.
     fn next(&self, slots: &Slots<D>, doubts: &Doubts<D>) -> Vec<Configuration<D>> {
         let mut next = Vec::new();
         for (slot, call) in slots.iter().enumerate() {
             let Some(call) = call else { continue };
-            if call.only_looks() || self.happened & (1 << slot) != 0 {
+            if call.only_looks()
+                || self.happened & (1 << slot) != 0
+                || self.is_too_late(call, slots)
+            {
                 continue;
             }
             if let Some(state) = call.apply(&self.state) {
@@ -225,6 +247,12 @@ fn end<D: Deed>(
     let mut ended = Configurations::new();
     let mut tried = Configurations::new();
     let mut open: Vec<Configuration<D>> = configurations.to_vec();
+    if slots[slot].as_ref().is_some_and(D::may_be_left_out) {
+        for configuration in configurations {
+            let happened = configuration.happened & !(1 << slot);
+            ended.add(&Configuration { happened, ..configuration.clone() });
+        }
+    }
     while let Some(mut configuration) = open.pop() {
         if configuration.happened & (1 << slot) != 0 {
             configuration.happened &= !(1 << slot);

@@ -4,6 +4,9 @@ use std::collections::HashSet;
 
 use super::{Call, Deed, UNSEEN, Value};
 
+/// The value of a file in which nothing is.
+pub(crate) const EMPTY: Value = Value::MAX;
+
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +19,37 @@ pub(crate) enum Ask {
     /// If the first value is there, write the second.
     PutIfMatch(Value, Value),
     Delete,
+    /// Take the name away from a file that must be there.
+    Remove,
+    /// Open the file that must be there, to fill it with this.
+    Open(Value),
+    /// Make an empty file where none is, and open it, to fill it with this.
+    Create(Value),
+    /// What may happen to a file that was opened, before it is filled: it is empty.
+    Cut(Value),
+    /// Write into the file that was opened, whether it has its name still or not.
+    Fill(Value),
+}
+
+/// What is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    value: Option<Value>,
+    /// What those will write who have opened the file that is there, in order.
+    open: Vec<Value>,
+}
+
+impl State {
+    /// Another file is there, or none; those who have the other one open keep that.
+    fn bound(value: Option<Value>) -> State {
+        State { value, open: Vec::new() }
+    }
+
+    /// The file that is there has another content, if it is the one that was opened to write this.
+    fn written(&self, by: Value, content: Value) -> State {
+        let is_this = self.open.contains(&by);
+        State { value: if is_this { Some(content) } else { self.value }, ..self.clone() }
+    }
 }
 
 /// What was answered.
@@ -44,38 +78,59 @@ impl Ask {
     /// The value it writes.
     pub(crate) fn writes(self) -> Option<Value> {
         match self {
-            Ask::Put(value) | Ask::PutIfAbsent(value) | Ask::PutIfMatch(_, value) => Some(value),
-            Ask::Get | Ask::Delete => None,
+            Ask::Put(value)
+            | Ask::PutIfAbsent(value)
+            | Ask::PutIfMatch(_, value)
+            | Ask::Fill(value) => Some(value),
+            Ask::Create(_) | Ask::Cut(_) => Some(EMPTY),
+            Ask::Get | Ask::Delete | Ask::Remove | Ask::Open(_) => None,
         }
     }
 
     /// What is there after it was done, if it could be done.
-    fn done(self, state: Option<Value>) -> Option<Option<Value>> {
+    fn done(self, state: &State) -> Option<State> {
+        let is_there = state.value.is_some();
         match self {
-            Ask::Get => None,
-            Ask::Put(value) => Some(Some(value)),
-            Ask::PutIfAbsent(value) => state.is_none().then_some(Some(value)),
-            Ask::PutIfMatch(wanted, value) => (state == Some(wanted)).then_some(Some(value)),
-            Ask::Delete => Some(None),
+            Ask::Put(value) => Some(State::bound(Some(value))),
+            Ask::PutIfAbsent(value) => (!is_there).then(|| State::bound(Some(value))),
+            Ask::PutIfMatch(wanted, value) => {
+                (state.value == Some(wanted)).then(|| State::bound(Some(value)))
+            }
+            Ask::Delete => Some(State::bound(None)),
+            Ask::Remove => is_there.then(|| State::bound(None)),
+            Ask::Open(value) if is_there => {
+                let mut open = [&state.open[..], &[value]].concat();
+                open.sort_unstable();
+                Some(State { open, ..*state })
+            }
+            Ask::Create(value) if !is_there => {
+                Some(State { value: Some(EMPTY), open: vec![value] })
+            }
+            Ask::Get | Ask::Open(_) | Ask::Create(_) => None,
+            Ask::Cut(value) => Some(state.written(value, EMPTY)),
+            Ask::Fill(value) => {
+                let mut after = state.written(value, value);
+                after.open.retain(|open| *open != value);
+                Some(after)
+            }
         }
     }
 }
 
 impl Deed for Asked {
-    type State = Option<Value>;
+    type State = State;
 
-    fn apply(&self, state: &Option<Value>) -> Option<Option<Value>> {
-        let state = *state;
+    fn apply(&self, state: &State) -> Option<State> {
         let possible = match self.told {
             Told::Done | Told::Nothing => return self.ask.done(state),
-            Told::Found(found) => found == state,
-            Told::Missing => state.is_none(),
+            Told::Found(found) => found == state.value,
+            Told::Missing => state.value.is_none(),
             Told::Refused => match self.ask {
-                Ask::PutIfMatch(wanted, _) => state.is_some_and(|value| value != wanted),
-                _ => state.is_some(),
+                Ask::PutIfMatch(wanted, _) => state.value.is_some_and(|value| value != wanted),
+                _ => state.value.is_some(),
             },
         };
-        possible.then_some(state)
+        possible.then(|| state.clone())
     }
 
     fn only_looks(&self) -> bool {
@@ -84,6 +139,18 @@ impl Deed for Asked {
 
     fn is_in_doubt(&self) -> bool {
         self.told == Told::Nothing
+    }
+
+    fn may_be_left_out(&self) -> bool {
+        matches!(self.ask, Ask::Cut(_))
+    }
+
+    fn comes_before(&self, other: &Asked) -> bool {
+        match (self.ask, other.ask) {
+            (Ask::Open(one) | Ask::Create(one), Ask::Cut(other) | Ask::Fill(other))
+            | (Ask::Cut(one), Ask::Fill(other)) => one == other,
+            _ => false,
+        }
     }
 }
 
@@ -111,7 +178,8 @@ fn unify(calls: &[Call<Asked>]) -> Vec<Call<Asked>> {
     let mut seen = HashSet::new();
     for Asked { ask, told } in calls.iter().map(|call| call.deed) {
         match (ask, told) {
-            (Ask::Get, Told::Found(Some(value))) => seen.insert(value),
+            // Values that steps of one thing have in common say what belongs together.
+            (Ask::Fill(value), _) | (Ask::Get, Told::Found(Some(value))) => seen.insert(value),
             (Ask::PutIfMatch(wanted, _), _) => seen.insert(wanted),
             _ => false,
         };
@@ -123,7 +191,7 @@ fn unify(calls: &[Call<Asked>]) -> Vec<Call<Asked>> {
             Ask::Put(value) => Ask::Put(unify(value)),
             Ask::PutIfAbsent(value) => Ask::PutIfAbsent(unify(value)),
             Ask::PutIfMatch(wanted, value) => Ask::PutIfMatch(wanted, unify(value)),
-            ask @ (Ask::Get | Ask::Delete) => ask,
+            ask => ask,
         };
     }
     calls

@@ -1,4 +1,4 @@
-use super::{Ask, Asked, Told, check};
+use super::{Ask, Asked, EMPTY, State, Told, check};
 use crate::history::{Call as AnyCall, Deed as _, Value};
 
 type Call = AnyCall<Asked>;
@@ -109,9 +109,59 @@ fn what_is_in_doubt_happens_late_or_never_but_not_twice() {
     bad(&[put(1, 1, 2), lost(Ask::Delete, 1), get(None, 3, 4), get(Some(1), 5, 6)]);
 }
 
+/// A file that is there is opened, perhaps emptied, and filled, all in this time.
+fn overwrite(value: Value, began: u64, ended: u64) -> [Call; 3] {
+    let step = |ask, ended| call(ask, Told::Done, began, ended);
+    [step(Ask::Open(value), began + 1), step(Ask::Cut(value), ended), step(Ask::Fill(value), ended)]
+}
+
+#[test]
+fn a_file_that_is_overwritten_may_be_empty_before_it_is_full() {
+    let empty = |began, ended| get(Some(EMPTY), began, ended);
+    let over = [&[put(1, 1, 2)][..], &overwrite(2, 3, 9)].concat();
+    let with = |more: &[Call]| [&over[..], more].concat();
+    good(&with(&[get(Some(1), 4, 5), get(Some(2), 10, 11)]));
+    good(&with(&[get(Some(1), 4, 5), empty(5, 6), get(Some(2), 7, 8), get(Some(2), 10, 11)]));
+    bad(&with(&[get(Some(2), 4, 5), empty(6, 7)]));
+    bad(&with(&[get(Some(1), 10, 11)]));
+    bad(&with(&[empty(10, 11)]));
+    bad(&with(&[empty(4, 5), get(Some(1), 6, 7)]));
+    // Two at a time: the later one may be empty after the first one is full.
+    let two = with(&overwrite(3, 4, 8));
+    let seen = [get(Some(2), 5, 5), empty(6, 6), get(Some(3), 7, 7)];
+    good(&[&two[..], &seen[..]].concat());
+    bad(&[&two[..], &seen[..], &[empty(8, 8)]].concat());
+}
+
+#[test]
+fn what_is_written_to_a_file_that_was_replaced_goes_with_it() {
+    let over = [&[put(1, 1, 2)][..], &overwrite(2, 3, 9)].concat();
+    let with = |more: &[Call]| [&over[..], more].concat();
+    // It was opened before it was replaced, though it was not written to then.
+    let swap = swap(1, 3, Told::Done, 5, 6);
+    good(&with(&[swap, get(Some(3), 10, 11)]));
+    bad(&with(&[swap, get(Some(2), 10, 11)]));
+    let remove = |told| call(Ask::Remove, told, 5, 6);
+    good(&with(&[remove(Told::Done), get(None, 10, 11)]));
+    bad(&with(&[remove(Told::Missing)]));
+    bad(&with(&[remove(Told::Done), remove(Told::Done)]));
+}
+
+#[test]
+fn a_file_that_is_made_is_empty_until_it_is_full() {
+    let empty = |began, ended| get(Some(EMPTY), began, ended);
+    let create = |told| call(Ask::Create(4), told, 1, 3);
+    let fill = call(Ask::Fill(4), Told::Done, 1, 9);
+    good(&[create(Told::Done), fill, empty(4, 5), get(Some(4), 10, 11)]);
+    good(&[create(Told::Done), fill, delete(4, 5), get(None, 10, 11)]);
+    bad(&[create(Told::Done), fill, get(None, 4, 5)]);
+    bad(&[create(Told::Done), fill, empty(10, 11)]);
+    bad(&[create(Told::Refused)]);
+}
+
 /// Tries every order. Slow, and too simple to be wrong in the same way.
 fn brute(calls: &[Call]) -> bool {
-    fn go(calls: &[Call], state: Option<Value>) -> bool {
+    fn go(calls: &[Call], state: &State) -> bool {
         if calls.iter().all(|call| call.deed.is_in_doubt()) {
             return true;
         }
@@ -124,10 +174,17 @@ fn brute(calls: &[Call]) -> bool {
             }
             let mut rest = calls.to_vec();
             rest.remove(index);
-            call.deed.apply(&state).is_some_and(|state| go(&rest, state))
+            if call.deed.may_be_left_out() && go(&rest, state) {
+                return true;
+            }
+            let is_early = |other: &Call| other.deed.comes_before(&call.deed);
+            if rest.iter().any(is_early) {
+                return false;
+            }
+            call.deed.apply(state).is_some_and(|state| go(&rest, &state))
         })
     }
-    go(calls, None)
+    go(calls, &State::default())
 }
 
 /// Numbers that look random and are the same in every run.
@@ -153,23 +210,35 @@ fn invent(numbers: &mut Numbers) -> Vec<Call> {
         let began = free[client] + 1 + numbers.below(4);
         let ended = began + 1 + numbers.below(6);
         free[client] = ended;
-        let ask = match numbers.below(6) {
+        let ask = match numbers.below(9) {
             0 | 1 => Ask::Get,
             2 => Ask::Put(value),
             3 => Ask::PutIfAbsent(value),
             4 => Ask::PutIfMatch(any(numbers), value),
-            _ => Ask::Delete,
+            5 => Ask::Delete,
+            6 => Ask::Remove,
+            7 => Ask::Create(value),
+            _ => Ask::Fill(value),
         };
         let turn = numbers.below(8);
         let told = match ask {
             Ask::Get if turn < 3 => Told::Found(None),
+            Ask::Get if turn == 3 => Told::Found(Some(EMPTY)),
             Ask::Get => Told::Found(Some(any(numbers))),
-            Ask::PutIfAbsent(_) | Ask::PutIfMatch(..) if turn < 3 => Told::Refused,
-            Ask::PutIfMatch(..) if turn == 3 => Told::Missing,
+            Ask::PutIfAbsent(_) | Ask::PutIfMatch(..) | Ask::Create(_) if turn < 3 => Told::Refused,
+            Ask::PutIfMatch(..) | Ask::Remove if turn == 3 => Told::Missing,
+            Ask::Fill(_) | Ask::Create(_) => Told::Done,
             _ if turn == 7 => Told::Nothing,
             _ => Told::Done,
         };
-        calls.push(call(ask, told, began, ended));
+        match (ask, told) {
+            (Ask::Fill(value), _) => calls.extend(overwrite(value, began, ended)),
+            (Ask::Create(value), Told::Done) => {
+                calls.push(call(ask, told, began, began + 1));
+                calls.push(call(Ask::Fill(value), told, began, ended));
+            }
+            _ => calls.push(call(ask, told, began, ended)),
+        }
     }
     calls
 }

@@ -1,0 +1,566 @@
+//! Who works on the files, and what they write down.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::values;
+use crate::client::{Answer, Client, Line, Request};
+use crate::history::register::{self, Ask, Asked, Told};
+use crate::history::{Call, Deed as _, Value};
+use crate::load::{Figures, Pulse};
+use crate::mounted::Mount;
+
+/// Files that all fight for.
+const KEYS: usize = 12;
+
+/// Clients of each gateway, and programs on each mount.
+const EACH: usize = 4;
+
+/// A process in both views.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    client: Client,
+    folder: PathBuf,
+    /// What a program writes others on its mount see at once, and nobody else does before the
+    /// close. So nobody reads on a mount what is being written in place there; all others may.
+    rewriting: Arc<Vec<RwLock<()>>>,
+}
+
+impl Place {
+    pub(super) fn new(mount: &Mount) -> Place {
+        Place {
+            client: mount.gateway().client.clone(),
+            folder: mount.folder.join("box"),
+            rewriting: Arc::new((0..KEYS).map(|_| RwLock::default()).collect()),
+        }
+    }
+}
+
+/// What a listing said: tags.
+#[derive(Clone, Debug)]
+struct Listed {
+    tags: Vec<Option<String>>,
+    began: u64,
+    ended: u64,
+}
+
+/// Notes of one client or program.
+#[derive(Clone, Debug)]
+struct Worker {
+    name: usize,
+    numbers: u64,
+    calls: Vec<(usize, Call<Asked>)>,
+    /// What a kernel may have answered by itself.
+    remembered: Vec<(usize, Call<Asked>)>,
+    listed: Vec<Listed>,
+    /// What it last knew of each file.
+    known: Vec<Option<Value>>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// A load that goes on in several stretches, and its history.
+#[derive(Debug)]
+pub(super) struct Load {
+    origin: Instant,
+    written: AtomicU64,
+    /// Of a file that is empty as yet, two who write to it on two mounts both leave what they wrote.
+    /// So while somebody makes one, nobody else opens it to write to it.
+    making: Vec<RwLock<()>>,
+    workers: Vec<Worker>,
+}
+
+impl Load {
+    pub(super) fn new(seed: u64) -> Load {
+        let worker = |name: usize| Worker {
+            name,
+            numbers: (seed + name as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            calls: Vec::new(),
+            remembered: Vec::new(),
+            listed: Vec::new(),
+            known: vec![None; KEYS],
+            counts: BTreeMap::new(),
+        };
+        let workers = (0..4 * EACH).map(worker).collect();
+        let making = (0..KEYS).map(|_| RwLock::default()).collect();
+        Load { origin: Instant::now(), written: AtomicU64::new(0), making, workers }
+    }
+
+    /// Clients and programs work in these places while `meanwhile` runs. A place that may be `alone`
+    /// lets its kernel remember what is there and what is not.
+    pub(super) fn run<T>(
+        &mut self,
+        places: &[Place],
+        alone: bool,
+        meanwhile: impl FnOnce(&Pulse) -> T,
+    ) -> T {
+        let (stop, pulse) = (&AtomicBool::new(false), &Pulse::default());
+        let (written, making, origin) = (&self.written, &self.making, self.origin);
+        std::thread::scope(|scope| {
+            for (at, worker) in self.workers.iter_mut().enumerate() {
+                let Some(place) = places.get(at / (2 * EACH)) else { break };
+                let notes = Notes { worker, written, origin };
+                scope.spawn(move || {
+                    if at % 2 == 0 {
+                        let mut client = OfGateway { notes, line: Line::new(&place.client) };
+                        client.until(stop, pulse);
+                    } else {
+                        Program { notes, place, making, alone }.until(stop, pulse);
+                    }
+                });
+            }
+            // The others end in any case, and then the panic goes on.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(pulse)));
+            stop.store(true, Ordering::Relaxed);
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Reads every file once more in both views of each place.
+    pub(super) fn read_all(&mut self, places: &[Place]) {
+        let (written, making, origin) = (&self.written, &self.making, self.origin);
+        for (worker, place) in self.workers.iter_mut().zip(places) {
+            let notes = Notes { worker, written, origin };
+            let mut client = OfGateway { notes, line: Line::new(&place.client) };
+            for key in 0..KEYS {
+                client.ask(key, Ask::Get);
+            }
+            client.list();
+            let mut program = Program { notes: client.notes, place, making, alone: false };
+            for key in 0..KEYS {
+                program.read(key);
+                program.stat(key);
+            }
+            program.names();
+        }
+    }
+
+    /// Fails unless enough was tried, and what was told is linearizable for each file.
+    #[track_caller]
+    pub(super) fn is_linearizable(&self) -> Figures {
+        let mut histories: Vec<Vec<Call<Asked>>> = vec![Vec::new(); KEYS];
+        for (key, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
+            histories[*key].push(*call);
+        }
+        for (key, call) in self.workers.iter().flat_map(|worker| &worker.remembered) {
+            let began = remembered_since(&histories[*key], call.began);
+            histories[*key].push(Call { began, ..*call });
+        }
+        let tags: HashMap<String, Value> = histories
+            .iter()
+            .flatten()
+            .filter_map(|call| call.deed.ask.writes())
+            .map(|value| (values::tag(value), value))
+            .collect();
+        for listed in self.workers.iter().flat_map(|worker| &worker.listed) {
+            for (history, tag) in histories.iter_mut().zip(&listed.tags) {
+                let value = tag.as_ref().map(|tag| {
+                    *tags.get(tag).unwrap_or_else(|| panic!("a tag that nobody wrote: {tag}"))
+                });
+                let told = Told::Found(value);
+                history.push(Call::new(Ask::Get, told, listed.began, listed.ended));
+            }
+        }
+        let mut counts = BTreeMap::new();
+        for (what, count) in self.workers.iter().flat_map(|worker| &worker.counts) {
+            *counts.entry(*what).or_default() += count;
+        }
+        let figures = Figures::new(counts);
+        for (key, history) in histories.iter().enumerate() {
+            if let Err(why) = register::check(history) {
+                panic!("not linearizable ({figures}): file {key}: {why}");
+            }
+        }
+        for what in ["put", "get", "list", "read", "stat", "names", "replace", "fill", "remove"] {
+            assert!(figures.of(what) >= 2, "too little was tried: {figures}");
+        }
+        figures
+    }
+}
+
+/// Since when something may be remembered at this time. What was acknowledged is not, and what is
+/// under way may be.
+fn remembered_since(history: &[Call<Asked>], at: u64) -> u64 {
+    let changes = || history.iter().filter(|call| !call.deed.only_looks() && call.began < at);
+    let acknowledged = changes().map(|call| call.ended).filter(|ended| *ended < at).max();
+    let under_way = changes().filter(|call| call.ended >= at).map(|call| call.began).min();
+    under_way.map_or(at, |began| began.max(acknowledged.unwrap_or(0)))
+}
+
+/// What everybody writes down.
+struct Notes<'a> {
+    worker: &'a mut Worker,
+    written: &'a AtomicU64,
+    origin: Instant,
+}
+
+impl Notes<'_> {
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).expect("less than centuries")
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        let numbers = &mut self.worker.numbers;
+        *numbers ^= *numbers << 13;
+        *numbers ^= *numbers >> 7;
+        *numbers ^= *numbers << 17;
+        (*numbers >> 11) % limit
+    }
+
+    fn key(&mut self) -> usize {
+        usize::try_from(self.below(KEYS as u64)).expect("few keys")
+    }
+
+    /// A value of its own, as long as there are any.
+    fn value(&self) -> Option<Value> {
+        let value = self.written.fetch_add(1, Ordering::Relaxed) + 1;
+        Some(value).filter(|value| *value < values::VALUES)
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.worker.counts.entry(what).or_default() += 1;
+    }
+
+    fn note(&mut self, key: usize, ask: Ask, told: Told, began: u64, ended: u64) {
+        self.worker.calls.push((key, Call::new(ask, told, began, ended)));
+        self.worker.known[key] = match (ask, told) {
+            (_, Told::Found(found)) => found,
+            (_, Told::Done) => ask.writes(),
+            _ => None,
+        };
+    }
+}
+
+fn file_name(key: usize) -> String {
+    format!("key-{key:02}")
+}
+
+fn key_of(name: &str) -> usize {
+    let key = name.strip_prefix("key-").and_then(|digits| digits.parse().ok());
+    key.filter(|key| *key < KEYS).unwrap_or_else(|| panic!("a name that nobody made: {name}"))
+}
+
+/// A client of a gateway.
+struct OfGateway<'a> {
+    notes: Notes<'a>,
+    line: Line,
+}
+
+impl OfGateway<'_> {
+    fn until(&mut self, stop: &AtomicBool, pulse: &Pulse) {
+        while !stop.load(Ordering::Relaxed) {
+            self.once();
+            pulse.beat();
+        }
+    }
+
+    fn once(&mut self) {
+        let key = self.notes.key();
+        let kind = self.notes.below(100);
+        if kind < 4 {
+            return self.list();
+        }
+        let value = if kind < 50 { self.notes.value() } else { None };
+        let ask = match (kind, value, self.notes.worker.known[key]) {
+            (4..28, Some(value), _) => Ask::Put(value),
+            (28..38, Some(value), _) => Ask::PutIfAbsent(value),
+            (38..50, Some(value), Some(known)) => Ask::PutIfMatch(known, value),
+            (50..62, ..) => Ask::Delete,
+            _ => Ask::Get,
+        };
+        self.ask(key, ask);
+    }
+
+    fn ask(&mut self, key: usize, ask: Ask) {
+        let path = format!("/box/hot/{}", file_name(key));
+        let put = |value| Request::new("PUT", &path).body(values::content(value));
+        let (what, request) = match ask {
+            Ask::Put(value) => ("put", put(value)),
+            Ask::PutIfAbsent(value) => ("put if absent", put(value).header("if-none-match", "*")),
+            Ask::PutIfMatch(wanted, value) => {
+                ("put if match", put(value).header("if-match", &values::tag(wanted)))
+            }
+            Ask::Delete => ("delete", Request::new("DELETE", &path)),
+            _ => ("get", Request::new("GET", &path)),
+        };
+        let began = self.notes.now();
+        let answer = self.line.send(&request).expect("the gateway answers");
+        let ended = self.notes.now();
+        if answer.status == 409 && answer.code() == "ConditionalRequestConflict" {
+            return self.notes.count("conflict");
+        }
+        let told = told(ask, &answer, &path);
+        self.notes.note(key, ask, told, began, ended);
+        self.notes.count(what);
+    }
+
+    fn list(&mut self) {
+        let request = Request::new("GET", "/box?list-type=2&prefix=hot/key-");
+        let began = self.notes.now();
+        let answer = self.line.send(&request).expect("the gateway answers").expect(200);
+        let ended = self.notes.now();
+        let mut tags = vec![None; KEYS];
+        let sizes = answer.elements("Size");
+        let entries = answer.elements("Key").into_iter().zip(answer.elements("ETag")).zip(sizes);
+        for ((name, tag), size) in entries {
+            let tag = tag.replace("&quot;", "\"");
+            let value = values::of_length(size.parse().expect("a number"));
+            assert_eq!(tag, values::tag(value), "{name}: a tag of other bytes than the length");
+            tags[key_of(name.strip_prefix("hot/").expect("a prefix"))] = Some(tag);
+        }
+        self.notes.worker.listed.push(Listed { tags, began, ended });
+        self.notes.count("list");
+    }
+}
+
+/// What an answer says of a file.
+fn told(ask: Ask, answer: &Answer, path: &str) -> Told {
+    match (ask, answer.status) {
+        (Ask::Get, 200) => {
+            let value = values::of_content(&answer.body, path);
+            assert_eq!(answer.header("etag"), values::tag(value), "{path}: a tag of other bytes");
+            Told::Found(Some(value))
+        }
+        (Ask::Get, 404) if answer.code() == "NoSuchKey" => Told::Found(None),
+        (Ask::Put(_) | Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 200) | (Ask::Delete, 204) => {
+            Told::Done
+        }
+        (Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 412) => Told::Refused,
+        (Ask::PutIfMatch(..), 404) => Told::Missing,
+        (_, status) => panic!("{ask:?}: {status} {}", answer.text()),
+    }
+}
+
+/// A program on a mount.
+struct Program<'a> {
+    notes: Notes<'a>,
+    place: &'a Place,
+    making: &'a [RwLock<()>],
+    /// Whether the kernel may remember what is there.
+    alone: bool,
+}
+
+/// How a program gives a file that it has written its name.
+#[derive(Clone, Copy)]
+enum Naming {
+    Rename,
+    RenameIfAbsent,
+    Link,
+}
+
+impl Program<'_> {
+    fn until(&mut self, stop: &AtomicBool, pulse: &Pulse) {
+        while !stop.load(Ordering::Relaxed) {
+            self.once();
+            pulse.beat();
+        }
+    }
+
+    fn once(&mut self) {
+        let key = self.notes.key();
+        match self.notes.below(100) {
+            0..26 => self.read(key),
+            26..38 => self.stat(key),
+            38..41 => self.names(),
+            41..56 => self.replace(key, Naming::Rename),
+            56..60 => self.replace(key, Naming::RenameIfAbsent),
+            60..64 => self.replace(key, Naming::Link),
+            64..82 => self.fill(key),
+            82..88 => self.create(key),
+            88..94 => self.unlink(key),
+            _ => self.take(key),
+        }
+    }
+
+    fn path(&self, key: usize) -> PathBuf {
+        self.place.folder.join("hot").join(file_name(key))
+    }
+
+    /// A name that is this program's own.
+    fn own(&mut self) -> PathBuf {
+        let folder = if self.notes.below(2) == 0 { "aside" } else { "hot" };
+        self.place.folder.join(folder).join(format!("own-{}", self.notes.worker.name))
+    }
+
+    fn read(&mut self, key: usize) {
+        let path = self.path(key);
+        let _shared = self.place.rewriting[key].read().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let found = if_there(fs::read(&path), &path);
+        let ended = self.notes.now();
+        let value = found.map(|found| values::of_content(&found, &shown(&path)));
+        // What is there is verified by each open.
+        self.note(key, (Ask::Get, Told::Found(value)), value.is_none(), (began, ended));
+        self.notes.count("read");
+    }
+
+    fn stat(&mut self, key: usize) {
+        let path = self.path(key);
+        let _shared = self.place.rewriting[key].read().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let found = if_there(fs::metadata(&path), &path);
+        let ended = self.notes.now();
+        let value = found.map(|found| values::of_length(found.len()));
+        self.note(key, (Ask::Get, Told::Found(value)), true, (began, ended));
+        self.notes.count("stat");
+    }
+
+    /// What this program asked for, and what it was told. `by_kernel` says whether the kernel may have
+    /// told it from memory.
+    fn note(&mut self, key: usize, (ask, told): (Ask, Told), by_kernel: bool, times: (u64, u64)) {
+        let (began, ended) = times;
+        if self.alone && by_kernel {
+            self.notes.worker.remembered.push((key, Call::new(ask, told, began, ended)));
+        } else {
+            self.notes.note(key, ask, told, began, ended);
+        }
+    }
+
+    fn names(&mut self) {
+        let folder = self.place.folder.join("hot");
+        let began = self.notes.now();
+        let entries = fs::read_dir(&folder).expect("a directory can be read");
+        let names: Vec<String> = entries
+            .map(|entry| entry.expect("a name").file_name().to_string_lossy().into_owned())
+            .collect();
+        let ended = self.notes.now();
+        let mut told = vec![Told::Missing; KEYS];
+        for name in names.iter().filter(|name| !name.starts_with("own-")) {
+            let was = std::mem::replace(&mut told[key_of(name)], Told::Refused);
+            assert_eq!(was, Told::Missing, "{name} is twice in {names:?}");
+        }
+        for (key, told) in told.into_iter().enumerate() {
+            self.notes.worker.calls.push((key, Call::new(Ask::Get, told, began, ended)));
+        }
+        self.notes.count("names");
+    }
+
+    /// Writes a file of another name, and gives it the name that all know.
+    fn replace(&mut self, key: usize, naming: Naming) {
+        let Some(value) = self.notes.value() else { return };
+        let (own, path) = (self.own(), self.path(key));
+        let written = OpenOptions::new().write(true).create_new(true).open(&own);
+        let written = written.and_then(|file| self.write(file, value));
+        written.unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
+        let began = self.notes.now();
+        let (what, ask, named) = match naming {
+            Naming::Rename => ("replace", Ask::Put(value), fs::rename(&own, &path)),
+            Naming::RenameIfAbsent => {
+                let named = renameat_with(CWD, &own, CWD, &path, RenameFlags::NOREPLACE);
+                ("replace if absent", Ask::PutIfAbsent(value), named.map_err(io::Error::from))
+            }
+            Naming::Link => ("link", Ask::PutIfAbsent(value), fs::hard_link(&own, &path)),
+        };
+        let ended = self.notes.now();
+        let told = match named {
+            Ok(()) => Told::Done,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Told::Refused,
+            Err(error) => panic!("{what} {}: {error}", shown(&path)),
+        };
+        self.note(key, (ask, told), told == Told::Refused, (began, ended));
+        self.notes.count(what);
+        if told == Told::Refused || what == "link" {
+            fs::remove_file(&own).unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
+        }
+    }
+
+    /// Writes all of a value at once, and closes the file.
+    fn write(&mut self, mut file: fs::File, value: Value) -> io::Result<()> {
+        file.write_all(&values::content(value))?;
+        if self.notes.below(3) == 0 { file.sync_all() } else { Ok(()) }
+    }
+
+    /// Writes into the file that is there.
+    fn fill(&mut self, key: usize) {
+        let Some(value) = self.notes.value() else { return };
+        let path = self.path(key);
+        let _alone = self.place.rewriting[key].write().unwrap_or_else(PoisonError::into_inner);
+        let _not_made = self.making[key].read().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let file = OpenOptions::new().write(true).truncate(true).open(&path);
+        let opened = self.notes.now();
+        let Some(file) = if_there(file, &path) else {
+            self.note(key, (Ask::Open(value), Told::Missing), true, (began, opened));
+            return self.notes.count("fill, absent");
+        };
+        self.write(file, value).unwrap_or_else(|error| panic!("{}: {error}", shown(&path)));
+        let ended = self.notes.now();
+        self.notes.note(key, Ask::Open(value), Told::Done, began, opened);
+        self.notes.note(key, Ask::Cut(value), Told::Done, began, ended);
+        self.notes.note(key, Ask::Fill(value), Told::Done, began, ended);
+        self.notes.count("fill");
+    }
+
+    /// Makes a file where none is, and writes into it.
+    fn create(&mut self, key: usize) {
+        let Some(value) = self.notes.value() else { return };
+        let path = self.path(key);
+        let _alone = self.place.rewriting[key].write().unwrap_or_else(PoisonError::into_inner);
+        let _not_filled = self.making[key].write().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let opened = OpenOptions::new().write(true).create_new(true).open(&path);
+        let made = self.notes.now();
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                self.note(key, (Ask::Create(value), Told::Refused), true, (began, made));
+                return self.notes.count("create, there");
+            }
+            Err(error) => panic!("create {}: {error}", shown(&path)),
+        };
+        self.write(file, value).unwrap_or_else(|error| panic!("{}: {error}", shown(&path)));
+        let ended = self.notes.now();
+        self.notes.note(key, Ask::Create(value), Told::Done, began, made);
+        self.notes.note(key, Ask::Fill(value), Told::Done, began, ended);
+        self.notes.count("create");
+    }
+
+    fn unlink(&mut self, key: usize) {
+        let path = self.path(key);
+        let began = self.notes.now();
+        let removed = if_there(fs::remove_file(&path), &path);
+        self.removed(key, removed.is_some(), began);
+    }
+
+    /// Takes the file away to a name of its own.
+    fn take(&mut self, key: usize) {
+        let (path, own) = (self.path(key), self.own());
+        let began = self.notes.now();
+        let taken = if_there(fs::rename(&path, &own), &path);
+        self.removed(key, taken.is_some(), began);
+        if taken.is_some() {
+            // Somebody may still be writing to it.
+            let removed = fs::remove_file(&own);
+            removed.unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
+        }
+    }
+
+    fn removed(&mut self, key: usize, was_there: bool, began: u64) {
+        let ended = self.notes.now();
+        let told = if was_there { Told::Done } else { Told::Missing };
+        self.note(key, (Ask::Remove, told), !was_there, (began, ended));
+        self.notes.count(if was_there { "remove" } else { "remove, absent" });
+    }
+}
+
+/// What is there, if anything is.
+#[track_caller]
+fn if_there<T>(found: io::Result<T>, path: &Path) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => panic!("{}: {error}", shown(path)),
+    }
+}
+
+/// The end of a path: which mount, and which file.
+fn shown(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    parts[parts.len().saturating_sub(4)..].join("/")
+}

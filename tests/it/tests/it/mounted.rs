@@ -1,0 +1,87 @@
+//! A gateway whose volume is a folder, too.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::servers::{Gateway, Setup};
+
+/// How long a mount may take to be there, in a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What every gateway with a mount is started with: small blocks, as without one.
+const OPTIONS: [&str; 4] = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
+
+/// A gateway that shows its volume in a folder, which goes with it.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    gateway: Option<Gateway>,
+    pub(crate) folder: PathBuf,
+}
+
+impl Mount {
+    #[track_caller]
+    pub(crate) fn start(setup: &Setup, folder: &Path) -> Mount {
+        Mount::start_with(setup, folder, &[])
+    }
+
+    /// The same with more options.
+    #[track_caller]
+    pub(crate) fn start_with(setup: &Setup, folder: &Path, options: &[&str]) -> Mount {
+        std::fs::create_dir_all(folder).expect("a folder to mount on");
+        let at = folder.to_str().expect("a path of letters");
+        let options = [&OPTIONS[..], &["--mount", at], options].concat();
+        let gateway = setup.clone().options(&options).start();
+        let mount = Mount { gateway: Some(gateway), folder: folder.to_owned() };
+        let limit = Instant::now() + PATIENCE;
+        while !is_mounted(folder) {
+            assert!(Instant::now() < limit, "nothing is mounted:\n{}", mount.gateway().log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        mount
+    }
+
+    pub(crate) fn gateway(&self) -> &Gateway {
+        self.gateway.as_ref().expect("it runs")
+    }
+
+    /// Ends it in good order: the mount goes with it.
+    #[track_caller]
+    pub(crate) fn stop(mut self) {
+        self.gateway.take().expect("it runs").stop();
+        assert!(!is_mounted(&self.folder), "its mount is left behind");
+    }
+
+    fn unmount(&self) {
+        let mut command = Command::new("umount");
+        let _gone = command.arg("-l").arg(&self.folder).stderr(Stdio::null()).status();
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(self.gateway.take());
+        // What was killed leaves its mount behind.
+        if is_mounted(&self.folder) {
+            self.unmount();
+        }
+    }
+}
+
+fn is_mounted(folder: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("the mounts");
+    mounts.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(folder))
+}
+
+/// Whether a mount is possible here; if not, a line says why.
+pub(crate) fn can_mount() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let python = Command::new("python3").arg("--version").output().is_ok();
+    if root && python && Path::new("/dev/fuse").exists() {
+        return true;
+    }
+    let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
+    assert!(!required, "root, /dev/fuse and python3 are needed");
+    eprintln!("not run: root, /dev/fuse and python3 are needed");
+    false
+}
