@@ -82,7 +82,7 @@ struct Known {
 
 /// A client with keys of its own.
 #[derive(Debug)]
-struct Worker {
+pub(crate) struct Worker {
     name: usize,
     keys: BTreeMap<String, Known>,
     seed: u64,
@@ -90,20 +90,20 @@ struct Worker {
 
 /// What was going on at a kill.
 #[derive(Debug, Default)]
-struct Work {
-    acknowledged: AtomicUsize,
+pub(crate) struct Work {
+    pub(crate) acknowledged: AtomicUsize,
     under_way: AtomicUsize,
     /// Changes whose connection broke.
-    cut_off: AtomicUsize,
+    pub(crate) cut_off: AtomicUsize,
 }
 
 impl Worker {
-    fn new(name: usize) -> Worker {
+    pub(crate) fn new(name: usize) -> Worker {
         Worker { name, keys: BTreeMap::new(), seed: name as u64 * 1_000_000 }
     }
 
     /// Puts, overwrites and deletes until the gateway does not answer any more.
-    fn work(&mut self, client: &Client, work: &Work) {
+    pub(crate) fn work(&mut self, client: &Client, work: &Work) {
         loop {
             self.seed += 2;
             let seed = self.seed;
@@ -148,7 +148,7 @@ impl Worker {
     }
 
     /// Holds every key against what may be there, and forgets what was in doubt.
-    fn check(&mut self, client: &Client) {
+    pub(crate) fn check(&mut self, client: &Client) {
         for (key, known) in &mut self.keys {
             let found = client.get(key);
             let may_be = [Some(known.acknowledged), known.attempted];

@@ -156,7 +156,7 @@ pub(crate) struct Fleet {
     pub(crate) engine: Engine,
     /// The metadata's server, unless it is a file.
     pub(crate) database: Option<Database>,
-    minio: Option<Minio>,
+    pub(crate) minio: Option<Minio>,
     /// The first gateway.
     pub(crate) first: Setup,
     url: Option<String>,

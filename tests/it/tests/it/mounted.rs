@@ -52,6 +52,15 @@ impl Mount {
         assert!(!is_mounted(&self.folder), "its mount is left behind");
     }
 
+    /// SIGKILL, and its mount is taken away, as an operator would.
+    #[track_caller]
+    pub(crate) fn kill(mut self) {
+        let mut gateway = self.gateway.take().expect("it runs");
+        gateway.child.kill();
+        self.unmount();
+        assert!(!is_mounted(&self.folder), "the mount of a dead process stays");
+    }
+
     fn unmount(&self) {
         let mut command = Command::new("umount");
         let _gone = command.arg("-l").arg(&self.folder).stderr(Stdio::null()).status();

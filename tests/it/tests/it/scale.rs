@@ -5,7 +5,8 @@
 //! |---|---|---|---|
 //! | `ASHLAR_TEST_SECONDS` | 5 | 120 | each load of which a history is recorded, and the counter |
 //! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, for each engine |
-//! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server |
+//! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server, and of a process with a mount |
+//! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | each time that stores stop under a mount |
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
 //! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | metadata stores put back to an earlier moment, for each engine |
 //! | `ASHLAR_TEST_SEED` | another one each time | | loads that say their seed |
@@ -24,6 +25,11 @@ fn number(name: &str, default: u64) -> u64 {
 /// How long a load goes on of which a history is recorded.
 pub(crate) fn load() -> Duration {
     Duration::from_secs(number("ASHLAR_TEST_SECONDS", 5))
+}
+
+/// How long stores stop under programs on a mount.
+pub(crate) fn outage() -> Duration {
+    Duration::from_secs(number("ASHLAR_TEST_OUTAGE_SECONDS", 3))
 }
 
 /// What decides what a load does, if not when.
