@@ -26,10 +26,11 @@ SIZES = [0, 1, 9, 4_096, 70_000, 300_000]
 
 
 class Pair:
-    """A real bucket in both views beside its model."""
+    """A real bucket in both views, of one process or of several in turns, beside its model."""
 
-    def __init__(self, folder, bucket, control, chance):
-        self.folder, self.bucket, self.control, self.chance = folder, bucket, control, chance
+    def __init__(self, places, bucket, chance):
+        self.places, self.bucket, self.chance = places, bucket, chance
+        self.folder, self.control = places[0]
         self.model, self.opened, self.done, self.seen = Bucket(), [], [], {}
 
     def path(self):
@@ -51,7 +52,21 @@ class Pair:
             self.truncate: 2, self.mkdir: 4, self.symlink: 1, self.link: 2, self.unlink: 4,
             self.rmdir: 3, self.rename: 6, self.open: 2, self.close: 2,
         }
+        self.turn()
         self.chance.choices(list(kinds), list(kinds.values()))[0]()
+
+    def turn(self):
+        """From here on another process may be the one that is asked."""
+        self.folder, self.control = self.chance.choice(self.places)
+
+    def changed(self, path):
+        """A descriptor of another mount need not show what was written since it was opened."""
+        try:
+            node = self.model._file(path)
+        except Refused:
+            return
+        self.opened = [(file, folder, None if known is node and folder != self.folder else known)
+                       for file, folder, known in self.opened]
 
     def s3_put(self):
         key, content = self.path(), self.content()
@@ -139,6 +154,7 @@ class Pair:
                 file.write(content)
 
         self.both(real, lambda: self.model.write(path, content))
+        self.changed(path)
 
     def write_at(self):
         path, content, offset = self.known(), self.content(), self.chance.randrange(100_000)
@@ -151,6 +167,7 @@ class Pair:
 
         self.both(real, lambda: self.model.write_at(path, offset, content) if content
                   else self.model.append(path, b""))
+        self.changed(path)
 
     def append(self):
         path, content = self.known(), self.content()
@@ -164,12 +181,14 @@ class Pair:
                 os.close(file)
 
         self.both(real, lambda: self.model.append(path, content))
+        self.changed(path)
 
     def truncate(self):
         path, size = self.known(), self.chance.choice(SIZES)
         self.done.append(f"truncate {path} {size}")
         self.both(lambda: os.truncate(self.on(path), size),
                   lambda: self.model.truncate(path, size))
+        self.changed(path)
 
     def mkdir(self):
         path = self.path()
@@ -211,15 +230,17 @@ class Pair:
         if files and len(self.opened) < 4:
             path = self.chance.choice(files)
             self.done.append(f"open {path}")
-            self.opened.append((open(self.on(path), "rb"), self.model._file(path)))
+            file = open(self.on(path), "rb")
+            self.opened.append((file, self.folder, self.model._file(path)))
 
     def close(self):
         if self.opened:
-            file, _ = self.opened.pop(self.chance.randrange(len(self.opened)))
+            file, *_ = self.opened.pop(self.chance.randrange(len(self.opened)))
             file.close()
 
     def compare(self):
-        """Both views with the model; what is unchanged is downloaded at every tenth step only."""
+        """Both views with the model, perhaps of another process than the one that was asked; what is unchanged is downloaded at every tenth step only."""
+        self.turn()
         found, files = self.look(""), self.model.files()
         assert found == files, self.difference(found, files)
         expected = self.model.objects()
@@ -230,9 +251,10 @@ class Pair:
                         for key, content in expected.items()}
         assert objects == expected_now, self.difference(objects, expected_now)
         self.seen = expected
-        for file, node in self.opened:
+        for file, _, node in self.opened:
             file.seek(0)
-            assert file.read() == node.content, "an open file"
+            found = file.read()
+            assert node is None or found == node.content, "an open file"
 
     def look(self, prefix):
         found = {}
@@ -282,9 +304,9 @@ class Pair:
                          f"{short(expected.get(name, absent))}" for name in names)
 
 
-def exercise(folder, bucket, control, seed, steps):
+def exercise(places, bucket, seed, steps):
     """Makes `steps` random steps; what fails names the seed and the steps before."""
-    pair = Pair(folder, bucket, control, random.Random(seed))
+    pair = Pair(places, bucket, random.Random(seed))
     try:
         for _ in range(steps):
             pair.step()
@@ -293,13 +315,13 @@ def exercise(folder, bucket, control, seed, steps):
         last = "\n".join(pair.done)
         raise AssertionError(f"seed {seed}, step {len(pair.done)}: {error}\n{last}") from error
     finally:
-        for file, _ in pair.opened:
+        for file, *_ in pair.opened:
             file.close()
 
 
 def test_both_views_agree_with_a_model(mount, place, control, tell):
     seed, steps = random.randrange(1 << 32), mount.amount(80, 4_000)
-    exercise(place, place.name, control, seed, steps)
+    exercise([(place, control)], place.name, seed, steps)
     tell(f"model: seed {seed}, {steps} steps")
     # What a directory has hidden shows when that is gone, and goes in the next turn.
     for _ in range(20):
@@ -312,9 +334,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--beside", nargs=2, action="append", default=[],
+                        metavar=("MOUNT", "ENDPOINT"), help="another process of the same volume")
     options, name = parser.parse_args(), fresh_name("model")
-    print(f"seed {options.seed}")
+    print(f"seed {options.seed}", flush=True)
     (Mount().root / name).mkdir()
-    client = botocore.session.get_session().create_client("s3", **Server().aws_settings())
-    exercise(Mount().root / name, name, client, options.seed, options.steps)
+    settings, session = Server().aws_settings(), botocore.session.get_session()
+    both = [(Mount().root, settings["endpoint_url"]), *options.beside]
+    both = [(os.path.join(mount, name),
+             session.create_client("s3", **{**settings, "endpoint_url": endpoint}))
+            for mount, endpoint in both]
+    exercise(both, name, options.seed, options.steps)
     print(f"{options.steps} steps, both views agree")
