@@ -7,9 +7,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BlockErrorKind {
-    /// The store did not answer, or has no room now. The call may be repeated; a `put` that failed
-    /// like this may still have stored the block.
+    /// The store did not answer. The call may be repeated; a `put` that failed like this may still
+    /// have stored the block.
     Unavailable,
+    /// The store has no room for a block. Somebody has to make some first.
+    Full,
     /// No block has this id.
     NotFound,
     /// The bytes are not those that were sealed. Trying again helps only if a cache lies between.
@@ -58,6 +60,7 @@ impl fmt::Display for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             BlockErrorKind::Unavailable => "block store unavailable",
+            BlockErrorKind::Full => "block store full",
             BlockErrorKind::NotFound => "block missing",
             BlockErrorKind::Corrupt => "block corrupt",
             BlockErrorKind::SumsLost => "checksums of a block lost",

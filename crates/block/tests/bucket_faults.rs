@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use BlockErrorKind::{NotFound, Refused, Unavailable};
+use BlockErrorKind::{Full, NotFound, Refused, Unavailable};
 
 /// What follows an answer.
 #[derive(Clone, Copy, PartialEq)]
@@ -427,7 +427,7 @@ async fn every_refusal_means_one_thing() {
         ("501 Not Implemented", "NotImplemented", Refused, "correct --blocks"),
         ("500 Internal Server Error", "InternalError", Unavailable, "fails: 500: InternalError"),
         ("503 Slow Down", "SlowDown", Unavailable, "fails"),
-        ("507 Insufficient Storage", "XMinioStorageFull", Unavailable, "free space"),
+        ("507 Insufficient Storage", "XMinioStorageFull", Full, "free space"),
         ("304 Not Modified", "", Unavailable, "fails"),
     ] {
         let body = if code.is_empty() { String::new() } else { xml(code) };

@@ -227,7 +227,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
                     Slice { position: 0, block, block_length, block_crc32c, offset, length };
                 Ok(Landed { slice, claim: Arc::clone(&claim) })
             }
-            Err(error) => Err(ContentError::Unavailable(error.to_string())),
+            Err(error) => Err(error.clone()),
         };
         // A client that has gone away meanwhile leaves dead bytes in the pack.
         drop(landed.send(answer));

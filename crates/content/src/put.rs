@@ -30,7 +30,11 @@ pub(crate) async fn put(
         }
         Err(error) => {
             staging.traffic.failed_puts.add(1);
-            Err(ContentError::Unavailable(error.to_string()))
+            let why = error.to_string();
+            Err(match error.kind() {
+                BlockErrorKind::Full => ContentError::Full(why),
+                _ => ContentError::Unavailable(why),
+            })
         }
     }
 }

@@ -10,6 +10,10 @@ pub(crate) fn errno(error: &VolumeError) -> Errno {
         VolumeError::Fs(error) => of_namespace(*error),
         VolumeError::Overloaded => Errno::NOMEM,
         VolumeError::Fenced => Errno::IO,
+        VolumeError::Full(why) => {
+            warn!(why, "there is no room for what was written");
+            Errno::NOSPC
+        }
         error => {
             warn!(%error, "an operation on files failed");
             Errno::IO

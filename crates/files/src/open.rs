@@ -292,6 +292,11 @@ impl OpenFile {
         state.attributes()
     }
 
+    /// How many failures there were, and the last one.
+    pub(crate) fn last_failure(&self) -> (u64, Option<Errno>) {
+        *self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A failure that every handle is told of, once.
     pub(crate) fn fail(&self, error: Errno) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,7 +321,7 @@ impl Handle {
 
     /// A failure that this handle has not been told of.
     pub(crate) fn failure(&self) -> Result<(), Errno> {
-        let (count, error) = *self.file.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, error) = self.file.last_failure();
         match error {
             Some(error) if self.told.swap(count, Ordering::Relaxed) < count => Err(error),
             _ => Ok(()),
@@ -405,7 +410,7 @@ impl OpenFiles {
         let file = Arc::clone(&entry.0);
         tables.next += 1;
         let handle = tables.next;
-        let told = file.failures.lock().unwrap_or_else(PoisonError::into_inner).0;
+        let (told, _) = file.last_failure();
         tables.handles.insert(handle, Handle::new(Arc::clone(&file), told));
         (HandleId(handle), file)
     }

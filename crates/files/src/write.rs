@@ -102,7 +102,7 @@ impl Files {
     pub async fn settle_write(&self, taken: TakenWrite) -> Result<u32, Errno> {
         let TakenWrite { file, written, owed } = taken;
         if owed > 0 {
-            let permit = self.make_room(owed).await?;
+            let permit = self.make_room(&file, owed).await?;
             let mut state = file.state.lock().await;
             let held = state.permit.as_ref().map_or(0, Permit::bytes);
             // What has become content meanwhile takes none any more.
@@ -113,10 +113,11 @@ impl Files {
         Ok(written)
     }
 
-    /// Waits until there is memory for so many bytes that are written. Files are made to let go of
-    /// theirs.
-    async fn make_room(&self, bytes: u64) -> Result<Permit, Errno> {
+    /// Waits until there is memory for so many bytes that are written to a file. Files are made to let
+    /// go of theirs. If this one cannot, since there is no room in the volume, nobody waits for that.
+    async fn make_room(&self, file: &OpenFile, bytes: u64) -> Result<Permit, Errno> {
         let began = tokio::time::Instant::now();
+        let (failures, _) = file.last_failure();
         loop {
             for file in self.open.all() {
                 self.flush_soon(&file);
@@ -124,8 +125,10 @@ impl Files {
             if let Ok(permit) = self.memory.acquire(bytes, MEMORY_PATIENCE).await {
                 return Ok(permit);
             }
-            if began.elapsed() >= self.options.io_timeout {
-                return Err(Errno::NOMEM);
+            match file.last_failure() {
+                (count, Some(failure)) if count > failures => return Err(failure),
+                _ if began.elapsed() >= self.options.io_timeout => return Err(Errno::NOMEM),
+                _ => {}
             }
         }
     }

@@ -182,7 +182,7 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     match error.into() {
         VolumeError::Fs(error) => fs_fault(error),
         VolumeError::Overloaded => Code::SlowDown.into(),
-        VolumeError::Unavailable(what) => {
+        VolumeError::Unavailable(what) | VolumeError::Full(what) => {
             warn!(%what, "a store behind the gateway is unavailable");
             Code::ServiceUnavailable.into()
         }

@@ -11,3 +11,5 @@ mod ending;
 mod kept;
 #[path = "keeper/programs.rs"]
 mod programs;
+#[path = "keeper/room.rs"]
+mod room;

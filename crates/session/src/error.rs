@@ -16,6 +16,9 @@ pub enum VolumeError {
     /// The metadata store or the blocks cannot be reached, or answer too late. Nothing happened.
     #[error("unavailable: {0}")]
     Unavailable(String),
+    /// There is no room for more blocks. Nothing happened.
+    #[error("no room: {0}")]
+    Full(String),
     /// Whether a change happened was not known in time: nothing may be assumed.
     #[error("outcome unknown: {0}")]
     Unknown(String),
@@ -37,6 +40,7 @@ impl From<ContentError> for VolumeError {
     fn from(error: ContentError) -> VolumeError {
         match error {
             ContentError::Unavailable(why) => VolumeError::Unavailable(why),
+            ContentError::Full(why) => VolumeError::Full(why),
             ContentError::Overloaded => VolumeError::Overloaded,
             ContentError::Corrupt(why) => VolumeError::Corrupt(why),
         }

@@ -175,12 +175,12 @@ pub(super) fn no_bucket(bucket: &str, doing: Doing) -> BlockError {
 
 /// The kind of an error, and advice for the operator.
 fn meaning(failure: &Failure) -> (BlockErrorKind, &'static str) {
-    use BlockErrorKind::{Refused, Unavailable};
+    use BlockErrorKind::{Full, Refused, Unavailable};
     match (failure.impossible, failure.status, failure.code.as_str()) {
         (true, ..) => (Refused, "cannot be asked like this: correct --blocks: "),
         (_, None, _) => (Unavailable, "cannot be reached: "),
         (_, Some(507), _) | (_, _, "XMinioStorageFull") => {
-            (Unavailable, "is full: free space on its backend: ")
+            (Full, "is full: free space on its backend: ")
         }
         // Too many or too slow requests, and races of conditional writes.
         (_, Some(408 | 409 | 429), _) | (_, _, "RequestTimeout" | "IncompleteBody") => {

@@ -372,7 +372,7 @@ impl Files {
     pub(super) fn failed(&self, doing: &str, error: io::Error) -> BlockError {
         let (kind, advice) = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                (BlockErrorKind::Unavailable, "which is full: free space on its file system")
+                (BlockErrorKind::Full, "which is full: free space on its file system")
             }
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => (
                 BlockErrorKind::Refused,

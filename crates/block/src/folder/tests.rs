@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use tempfile::TempDir;
 
 use super::*;
-use crate::BlockErrorKind::{Refused, Unavailable};
+use crate::BlockErrorKind::{Full, Refused, Unavailable};
 use crate::{BlockErrorKind, Sealer};
 
 fn block(counter: u64) -> SealedBlock {
@@ -132,7 +132,7 @@ fn errors_tell_the_operator_what_to_do() {
     let root = TempDir::new().expect("a folder for the test");
     let files = Files::open(root.path().to_owned()).expect("a fresh folder opens");
     let failed = |kind: ErrorKind| files.failed("writing block 7", kind.into());
-    check(&failed(ErrorKind::StorageFull), Unavailable, "free space on its file system");
+    check(&failed(ErrorKind::StorageFull), Full, "free space on its file system");
     check(&failed(ErrorKind::PermissionDenied), Refused, "may not use");
     check(&failed(ErrorKind::ReadOnlyFilesystem), Refused, "may not use");
     check(&failed(ErrorKind::Unsupported), Refused, "no hard links");

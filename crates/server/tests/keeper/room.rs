@@ -1,0 +1,64 @@
+//! A mount whose blocks have no room any more.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::kept::{Kept, can_mount, eventually, make};
+
+/// What may lie in the folder of blocks.
+const ROOM: &str = "size=32m";
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Megabytes that are written at most: more than there is room for, and than may wait in memory.
+const MOST: usize = 256;
+
+/// How soon a program is told: the stores answer, so it is not made to wait as for one that is away.
+const TOLD_WITHIN: Duration = Duration::from_secs(30);
+
+/// A small file system, until it is dropped.
+struct Small(PathBuf);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_program_is_told_that_there_is_no_room() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let blocks = folder.path().join("data/blocks");
+    fs::create_dir_all(&blocks).unwrap();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", ROOM, "none"]).arg(&blocks).status();
+    assert!(mount.unwrap().success());
+    let _small = Small(blocks);
+    let kept = Kept::over(folder, None);
+    fs::create_dir(kept.path("bucket")).unwrap();
+    let before = vec![1; 4 * MEGABYTE];
+    fs::write(kept.path("bucket/before"), &before).unwrap();
+
+    let (mut file, began) = (make(&kept.path("bucket/large")), Instant::now());
+    let piece = vec![2; MEGABYTE];
+    let told = (0..MOST).find_map(|_| file.write_all(&piece).err());
+    let told = told.expect("there is neither room nor memory for all of it");
+    assert_eq!(told.kind(), ErrorKind::StorageFull, "{told}");
+    assert!(began.elapsed() < TOLD_WITHIN, "after {:?}", began.elapsed());
+    assert_eq!(file.sync_all().unwrap_err().kind(), ErrorKind::StorageFull);
+    drop(file);
+    assert_eq!(fs::read(kept.path("bucket/before")).unwrap(), before);
+
+    fs::remove_file(kept.path("bucket/large")).unwrap();
+    let after = vec![3; 4 * MEGABYTE];
+    eventually("there is room again", || fs::write(kept.path("bucket/after"), &after).is_ok());
+    let kept = kept.anew();
+    assert_eq!(fs::read(kept.path("bucket/before")).unwrap(), before);
+    assert_eq!(fs::read(kept.path("bucket/after")).unwrap(), after);
+}
