@@ -100,7 +100,8 @@ impl<B: BlockStore> BlockReader for Cache<B> {
 
     fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>> {
         let mut wanted = Wanted::new(block, range)?;
-        for index in wanted.missing() {
+        for at in 0..wanted.found.len() {
+            let index = wanted.first + u32::try_from(at).ok()?;
             let page = self.known(&wanted, index)?;
             wanted.put(index, page);
         }

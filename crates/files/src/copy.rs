@@ -81,7 +81,7 @@ impl Files {
         position: u64,
     ) -> Result<Option<u64>, Errno> {
         self.flush_file(source).await?;
-        let mut found = source.state.lock().await.node.clone();
+        let mut found = (*source.state.lock().await.node).clone();
         for _ in 0..TRIES {
             let Some(mut rest) = self.at_rest(target).await? else { return Ok(None) };
             let found_size = found.inode.file().map_or(0, |file| file.size);

@@ -229,7 +229,7 @@ impl Files {
         let node = match self.patiently(|| self.volume.find_node(ino)).await {
             Err(Errno::STALE) => {
                 let kept = self.fleeting.of(ino).ok_or_else(|| self.missed(ino))?;
-                kept.state.lock().await.node.clone()
+                (*kept.state.lock().await.node).clone()
             }
             found => found?,
         };

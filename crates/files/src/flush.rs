@@ -96,7 +96,7 @@ impl Files {
             Ok(written) => {
                 *sums = written.sums;
                 self.note_own_version(&state.node, &written.node);
-                state.node = written.node;
+                state.node = Arc::new(written.node);
                 if let Some((before, after)) =
                     written.tail.filter(|(before, after)| before != after)
                 {

@@ -68,7 +68,7 @@ pub(crate) struct OpenFile {
 /// becoming its content; cut; what was written since.
 #[derive(Debug)]
 pub(crate) struct FileState {
-    pub(crate) node: FoundNode,
+    pub(crate) node: Arc<FoundNode>,
     /// Whether the record is gone: nothing is kept of it any more.
     pub(crate) gone: bool,
     /// Whether its last name is gone.
@@ -111,7 +111,7 @@ impl FileState {
     fn new(node: FoundNode) -> FileState {
         let size = node.inode.file().map_or(0, |file| file.size);
         FileState {
-            node,
+            node: Arc::new(node),
             gone: false,
             nameless: false,
             becoming: None,
@@ -151,7 +151,7 @@ impl FileState {
         {
             return false;
         }
-        self.node = node.clone();
+        self.node = Arc::new(node.clone());
         if self.cut.is_none() {
             self.follow_end();
             self.size = self.size.max(self.found_size());
@@ -162,7 +162,10 @@ impl FileState {
     /// Takes note of the file as it is now, if nothing that was written depends on what it was.
     pub(crate) fn refresh(&mut self, node: &FoundNode) {
         if self.becoming.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
-            self.node = node.clone();
+            // What is found again most of the time is what was found before.
+            if *self.node != *node {
+                self.node = Arc::new(node.clone());
+            }
             self.size = self.found_size();
         }
     }

@@ -31,7 +31,7 @@ impl Files {
                 Ok(_) | Err(Errno::NOENT) => {
                     self.names.gone(ino, &name);
                     match kept {
-                        Some(file) => file.state.lock().await.node.clone(),
+                        Some(file) => (*file.state.lock().await.node).clone(),
                         None => {
                             self.fleeting.missed(name);
                             return Err(Errno::STALE);
@@ -40,7 +40,7 @@ impl Files {
                 }
                 Err(error) => return Err(error),
             },
-            (None, Some(file)) => file.state.lock().await.node.clone(),
+            (None, Some(file)) => (*file.state.lock().await.node).clone(),
             (None, None) => self.patiently(|| self.volume.find_node(ino)).await?,
         };
         let opened = self.add_handle_of(node, reading, fleeting).await?;

@@ -5,15 +5,17 @@
 //! each fills some of the gaps that those above have left.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use rustix::io::Errno;
-use volume::VolumeError;
+use volume::{FoundNode, ReaderGuard, VolumeError};
 
 use crate::errno::errno;
 use crate::files::Files;
 use crate::open::{FileState, Handle, HandleId};
+use crate::read_ahead::ReadAhead;
 use crate::zeros::zeros;
 
 /// The bytes of a range, as far as they are known.
@@ -114,26 +116,24 @@ impl Files {
         let Handle { file, ahead, .. } = handle;
         // What is known from here on is kept until it has been read.
         let reading = self.volume.reading();
-        let (node, is_clean, mut assembled) = {
+        let (node, mut assembled) = {
             let state = file.state.lock().await;
             let end = position.saturating_add(length).min(state.size);
             if end <= position {
                 return Ok(Vec::new());
             }
-            let assembled = state.assemble(position..end);
-            if assembled.gaps.is_empty() {
-                return Ok(assembled.into_bytes());
+            let node = Arc::clone(&state.node);
+            if state.becoming.is_none() && !state.is_dirty() {
+                drop(state);
+                if let Some(bytes) = self.read_on(ahead, &node, &reading, position..end).await {
+                    return Ok(bytes);
+                }
+                (node, Assembled::new(position..end))
+            } else {
+                ahead.end();
+                (node, state.assemble(position..end))
             }
-            (state.node.clone(), state.becoming.is_none() && !state.is_dirty(), assembled)
         };
-        if !is_clean {
-            ahead.end();
-        } else if let [gap] = &assembled.gaps[..]
-            && let (volume, places, gap) = (&self.volume, &self.streams, gap.clone())
-            && let Some(bytes) = ahead.take(volume, places, &node, &reading, gap).await
-        {
-            return Ok(bytes);
-        }
         for gap in std::mem::take(&mut assembled.gaps) {
             let mut at = gap.start;
             let mut stream = self.volume.read_node(&node, reading.clone(), gap.clone());
@@ -148,5 +148,20 @@ impl Files {
             }
         }
         Ok(assembled.into_bytes())
+    }
+
+    /// The bytes of a file over which nothing lies, from memory, or from what is read ahead.
+    async fn read_on(
+        &self,
+        ahead: &ReadAhead,
+        node: &FoundNode,
+        reading: &ReaderGuard,
+        range: Range<u64>,
+    ) -> Option<Vec<Bytes>> {
+        let in_a_row = ahead.note(&range);
+        if let Some(bytes) = self.volume.read_from_memory(node, range.clone()) {
+            return Some(bytes);
+        }
+        ahead.take((&self.volume, &self.streams), (node, reading), range, in_a_row?).await
     }
 }

@@ -70,17 +70,21 @@ impl ReadAhead {
         self.pattern.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a range of a file, over which nothing lies, from a stream. `None` if it is to be read by
-    /// itself. `reading` began before the node was known to be what the file is.
+    /// Takes note of a read. If it is one of several in a row: how many bytes these have.
+    pub(crate) fn note(&self, range: &Range<u64>) -> Option<u64> {
+        self.pattern().note(range)
+    }
+
+    /// Takes a range of a file, over which nothing lies, from a stream, when so many bytes were read in
+    /// a row. `None` if it is to be read by itself. `reading` began before the node was known to be what
+    /// the file is.
     pub(crate) async fn take(
         &self,
-        volume: &Volume,
-        places: &Arc<Semaphore>,
-        node: &FoundNode,
-        reading: &ReaderGuard,
+        (volume, places): (&Volume, &Arc<Semaphore>),
+        (node, reading): (&FoundNode, &ReaderGuard),
         range: Range<u64>,
+        in_a_row: u64,
     ) -> Option<Vec<Bytes>> {
-        let in_a_row = self.pattern().note(&range)?;
         let file = node.inode.file()?;
         if matches!(file.content, Content::Inline(_)) {
             return None;

@@ -9,6 +9,7 @@ mod copy;
 mod delete;
 mod listing;
 mod locks;
+mod map_pages;
 mod multipart;
 mod node;
 mod object;

@@ -9,6 +9,7 @@
 
 mod counters;
 mod facade;
+mod known_pages;
 mod options;
 mod volume;
 

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use upkeep::{Collected, Destaged, Reaped, Repacked, SweepOptions, Swept, Upkeep};
 
 use crate::VolumeOptions;
+use crate::known_pages::KnownPages;
 
 /// How long [`Volume::check`] waits for each store.
 pub const CHECK_DEADLINE: Duration = Duration::from_secs(2);
@@ -27,6 +28,7 @@ pub struct Volume {
     pub(crate) staging: Arc<Staging>,
     pub(crate) writers: Writers,
     pub(crate) streams: Arc<Reading>,
+    pub(crate) known_pages: KnownPages,
     pub(crate) upkeep: Arc<Upkeep>,
 }
 
@@ -70,7 +72,8 @@ impl Volume {
         if options.collect {
             upkeep.begin();
         }
-        Ok(Arc::new(Volume { session, blocks, staging, writers, streams, upkeep }))
+        let known_pages = KnownPages::default();
+        Ok(Arc::new(Volume { session, blocks, staging, writers, streams, known_pages, upkeep }))
     }
 
     /// Is told, within about [`session::FEED_INTERVAL`], when users or policies may have changed,

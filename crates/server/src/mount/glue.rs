@@ -68,18 +68,15 @@ pub(super) struct Glue {
 
 impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
+        // There are many of these, they change nothing, and nobody remembers what they are answered.
+        if let FileOperation::Read { handle, offset, size, .. } = request.operation() {
+            return self.begin(read(Arc::clone(&self.files), handle, offset, size, reply));
+        }
         let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
         // What is read from here on may be remembered until then.
         let trust = files.trust();
         let call = Call { files, trust, gone, request };
-        let mut answering = Box::pin(call.answer_once(self.ledger.clone(), reply));
-        // Most of what is asked is known, and a task costs more than to answer that. What has to wait
-        // goes on in one.
-        let _runtime = self.runtime.enter();
-        let mut context = Context::from_waker(Waker::noop());
-        if answering.as_mut().poll(&mut context).is_pending() {
-            self.tasks.spawn_on(answering, &self.runtime);
-        }
+        self.begin(call.answer_once(self.ledger.clone(), reply));
     }
 
     fn forget(&self, _forgotten: fuse::Forgotten<'_>) {
@@ -88,6 +85,30 @@ impl FileSystem for Glue {
 
     fn destroyed(&self) {
         self.gone.cancel();
+    }
+}
+
+impl Glue {
+    /// Most of what is asked is known, and a task costs more than to answer that. What has to wait goes
+    /// on in one.
+    fn begin(&self, answering: impl Future<Output = ()> + Send + 'static) {
+        let mut answering = Box::pin(answering);
+        let _runtime = self.runtime.enter();
+        let mut context = Context::from_waker(Waker::noop());
+        if answering.as_mut().poll(&mut context).is_pending() {
+            self.tasks.spawn_on(answering, &self.runtime);
+        }
+    }
+}
+
+/// Answers a read.
+async fn read(files: Arc<Files>, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
+    match files.read(HandleId(handle.0), offset, u64::from(size)).await {
+        Ok(bytes) => {
+            let parts: Vec<IoSlice<'_>> = bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
+            reply.data(&parts);
+        }
+        Err(error) => reply.error(errno(error)),
     }
 }
 
@@ -143,9 +164,6 @@ impl Call {
         let operation = self.request.operation();
         match operation {
             FileOperation::SetLkW(question) => return self.lock(question, reply).await,
-            FileOperation::Read { handle, offset, size, .. } => {
-                return self.read(handle, offset, size, reply).await;
-            }
             FileOperation::Write { handle, offset, data, flags, kill_suidgid, .. } => {
                 let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
                 let taken =
@@ -360,17 +378,6 @@ impl Call {
             }
             _ => return Err(rustix::io::Errno::NOSYS),
         })
-    }
-
-    async fn read(&self, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
-        match self.files.read(HandleId(handle.0), offset, u64::from(size)).await {
-            Ok(bytes) => {
-                let parts: Vec<IoSlice<'_>> =
-                    bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
-                reply.data(&parts);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
     }
 
     /// Answers a write when there is memory for what it has brought. Its request is not kept until then:

@@ -11,13 +11,13 @@ use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
     FoundNode, LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames,
     RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
-    SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange,
+    SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange, pages_of,
 };
 use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
 use session::ReadPin;
 
 use super::FileOwner;
-use super::object::{MapPages, opaque_tag};
+use super::object::opaque_tag;
 use crate::{Volume, VolumeError};
 
 /// A node that somebody has open: it is kept from being deleted, whatever becomes of its names.
@@ -197,13 +197,24 @@ impl Volume {
             Content::Slices(slices) => {
                 Arc::new(RecordSlices { slices: slices.clone(), sparse: file.sparse })
             }
-            Content::Pages(_) => {
-                let file = Arc::new((**file).clone());
-                let store = Arc::clone(self.session.store());
-                Arc::new(MapPages { store, ino: node.ino, file })
-            }
+            Content::Pages(_) => Arc::new(self.map_pages(node.ino, Arc::new((**file).clone()))),
         };
         ContentStream::new(&self.streams, slices, range, guard())
+    }
+
+    /// The bytes of a range if all of them lie in blocks and are in memory now, verified.
+    pub fn read_from_memory(&self, node: &FoundNode, range: Range<u64>) -> Option<Vec<Bytes>> {
+        let InodeBody::File(file) = &node.inode.body else { return None };
+        let reader = &*self.streams.reader;
+        match &file.content {
+            Content::Inline(_) => None,
+            Content::Slices(slices) => content::read_from_memory(reader, slices, range),
+            Content::Pages(pages) => {
+                let [page] = pages[pages_of(pages, range.start, range.end)] else { return None };
+                let slices = self.known_pages.get(node.ino, page)?;
+                content::read_from_memory(reader, &slices, range)
+            }
+        }
     }
 
     /// Memory of the readers', if so much of it is free.

@@ -3,19 +3,17 @@
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use async_trait::async_trait;
-use content::{
-    ContentError, ContentStream, ContentWriter, LetGo, RecordSlices, SliceSource, StagedContent,
-};
-use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition, pages_of};
+use content::{ContentStream, ContentWriter, LetGo, RecordSlices, SliceSource, StagedContent};
+use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition};
 use record::{
-    Attributes, Content, File, Held, Ino, Inode, InodeBody, InodeHead, MapPage, ObjectHeaders,
-    PART_SUMS_PAGE, PageRef, PartSums, Slice, Sum, Tag, Timestamp, key,
+    Attributes, Content, File, Held, Ino, Inode, InodeBody, InodeHead, ObjectHeaders,
+    PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, key,
 };
 use session::{ReadPin, corrupt};
-use store::{Key, Read, Value};
+use store::{Key, Value};
 
 use super::FileOwner;
+use super::map_pages::read_records;
 use super::staging::{Staged, content_of};
 use crate::{Volume, VolumeError};
 
@@ -132,10 +130,7 @@ impl Volume {
             Content::Slices(slices) => {
                 Arc::new(RecordSlices { slices: slices.clone(), sparse: object.file.sparse })
             }
-            Content::Pages(_) => {
-                let (ino, file) = (object.ino, Arc::clone(&object.file));
-                Arc::new(MapPages { store: Arc::clone(self.session.store()), ino, file })
-            }
+            Content::Pages(_) => Arc::new(self.map_pages(object.ino, Arc::clone(&object.file))),
         };
         self.session.holds().watch(&object.pin);
         ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
@@ -269,66 +264,6 @@ pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     Inode { attributes, bucket: Ino::ROOT, xattrs: Vec::new(), body }
 }
 
-/// Records by key, in one round trip.
-pub(super) async fn read_records(
-    store: &dyn store::MetaStore,
-    keys: &[Key],
-) -> Result<Vec<Option<Value>>, VolumeError> {
-    if keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let record = |key: &Key| Read::Record { key: key.clone(), follow: None };
-    let reads: Vec<Read> = keys.iter().map(record).collect();
-    let found = store.read(&reads).await?;
-    let value = |found| match found {
-        store::ReadResult::Record(entry) => entry.map(|entry: store::Entry| entry.value),
-        store::ReadResult::Range(_) | store::ReadResult::Counter(_) => None,
-    };
-    Ok(found.into_iter().map(value).collect())
-}
-
-/// A content map that lies in pages.
-#[derive(Debug)]
-pub(super) struct MapPages {
-    pub(super) store: Arc<dyn store::MetaStore>,
-    pub(super) ino: Ino,
-    pub(super) file: Arc<File>,
-}
-
-/// Pages that one round trip fetches.
-const PAGES_AT_ONCE: usize = 16;
-
-impl MapPages {
-    pub(super) async fn load(&self, pages: &[PageRef]) -> Result<Vec<Slice>, VolumeError> {
-        let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, page.page)).collect();
-        let mut slices = Vec::new();
-        for keys in keys.chunks(PAGES_AT_ONCE) {
-            for (key, value) in keys.iter().zip(read_records(&*self.store, keys).await?) {
-                let missing = || VolumeError::Corrupt(format!("the record {key:?} is missing"));
-                let value = value.ok_or_else(missing)?;
-                slices.extend(MapPage::decode(key, &value).map_err(|e| corrupt(key, &e))?.0);
-            }
-        }
-        Ok(slices)
-    }
-}
-
-#[async_trait]
-impl SliceSource for MapPages {
-    async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError> {
-        let Content::Pages(pages) = &self.file.content else { return Ok(Vec::new()) };
-        let loaded = self.load(&pages[pages_of(pages, range.start, range.end)]).await;
-        loaded.map_err(|error| match error {
-            VolumeError::Corrupt(why) => ContentError::Corrupt(why),
-            error => ContentError::Unavailable(error.to_string()),
-        })
-    }
-
-    fn is_sparse(&self) -> bool {
-        self.file.sparse
-    }
-}
-
 impl Volume {
     /// All slices of an object.
     pub(crate) async fn slices(&self, object: &Object) -> Result<Vec<Slice>, VolumeError> {
@@ -336,9 +271,7 @@ impl Volume {
             Content::Inline(_) => Ok(Vec::new()),
             Content::Slices(slices) => Ok(slices.clone()),
             Content::Pages(all) => {
-                let (ino, file) = (object.ino, Arc::clone(&object.file));
-                let pages = MapPages { store: Arc::clone(self.session.store()), ino, file };
-                pages.load(all).await
+                self.map_pages(object.ino, Arc::clone(&object.file)).load(all).await
             }
         }
     }

@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use namespace::{ContentChange, FoundNode, FsError, SharedRange, pages_of};
-use record::{Content, File, Ino, PageRef, Slice, Tag};
+use record::{Content, File, Ino, Slice, Tag};
 
 use super::node::FileWrite;
-use super::object::{MapPages, opaque_tag};
+use super::object::opaque_tag;
 use crate::{Volume, VolumeError};
 
 /// The most slices that one plan makes a file share: it writes two records for each.
@@ -58,7 +58,9 @@ impl Volume {
                 for first in within.clone().step_by(PAGES_AT_ONCE) {
                     let next = first.saturating_add(PAGES_AT_ONCE).min(within.end);
                     let end = pages.get(next).map_or(range.end, |page| page.start.min(range.end));
-                    let slices = self.map_pages(node.ino, file, &pages[first..next]).await?;
+                    let pages = &pages[first..next];
+                    let slices =
+                        self.map_pages(node.ino, Arc::new(file.clone())).load(pages).await?;
                     if let Some(found) = layout::seek(&slices, at..end.max(at), hole) {
                         return Ok(Some(found));
                     }
@@ -134,7 +136,8 @@ impl Volume {
                 let next = within.end.min(within.start.saturating_add(PAGES_AT_ONCE));
                 let more = pages.get(next).filter(|_| next < within.end);
                 let end = more.map_or(range.end, |page| page.start);
-                (self.map_pages(ino, file, &pages[within.start..next]).await?, end)
+                let pages = &pages[within.start..next];
+                (self.map_pages(ino, Arc::new(file.clone())).load(pages).await?, end)
             }
         };
         slices.retain(|slice| slice.position < end && slice.end() > range.start);
@@ -143,17 +146,5 @@ impl Volume {
             slices.truncate(SLICES_SHARED_MAX);
         }
         Ok((slices, end))
-    }
-
-    /// The slices of pages of a file's content map.
-    async fn map_pages(
-        &self,
-        ino: Ino,
-        file: &File,
-        pages: &[PageRef],
-    ) -> Result<Vec<Slice>, VolumeError> {
-        let file = Arc::new(file.clone());
-        let source = MapPages { store: Arc::clone(self.session.store()), ino, file };
-        source.load(pages).await
     }
 }

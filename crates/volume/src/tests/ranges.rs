@@ -352,3 +352,28 @@ proptest! {
         runtime.block_on(act_while_reaping(block_bytes, acts));
     }
 }
+
+/// Who reads a large file a little at a time asks for a page of its content map once. What memory
+/// has of its content is had without asking anybody.
+#[tokio::test]
+async fn a_page_of_a_content_map_is_asked_for_once() {
+    const BLOCK_BYTES: u32 = 64 << 10;
+    let (store, _blocks, volume) = world_of(BLOCK_BYTES).await;
+    let body: Vec<u8> = (0..200 * BLOCK_BYTES).map(|at| at.to_le_bytes()[1]).collect();
+    put_bytes(&volume, b"large", &body).await;
+    let node = node(&volume, b"large").await;
+    assert!(
+        matches!(&node.inode.file().unwrap().content, Content::Pages(pages) if pages.len() == 1)
+    );
+    let before = store.reads.load(std::sync::atomic::Ordering::SeqCst);
+    for at in (0..body.len()).step_by(300_000) {
+        let range = at..(at + 4_096).min(body.len());
+        let (start, end) = (range.start as u64, range.end as u64);
+        assert_eq!(volume.read_from_memory(&node, start..end), None, "nothing is remembered");
+        let frames = volume.read_node(&node, volume.reading(), start..end);
+        let frames: Vec<bytes::Bytes> = futures::TryStreamExt::try_collect(frames).await.unwrap();
+        assert!(frames.concat() == body[range]);
+    }
+    let reads = store.reads.load(std::sync::atomic::Ordering::SeqCst) - before;
+    assert_eq!(reads, 1);
+}

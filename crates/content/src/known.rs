@@ -1,0 +1,30 @@
+//! Bytes that are in memory already, for those who read a little at a time: no stream, no task.
+
+use std::ops::Range;
+
+use block::{BlockReader, BlockRef};
+use bytes::Bytes;
+use record::Slice;
+
+/// The bytes of a range if they are in memory now and verified. `None` if not, or if they are not
+/// all in slices, which stand in the order of their positions.
+pub fn read_from_memory(
+    reader: &dyn BlockReader,
+    slices: &[Slice],
+    range: Range<u64>,
+) -> Option<Vec<Bytes>> {
+    let mut at = range.start;
+    let mut found = Vec::new();
+    let first = slices.partition_point(|slice| slice.end() <= range.start);
+    for slice in slices.get(first..)?.iter().take_while(|slice| slice.position < range.end) {
+        let part = layout::clip(slice, &range).filter(|part| part.position == at)?;
+        let block =
+            BlockRef { id: part.block, length: part.block_length, crc32c: part.block_crc32c };
+        found.extend(reader.in_memory(block, part.offset..part.offset.checked_add(part.length)?)?);
+        at = part.end();
+    }
+    (at == range.end).then_some(found)
+}
+
+#[cfg(test)]
+mod tests;
