@@ -12,7 +12,6 @@ use futures::StreamExt;
 use rustix::io::Errno;
 use volume::{FoundNode, ReaderGuard, VolumeError};
 
-use crate::errno::errno;
 use crate::files::Files;
 use crate::open::{FileState, Handle, HandleId};
 use crate::read_ahead::ReadAhead;
@@ -91,8 +90,9 @@ impl Files {
     ) -> Result<Vec<Bytes>, Errno> {
         let handle = self.open.handle(handle)?;
         let file = &handle.file;
-        let first = self.read_as_known(&handle, position, length).await;
-        let Err(error) = first else { return first.map_err(|error| errno(&error)) };
+        let read = async || self.patiently(|| self.read_as_known(&handle, position, length)).await;
+        let first = read().await;
+        let Err(error) = first else { return first };
         // What is known of the file may be what it was before another process wrote to it, and the
         // blocks of that may be gone by now.
         let node = self.patiently(|| self.volume.find_node(file.ino)).await;
@@ -101,9 +101,9 @@ impl Files {
             Err(_) => false,
         };
         if !is_new {
-            return Err(errno(&error));
+            return Err(error);
         }
-        self.read_as_known(&handle, position, length).await.map_err(|error| errno(&error))
+        read().await
     }
 
     /// The bytes of an open file, as far as it is known here.
