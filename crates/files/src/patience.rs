@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::time::Instant;
+use tracing::warn;
 use volume::{FsError, VolumeError};
 
 use crate::errno::errno;
@@ -23,7 +24,12 @@ where
 {
     let (began, mut pause) = (Instant::now(), PAUSE_MIN);
     loop {
-        let error = match operation().await {
+        // One that may have happened is waited for.
+        let Ok(done) = tokio::time::timeout_at(began + io_timeout, operation()).await else {
+            warn!("an operation on files was not settled in time");
+            return Err(Errno::IO);
+        };
+        let error = match done {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };

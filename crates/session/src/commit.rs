@@ -34,6 +34,7 @@ use crate::meters;
 use crate::slots::IdempotencySlots;
 
 pub(crate) use context::CommitContext;
+pub(crate) use context::CommittedFor;
 pub use context::Outcome;
 
 /// Plans that wait for a batch. More make their callers wait.
@@ -76,8 +77,7 @@ impl Committer {
 
     /// Commits a plan together with others. `reading` is held until the plan has settled, and
     /// `staged` is given back if the plan certainly did not happen; what is given back to nobody
-    /// is deleted. Watches are told of what it changed if `is_told`. `note` is the request that it
-    /// carries out.
+    /// is deleted. `note` is the request that it carries out.
     ///
     /// Dropping the returned future takes nothing back once the plan is in the queue.
     pub(crate) async fn commit(
@@ -85,7 +85,7 @@ impl Committer {
         plan: Plan,
         reading: ReaderGuard,
         staged: Option<StagedContent>,
-        is_told: bool,
+        committed_for: CommittedFor,
         note: Note,
     ) -> CommitAnswer {
         if self.context.state.is_fenced() {
@@ -104,7 +104,8 @@ impl Committer {
             return CommitAnswer::without(outcome, staged);
         };
         let caller = Some(caller);
-        place.send(QueuedPlan { plan, staged, reading, deadline, is_told, note, caller });
+        let queued = QueuedPlan { plan, staged, reading, deadline, committed_for, note, caller };
+        place.send(queued);
         answer.await.unwrap_or_else(|_dropped| {
             let lost = "the task that commits has ended".to_owned();
             CommitAnswer::without(Outcome::Failed(VolumeError::Unknown(lost)), None)

@@ -16,7 +16,7 @@ use runtime::Tasks;
 use store::{Guard, Plan, Read, Write};
 use tracing::debug;
 
-use crate::commit::{Committer, Outcome};
+use crate::commit::{CommittedFor, Committer, Outcome};
 use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::meters;
@@ -193,12 +193,17 @@ impl InodeAllocator {
                 guards: vec![Guard::Equals(at.clone(), record)],
                 writes: vec![Write::Put(at.clone(), Sequence(end).encode(&at))],
             };
-            let commit = self.committer.commit(plan, self.epochs.pin(), None, false, Note::none());
+            let (reading, upkeep) = (self.epochs.pin(), CommittedFor::Upkeep);
+            let commit = self.committer.commit(plan, reading, None, upkeep, Note::none());
             match commit.await.outcome {
                 Outcome::Committed => return Ok((first, end)),
                 // Somebody else took this chunk, and the refusal says where the next begins.
                 Outcome::Refused { found, .. } => known = found,
                 Outcome::Aborted(_) => {}
+                // At worst a chunk is nobody's. Whoever needs numbers has done nothing yet.
+                Outcome::Failed(VolumeError::Unknown(why)) => {
+                    return Err(VolumeError::Unavailable(why));
+                }
                 Outcome::Failed(error) => return Err(error),
             }
         }

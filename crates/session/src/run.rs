@@ -9,7 +9,7 @@ use ledger::Note;
 use namespace::{Env, FsError, Next, Planner, Run, recall};
 use store::{Read, ReadResult};
 
-use crate::commit::Outcome;
+use crate::commit::{CommittedFor, Outcome};
 use crate::error::{VolumeError, corrupt};
 use crate::meters;
 use crate::session::Session;
@@ -30,7 +30,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, None, true, &Note::none()).await
+        self.drive(operation, None, CommittedFor::Client, &Note::none()).await
     }
 
     /// As [`Session::run_as_watch`], for a request that a journal notes.
@@ -44,10 +44,12 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, staged, false, note).await
+        self.drive(operation, staged, CommittedFor::Watch, note).await
     }
 
-    /// As [`Session::run`], for whoever watches: it is not told of what it has changed itself.
+    /// As [`Session::run`], for whoever watches: it is not told of what it has changed itself, and
+    /// waits, if nobody can tell whether it has changed anything, until somebody can. How long, the
+    /// caller says.
     pub async fn run_as_watch<O>(
         &self,
         operation: &O,
@@ -57,7 +59,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, staged, false, &Note::none()).await
+        self.drive(operation, staged, CommittedFor::Watch, &Note::none()).await
     }
 
     /// As [`Session::run`], for a plan that names staged blocks: they are kept once it is committed
@@ -71,7 +73,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, Some(staged), true, &Note::none()).await
+        self.drive(operation, Some(staged), CommittedFor::Client, &Note::none()).await
     }
 
     /// What an operation would answer by what is remembered alone: for refusing early, never for
@@ -102,7 +104,7 @@ impl Session {
         &self,
         operation: &O,
         mut staged: Option<StagedContent>,
-        is_told: bool,
+        committed_for: CommittedFor,
         note: &Note,
     ) -> Result<O::Output, VolumeError>
     where
@@ -128,7 +130,8 @@ impl Session {
                 Next::Commit(plan, output) => {
                     let guards = plan.guards.clone();
                     let (reading, staging, note) = (reading.clone(), staged.take(), note.clone());
-                    let commit = self.committer.commit(plan, reading, staging, is_told, note);
+                    let committer = &self.committer;
+                    let commit = committer.commit(plan, reading, staging, committed_for, note);
                     let answer = commit.await;
                     staged = answer.staged;
                     match answer.outcome {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, warn};
 
 use crate::coalesce::{META_READ_DEADLINE, ReadCoalescer};
-use crate::commit::{Committer, Outcome};
+use crate::commit::{CommittedFor, Committer, Outcome};
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
 use crate::holds::{Holds, ReadPin};
@@ -255,7 +255,8 @@ impl Session {
     ///
     /// Dropping the returned future takes nothing back once the plan is in the queue.
     pub async fn commit_reading(&self, plan: Plan, reading: ReaderGuard) -> Outcome {
-        self.committer.commit(plan, reading, None, false, Note::none()).await.outcome
+        let upkeep = CommittedFor::Upkeep;
+        self.committer.commit(plan, reading, None, upkeep, Note::none()).await.outcome
     }
 
     /// Runs what must not stop halfway, though whoever waits for it may leave.

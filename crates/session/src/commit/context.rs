@@ -92,6 +92,17 @@ impl CommitAnswer {
     }
 }
 
+/// For whom a plan is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommittedFor {
+    /// A client that is to have an answer in time, whatever it is. Watches are told of what it changes.
+    Client,
+    /// One who watches, and waits until it is known what has become of the plan.
+    Watch,
+    /// Upkeep, which looks again.
+    Upkeep,
+}
+
 /// A plan on its way.
 #[derive(Debug)]
 pub(super) struct QueuedPlan {
@@ -99,8 +110,7 @@ pub(super) struct QueuedPlan {
     pub(super) staged: Option<StagedContent>,
     pub(super) reading: ReaderGuard,
     pub(super) deadline: Instant,
-    /// Whether watches are told of it.
-    pub(super) is_told: bool,
+    pub(super) committed_for: CommittedFor,
     /// The request that it carries out, if a journal notes it.
     pub(super) note: Note,
     /// Taken when the caller is answered, which may be before the plan has settled.
@@ -208,7 +218,7 @@ impl CommitContext {
 
     /// Gives up on a plan: its blocks are kept, and its slot is not used again.
     pub(super) fn abandon(&self, mut sent: SentPlan) {
-        self.answer_unknown(std::slice::from_mut(&mut sent), "the session has ended");
+        self.answer_unsettled(&mut sent, "the session has ended");
         let SentPlan { queued, slot } = sent;
         self.slots.settle(slot, SlotState::Foreign);
         drop(queued);
@@ -217,13 +227,13 @@ impl CommitContext {
     /// Answers a plan's caller for good and lets go of what the plan held.
     pub(super) fn finish(&self, sent: SentPlan, step: SlotState, outcome: Outcome) {
         let SentPlan { queued, slot } = sent;
-        let QueuedPlan { plan, mut staged, reading, is_told, note, caller, .. } = queued;
+        let QueuedPlan { plan, mut staged, reading, committed_for, note, caller, .. } = queued;
         note.settled(matches!(outcome, Outcome::Committed));
         self.slots.settle(slot, step);
         let mut taking_back = None;
         if matches!(outcome, Outcome::Committed) {
             staged = None;
-            if is_told {
+            if committed_for == CommittedFor::Client {
                 taking_back = self.watches.committed(&plan);
             }
         } else {
@@ -252,14 +262,20 @@ impl CommitContext {
         }
     }
 
-    /// Answers callers whose plans have not settled. Their blocks are kept.
+    /// Answers callers whose plans have not settled, but for those who wait until they have. Their
+    /// blocks are kept.
     pub(super) fn answer_unknown(&self, batch: &mut [SentPlan], why: &str) {
-        for SentPlan { queued, .. } in batch {
-            if let Some(caller) = queued.caller.take() {
-                self.meters.unresolved.add(1);
-                let unknown = Outcome::Failed(VolumeError::Unknown(why.to_owned()));
-                let _gone = caller.send(CommitAnswer::without(unknown, None));
-            }
+        let waits = |sent: &SentPlan| sent.queued.committed_for == CommittedFor::Watch;
+        for sent in batch.iter_mut().filter(|sent| !waits(sent)) {
+            self.answer_unsettled(sent, why);
+        }
+    }
+
+    fn answer_unsettled(&self, sent: &mut SentPlan, why: &str) {
+        if let Some(caller) = sent.queued.caller.take() {
+            self.meters.unresolved.add(1);
+            let unknown = Outcome::Failed(VolumeError::Unknown(why.to_owned()));
+            let _gone = caller.send(CommitAnswer::without(unknown, None));
         }
     }
 }

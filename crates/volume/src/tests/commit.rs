@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use faulty::{Fault, Faulty};
-use namespace::{Branch, FsError, Removal, Remove, WriteCondition};
+use ledger::Note;
+use namespace::{Branch, FsError, NodeName, Removal, Remove, RemoveName, WriteCondition};
 use record::key::{self, CounterKind, space};
 use session::COMMIT_DEADLINE;
 use store::{MetaStore, Read, ReadResult, Verdict};
@@ -195,6 +196,29 @@ async fn a_store_that_hangs_is_answered_at_the_deadline() {
     assert_eq!(objects(&*store, bucket).await, 2);
     volume.close().await;
     assert_eq!(count_blocks(&blocks).await, 2, "blocks that a plan may name are kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_program_waits_until_a_store_that_hangs_has_answered() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    let bucket = make_bucket(&volume).await;
+    publish(&volume, b"one", 3).await.unwrap();
+    store.inject(Some(space::INODE), Fault::Hang);
+    let name = NodeName { directory: bucket, name: b"one".to_vec() };
+    let note = Note::none();
+    let remove = RemoveName { name: &name };
+    let begun = tokio::time::Instant::now();
+    let end = async {
+        tokio::time::sleep(3 * COMMIT_DEADLINE).await;
+        store.release();
+    };
+    let (removed, ()) = tokio::join!(volume.session.run_noted(&remove, &note), end);
+    removed.unwrap();
+    assert!(begun.elapsed() >= 3 * COMMIT_DEADLINE);
+    assert_eq!(store.fired(), 1);
+    assert_eq!(objects(&*store, bucket).await, 0);
+    volume.close().await;
 }
 
 #[tokio::test(start_paused = true)]
