@@ -9,12 +9,13 @@
 mod load;
 mod values;
 
-use crate::fleet::{Engine, Fleet, Place, on_each_engine};
+use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_each_server};
 use crate::mounted::{Mount, can_mount};
 use crate::scale;
-use load::{Load, Place as Folder};
+use load::{Load, Memory, Place as Folder};
 
 on_each_engine!(files_and_objects_are_one_register_each);
+on_each_server!(what_is_opened_is_so_though_kernels_remember_names);
 
 /// How often clients and programs are told something at least, however long that takes.
 const ENOUGH: u64 = 800;
@@ -25,32 +26,29 @@ fn files_and_objects_are_one_register_each(engine: Engine) {
     }
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let folder = fleet.first.folder.join("mounts");
-    let first = Mount::start(&fleet.first, &folder.join("first"));
-    first.gateway().client.put("/box", b"").expect(200);
-    std::fs::create_dir_all(first.folder.join("box/hot")).expect("a directory");
-    std::fs::create_dir_all(first.folder.join("box/aside")).expect("another one");
+    let first = begin(&fleet, &[]);
     let mut places = vec![Folder::new(&first)];
     let mut load = Load::new(scale::seed());
     let lasts = scale::load() / 3;
     if engine == Engine::Sqlite {
-        load.run(&places, true, |pulse| {
+        load.run(&places, Memory::UntilAcknowledged, |pulse| {
             std::thread::sleep(3 * lasts);
             pulse.wait_for_at_least(ENOUGH);
         });
     } else {
-        let second = load.run(&places, true, |pulse| {
+        let second = load.run(&places, Memory::UntilAcknowledged, |pulse| {
             std::thread::sleep(lasts);
             pulse.wait_for_at_least(ENOUGH / 4);
             Mount::start(&fleet.second(), &folder.join("second"))
         });
         places.push(Folder::new(&second));
-        load.run(&places, false, |pulse| {
+        load.run(&places, Memory::Nothing, |pulse| {
             std::thread::sleep(lasts);
             pulse.wait_for_more(ENOUGH / 2);
         });
         load.read_all(&places);
         places.pop();
-        load.run(&places, true, |pulse| {
+        load.run(&places, Memory::UntilAcknowledged, |pulse| {
             second.gateway().check_log();
             second.stop();
             std::thread::sleep(lasts);
@@ -61,9 +59,51 @@ fn files_and_objects_are_one_register_each(engine: Engine) {
     let figures = load.is_linearizable();
     eprintln!("{}: linearizable with seed {}: {figures}", engine.name(), scale::seed());
     first.gateway().check_log();
-    for place in ["hot", "aside"] {
-        std::fs::remove_dir_all(first.folder.join("box").join(place)).expect("all can be removed");
+    ends_tidy(&fleet, first);
+}
+
+/// With `--coherence pushed` a kernel may remember names and attributes for a second, whatever
+/// another process has acknowledged meanwhile. What is opened is the file that is there all the same.
+fn what_is_opened_is_so_though_kernels_remember_names(engine: Engine) {
+    if !can_mount() {
+        return;
     }
-    first.stop();
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let pushed = ["--coherence", "pushed"];
+    let first = begin(&fleet, &pushed);
+    let folder = fleet.first.folder.join("mounts/second");
+    let second = Mount::start_with(&fleet.second(), &folder, &pushed);
+    let places = [Folder::new(&first), Folder::new(&second)];
+    let mut load = Load::new(scale::seed());
+    load.run(&places, Memory::Pushed, |pulse| {
+        std::thread::sleep(scale::load());
+        pulse.wait_for_at_least(ENOUGH);
+    });
+    // What is remembered has been forgotten.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    load.read_all(&places);
+    let figures = load.is_linearizable();
+    eprintln!("{}: linearizable with seed {}: {figures}", engine.name(), scale::seed());
+    [&first, &second].iter().for_each(|mount| mount.gateway().check_log());
+    second.stop();
+    ends_tidy(&fleet, first);
+}
+
+/// The first mount, with the directories that programs work in.
+fn begin(fleet: &Fleet, options: &[&str]) -> Mount {
+    let folder = fleet.first.folder.join("mounts/first");
+    let mount = Mount::start_with(&fleet.first, &folder, options);
+    mount.gateway().client.put("/box", b"").expect(200);
+    std::fs::create_dir_all(mount.folder.join("box/hot")).expect("a directory");
+    std::fs::create_dir_all(mount.folder.join("box/aside")).expect("another one");
+    mount
+}
+
+/// Removes everything on the last mount, and fails unless nothing is left.
+fn ends_tidy(fleet: &Fleet, mount: Mount) {
+    for place in ["hot", "aside"] {
+        std::fs::remove_dir_all(mount.folder.join("box").join(place)).expect("all can be removed");
+    }
+    mount.stop();
     fleet.ends_tidy(Vec::new());
 }

@@ -23,6 +23,17 @@ const KEYS: usize = 12;
 /// Clients of each gateway, and programs on each mount.
 const EACH: usize = 4;
 
+/// What kernels may remember.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Nothing: each call is asked for.
+    Nothing,
+    /// What is there and what is not, until a change of that is acknowledged.
+    UntilAcknowledged,
+    /// The same for a second, whatever is acknowledged meanwhile. Opens are asked for.
+    Pushed,
+}
+
 /// A process in both views.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -92,12 +103,12 @@ impl Load {
         Load { origin: Instant::now(), written: AtomicU64::new(0), making, workers }
     }
 
-    /// Clients and programs work in these places while `meanwhile` runs. A place that may be `alone`
-    /// lets its kernel remember what is there and what is not.
+    /// Clients and programs work in these places, whose kernels have this `memory`, while `meanwhile`
+    /// runs.
     pub(super) fn run<T>(
         &mut self,
         places: &[Place],
-        alone: bool,
+        memory: Memory,
         meanwhile: impl FnOnce(&Pulse) -> T,
     ) -> T {
         let (stop, pulse) = (&AtomicBool::new(false), &Pulse::default());
@@ -111,7 +122,7 @@ impl Load {
                         let mut client = OfGateway { notes, line: Line::new(&place.client) };
                         client.until(stop, pulse);
                     } else {
-                        Program { notes, place, making, alone }.until(stop, pulse);
+                        Program { notes, place, making, memory }.until(stop, pulse);
                     }
                 });
             }
@@ -132,7 +143,8 @@ impl Load {
                 client.ask(key, Ask::Get);
             }
             client.list();
-            let mut program = Program { notes: client.notes, place, making, alone: false };
+            let mut program =
+                Program { notes: client.notes, place, making, memory: Memory::Nothing };
             for key in 0..KEYS {
                 program.read(key);
                 program.stat(key);
@@ -342,8 +354,7 @@ struct Program<'a> {
     notes: Notes<'a>,
     place: &'a Place,
     making: &'a [RwLock<()>],
-    /// Whether the kernel may remember what is there.
-    alone: bool,
+    memory: Memory,
 }
 
 /// How a program gives a file that it has written its name.
@@ -415,10 +426,13 @@ impl Program<'_> {
     /// told it from memory.
     fn note(&mut self, key: usize, (ask, told): (Ask, Told), by_kernel: bool, times: (u64, u64)) {
         let (began, ended) = times;
-        if self.alone && by_kernel {
-            self.notes.worker.remembered.push((key, Call::new(ask, told, began, ended)));
-        } else {
-            self.notes.note(key, ask, told, began, ended);
+        match self.memory {
+            Memory::UntilAcknowledged if by_kernel => {
+                self.notes.worker.remembered.push((key, Call::new(ask, told, began, ended)));
+            }
+            // It says nothing of what is there now.
+            Memory::Pushed if by_kernel => {}
+            _ => self.notes.note(key, ask, told, began, ended),
         }
     }
 
