@@ -26,17 +26,17 @@ impl Files {
         let fleeting = self.fleeting.of(ino);
         let kept = self.open.of(ino).or_else(|| fleeting.clone());
         let node = match (self.names.of(ino), kept) {
-            (Some(name), kept) => match self.patiently(|| self.volume.find_name(&name)).await {
+            (Some(name), _) => match self.patiently(|| self.volume.find_name(&name)).await {
                 Ok(node) if node.ino == ino => node,
                 Ok(_) | Err(Errno::NOENT) => {
+                    // Whoever asks by name asks for another file now. Who has this one open and
+                    // asks for it by that asks once more, and then no name is known of it.
                     self.names.gone(ino, &name);
-                    match kept {
-                        Some(file) => (*file.state.lock().await.node).clone(),
-                        None => {
-                            self.fleeting.missed(name);
-                            return Err(Errno::STALE);
-                        }
-                    }
+                    let Some(file) = &fleeting else {
+                        self.fleeting.missed(name);
+                        return Err(Errno::STALE);
+                    };
+                    (*file.state.lock().await.node).clone()
                 }
                 Err(error) => return Err(error),
             },

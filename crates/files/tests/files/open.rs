@@ -76,6 +76,24 @@ async fn an_open_by_a_number_whose_name_leads_elsewhere_is_stale() {
 }
 
 #[tokio::test]
+async fn an_open_finds_the_file_of_its_name_though_another_has_the_one_before_open() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let ino = bench.write("f", b"old").await;
+    let before = bench.open("f", OpenMode::default()).await;
+    bench.put("f", b"new").await;
+    // A kernel that remembers the name asks for the node that it led to.
+    assert_eq!(files.open(ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
+    let found = files.look_up(bench.bucket, b"f").await.unwrap();
+    assert_ne!(found.ino, ino);
+    // Whoever comes by the descriptor comes once more.
+    let again = files.open(ino, OpenMode::default()).await.unwrap().handle;
+    assert_eq!(files.read(again, 0, 100).await.unwrap().concat(), b"old");
+    files.release(again).await;
+    files.release(before).await;
+}
+
+#[tokio::test]
 async fn a_name_that_leads_elsewhere_again_and_again_is_opened_as_it_was_found() {
     let bench = Bench::new().await;
     let files = &bench.files;

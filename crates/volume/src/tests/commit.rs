@@ -213,7 +213,7 @@ async fn a_file_program_waits_until_a_store_that_hangs_has_answered() {
         tokio::time::sleep(3 * COMMIT_DEADLINE).await;
         store.release();
     };
-    let (removed, ()) = tokio::join!(volume.session.run_noted(&remove, &note), end);
+    let (removed, ()) = tokio::join!(volume.session.run_noted(&remove, None, &note), end);
     removed.unwrap();
     assert!(begun.elapsed() >= 3 * COMMIT_DEADLINE);
     assert_eq!(store.fired(), 1);
