@@ -27,8 +27,8 @@ const PROGRAMS: usize = 4;
 /// What programs were told at least in a round before the kill.
 const ENOUGH: usize = 30;
 
-/// How long programs may take for that.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long programs may take for that, on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// How long a lock of a dead process may stay: half a minute until its session is ended, and a busy
 /// machine.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crate::client::Client;
+use crate::scale;
 
 /// Says what it begins, and `ok` when it was told that it is done. Ends with the mount.
 const PROGRAM: &str = r#"
@@ -33,7 +34,8 @@ def write(path, flags, data, pieces=1):
 
 # What the mount keeps for this program alone.
 lock = os.open(f"{name}-lock", os.O_RDWR | os.O_CREAT)
-fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB) if seed % 1000 == 0 else None
+if sys.argv[4] == "lock":
+    fcntl.flock(lock, fcntl.LOCK_EX)
 gone = write(f"{name}-gone", os.O_TRUNC, content(seed, 200_000))
 os.fsync(gone)
 os.unlink(f"{name}-gone")
@@ -144,7 +146,9 @@ impl Running {
     pub(crate) fn start(folder: &Path, notes: &Notes, round: u64) -> Running {
         let seed = (notes.seed + round) * 1_000_000;
         let mut command = Command::new("python3");
-        command.args(["-c", PROGRAM]).arg(folder).arg(&notes.name).arg(seed.to_string());
+        // A lock of a dead session is waited for, so only the last programs take one.
+        let lock = if round + 1 == scale::kills() { "lock" } else { "none" };
+        command.args(["-c", PROGRAM]).arg(folder).arg(&notes.name).arg(seed.to_string()).arg(lock);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("python3 runs");
         let output = BufReader::new(child.stdout.take().expect("its output"));
