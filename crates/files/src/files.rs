@@ -1,6 +1,7 @@
 //! The file system: what every operation shares, and finding nodes.
 
 use std::ops::Deref;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -96,6 +97,8 @@ pub struct SharedFiles {
     pub(crate) streams: Arc<Semaphore>,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Notify,
+    /// How often a flush has found no room in the volume.
+    pub(crate) found_full: AtomicU64,
     /// What the processes before this one have left.
     pub(crate) inheritance: Inheritance,
 }
@@ -128,6 +131,7 @@ impl Files {
             watching: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             flushes: Notify::new(),
+            found_full: AtomicU64::new(0),
             inheritance: Inheritance::default(),
             options,
         });

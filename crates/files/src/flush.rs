@@ -111,6 +111,9 @@ impl Files {
                 Ok(())
             }
             Err(error) => {
+                if error == Errno::NOSPC {
+                    self.found_full.fetch_add(1, Ordering::Relaxed);
+                }
                 state.take_back(&becoming);
                 if is_gone {
                     if !state.lose(&self.gone_memory) {

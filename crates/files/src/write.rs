@@ -1,6 +1,7 @@
 //! Writing to an open file, and changing how long it is.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use content::Permit;
@@ -118,6 +119,7 @@ impl Files {
     async fn make_room(&self, file: &OpenFile, bytes: u64) -> Result<Permit, Errno> {
         let began = tokio::time::Instant::now();
         let (failures, _) = file.last_failure();
+        let full = self.found_full.load(Ordering::Relaxed);
         loop {
             for file in self.open.all() {
                 self.flush_soon(&file);
@@ -127,6 +129,8 @@ impl Files {
             }
             match file.last_failure() {
                 (count, Some(failure)) if count > failures => return Err(failure),
+                // What holds the memory cannot become content.
+                _ if self.found_full.load(Ordering::Relaxed) > full => return Err(Errno::NOSPC),
                 _ if began.elapsed() >= self.options.io_timeout => return Err(Errno::NOMEM),
                 _ => {}
             }

@@ -5,11 +5,11 @@
 
 #[path = "keeper/answers.rs"]
 mod answers;
+#[path = "keeper/away.rs"]
+mod away;
 #[path = "keeper/ending.rs"]
 mod ending;
 #[path = "keeper/kept.rs"]
 mod kept;
 #[path = "keeper/programs.rs"]
 mod programs;
-#[path = "keeper/room.rs"]
-mod room;
