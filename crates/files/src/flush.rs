@@ -49,8 +49,9 @@ impl Files {
                 }
                 () = self.flushes.notified() => true,
             };
-            for handle in self.open.handles() {
-                handle.ahead.end_idle(STREAM_IDLE);
+            // There may be many handles, and flushes are asked for in quick succession.
+            if !asked {
+                self.open.handles().iter().for_each(|handle| handle.ahead.end_idle(STREAM_IDLE));
             }
             let mut dirty = Vec::new();
             for file in self.open.all() {

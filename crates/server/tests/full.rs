@@ -1,4 +1,7 @@
 //! A mount whose blocks have no room any more. Needs root and `/dev/fuse`.
+//!
+//! In a process of its own: one that starts programs meanwhile lets them hold a copy of its open files
+//! for a moment, and on a full store their end of it may take long.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -60,7 +60,7 @@ impl Worker {
             ended(end_of(&mut child));
             let _reaped = child.wait();
         };
-        thread::Builder::new().name("worker's words".to_owned()).spawn(watch)?;
+        thread::Builder::new().name("worker".to_owned()).spawn(watch)?;
         // One that dies before it has taken these says so by its end.
         let _died =
             hand_over(&worker.socket, ledger.as_fd(), if device.is_some() { AGAIN } else { NEW })
