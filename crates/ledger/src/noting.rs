@@ -11,7 +11,8 @@ use crate::journal::{DONE, Fate, Left, NOTHING_SENT, Note, Noted, SENT, State};
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// Enters a request before it changes anything. Waits while there are [`JOURNAL_MAX`].
+    /// Enters a request before it changes anything. Waits while there are
+    /// [`JOURNAL_MAX`](crate::JOURNAL_MAX).
     pub async fn note(&self, request: u64) -> io::Result<Note> {
         let permit = Arc::clone(&self.journal.permits).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
