@@ -9,6 +9,8 @@ mod answers;
 mod away;
 #[path = "keeper/ending.rs"]
 mod ending;
+#[path = "keeper/full.rs"]
+mod full;
 #[path = "keeper/kept.rs"]
 mod kept;
 #[path = "keeper/programs.rs"]

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
 
@@ -21,6 +21,10 @@ const ASK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a replacement may take.
 const REPLACE_PATIENCE: Duration = Duration::from_mins(4);
+
+/// How long the keeper of a mount that is gone may take to end, and how often it is looked for.
+const PREDECESSOR_PATIENCE: Duration = Duration::from_mins(5);
+const PREDECESSOR_PAUSE: Duration = Duration::from_millis(500);
 
 const DONE: &str = "done";
 
@@ -48,6 +52,20 @@ fn is_trusted(socket: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
+/// Listens at an address. The kernel gives the number of a mount that is gone to the next one, maybe
+/// before the keeper of the one that is gone has ended.
+fn listener(address: &SocketAddr) -> io::Result<UnixListener> {
+    let until = Instant::now() + PREDECESSOR_PATIENCE;
+    loop {
+        match UnixListener::bind_addr(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                thread::sleep(PREDECESSOR_PAUSE);
+            }
+            listener => return listener,
+        }
+    }
+}
+
 impl ControlSocket {
     /// Listens for those who want something of the mount on a folder.
     /// `hear` answers whether it hears any more.
@@ -55,8 +73,12 @@ impl ControlSocket {
         folder: &Path,
         hear: impl Fn(ReplaceRequest) -> bool + Send + 'static,
     ) -> io::Result<ControlSocket> {
-        let listener = UnixListener::bind_addr(&address(folder)?)?;
+        let address = address(folder)?;
         let listen = move || {
+            let listener = match listener(&address) {
+                Ok(listener) => listener,
+                Err(error) => return tracing::warn!(%error, "nobody can replace this program"),
+            };
             for socket in listener.incoming().filter_map(Result::ok) {
                 // Whoever says nothing sensible is left alone.
                 if is_trusted(&socket)

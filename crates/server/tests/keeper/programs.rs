@@ -279,3 +279,26 @@ fn a_program_that_waits_for_the_database_can_be_killed() {
         fs::read(bucket.join("d/file")).is_ok_and(|content| content == b"unsynced")
     });
 }
+
+/// The copy of an open file that a new program gets is closed before it begins, and while that waits,
+/// the kernel lets nobody look at the process.
+#[test]
+fn a_program_begins_though_a_file_that_is_closed_for_it_waits_for_the_database() {
+    if !can_mount() {
+        return;
+    }
+    let Some(redis) = redis() else { return };
+    let kept = Kept::new(Some(&redis.url()));
+    let bucket = kept.path("bucket");
+    fs::create_dir(&bucket).unwrap();
+    let mut file = make(&bucket.join("file"));
+    file.write_all(b"unsynced").unwrap();
+    redis.freeze(true);
+    let mut begun = Command::new("true").spawn().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    assert!(begun.try_wait().unwrap().is_none(), "the file's end waits for the database");
+    redis.freeze(false);
+    eventually("the program begins, and ends", || begun.try_wait().unwrap().is_some());
+    drop(file);
+    assert_eq!(fs::read(bucket.join("file")).unwrap(), b"unsynced");
+}

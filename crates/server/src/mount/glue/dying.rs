@@ -10,12 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuse::{Errno, FileOperation, Reply};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::{Answer, Call, errno};
 
 /// A request that is answered so soon is not asked after.
 const SOON: Duration = Duration::from_millis(500);
+
+/// Threads that may wait for what the kernel says of programs: some of many, as the stores' work needs
+/// such threads, too.
+static ASKING: Semaphore = Semaphore::const_new(64);
 
 /// The signal that is pending of a program that any signal ends.
 const SIGKILL_BIT: u64 = 1 << 8;
@@ -30,6 +34,18 @@ const FLAGS_FIELD: usize = 6;
 fn is_dying(pid: u32) -> bool {
     let told = |what: &str| fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();
     is_killed(&told("status")) || is_exiting(&told("stat"))
+}
+
+/// Asks the kernel on a thread that may wait: it tells nothing of a process that begins another
+/// program, which closes files first, and so waits for the answer that this is about.
+async fn asked_whether_dying(pid: u32) -> bool {
+    let Ok(asking) = ASKING.try_acquire() else { return false };
+    let asked = tokio::task::spawn_blocking(move || {
+        let dying = is_dying(pid);
+        drop(asking);
+        dying
+    });
+    asked.await.unwrap_or(false)
 }
 
 fn is_killed(status: &str) -> bool {
@@ -65,19 +81,25 @@ impl Call {
         let interrupted = Arc::new(Notify::new());
         let interrupt = Arc::clone(&interrupted);
         reply.on_interrupt(move || interrupt.notify_one());
-        loop {
-            tokio::select! {
-                biased;
-                done = &mut work => return send(done, reply),
-                () = interrupted.notified() => {}
-                () = tokio::time::sleep(SOON), if closes => {}
+        let ended = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = interrupted.notified() => {}
+                    () = tokio::time::sleep(SOON), if closes => {}
+                }
+                if pid != 0 && asked_whether_dying(pid).await {
+                    return;
+                }
             }
-            if pid != 0 && is_dying(pid) {
-                tracing::debug!(pid, "a program was ended that waited");
-                reply.error(Errno::EINTR);
-                break;
-            }
+        };
+        tokio::select! {
+            biased;
+            done = &mut work => return send(done, reply),
+            () = ended => {}
         }
+        tracing::debug!(pid, "a program was ended that waited");
+        reply.error(Errno::EINTR);
         let _unheard = work.await;
     }
 }

@@ -1,13 +1,4 @@
-//! A mount whose blocks have no room any more. Needs root and `/dev/fuse`.
-//!
-//! In a process of its own: one that starts programs meanwhile lets them hold a copy of its open files
-//! for a moment, and on a full store their end of it may take long.
-
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "keeper/kept.rs"]
-#[expect(dead_code, reason = "this test kills and replaces nobody")]
-mod kept;
+//! A mount whose blocks have no room any more.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
