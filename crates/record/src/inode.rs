@@ -156,6 +156,8 @@ pub struct InodeHead {
     pub attributes: Attributes,
     /// The bucket that it is in; see [`Inode::bucket`].
     pub bucket: Ino,
+    /// Whether it has extended attributes. Access control lists are some.
+    pub has_xattrs: bool,
     /// What it is.
     pub body: HeadBody,
 }
@@ -180,6 +182,9 @@ pub enum HeadBody {
     /// A FIFO, socket or device.
     Special(Special),
 }
+
+/// Stands with the kind of an inode that has extended attributes.
+const HAS_XATTRS: u8 = 0x80;
 
 impl InodeHead {
     /// No record's head, with all that stands before it and its checksum, has more bytes.
@@ -245,7 +250,8 @@ impl Inode {
             }
             InodeBody::Special(special) => HeadBody::Special(*special),
         };
-        InodeHead { attributes: self.attributes, bucket: self.bucket, body }
+        let (attributes, has_xattrs) = (self.attributes, !self.xattrs.is_empty());
+        InodeHead { attributes, bucket: self.bucket, has_xattrs, body }
     }
 
     /// The record's bytes.
@@ -267,7 +273,7 @@ impl Inode {
     }
 
     fn write_head(&self, to: &mut Writer) {
-        to.u8(self.kind() as u8);
+        to.u8(self.kind() as u8 | if self.xattrs.is_empty() { 0 } else { HAS_XATTRS });
         self.attributes.write(to);
         to.varint(self.bucket.0);
         match &self.body {
@@ -287,7 +293,7 @@ impl Inode {
     /// The record, if the bytes are one.
     pub fn decode(key: &Key, value: &Value) -> Result<Inode, DecodeError> {
         let mut from = Reader::new(key, value, Inode::FORMAT)?;
-        let InodeHead { attributes, bucket, body } = InodeHead::decode(key, value)?;
+        let InodeHead { attributes, bucket, has_xattrs, body } = InodeHead::decode(key, value)?;
         from.bytes("head")?;
         from.fixed::<4>("head")?;
         let sums = match &body {
@@ -317,6 +323,9 @@ impl Inode {
             }
         }
         from.finish("inode")?;
+        if has_xattrs == xattrs.is_empty() {
+            return Err(DecodeError::Field("extended attributes"));
+        }
         if let InodeBody::File(file) = &body
             && file.head().sums != sums
         {
@@ -331,6 +340,7 @@ impl InodeHead {
     pub fn decode(key: &Key, first_bytes: &[u8]) -> Result<InodeHead, DecodeError> {
         let mut from = Reader::head(key, first_bytes, Inode::FORMAT)?;
         let kind = from.u8("kind")?;
+        let (kind, has_xattrs) = (kind & !HAS_XATTRS, kind & HAS_XATTRS != 0);
         let attributes = Attributes::read(&mut from)?;
         let bucket = Ino(from.varint("bucket")?);
         let body = match kind {
@@ -355,7 +365,7 @@ impl InodeHead {
             _ => return Err(DecodeError::Field("kind")),
         };
         from.finish("head")?;
-        Ok(InodeHead { attributes, bucket, body })
+        Ok(InodeHead { attributes, bucket, has_xattrs, body })
     }
 
     /// The file, if it is one.

@@ -13,6 +13,7 @@
 //!
 //! What is absent is remembered as long as that is current; it is no hint, since planners guess it.
 
+mod bare;
 mod cached;
 mod currency;
 mod entries;
@@ -30,6 +31,7 @@ use store::{
     counter_changes,
 };
 
+use bare::BareInodes;
 use currency::{Books, Currency, Generation, Observation};
 
 pub(crate) use currency::Looked;
@@ -64,6 +66,7 @@ fn is_counter(key: &Key) -> bool {
 pub(crate) struct RecordCache {
     entries: Entries,
     whole: WholeDirectories,
+    bare: BareInodes,
     currency: Currency,
 }
 
@@ -74,6 +77,7 @@ impl RecordCache {
         Arc::new(RecordCache {
             entries: Entries::new(bytes),
             whole: WholeDirectories::new(whole_bytes(bytes)),
+            bare: BareInodes::default(),
             currency: Currency::new(authoritative && bytes > 0),
         })
     }
@@ -115,6 +119,7 @@ impl RecordCache {
         self.currency.leave(&mut books);
         self.entries.clear();
         self.whole.clear();
+        self.bare.clear();
     }
 
     /// Forgets a record that somebody else has changed.
@@ -123,6 +128,7 @@ impl RecordCache {
         self.entries.remove(key);
         self.entries.remove_name(key);
         self.whole.forget(key);
+        self.bare.forget(key);
         self.currency.demoted(&mut books);
         books.batch_ends();
         books.note_written(key.clone());
@@ -160,6 +166,18 @@ impl RecordCache {
         let seen = self.currency.look()?;
         let found = self.current(reads, seen.generation)?;
         self.currency.still(seen).then_some(found)
+    }
+
+    /// Takes note of inodes without extended attributes from now on.
+    pub(crate) fn note_bare(&self) {
+        self.bare.begin();
+    }
+
+    /// Whether an inode certainly has no extended attributes, as far as that was noted.
+    pub(crate) fn is_bare(&self, ino: Ino) -> bool {
+        self.currency.look().is_some_and(|seen| {
+            self.bare.is_bare(ino, seen.generation) && self.currency.still(seen)
+        })
     }
 
     /// The answers, if all records are current in this generation.
@@ -212,7 +230,10 @@ impl RecordCache {
         }
         let left_at = books.batch_leaves(&keys);
         if !self.currency.has_peers() && !keys.is_empty() {
-            keys.iter().for_each(|key| self.entries.demote(key));
+            for key in &keys {
+                self.entries.demote(key);
+                self.bare.forget(key);
+            }
             self.currency.demoted(&mut books);
         }
         Sending { cache: Arc::clone(self), keys, counters, left_at }
@@ -242,9 +263,13 @@ impl RecordCache {
                     // A page of a listing would push out what writers need; a few of its names tell
                     // whether the directory holds any. The last ones stay the longest if somebody
                     // deletes one after the other.
-                    for entry in entries.iter().skip(entries.len().saturating_sub(NAMES)) {
+                    let (others, last) = entries.split_at(entries.len().saturating_sub(NAMES));
+                    for entry in last {
                         self.learn_entry(books, observation, entry, follow.as_ref());
                         self.entries.add_name(&entry.key);
+                    }
+                    for entry in others {
+                        self.learn_head(books, observation, entry, follow.as_ref());
                     }
                 }
                 (Read::Counter(CounterKey(key)), ReadResult::Counter(number))
@@ -266,12 +291,32 @@ impl RecordCache {
         follow: Option<&Follow>,
     ) {
         self.learn_record(books, observation, &entry.key, Some(&entry.value));
-        let Some(target) = follow.and_then(|follow| follow.target(&entry.value)) else { return };
+        let Some(follow) = follow else { return };
+        let Some(target) = follow.target(&entry.value) else { return };
         match &entry.target {
             Target::Whole(value) => self.learn_record(books, observation, &target, Some(value)),
             Target::Absent => self.learn_record(books, observation, &target, None),
             // What was remembered may still be right, and the beginning of a record is none.
-            Target::Cut(_) => {}
+            Target::Cut(_) => self.learn_head(books, observation, entry, Some(follow)),
+        }
+    }
+
+    /// Takes note of what the beginning of a record says that an entry points to.
+    fn learn_head(
+        &self,
+        books: &Books,
+        observation: Observation,
+        entry: &Entry,
+        follow: Option<&Follow>,
+    ) {
+        let begin = match &entry.target {
+            Target::Whole(value) => &value[..],
+            Target::Cut(beginning) => beginning.as_bytes(),
+            Target::Absent => return,
+        };
+        let target = follow.and_then(|follow| follow.target(&entry.value));
+        if let Some(target) = target.filter(|target| target.space() == space::INODE) {
+            self.bare.learn(&target, begin, || books.read_in(observation, &target));
         }
     }
 

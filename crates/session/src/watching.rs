@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use record::Ino;
+
 use crate::session::Session;
 use crate::watch::{Coherence, NodeWatch, Trust, Watch};
 
 impl Session {
     /// Tells `watch` of changes from now on, and nobody who watched before.
     pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
+        self.records.note_bare();
         self.watches.set(Some(Watch { watch, coherence }));
     }
 
@@ -28,5 +31,10 @@ impl Session {
         let now = self.trust();
         let is_unchanged = before.seen.is_some_and(|seen| self.records.is_unchanged(seen));
         if is_unchanged { now } else { Trust::default() }
+    }
+
+    /// Whether an inode certainly has no extended attributes, as far as that is remembered.
+    pub fn is_bare(&self, ino: Ino) -> bool {
+        self.records.is_bare(ino)
     }
 }

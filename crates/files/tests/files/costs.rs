@@ -1,11 +1,26 @@
 //! What operations cost in round trips to the metadata store, once their directory is remembered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use files::OpenMode;
-use volume::{RenameMode, SessionOptions, VolumeOptions};
+use files::{OpenMode, XattrWrite};
+use rustix::io::Errno;
+use tokio::sync::oneshot;
+use volume::{Coherence, NodeChanges, NodeWatch, RenameMode, SessionOptions, VolumeOptions};
 
 use super::{BLOCK_BYTES, Bench, by};
+
+/// Remembers nothing, so that nothing need be taken back.
+#[derive(Debug)]
+struct Unheeding;
+
+impl NodeWatch for Unheeding {
+    fn changed(&self, _changes: &NodeChanges, done: Option<oneshot::Sender<()>>) {
+        let _gone = done.map(|done| done.send(()));
+    }
+
+    fn all_changed(&self) {}
+}
 
 /// Reads and commits since it was asked last.
 struct Meter<'a> {
@@ -127,4 +142,42 @@ async fn a_thousand_names_are_listed_with_their_attributes_in_one_read() {
     assert_eq!(seen, 1_000);
     let (reads, _) = meter.trips();
     assert!(reads <= 3, "{reads}: the page, its last name, and that there is nothing behind it");
+}
+
+/// A program that lists a directory asks of each file for labels and access control lists.
+#[tokio::test]
+async fn that_files_of_a_listing_have_no_attributes_is_known_from_the_listing() {
+    let made = bench(true).await;
+    for at in 0..100 {
+        made.write(&format!("{at}"), &[1; 1_000]).await;
+    }
+    let with = made.write("with", b"").await;
+    made.files.set_xattr(with, b"user.a", b"v", XattrWrite::Set, false).await.unwrap();
+    made.volume.close().await;
+    let (store, blocks) = (made.store.clone(), made.blocks.clone());
+    let session = SessionOptions { authoritative_reads: true, ..SessionOptions::default() };
+    let options = VolumeOptions { collect: false, session, ..super::options(None) };
+    let volume = volume::Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let bench = Bench::over(volume, (store, blocks), None).await;
+    let files = &bench.files;
+    files.watch(Arc::new(Unheeding), Coherence::Strict);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let (handle, mut inodes) = (files.open_directory(bench.bucket).await.unwrap(), Vec::new());
+    let take = |entry: &files::DirectoryEntry| {
+        inodes.extend(entry.attributes.map(|stat| stat.ino));
+        true
+    };
+    files.read_directory(handle, 0, take).await.unwrap();
+    assert_eq!(inodes.len(), 101);
+    let mut meter = Meter::new(&bench);
+    for ino in inodes {
+        for name in [&b"security.selinux"[..], b"system.posix_acl_access", b"user.a"] {
+            let told = files.xattr(ino, name).await.map(|value| value.to_vec());
+            let has = ino == with && name == b"user.a";
+            let expected = if has { Ok(b"v".to_vec()) } else { Err(Errno::NODATA) };
+            assert_eq!(told, expected);
+        }
+    }
+    let (reads, _) = meter.trips();
+    assert!(reads <= 1, "{reads}: of the one that has some");
 }

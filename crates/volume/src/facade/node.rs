@@ -9,7 +9,7 @@ use content::{ContentStream, ContentWriter, Permit, RecordSlices, SliceSource, S
 use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
-    FoundNode, LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames,
+    FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames,
     RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
     SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange, pages_of,
 };
@@ -116,6 +116,9 @@ impl Volume {
 
     /// What an extended attribute says.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
+        if self.session.is_bare(ino) {
+            return Err(FsError::NoSuchAttribute.into());
+        }
         self.session.run_as_watch(&FindXattr { ino, name }, None).await
     }
 

@@ -1,0 +1,108 @@
+//! Whether an inode has extended attributes is known from the head that a listing reads.
+
+use std::sync::Arc;
+
+use faulty::Faulty;
+use record::{
+    Attributes, Dentry, Directory, Ino, Inode, InodeBody, Kind, Timestamp, Xattr, XattrPlace, key,
+};
+use store::{MetaStore, Plan, Read, Write};
+
+use super::super::{CachedStore, RecordCache};
+use super::currency::for_long;
+
+const LISTED: Ino = Ino(2);
+
+fn bench() -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
+    let (store, cache) = (Faulty::new(), RecordCache::new(1 << 20, true));
+    cache.rely(for_long());
+    cache.note_bare();
+    let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
+    (store, cache, cached)
+}
+
+/// An inode that is longer than its head.
+fn inode(ino: Ino, with_xattrs: bool) -> Write {
+    let name = b"user.a".to_vec();
+    let xattr = Xattr { name, value: XattrPlace::Inline(b"value".to_vec()) };
+    let inode = Inode {
+        attributes: Attributes::new(0o644, 0, 0, Timestamp(5)),
+        bucket: LISTED,
+        xattrs: with_xattrs.then_some(xattr).into_iter().collect(),
+        body: InodeBody::Directory(Directory { parent: LISTED, name: vec![b'n'; 300] }),
+    };
+    let key = key::inode(ino);
+    let record = inode.encode(&key);
+    Write::Put(key, record)
+}
+
+/// Names of some inodes, every third of which has attributes.
+fn names(inodes: std::ops::Range<u64>) -> Plan {
+    let name = |ino: u64| {
+        let slot = key::dentry(LISTED, format!("{ino:04}").as_bytes());
+        let dentry = Dentry::of(Ino(ino), Kind::File).encode(&slot);
+        [Write::Put(slot, dentry), inode(Ino(ino), ino.is_multiple_of(3))]
+    };
+    Plan { guards: Vec::new(), writes: inodes.flat_map(name).collect() }
+}
+
+/// What a page of a listing reads.
+fn page() -> [Read; 1] {
+    let (start, end) = (key::dentry(LISTED, b"0"), key::dentry(LISTED, b"9"));
+    [Read::Range { start, end, limit: 1_000, follow: Some(key::dentry_to_head()) }]
+}
+
+fn change(ino: u64) -> [Plan; 1] {
+    [Plan { guards: Vec::new(), writes: vec![inode(Ino(ino), true)] }]
+}
+
+#[tokio::test]
+async fn a_listing_tells_which_inodes_have_none() {
+    let (store, cache, cached) = bench();
+    store.commit_now(&[names(10..30)]).await;
+    assert!(!cache.is_bare(Ino(10)), "nobody has looked");
+    cached.read(&page()).await.unwrap();
+    for ino in 10..30 {
+        assert_eq!(cache.is_bare(Ino(ino)), ino % 3 != 0, "{ino}");
+    }
+    assert!(!cache.is_bare(Ino(31)));
+}
+
+#[tokio::test]
+async fn what_is_changed_is_not_bare_from_when_that_is_sent() {
+    let (store, cache, cached) = bench();
+    store.commit_now(&[names(10..30)]).await;
+    cached.read(&page()).await.unwrap();
+    let sending = cache.sending(&change(10));
+    assert!(!cache.is_bare(Ino(10)), "it may have some by now");
+    assert!(cache.is_bare(Ino(11)));
+    // A page that left before tells nothing of it.
+    let reading = cache.reading();
+    let found = store.read(&page()).await.unwrap();
+    let verdicts = store.commit(&change(10)).await.unwrap();
+    sending.decided(&change(10), &verdicts);
+    reading.found(&page(), &found);
+    assert!(!cache.is_bare(Ino(10)));
+    cached.read(&page()).await.unwrap();
+    assert!(!cache.is_bare(Ino(10)));
+}
+
+#[tokio::test]
+async fn nothing_is_known_where_others_may_change_it() {
+    let (store, cache, cached) = bench();
+    store.commit_now(&[names(10..30)]).await;
+    cached.read(&page()).await.unwrap();
+    cache.forget(&key::inode(Ino(10)));
+    assert!(!cache.is_bare(Ino(10)));
+    cache.leave();
+    assert!(!cache.is_bare(Ino(11)));
+    store.commit_now(&change(11)).await;
+    cache.rely(for_long());
+    assert!(!cache.is_bare(Ino(11)), "somebody was there meanwhile");
+    drop(cache.sending(&change(13)));
+    cached.read(&page()).await.unwrap();
+    assert!(!cache.is_bare(Ino(13)), "nobody knows what became of its change");
+    assert!(cache.is_bare(Ino(14)));
+    cache.clear();
+    assert!(!cache.is_bare(Ino(14)));
+}
