@@ -44,6 +44,18 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     outcome.map(|()| passed)
 }
 
+/// Examples are named so that dependencies have the features that tests give them, and need not be
+/// checked once more.
+const DOC: [&str; 7] = [
+    "doc",
+    "--workspace",
+    "--no-deps",
+    "--document-private-items",
+    "--lib",
+    "--bins",
+    "--examples",
+];
+
 impl Steps<'_> {
     fn everything(&mut self) -> Result<()> {
         if !self.run.options.reference && self.run.options.gateway.is_none() {
@@ -141,10 +153,7 @@ impl Steps<'_> {
             "clippy",
             cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         )?;
-        self.wanted_step(
-            "doc",
-            cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]),
-        )
+        self.wanted_step("doc", cargo(&DOC))
     }
 
     /// Building cargo-deny takes longer than all else, so it is used only where it is installed.

@@ -41,12 +41,15 @@ const SUITES: [(&str, Python); 8] = [
 const COLUMNAR: &str = "columnar";
 
 /// The suite that a plain run takes over https to what has been met over http: the listener does not
-/// know what is behind it, and all suites have met it before a folder.
+/// know what is behind it, and most suites have met it before a folder.
 const SUITE_OVER_HTTPS_AGAIN: &str = "mc";
 
-/// The suite that a plain run leaves out where an engine is met again: it takes longest for what it asks
-/// of an engine.
-const SUITE_OF_ONE_ENGINE: &str = "awscli";
+/// Suites that a plain run leaves out where another engine is met: they take longest for what they ask
+/// of an engine, which the others have asked.
+const SUITES_OF_ONE_ENGINE: [&str; 3] = ["awscli", "pyarrow", "restic"];
+
+/// Suites that a plain run leaves out over https: what they do there others do as well.
+const SUITES_OVER_HTTP: [&str; 3] = ["pyarrow", "rclone", "restic"];
 
 /// What gateways keep in memory: a tenth of the file that [`COLUMNAR`] is about.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
@@ -141,8 +144,10 @@ fn cells(subjects: &[Subject], plain: bool, wants: impl Fn(&str) -> bool) -> Vec
             let name = cell.name();
             let of_sqlite = subject.engine() == Some(Engine::Sqlite);
             let is_taken = |suite: &str| match subject {
+                Subject::Reference => true,
                 Subject::Bucket(_) if tls => suite == SUITE_OVER_HTTPS_AGAIN,
-                _ => of_sqlite || suite != SUITE_OF_ONE_ENGINE,
+                Subject::Folder if tls => !SUITES_OVER_HTTP.contains(&suite),
+                _ => of_sqlite || !SUITES_OF_ONE_ENGINE.contains(&suite),
             };
             cell.suites = SUITES
                 .into_iter()
