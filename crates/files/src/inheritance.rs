@@ -23,7 +23,7 @@ use crate::files::Files;
 use crate::inherited::{Inherited, MADE_MAX};
 use crate::locks::KeepLocks;
 use crate::open::{HandleId, OpenFile, OpenedFile};
-use crate::telling::{is_asked_for, name_in, record_in};
+use crate::telling::{is_asked_for, is_of_request, name_in, record_in};
 
 /// Files that are opened again at the same time.
 const FILES_AT_ONCE: usize = 64;
@@ -105,7 +105,7 @@ impl Files {
             let mut changes = Vec::new();
             while let Some(change) = ledger.next_change(&mut log).map_err(|error| unread(&error))? {
                 // A name is told before the change that the request asks for.
-                if is_asked_for(&change) {
+                if is_of_request(&change) {
                     made.insert(change.request);
                 }
                 if made.len() > MADE_MAX {

@@ -86,6 +86,8 @@ pub(crate) struct FileState {
     pub(crate) written: Option<Timestamp>,
     /// What it says of this to the process that may follow.
     pub(crate) log: FileLog,
+    /// Requests that have appended to it, and of which the programs have not been told yet.
+    pub(crate) unanswered: Vec<u64>,
 }
 
 /// What is becoming a file's content.
@@ -123,6 +125,7 @@ impl FileState {
             change: AttributeChange::default(),
             written: None,
             log: FileLog::default(),
+            unanswered: Vec::new(),
         }
     }
 

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use ledger::{CHANGE_WORDS, LoggedChange};
+use ledger::{CHANGE_WORDS, DirtyLog, Ledger, LoggedChange};
 use record::{Content, Ino, Timestamp};
 use rustix::io::Errno;
 use tracing::error;
@@ -36,6 +36,8 @@ pub(crate) enum FileChange<'a> {
     Name { directory: Ino, name: &'a [u8] },
     /// Its record, which may be about to go with its last name.
     Record { record: &'a [u8] },
+    /// A request has been carried out, whose change was told and is not any more.
+    Made,
 }
 
 const WRITE: u64 = 1;
@@ -45,6 +47,7 @@ const SET: u64 = 4;
 const NAMELESS: u64 = 5;
 const NAME: u64 = 6;
 const RECORD: u64 = 7;
+const MADE: u64 = 8;
 
 /// Which attributes a change says.
 const MODE: u64 = 1;
@@ -92,6 +95,7 @@ impl FileChange<'_> {
                 (NAME, name)
             }
             FileChange::Record { record } => (RECORD, record),
+            FileChange::Made => (MADE, &[]),
         };
         (kind, words, bytes)
     }
@@ -201,6 +205,11 @@ pub(crate) fn is_asked_for(change: &LoggedChange) -> bool {
     matches!(change.kind, WRITE | RESIZE | EXTEND | SET)
 }
 
+/// Whether a change stands for a request that has been carried out.
+pub(crate) fn is_of_request(change: &LoggedChange) -> bool {
+    is_asked_for(change) || change.kind == MADE
+}
+
 /// The record that a change says, if it says one.
 pub(crate) fn record_in(change: &LoggedChange) -> Option<&[u8]> {
     (change.kind == RECORD).then_some(&change.bytes)
@@ -210,6 +219,16 @@ pub(crate) fn record_in(change: &LoggedChange) -> Option<&[u8]> {
 pub(crate) fn name_in(change: &LoggedChange) -> Option<NodeName> {
     (change.kind == NAME)
         .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
+}
+
+fn tell_of(
+    ledger: &Ledger,
+    log: &mut DirtyLog,
+    request: u64,
+    change: &FileChange<'_>,
+) -> std::io::Result<()> {
+    let (kind, words, bytes) = change.encode();
+    ledger.log(log, kind, request, words, bytes)
 }
 
 impl Files {
@@ -225,10 +244,7 @@ impl Files {
             state.log.log = Some(ledger.begin_log(state.node.ino).map_err(failed)?);
         }
         let Some(log) = &mut state.log.log else { return Ok(()) };
-        let mut tell = |change: &FileChange<'_>| {
-            let (kind, words, bytes) = change.encode();
-            ledger.log(log, kind, self.request, words, bytes)
-        };
+        let mut tell = |change: &FileChange<'_>| tell_of(ledger, log, self.request, change);
         if is_new {
             if let Some(NodeName { directory, name }) = self.names.of(state.node.ino) {
                 tell(&FileChange::Name { directory, name: &name }).map_err(failed)?;
@@ -244,10 +260,18 @@ impl Files {
     pub(crate) fn cut_log(&self, state: &mut FileState, end: u64) {
         let Some(ledger) = &self.options.ledger else { return };
         let says_record = state.log.says_record;
-        if !state.is_dirty() && !state.nameless && !says_record {
+        let is_answered = state.unanswered.is_empty();
+        if !state.is_dirty() && !state.nameless && !says_record && is_answered {
             return self.end_log(state);
         }
         let Some(log) = &mut state.log.log else { return };
+        // What was appended is content now, and whoever is asked for it once more must not append it
+        // again.
+        for request in &state.unanswered {
+            if let Err(failure) = tell_of(ledger, log, *request, &FileChange::Made) {
+                error!(%failure, "a request cannot be kept for whoever follows this process");
+            }
+        }
         // What was told before and is no content is told again, behind what is dirty.
         if let Err(failure) = ledger.cut_log(log, end) {
             error!(%failure, "a log of what is written could not be cut");

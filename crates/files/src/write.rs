@@ -29,6 +29,8 @@ pub struct TakenWrite {
     written: u32,
     /// Bytes that it takes and does not hold memory for.
     owed: u64,
+    /// The request, if it has appended: done twice, it would make a difference.
+    appended_by: Option<u64>,
 }
 
 impl Files {
@@ -43,12 +45,14 @@ impl Files {
         drop_rights: bool,
     ) -> Result<u32, Errno> {
         let taken = self.take_write(handle, position, bytes, appends, drop_rights).await?;
-        self.settle_write(taken).await
+        let written = self.settle_write(&taken).await;
+        self.end_write(taken).await;
+        written
     }
 
-    /// The first half of [`Files::write`]: the bytes are taken, whether there is memory for them or not.
+    /// The first part of [`Files::write`]: the bytes are taken, whether there is memory for them or not.
     /// So the request that brought them need not be kept. It is answered after
-    /// [`Files::settle_write`] alone; so each program that writes is above the limit by one request at
+    /// [`Files::settle_write`] alone, and before [`Files::end_write`]; so each program that writes is above the limit by one request at
     /// most, which it would hold in any case.
     pub async fn take_write(
         &self,
@@ -63,7 +67,7 @@ impl Files {
         let written = u32::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
         let file = Arc::clone(&handle.file);
         if self.inheritance.has_made(self.request) {
-            return Ok(TakenWrite { file, written, owed: 0 });
+            return Ok(TakenWrite { file, written, owed: 0, appended_by: None });
         }
         handle.failure()?;
         let mut state = file.state.lock().await;
@@ -88,6 +92,8 @@ impl Files {
         state.dirty.write(position, bytes);
         state.size = state.size.max(end);
         state.touch(now, drop_rights);
+        let appended_by = Some(self.request).filter(|request| appends && *request != 0);
+        state.unanswered.extend(appended_by);
         let is_full = state.dirty.bytes() >= FLUSH_BYTES && state.becoming.is_none();
         drop(state);
         if is_elsewhere {
@@ -96,14 +102,14 @@ impl Files {
         if is_full {
             self.flush_soon(&file);
         }
-        Ok(TakenWrite { file, written, owed })
+        Ok(TakenWrite { file, written, owed, appended_by })
     }
 
-    /// The second half of [`Files::write`]: waits for the memory that it takes.
-    pub async fn settle_write(&self, taken: TakenWrite) -> Result<u32, Errno> {
-        let TakenWrite { file, written, owed } = taken;
-        if owed > 0 {
-            let permit = self.make_room(&file, owed).await?;
+    /// The second part of [`Files::write`]: waits for the memory that it takes.
+    pub async fn settle_write(&self, taken: &TakenWrite) -> Result<u32, Errno> {
+        let TakenWrite { file, written, owed, .. } = taken;
+        if *owed > 0 {
+            let permit = self.make_room(file, *owed).await?;
             let mut state = file.state.lock().await;
             let held = state.permit.as_ref().map_or(0, Permit::bytes);
             // What has become content meanwhile takes none any more.
@@ -111,7 +117,15 @@ impl Files {
                 state.hold(Some(permit));
             }
         }
-        Ok(written)
+        Ok(*written)
+    }
+
+    /// The last part of [`Files::write`]: the program has been told.
+    pub async fn end_write(&self, taken: TakenWrite) {
+        let TakenWrite { file, appended_by, .. } = taken;
+        if let Some(request) = appended_by {
+            file.state.lock().await.unanswered.retain(|unanswered| *unanswered != request);
+        }
     }
 
     /// Waits until there is memory for so many bytes that are written to a file. Files are made to let

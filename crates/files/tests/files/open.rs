@@ -259,7 +259,7 @@ async fn who_waits_for_memory_has_been_taken_and_holds_up_nobody() {
     files.release(handle).await;
     files.flush(opened.handle).await.unwrap();
     for taken in taken {
-        assert_eq!(files.settle_write(taken).await, Ok(1 << 20));
+        assert_eq!(files.settle_write(&taken).await, Ok(1 << 20));
     }
     bench.close(opened.handle).await;
     let expected: Vec<u8> = (0..40).flat_map(|seed| bytes(1 << 20, seed)).collect();

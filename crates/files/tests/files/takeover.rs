@@ -271,6 +271,36 @@ async fn what_was_appended_lands_behind_what_others_have_appended_meanwhile() {
 }
 
 #[tokio::test]
+async fn what_somebody_else_has_flushed_before_it_was_answered_is_not_appended_again() {
+    let mut kept = Kept::new().await;
+    let ino = kept.bench.write("f", b"before ").await;
+    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
+    // One was told and one was not, of both of which a flush makes content.
+    let answered = kept.asked();
+    answered.write(handle, 0, b"one ", true, false).await.unwrap();
+    let first = kept.asked();
+    let first_request = kept.requests;
+    let _taken = first.take_write(handle, 0, b"two ", true, false).await.unwrap();
+    kept.asked().flush(handle).await.unwrap();
+    let second = kept.asked();
+    let second_request = kept.requests;
+    let _taken = second.take_write(handle, 0, b"three ", true, false).await.unwrap();
+    drop((answered, first, second));
+    for _ in 0..2 {
+        kept = kept.killed().await;
+        for (request, text) in [(first_request, &b"two "[..]), (second_request, b"three ")] {
+            let again = kept.bench.files.for_request(request, Note::none());
+            let written = again.write(handle, 0, text, true, false).await.unwrap();
+            assert_eq!(written as usize, text.len());
+        }
+    }
+    kept.asked().write(handle, 0, b"four", true, false).await.unwrap();
+    kept.bench.close(handle).await;
+    let content = kept.bench.cat("f").await.unwrap();
+    assert_eq!(String::from_utf8(content).unwrap(), "before one two three four");
+}
+
+#[tokio::test]
 async fn what_a_flush_has_made_content_is_not_written_again() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let file = Ledger::make().unwrap();

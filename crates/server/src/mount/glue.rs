@@ -385,14 +385,15 @@ impl Call {
     async fn settle_write(self, taken: Result<TakenWrite, rustix::io::Errno>, reply: Reply) {
         let Call { files, request, .. } = self;
         drop(request);
-        let written = match taken {
-            Ok(taken) => files.settle_write(taken).await,
-            Err(error) => Err(error),
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) => return reply.error(errno(error)),
         };
-        match written {
+        match files.settle_write(&taken).await {
             Ok(bytes) => reply.written(bytes),
             Err(error) => reply.error(errno(error)),
         }
+        files.end_write(taken).await;
     }
 
     /// Nobody waits for a release, and what holds up its answer holds up others.
