@@ -150,12 +150,12 @@ impl FileState {
 
     /// Puts the file as it is now below what was written. Answers whether it is another one.
     pub(crate) fn rebase(&mut self, node: &FoundNode) -> bool {
-        if self.becoming.is_some() || is_older(node, &self.node) || node.record == self.node.record
-        {
+        if is_older(node, &self.node) || node.record == self.node.record {
             return false;
         }
         self.node = Arc::new(node.clone());
-        if self.cut.is_none() {
+        // What is becoming content is laid over what there is, and says then how long the file is.
+        if self.cut.is_none() && self.becoming.is_none() {
             self.follow_end();
             self.size = self.size.max(self.found_size());
         }

@@ -6,10 +6,14 @@
 //!
 //! This crate does not know how a block is stored or fetched, or whether a hole is an error.
 
+mod relocation;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use record::Slice;
+
+pub use relocation::{Relocation, joined};
 
 /// A part of a range whose bytes come from one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub use object_item::{
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
 pub use rename::{RenameMode, RenameNode, Renamed};
 pub use set_acl::SetAcl;
-pub use write::{ContentChange, SharedRange, WriteContent};
+pub use write::{ContentChange, RelocateContent, Relocated, SharedRange, WriteContent};
 pub use xattr::{FindXattr, SetXattr, XattrChange};
 
 use std::slice;

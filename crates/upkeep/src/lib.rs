@@ -3,6 +3,7 @@
 //! - The *reaper* deletes what lost its name, once nobody can be reading it.
 //! - The *sweeper* deletes what ended sessions left behind.
 //! - The *rewriter* moves what is alive out of packs of which little is.
+//! - The *compactor* moves what is left of blocks that writes have hidden most of, file by file.
 //! - The *destager* moves bodies that are staged inline into blocks.
 //! - Blocks that may land after their deletion are deleted again.
 //!
@@ -11,6 +12,8 @@
 //!
 //! It takes a session and a block store. Nothing here knows names, or what asks for an object.
 
+mod compact;
+mod compacting;
 mod damaged;
 mod destage;
 mod fsck;
@@ -19,6 +22,7 @@ mod latecomers;
 mod locks;
 mod meters;
 mod naming;
+mod proof;
 mod reaper;
 mod repack;
 mod sparse;
@@ -26,6 +30,8 @@ mod sweeper;
 mod tasks;
 mod upkeep;
 
+pub use compact::{COMPACT_RETRY, Compacted, JOIN_DELAY};
+pub use compacting::COMPACT_DELAY;
 pub use destage::Destaged;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};
 pub use grace::DELETION_GRACE_RELAXED;

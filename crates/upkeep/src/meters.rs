@@ -22,6 +22,12 @@ pub struct UpkeepMeters {
     pub packs_left: MetricCounter,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: MetricCounter,
+    /// Files of which anything was moved out of blocks that writes have hidden most of.
+    pub files_compacted: MetricCounter,
+    /// Bytes of files that were moved so.
+    pub bytes_compacted: MetricCounter,
+    /// Plans that would have moved them and met a file that had changed; most were made again.
+    pub compactions_refused: MetricCounter,
     /// Bodies that were staged inline and have been destaged into blocks.
     pub bodies_destaged: MetricCounter,
     /// Their bytes.

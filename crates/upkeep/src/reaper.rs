@@ -58,6 +58,10 @@ const ORPHANS_PER_PASS: usize = 30_000;
 /// Orphans that one round trip reads.
 const ORPHANS_AT_ONCE: u32 = 1_000;
 
+/// A pass that lets go of more bytes than this, which writes have hidden of files, is not throttled:
+/// whoever writes over a file at random hides as fast as it writes.
+const HIDDEN_BYTES_THROTTLED_MAX: u64 = 64 << 20;
+
 /// Pending blocks that one round trip reads.
 const PENDING_AT_ONCE: u32 = 64;
 
@@ -105,6 +109,12 @@ impl Dead {
             // Nobody was left who could read it when it was detached.
             Orphan::Detached { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
         }
+    }
+
+    /// Bytes of the blocks that a write has hidden at least some of.
+    fn hidden_bytes(&self) -> u64 {
+        let Orphan::Hidden { blocks, .. } = &self.orphan else { return 0 };
+        blocks.iter().map(|hidden| u64::from(hidden.block_length)).sum()
     }
 
     /// Guards that nobody took the orphan meanwhile.
@@ -170,7 +180,9 @@ impl Upkeep {
         }
         dead.retain(|dead| !dead.is_held(&held));
         // What dies faster than this is reaped would pile up.
-        let priority = if more { Priority::Urgent } else { priority };
+        let hidden: u64 = dead.iter().map(Dead::hidden_bytes).sum();
+        let piles_up = more || hidden > HIDDEN_BYTES_THROTTLED_MAX;
+        let priority = if piles_up { Priority::Urgent } else { priority };
         let mut reaped = Reaped::default();
         reaped.orphans += self.reap_files(&dead, priority).await?;
         reaped.orphans += self.reap_moved(&dead, priority).await?;

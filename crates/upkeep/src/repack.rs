@@ -15,8 +15,9 @@
 //!
 //! The counter of a pack only says whether it is worth a look. The reaper notes packs that became
 //! sparse through it; others are found by a walk over the counters now and then. A pack with an
-//! owner that cannot be moved (a part of an upload, or a file whose content map is in pages) is
-//! left as it is. There is one rewriter in each gateway. Two that work on the same pack do no harm:
+//! owner that cannot be moved (a part of an upload) is left as it is. One whose content map is in
+//! pages is left to [`crate::compact`], and the others move when it has let go. There is one rewriter
+//! in each gateway. Two that work on the same pack do no harm:
 //! of two swaps one is refused.
 //!
 //! It knows nothing of names, and of a file nothing but where its bytes lie.

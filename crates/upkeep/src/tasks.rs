@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::upkeep::Upkeep;
-use crate::{destage, latecomers, locks, reaper, repack, sweeper};
+use crate::{compact, destage, latecomers, locks, reaper, repack, sweeper};
 
 impl Upkeep {
     /// Does everything by itself from now on, until the session closes.
@@ -13,6 +13,7 @@ impl Upkeep {
         let changes = Arc::clone(self.session.session_changes());
         drop(tasks.spawn("sweeper", sweeper::sweep_always(Arc::downgrade(self), changes)));
         drop(tasks.spawn("repacker", repack::repack_always(Arc::downgrade(self))));
+        drop(tasks.spawn("compactor", compact::compact_always(Arc::downgrade(self))));
         drop(tasks.spawn("destager", destage::destage_always(Arc::downgrade(self))));
         drop(tasks.spawn("locks", locks::forget_always(Arc::downgrade(self))));
         drop(tasks.spawn("latecomers", latecomers::delete_latecomers(Arc::downgrade(self))));

@@ -8,6 +8,7 @@ use content::Staging;
 use session::Session;
 use tokio::time::Instant;
 
+use crate::compacting::Compacting;
 use crate::damaged::Damaged;
 use crate::grace::PendingAges;
 use crate::meters::UpkeepMeters;
@@ -38,6 +39,8 @@ pub struct Upkeep {
     pub(crate) damaged: Damaged,
     /// Which packs are worth rewriting.
     pub(crate) repacking: Repacking,
+    /// Which files are worth compacting.
+    pub(crate) compacting: Compacting,
     /// Held by a sweep.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
 }
@@ -62,6 +65,7 @@ impl Upkeep {
             reaping: tokio::sync::Mutex::default(),
             damaged: Damaged::default(),
             repacking: Repacking::new(pack_bytes),
+            compacting: Compacting::default(),
             sweeping: tokio::sync::Mutex::default(),
         })
     }

@@ -52,6 +52,12 @@ pub struct Counters {
     pub packs_left: u64,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: u64,
+    /// Files of which anything was moved out of blocks that writes have hidden most of.
+    pub files_compacted: u64,
+    /// Bytes of files that were moved so.
+    pub bytes_compacted: u64,
+    /// Plans that would have moved them and met a file that had changed; most were made again.
+    pub compactions_refused: u64,
     /// Bodies that were staged inline and have been destaged into blocks.
     pub bodies_destaged: u64,
     /// Their bytes.
@@ -92,6 +98,9 @@ impl Volume {
             packs_rewritten: upkeep.packs_rewritten.get(),
             packs_left: upkeep.packs_left.get(),
             bytes_repacked: upkeep.bytes_repacked.get(),
+            files_compacted: upkeep.files_compacted.get(),
+            bytes_compacted: upkeep.bytes_compacted.get(),
+            compactions_refused: upkeep.compactions_refused.get(),
             bodies_destaged: upkeep.bodies_destaged.get(),
             bytes_destaged: upkeep.bytes_destaged.get(),
             panics: self.session.tasks().panics(),

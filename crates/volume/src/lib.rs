@@ -38,8 +38,8 @@ pub use session::{
     ReaderGuard, SessionOptions, Trips, Trust, VolumeError, measured,
 };
 pub use upkeep::{
-    Collected, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped, Repacked,
-    Report, SWEEP_SHARE_PERCENT, SweepOptions, Swept, Unwatched, fsck,
+    Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped,
+    Repacked, Report, SWEEP_SHARE_PERCENT, SweepOptions, Swept, Unwatched, fsck,
 };
 pub use volume::{CHECK_DEADLINE, Health, Volume};
 

@@ -2,6 +2,7 @@
 
 mod checking;
 mod commit;
+mod compacting;
 mod contention;
 mod destaging;
 mod ending;

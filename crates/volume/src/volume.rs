@@ -9,7 +9,7 @@ use record::{Timestamp, VolumeRecord};
 use session::{Coherence, NodeWatch, Session, Trust, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
-use upkeep::{Collected, Destaged, Reaped, Repacked, SweepOptions, Swept, Upkeep};
+use upkeep::{Collected, Compacted, Destaged, Reaped, Repacked, SweepOptions, Swept, Upkeep};
 
 use crate::VolumeOptions;
 use crate::known_pages::KnownPages;
@@ -151,6 +151,12 @@ impl Volume {
     /// Rewrites every sparse pack: see [`Upkeep::repack_now`].
     pub async fn repack_now(&self) -> Result<Repacked, VolumeError> {
         self.upkeep.repack_now().await
+    }
+
+    /// Moves what is left of files out of blocks that writes have hidden most of: see
+    /// [`Upkeep::compact_now`].
+    pub async fn compact_now(&self) -> Result<Compacted, VolumeError> {
+        self.upkeep.compact_now().await
     }
 
     /// Puts every body that is staged inline into blocks: see [`Upkeep::destage_now`].

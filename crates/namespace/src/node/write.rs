@@ -28,6 +28,10 @@ use crate::stage::guard_absent;
 use crate::view::{View, decode};
 use crate::{Assumption, FoundNode, FsError, Halt};
 
+mod relocate;
+
+pub use relocate::{RelocateContent, Relocated};
+
 /// What becomes of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentChange {
@@ -128,16 +132,7 @@ impl Planner for WriteContent<'_> {
         if self.over.is_some_and(|over| over != old.data_version) {
             return Err(FsError::ContentReplaced.into());
         }
-        let mut change = Change {
-            ino: self.ino,
-            old,
-            file: (**file).clone(),
-            pages: Vec::new(),
-            dropped: Vec::new(),
-            hidden: Vec::new(),
-            added: Vec::new(),
-            named: BTreeSet::new(),
-        };
+        let mut change = Change::of(self.ino, old, (**file).clone());
         let mut tag = self.tag;
         match self.change {
             ContentChange::Replace { content, size, sums } => {
@@ -185,6 +180,22 @@ impl SharedRange {
             return Assumption::guard_all(&[Assumption { key, value, otherwise }], view, plan);
         }
         if known.record == self.record { Ok(()) } else { Err(FsError::SourceChanged.into()) }
+    }
+}
+
+impl<'a> Change<'a> {
+    /// No change yet, of a file that was `old`.
+    fn of(ino: Ino, old: &'a File, file: File) -> Change<'a> {
+        Change {
+            ino,
+            old,
+            file,
+            pages: Vec::new(),
+            dropped: Vec::new(),
+            hidden: Vec::new(),
+            added: Vec::new(),
+            named: BTreeSet::new(),
+        }
     }
 }
 
@@ -423,6 +434,27 @@ impl Change<'_> {
         hidden_as: Ino,
         plan: &mut Plan,
     ) -> Result<File, Halt> {
+        self.name_and_hide(view, hidden_as, plan)?;
+        self.mark_staged_inline(plan);
+        let parts: u64 = self.old.parts.iter().map(|run| u64::from(run.count)).sum();
+        let sum_pages = u32::try_from(parts.div_ceil(u64::from(PART_SUMS_PAGE)));
+        let sum_pages = 0..sum_pages.unwrap_or(u32::MAX);
+        plan.writes.extend(sum_pages.map(|page| Write::Delete(key::part_sums(self.ino, page))));
+        let signed = |size| i64::try_from(size).unwrap_or(i64::MAX);
+        let grown = signed(self.file.size) - signed(self.old.size);
+        if grown != 0 {
+            plan.writes.push(Write::Add(key::counter(inode.bucket, CounterKind::Bytes), grown));
+        }
+        Ok(self.file)
+    }
+
+    /// Adds to a plan the pages that are new, what is named of packs, and what shows no longer.
+    fn name_and_hide(
+        &self,
+        view: &mut View<'_>,
+        hidden_as: Ino,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
         for (key, page) in &self.pages {
             guard_absent(key, view, plan)?;
             plan.writes.push(Write::Put(key.clone(), page.encode(key)));
@@ -443,18 +475,7 @@ impl Change<'_> {
         }
         let changed = live.into_iter().filter(|(_, bytes)| *bytes != 0);
         plan.writes.extend(changed.map(|(pack, bytes)| Write::Add(key::live(pack), bytes)));
-        self.leave_hidden(view, hidden_as, plan)?;
-        self.mark_staged_inline(plan);
-        let parts: u64 = self.old.parts.iter().map(|run| u64::from(run.count)).sum();
-        let sum_pages = u32::try_from(parts.div_ceil(u64::from(PART_SUMS_PAGE)));
-        let sum_pages = 0..sum_pages.unwrap_or(u32::MAX);
-        plan.writes.extend(sum_pages.map(|page| Write::Delete(key::part_sums(self.ino, page))));
-        let signed = |size| i64::try_from(size).unwrap_or(i64::MAX);
-        let grown = signed(self.file.size) - signed(self.old.size);
-        if grown != 0 {
-            plan.writes.push(Write::Add(key::counter(inode.bucket, CounterKind::Bytes), grown));
-        }
-        Ok(self.file)
+        self.leave_hidden(view, hidden_as, plan)
     }
 
     /// Leaves the blocks and pages that are not named any more to the reaper.

@@ -17,7 +17,7 @@ use crate::world::{B, C, KEPT, NONCE, World, at};
 
 /// Where a byte of a file lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Hole,
     Inline,
     Block(BlockId, u32),
@@ -25,7 +25,7 @@ enum Place {
 
 /// What is done to a file.
 #[derive(Clone, Debug)]
-enum Change {
+pub(super) enum Change {
     /// So many slices of so many bytes are written from a position on, each so far behind the one
     /// before; to one pack, or each to a block of its own.
     Comb {
@@ -58,6 +58,12 @@ enum Change {
         length: u64,
         to: u64,
     },
+    /// Every so manieth run within a range is copied to one new block, and named there.
+    Relocate {
+        from: u64,
+        length: u64,
+        every: usize,
+    },
     ReplaceInline(u64),
     Replace {
         count: u64,
@@ -81,6 +87,8 @@ fn change() -> impl Strategy<Value = Change> {
         3 => (0..5_000_u64, 0..3_000_u64).prop_map(|(from, length)| Change::Clear { from, length }),
         4 => (0..LENT, 0..LENT, 0..4_000_u64)
             .prop_map(|(from, length, to)| Change::Take { from, length, to }),
+        4 => (0..4_000_u64, 1..4_000_u64, 1..4_usize)
+            .prop_map(|(from, length, every)| Change::Relocate { from, length, every }),
         1 => (0..40_u64).prop_map(Change::ReplaceInline),
         1 => (count(), 1..4_u64, gap())
             .prop_map(|(count, length, gap)| Change::Replace { count, length, gap }),
@@ -88,11 +96,13 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 /// A file, its bytes, and everything that was ever seen of its map.
-struct Model {
-    world: World,
-    ino: Ino,
+pub(super) struct Model {
+    pub(super) world: World,
+    pub(super) ino: Ino,
     bytes: Vec<Place>,
-    blocks: u64,
+    pub(super) blocks: u64,
+    /// Of each byte that was copied, where the first one lies that it is a copy of.
+    pub(super) copies: BTreeMap<(BlockId, u32), (BlockId, u32)>,
     pages: BTreeMap<Key, Value>,
     named: BTreeSet<BlockId>,
     /// Another file, and what it has.
@@ -104,14 +114,14 @@ struct Model {
 const LENT: u64 = 600;
 
 impl Model {
-    fn new() -> Model {
+    pub(super) fn new() -> Model {
         let world = World::new();
         let ino = world.file(B, "f", 0);
         let lender = world.file(C, "lender", 0);
         let (pages, named) = (BTreeMap::new(), BTreeSet::new());
-        let lent = Vec::new();
+        let (lent, copies) = (Vec::new(), BTreeMap::new());
         let mut model =
-            Model { world, ino, bytes: Vec::new(), blocks: 0, pages, named, lender, lent };
+            Model { world, ino, bytes: Vec::new(), blocks: 0, copies, pages, named, lender, lent };
         let packed = model.comb(10, 20, 9, 1, true);
         model.lent = [packed, model.comb(300, 20, 9, 2, false)].concat();
         let (slices, end) = (model.lent.clone(), LENT);
@@ -174,27 +184,38 @@ impl Model {
         slices
     }
 
+    /// Where the first one lies of which this is a copy.
+    fn first_of(&self, place: Place) -> Place {
+        let Place::Block(block, offset) = place else { return place };
+        let (block, offset) = self.copies.get(&(block, offset)).copied().unwrap_or((block, offset));
+        Place::Block(block, offset)
+    }
+
     fn paint(&mut self, slices: &[Slice]) {
         for slice in slices {
             for (n, at) in (0..).zip(slice.position..slice.end()) {
                 let at = usize::try_from(at).unwrap();
                 self.bytes.resize(self.bytes.len().max(at + 1), Place::Hole);
-                self.bytes[at] = Place::Block(slice.block, slice.offset + n);
+                self.bytes[at] = self.first_of(Place::Block(slice.block, slice.offset + n));
             }
         }
     }
 
-    fn file(&self) -> File {
+    pub(super) fn file(&self) -> File {
         self.world.state().inode(self.ino).file().unwrap().clone()
     }
 
     /// Does it to the file and to the map of bytes.
-    fn apply(&mut self, change: &Change) {
+    pub(super) fn apply(&mut self, change: &Change) {
         match *change {
             Change::Clear { from, length } => return self.clear(&(from..from + length)),
             Change::Take { from, length, to } => return self.take(&self.taken(from, length, to)),
             Change::CutComb { cut, from, count, end } => {
                 return self.cut_and_write(cut, from, count, end);
+            }
+            Change::Relocate { from, length, every } => {
+                self.relocate(from..from + length, every);
+                return;
             }
             _ => {}
         }
@@ -234,7 +255,10 @@ impl Model {
                 self.bytes.resize(usize::try_from(size).unwrap(), Place::Hole);
                 (ContentChange::Truncate(size), None)
             }
-            Change::Clear { .. } | Change::Take { .. } | Change::CutComb { .. } => return,
+            Change::Clear { .. }
+            | Change::Take { .. }
+            | Change::CutComb { .. }
+            | Change::Relocate { .. } => return,
             Change::ReplaceInline(size) => {
                 let bytes = usize::try_from(size).unwrap();
                 self.bytes = vec![Place::Inline; bytes];
@@ -325,7 +349,7 @@ impl Model {
     }
 
     /// Compares the file with the map, and its map with all that was seen of it.
-    fn check(&mut self) {
+    pub(super) fn check(&mut self) {
         let state = self.world.state();
         audit(&state);
         let file = self.file();
@@ -338,7 +362,7 @@ impl Model {
             let places = segment.position()..segment.end();
             found.extend((0..).zip(places).map(|(n, _)| match segment {
                 Segment::Hole { .. } => Place::Hole,
-                Segment::Block(slice) => Place::Block(slice.block, slice.offset + n),
+                Segment::Block(slice) => self.first_of(Place::Block(slice.block, slice.offset + n)),
             }));
         }
         assert_eq!(found, self.bytes);

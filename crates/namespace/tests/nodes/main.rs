@@ -17,6 +17,7 @@ mod making;
 #[path = "../plans/memory.rs"]
 mod memory;
 mod model;
+mod relocating;
 mod removing;
 mod renaming;
 mod world;

@@ -121,6 +121,9 @@ impl Collector for VolumeCollector {
             ("packs_rewritten", seen.packs_rewritten),
             ("packs_left", seen.packs_left),
             ("bytes_repacked", seen.bytes_repacked),
+            ("files_compacted", seen.files_compacted),
+            ("bytes_compacted", seen.bytes_compacted),
+            ("compactions_refused", seen.compactions_refused),
             ("bodies_destaged", seen.bodies_destaged),
             ("bytes_destaged", seen.bytes_destaged),
         ];

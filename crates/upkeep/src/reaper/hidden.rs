@@ -205,7 +205,7 @@ impl Upkeep {
         Ok(complete.then_some(pages))
     }
 
-    async fn read_all(
+    pub(crate) async fn read_all(
         &self,
         keys: impl Iterator<Item = Key>,
     ) -> Result<Vec<Option<Value>>, VolumeError> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use block::BlockRef;
+use layout::Relocation;
 use namespace::join_packs;
 use record::{BlockId, Content, DecodeError, Ino, Inode, InodeBody, Orphan, Slice, key};
 use session::scan::slices_of;
@@ -26,8 +27,9 @@ pub(super) struct PackOwner {
 pub(super) enum Look {
     /// Nothing: enough of it is alive, or nothing will be soon.
     Fine,
-    /// It is sparse, and has an owner that cannot be moved.
-    Fixed,
+    /// It is sparse, and has owners that cannot be moved with the others: those of them whose content
+    /// maps are in pages move by themselves.
+    Fixed(Vec<Ino>),
     /// It is worth rewriting.
     Sparse(Source),
 }
@@ -65,27 +67,30 @@ impl Source {
 
 /// Looks at a pack and all of its owners.
 pub(super) fn look(pack: BlockId, owners: Vec<PackOwner>) -> Result<Look, DecodeError> {
-    let (mut movers, mut fixed) = (BTreeMap::new(), false);
+    let (mut movers, mut fixed, mut paged) = (BTreeMap::new(), false, Vec::new());
     for PackOwner { ino, record, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
         let Some(record) = record else {
             fixed = true;
             continue;
         };
         let inode = Inode::decode(&key::inode(ino), &record)?;
-        fixed |= inode.file().is_some_and(|file| matches!(file.content, Content::Pages(_)));
+        if inode.file().is_some_and(|file| matches!(file.content, Content::Pages(_))) {
+            paged.push(ino);
+        }
         // An owner that does not name the pack any more was moved before, and its share awaits the
         // reaper.
         if slices_of(&inode).iter().any(|slice| slice.block == pack) {
             movers.insert(ino, Mover { record, inode });
         }
     }
+    fixed |= !paged.is_empty();
     let named = |mover: &Mover| {
         let slices = slices_of(&mover.inode).iter().copied();
         slices.filter(|slice| slice.block == pack).collect::<Vec<Slice>>()
     };
     let slices: Vec<Slice> = movers.values().flat_map(named).collect();
     let Some(first) = slices.first() else {
-        return Ok(if fixed { Look::Fixed } else { Look::Fine });
+        return Ok(if fixed { Look::Fixed(paged) } else { Look::Fine });
     };
     let reference = |slice: &Slice| (slice.block_length, slice.block_crc32c);
     if slices.iter().any(|slice| reference(slice) != reference(first)) {
@@ -96,7 +101,7 @@ pub(super) fn look(pack: BlockId, owners: Vec<PackOwner>) -> Result<Look, Decode
     let bytes = runs.iter().map(|run| run.end - run.start).sum();
     Ok(match fixed {
         _ if !is_sparse(u64::from(bytes), block.length) => Look::Fine,
-        true => Look::Fixed,
+        true => Look::Fixed(paged),
         false => Look::Sparse(Source { block, runs, bytes, movers }),
     })
 }
@@ -149,31 +154,8 @@ impl Batch {
     }
 
     /// The swap of each owner, once its bytes lie in their new place.
-    pub(super) fn swaps(&self, placed: &Placed) -> Vec<Swap> {
+    pub(super) fn swaps(&self, placed: &Relocation) -> Vec<Swap> {
         self.movers.iter().filter_map(|(ino, mover)| Swap::new(*ino, mover, placed)).collect()
-    }
-}
-
-/// Where the bytes of old packs lie in the new one.
-#[derive(Debug)]
-pub(super) struct Placed {
-    pub(super) block: BlockRef,
-    /// Of each old pack: its runs, and where each begins in the new one.
-    pub(super) runs: BTreeMap<BlockId, Vec<(Range<u32>, u32)>>,
-}
-
-impl Placed {
-    /// The slice in the new pack that has the bytes of a slice in an old one.
-    pub(super) fn locate(&self, slice: &Slice) -> Option<Slice> {
-        let runs = self.runs.get(&slice.block)?;
-        let next = runs.partition_point(|(run, _)| run.start <= slice.offset);
-        let (run, begins) = runs.get(next.checked_sub(1)?)?;
-        if slice.offset.checked_add(slice.length)? > run.end {
-            return None;
-        }
-        let offset = begins.checked_add(slice.offset - run.start)?;
-        let BlockRef { id, length, crc32c } = self.block;
-        Some(Slice { block: id, block_length: length, block_crc32c: crc32c, offset, ..*slice })
     }
 }
 
@@ -192,7 +174,7 @@ pub(super) struct Swap {
 }
 
 impl Swap {
-    fn new(ino: Ino, mover: &Mover, placed: &Placed) -> Option<Swap> {
+    fn new(ino: Ino, mover: &Mover, placed: &Relocation) -> Option<Swap> {
         let mut inode = mover.inode.clone();
         let InodeBody::File(file) = &mut inode.body else { return None };
         let Content::Slices(slices) = &mut file.content else { return None };

@@ -7,13 +7,15 @@ use block::{BlockError, BlockErrorKind, BlockRef, SUB_BLOCK_BYTES, SealedBlock, 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
+use layout::Relocation;
 use record::{BlockId, Ino, Slice, key};
 use session::scan::ino_of;
 use session::{Outcome, ReaderGuard, VolumeError, closing, value};
 use store::Read;
 use tracing::warn;
 
-use super::batch::{Batch, Look, PackOwner, Placed, Source, Swap, look};
+use super::batch::{Batch, Look, PackOwner, Source, Swap, look};
+use crate::proof::{Proof, of, prove, relocation};
 use crate::sparse::is_sparse;
 use crate::upkeep::Upkeep;
 
@@ -61,9 +63,6 @@ pub struct RepackRound {
     pub traffic: u64,
 }
 
-/// The checksum of a slice's bytes, as they were read from its old pack.
-type Proof = (Slice, u32);
-
 impl Upkeep {
     /// Fills one new pack from those that were noted; `None` if none is noted. What should be
     /// looked at again later goes into `again`.
@@ -106,7 +105,10 @@ impl Upkeep {
             }
             match self.look_at(pack).await {
                 Ok(Look::Fine) => {}
-                Ok(Look::Fixed) => round.done.left += 1,
+                Ok(Look::Fixed(paged)) => {
+                    round.done.left += 1;
+                    self.note_hidden(paged);
+                }
                 Ok(Look::Sparse(source)) => {
                     let room = self.repacking.pack_bytes.saturating_sub(batch.bytes);
                     let owners = batch.owners() + source.owners();
@@ -135,7 +137,7 @@ impl Upkeep {
         let limit = OWNERS_MAX.min(self.session.limits().range_records);
         let shares = self.read_range(start, end, limit).await?;
         if shares.len() >= limit as usize {
-            return Ok(Look::Fixed);
+            return Ok(Look::Fixed(Vec::new()));
         }
         let inos = shares.iter().map(|share| ino_of(&share.key));
         let inos = inos.collect::<Result<Vec<Ino>, _>>()?;
@@ -154,7 +156,7 @@ impl Upkeep {
         }
         Ok(look(pack, owners).unwrap_or_else(|error| {
             warn!(block = %pack, %error, "an owner of a sparse pack cannot be read");
-            Look::Fixed
+            Look::Fixed(Vec::new())
         }))
     }
 
@@ -198,7 +200,7 @@ impl Upkeep {
         &self,
         batch: &Batch,
         round: &mut RepackRound,
-    ) -> Result<Option<(SealedBlock, Placed)>, VolumeError> {
+    ) -> Result<Option<(SealedBlock, Relocation)>, VolumeError> {
         let mut sealer = Sealer::new(self.staging.ids.draw_pack(), batch.bytes);
         let (mut runs, mut proofs): (_, Vec<Proof>) = (BTreeMap::new(), Vec::new());
         for source in &batch.sources {
@@ -229,7 +231,7 @@ impl Upkeep {
             return Ok(None);
         }
         let block = sealer.finish();
-        let placed = Placed { block: block.reference(), runs };
+        let placed = relocation(&block, runs);
         prove(&block, &placed, &proofs)?;
         Ok(Some((block, placed)))
     }
@@ -342,11 +344,6 @@ struct Swapped {
     error: Option<VolumeError>,
 }
 
-/// Where a slice's bytes lie in its block.
-fn of(slice: &Slice) -> Range<u32> {
-    slice.offset..slice.offset.saturating_add(slice.length)
-}
-
 /// A range of content that comes in pieces of one sub-block each.
 fn cut(pieces: &[Bytes], range: &Range<u32>) -> Vec<Bytes> {
     let first = range.start / SUB_BLOCK_BYTES;
@@ -357,26 +354,4 @@ fn cut(pieces: &[Bytes], range: &Range<u32>) -> Vec<Bytes> {
         (from < to).then(|| piece.slice(from..to))
     };
     (first..).zip(pieces.iter().skip(first as usize)).map_while(within).collect()
-}
-
-/// That each slice's new place in a sealed block holds the bytes that its old place held.
-fn prove(block: &SealedBlock, placed: &Placed, proofs: &[Proof]) -> Result<(), VolumeError> {
-    let sealed_bytes = block.to_bytes();
-    for (old, sum) in proofs {
-        let differs = || {
-            let Slice { block, offset, .. } = old;
-            VolumeError::Corrupt(format!("what was copied from {offset} of block {block} differs"))
-        };
-        let new = placed.locate(old).ok_or_else(differs)?;
-        let span = sealed::span(block.length(), of(&new));
-        let place =
-            usize::try_from(span.bytes.start).ok().zip(usize::try_from(span.bytes.end).ok());
-        let bytes = place.and_then(|(start, end)| sealed_bytes.get(start..end));
-        let bytes = sealed_bytes.slice_ref(bytes.ok_or_else(differs)?);
-        let pieces = sealed::open(block.reference(), of(&new), bytes)?;
-        if new.length != old.length || sealed::content_checksum(&pieces) != *sum {
-            return Err(differs());
-        }
-    }
-    Ok(())
 }

@@ -329,6 +329,9 @@ impl Volume {
         let operation = WriteContent { ino, known_as, over, change, tag, hidden_as, attributes };
         let written = self.session.run_noted(&operation, body, note.unwrap_or(&UNNOTED)).await;
         self.session.wake_reaper();
+        if let Ok(node) = &written {
+            self.upkeep.note_written(ino, &node.inode);
+        }
         written
     }
 }

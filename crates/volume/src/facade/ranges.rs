@@ -36,6 +36,23 @@ impl Volume {
         range: Range<u64>,
         sought: Sought,
     ) -> Result<Option<u64>, VolumeError> {
+        let first = self.seek_as_found(node, range.clone(), sought).await;
+        let Err(error @ VolumeError::Corrupt(_)) = first else { return first };
+        // Other pages may have taken the place of those that are missing.
+        let _reading = self.session.reading();
+        let now = self.find_node(node.ino).await?;
+        if now.record == node.record {
+            return Err(error);
+        }
+        self.seek_as_found(&now, range, sought).await
+    }
+
+    async fn seek_as_found(
+        &self,
+        node: &FoundNode,
+        range: Range<u64>,
+        sought: Sought,
+    ) -> Result<Option<u64>, VolumeError> {
         let file = node.inode.file().ok_or(FsError::IsADirectory)?;
         if range.is_empty() {
             return Ok(None);
@@ -102,7 +119,16 @@ impl Volume {
         position: u64,
     ) -> Result<(FoundNode, u64), VolumeError> {
         let file = source.inode.file().ok_or(FsError::IsADirectory)?;
-        let (found, end) = self.slices_to_share(source.ino, file, range.clone()).await?;
+        let found = self.slices_to_share(source.ino, file, range.clone()).await;
+        let (found, end) = match found {
+            // Pages are missing: others may have taken their place.
+            Err(VolumeError::Corrupt(_))
+                if self.find_node(source.ino).await?.record != source.record =>
+            {
+                return Err(FsError::SourceChanged.into());
+            }
+            found => found?,
+        };
         let to_its_place =
             |piece: Slice| Slice { position: piece.position - range.start + position, ..piece };
         let range = range.start..end;

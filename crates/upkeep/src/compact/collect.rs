@@ -1,0 +1,106 @@
+//! What goes into one new block.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use block::BLOCK_BYTES_MAX;
+use namespace::pages_of;
+use record::{BlockId, Content, Ino, Slice};
+use session::VolumeError;
+
+use super::copy::SPANS_MEMORY;
+use super::look::{FileLook, PAGES_AT_ONCE};
+use crate::upkeep::Upkeep;
+
+/// Bytes that one step copies, unless a single run is longer.
+const BATCH_BYTES: u32 = 8 << 20;
+const _: () = assert!(BATCH_BYTES <= BLOCK_BYTES_MAX);
+
+/// Packs that one step moves out of: the plan writes a counter of each.
+const PACKS_MAX: usize = 256;
+
+/// Runs of a file that are copied together, in the order of the file.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) taken: Vec<Slice>,
+    pub(super) bytes: u32,
+    /// The part of the file that they are in.
+    pub(super) within: Range<u64>,
+    /// Where the next batch begins; `None` if this was the last part of the map.
+    pub(super) next: Option<u64>,
+    /// Whether runs were left out that overlap others in their block.
+    pub(super) left: bool,
+    packs: usize,
+    /// Of each block, where the runs begin that were taken, and where they end.
+    places: BTreeMap<BlockId, BTreeMap<u32, u32>>,
+}
+
+impl Batch {
+    fn new(from: u64) -> Batch {
+        Batch { within: from..from, ..Batch::default() }
+    }
+
+    /// Memory that it takes to copy it: the copy, the sealed block, and what is being read.
+    pub(super) fn memory(&self) -> u64 {
+        u64::from(self.bytes) * 2 + SPANS_MEMORY
+    }
+
+    /// Takes a run; false if the batch is full.
+    fn take(&mut self, slice: &Slice, bytes_max: u32) -> bool {
+        let after = self.bytes.saturating_add(slice.length);
+        let another = usize::from(slice.block.is_pack() && !self.places.contains_key(&slice.block));
+        if !self.taken.is_empty() && (after > bytes_max || self.packs + another > PACKS_MAX) {
+            return false;
+        }
+        self.packs += another;
+        let end = slice.offset.saturating_add(slice.length);
+        let places = self.places.entry(slice.block).or_default();
+        let before = places.range(..end).next_back();
+        match before {
+            Some((_, taken)) if *taken > slice.offset => {
+                // A block may be named twice. What lies in a run that was taken has its copy there.
+                self.left |=
+                    !before.is_some_and(|(&start, &taken)| start <= slice.offset && end <= taken);
+            }
+            _ => {
+                places.insert(slice.offset, end);
+                self.taken.push(*slice);
+                self.bytes = after;
+            }
+        }
+        self.within.end = slice.end();
+        true
+    }
+}
+
+impl Upkeep {
+    /// What is to move, from a position of a file on: as much as one block and a few pages hold.
+    pub(super) async fn collect_runs(
+        &self,
+        ino: Ino,
+        look: &FileLook,
+        from: u64,
+    ) -> Result<Batch, VolumeError> {
+        let mut batch = Batch::new(from);
+        let mut loaded = Vec::new();
+        match self.content_now(ino).await? {
+            None | Some(Content::Inline(_)) => return Ok(batch),
+            Some(Content::Slices(slices)) => loaded.push(slices),
+            Some(Content::Pages(pages)) => {
+                let first = pages_of(&pages, from, u64::MAX).start;
+                let last = pages.len().min(first + PAGES_AT_ONCE);
+                batch.next = pages.get(last).map(|page| page.start);
+                loaded = self.load_pages(ino, &pages[first..last]).await?;
+            }
+        }
+        let bytes_max = BATCH_BYTES.min(self.staging.block_bytes).max(1);
+        let movers = loaded.iter().flat_map(|slices| look.movers(slices));
+        for slice in movers.filter(|slice| slice.position >= from) {
+            if !batch.take(slice, bytes_max) {
+                batch.next = Some(slice.position);
+                break;
+            }
+        }
+        Ok(batch)
+    }
+}
