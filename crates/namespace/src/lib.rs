@@ -16,6 +16,7 @@ mod packs;
 mod path;
 mod remove;
 mod run;
+mod space;
 mod stage;
 mod unbind;
 mod upload;
@@ -54,6 +55,7 @@ pub use packs::join_packs;
 pub use path::{DIRECTORIES_MAX, Path};
 pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed};
 pub use run::{Env, Next, Planner, Run, Step, recall};
+pub use space::{BUCKETS_COUNTED_MAX, CountHoldings, Holdings};
 pub use stage::{Assumption, Stage, Unstage};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListUploads, ListedUpload,

@@ -2,6 +2,7 @@
 
 mod glue;
 mod notices;
+mod space;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +21,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::{Ledger, NodeName, Volume, VolumeError};
 
+use crate::backend::Backend;
 use crate::config::MountSettings;
 use crate::problem::Problem;
 use glue::Glue;
 use notices::Notices;
+use space::Space;
 
 /// How far the kernel reads ahead of a program, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
@@ -80,7 +83,7 @@ pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
 impl Mounted {
     /// Mounts a volume. Buckets that are made as directories belong to `owner`.
     pub(crate) async fn begin(
-        volume: &Arc<Volume>,
+        backend: &Backend,
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
@@ -89,7 +92,7 @@ impl Mounted {
         let device = tokio::task::spawn_blocking(move || fuse::mount(&at, &options));
         let device = device.await.map_err(|error| serving(folder, error))?;
         let device = device.map_err(|error| not_mounted(folder, &error))?;
-        let begun = Mounted::serve(volume, settings, owner, folder, (device, None)).await;
+        let begun = Mounted::serve(backend, settings, owner, folder, (device, None)).await;
         if begun.is_err() {
             let _unmounted = fuse::unmount(folder, UnmountMode::Lazy);
         }
@@ -98,24 +101,26 @@ impl Mounted {
 
     /// Serves a mount that somebody keeps, the first one to do it or the next.
     pub(crate) async fn go_on(
-        volume: &Arc<Volume>,
+        backend: &Backend,
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
         KeptMount { ledger, device }: KeptMount,
     ) -> Result<Mounted, Problem> {
-        Mounted::serve(volume, settings, owner, folder, (device, Some(ledger))).await
+        Mounted::serve(backend, settings, owner, folder, (device, Some(ledger))).await
     }
 
     async fn serve(
-        volume: &Arc<Volume>,
+        backend: &Backend,
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
         (device, ledger): (Device, Option<Arc<Ledger>>),
     ) -> Result<Mounted, Problem> {
+        let volume = &backend.volume;
+        let (root, bucket) = root_of(volume, settings).await?;
         let options = FilesOptions {
-            root: root_of(volume, settings).await?,
+            root,
             read_only: settings.read_only,
             write_memory: settings.write_memory.0,
             whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
@@ -132,6 +137,7 @@ impl Mounted {
             tasks: tasks.clone(),
             gone: gone.clone(),
             ledger: ledger.clone(),
+            space: Arc::new(Space::new(volume, bucket, backend.folder.clone())),
         });
         let kernel = KernelOptions {
             posix_acl: true,
@@ -294,15 +300,16 @@ async fn forget_unasked(ledger: Arc<Ledger>, gone: CancellationToken) {
     }
 }
 
-/// The directory that is mounted.
-async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<Ino, Problem> {
-    let mut at = Ino::ROOT;
+/// The directory that is mounted, and the bucket that it is in: the root if it is the root.
+async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<(Ino, Ino), Problem> {
+    let (mut at, mut bucket) = (Ino::ROOT, Ino::ROOT);
     for name in &settings.subdir {
         let name = NodeName { directory: at, name: name.clone().into_bytes() };
         let found = volume.find_name(&name).await;
-        at = found.map_err(|error| not_found(settings, &error))?.ino;
+        let found = found.map_err(|error| not_found(settings, &error))?;
+        (at, bucket) = (found.ino, found.inode.bucket);
     }
-    Ok(at)
+    Ok((at, bucket))
 }
 
 fn not_found(settings: &MountSettings, error: &VolumeError) -> Problem {

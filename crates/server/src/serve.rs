@@ -127,7 +127,7 @@ async fn mount_beside(
     owner: &str,
 ) -> Result<Option<Mounted>, Problem> {
     let Some(folder) = &serve.mount else { return Ok(None) };
-    let mounted = Mounted::begin(&backend.volume, mount, owner, folder).await;
+    let mounted = Mounted::begin(backend, mount, owner, folder).await;
     if mounted.is_err() {
         backend.close().await;
     }

@@ -133,7 +133,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let seed = u64::from_ne_bytes(random);
     let backend = backend::open(&volume, &open, seed, Some(link.ledger())).await?;
     let begun = match link.mount() {
-        Ok(kept) => Mounted::go_on(&backend.volume, &mount, &root.user, &folder, kept).await,
+        Ok(kept) => Mounted::go_on(&backend, &mount, &root.user, &folder, kept).await,
         Err(problem) => Err(problem),
     };
     let mounted = match begun {

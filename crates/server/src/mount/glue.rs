@@ -2,42 +2,39 @@
 //! other.
 
 mod again;
+mod answer;
 mod dying;
 mod locks;
 mod ranges;
+mod shape;
 
 use std::ffi::OsStr;
 use std::io::IoSlice;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use files::{
-    DirectoryEntry, Files, HandleId, MadeBy, NodeKind, NodeStat, OpenMode, OpenedFile, SetNode,
-    TakenWrite, XattrWrite,
+    DirectoryEntry, Files, HandleId, MadeBy, NodeStat, OpenMode, OpenedFile, TakenWrite, XattrWrite,
 };
 use fuse::{
-    AttributeChanges, DirectoryBuffer, DirectoryName, Errno, FileHandle, FileLock, FileOperation,
-    FileSystem, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId, OpenFlags, Reply,
-    Request,
+    DirectoryBuffer, DirectoryName, Errno, FileHandle, FileOperation, FileSystem, NodeEntry,
+    NodeId, OpenFlags, Reply, Request,
 };
-use record::{Ino, SpecialKind, Timestamp};
+use record::{Ino, SpecialKind};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{AttributeChange, Ledger, Note, RenameMode, SetTime, Trust};
+use volume::{Ledger, Note, RenameMode, Trust};
+
+use super::space::Space;
+use answer::{Answer, sized};
+use shape::{attributes, file_time, kind_bits, set_node};
 
 /// Bits of `st_mode` that say what a node is.
 const KIND_BITS: u32 = 0o170_000;
 const PERMISSION_BITS: u32 = 0o7777;
-
-/// Bytes that programs are advised to read and write at once.
-const PREFERRED_BYTES: u32 = 128 << 10;
-
-/// What is said of space as long as there is no limit to it: a pebibyte.
-const SPACE_BLOCKS: u64 = 1 << 38;
-const SPACE_NODES: u64 = 1 << 40;
 
 /// Flags of open(2).
 const ACCESS_MODE: u32 = 0o3;
@@ -64,6 +61,8 @@ pub(super) struct Glue {
     pub(super) gone: CancellationToken,
     /// Where it stands what outlives this process, if another one may follow it.
     pub(super) ledger: Option<Arc<Ledger>>,
+    /// What is said of free space.
+    pub(super) space: Arc<Space>,
 }
 
 impl FileSystem for Glue {
@@ -75,7 +74,7 @@ impl FileSystem for Glue {
         let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
         // What is read from here on may be remembered until then.
         let trust = files.trust();
-        let call = Call { files, trust, gone, request };
+        let call = Call { files, trust, gone, request, space: Arc::clone(&self.space) };
         self.begin(call.answer_once(self.ledger.clone(), reply));
     }
 
@@ -118,6 +117,7 @@ struct Call {
     trust: Trust,
     gone: CancellationToken,
     request: Request,
+    space: Arc<Space>,
 }
 
 impl Call {
@@ -222,7 +222,7 @@ impl Call {
             // Names are durable when they are answered.
             FileOperation::FSyncDir { .. } => Answer::Ok,
             FileOperation::SyncFs => files.flush_all().await.map(|()| Answer::Ok)?,
-            FileOperation::StatFs => Answer::Space,
+            FileOperation::StatFs => Answer::Space(self.space.told().await),
             FileOperation::GetXattr { .. }
             | FileOperation::ListXattr { .. }
             | FileOperation::SetXattr { .. }
@@ -435,68 +435,6 @@ impl Call {
     }
 }
 
-/// What a request is answered.
-enum Answer {
-    Ok,
-    Entry(NodeEntry),
-    NoEntry(Trust),
-    Attributes(NodeAttributes, Duration),
-    StatX(NodeAttributes, FileTime, Duration),
-    Bytes(Vec<u8>),
-    Size(u32),
-    Opened(FileHandle, OpenFlags),
-    Created(NodeEntry, HandleId),
-    Position(u64),
-    Copied(u64),
-    Directory(DirectoryBuffer),
-    Lock(FileLock),
-    Space,
-}
-
-impl Answer {
-    fn send(self, reply: Reply) {
-        match self {
-            Answer::Ok => reply.ok(),
-            Answer::Entry(entry) => reply.entry(&entry),
-            Answer::NoEntry(trust) => reply.no_entry(trust.left()),
-            Answer::Attributes(attributes, timeout) => reply.attributes(&attributes, timeout),
-            Answer::StatX(attributes, birth, timeout) => {
-                reply.statx(&attributes, Some(birth), timeout);
-            }
-            Answer::Bytes(bytes) => reply.target(&std::ffi::OsString::from_vec(bytes)),
-            Answer::Size(size) => reply.xattr_size(size),
-            Answer::Opened(handle, flags) => reply.opened(handle, flags),
-            Answer::Created(entry, handle) => {
-                reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
-            }
-            Answer::Position(offset) => reply.seeked(offset),
-            Answer::Copied(bytes) => reply.copied(bytes),
-            Answer::Directory(names) => reply.directory(&names),
-            Answer::Lock(lock) => reply.lock(&lock),
-            Answer::Space => reply.statfs(&FileSystemSpace {
-                blocks: SPACE_BLOCKS,
-                blocks_free: SPACE_BLOCKS,
-                blocks_available: SPACE_BLOCKS,
-                nodes: SPACE_NODES,
-                nodes_free: SPACE_NODES,
-                block_bytes: 4_096,
-                fragment_bytes: 4_096,
-                name_bytes_max: 255,
-            }),
-        }
-    }
-}
-
-/// A value, or how long it is, as it was asked for.
-fn sized(value: Vec<u8>, size: u32) -> Result<Answer, rustix::io::Errno> {
-    let length = u32::try_from(value.len()).map_err(|_| rustix::io::Errno::TOOBIG)?;
-    match size {
-        0 => Ok(Answer::Size(length)),
-        size if size < length => Err(rustix::io::Errno::RANGE),
-        _ => Ok(Answer::Bytes(value)),
-    }
-}
-
 fn errno(error: rustix::io::Errno) -> Errno {
     Errno::new(error.raw_os_error()).unwrap_or(Errno::EIO)
 }
@@ -511,67 +449,4 @@ fn open_mode(flags: u32) -> OpenMode {
 
 fn keeping(opened: &OpenedFile) -> OpenFlags {
     if opened.unchanged { OpenFlags::KEEP_CACHE } else { OpenFlags::none() }
-}
-
-fn set_node(changes: &AttributeChanges) -> SetNode {
-    let time = |time: fuse::TimeChange| match time {
-        fuse::TimeChange::Now => SetTime::Now,
-        fuse::TimeChange::At(time) => SetTime::At(timestamp(time)),
-    };
-    let chowns = changes.uid.is_some() || changes.gid.is_some();
-    SetNode {
-        attributes: AttributeChange {
-            mode: changes.mode.map(|mode| mode & PERMISSION_BITS),
-            uid: changes.uid,
-            gid: changes.gid,
-            accessed: changes.atime.map(time),
-            modified: changes.mtime.map(time),
-            drop_rights: changes.kill_suidgid || chowns,
-        },
-        size: changes.size_bytes,
-    }
-}
-
-const NANOSECONDS: i64 = 1_000_000_000;
-
-fn file_time(time: Timestamp) -> FileTime {
-    let nanoseconds = time.0.rem_euclid(NANOSECONDS);
-    FileTime {
-        seconds: time.0.div_euclid(NANOSECONDS),
-        nanoseconds: u32::try_from(nanoseconds).unwrap_or_default(),
-    }
-}
-
-fn timestamp(time: FileTime) -> Timestamp {
-    let nanoseconds = time.seconds.saturating_mul(NANOSECONDS);
-    Timestamp(nanoseconds.saturating_add(i64::from(time.nanoseconds)))
-}
-
-fn kind_bits(kind: NodeKind) -> u32 {
-    match kind {
-        NodeKind::Fifo => 0o010_000,
-        NodeKind::Character => 0o020_000,
-        NodeKind::Directory => 0o040_000,
-        NodeKind::Block => 0o060_000,
-        NodeKind::File => 0o100_000,
-        NodeKind::Symlink => 0o120_000,
-        NodeKind::Socket => 0o140_000,
-    }
-}
-
-fn attributes(stat: &NodeStat) -> NodeAttributes {
-    NodeAttributes {
-        inode: stat.ino.0,
-        size_bytes: stat.size,
-        blocks: stat.blocks,
-        atime: file_time(stat.accessed),
-        mtime: file_time(stat.modified),
-        ctime: file_time(stat.changed),
-        mode: kind_bits(stat.kind) | stat.mode,
-        links: stat.links,
-        uid: stat.uid,
-        gid: stat.gid,
-        rdev: stat.device,
-        block_bytes: PREFERRED_BYTES,
-    }
 }
