@@ -145,7 +145,9 @@ impl Files {
         let name = std::str::from_utf8(name).ok().filter(|name| is_bucket_name(name));
         let name = name.ok_or(Errno::INVAL)?;
         let access_key = self.options.owner.clone();
-        let owner = FileOwner { access_key, uid: by.uid, gid: by.gid };
+        // What is left of the bits that are wanted.
+        let umask = MODE_BITS & !(by.mode & !by.umask);
+        let owner = FileOwner { access_key, uid: by.uid, gid: by.gid, umask };
         self.patiently(|| self.changing().make_bucket_directory(name, &owner)).await?;
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }

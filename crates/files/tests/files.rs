@@ -165,7 +165,7 @@ fn options(ledger: Option<Arc<Ledger>>) -> VolumeOptions {
 }
 
 fn owner() -> FileOwner {
-    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8, umask: 0o022 }
 }
 
 fn by() -> MadeBy {

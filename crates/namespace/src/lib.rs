@@ -24,7 +24,7 @@ mod view;
 
 pub use access::{
     AccessError, AddUser, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RemovePolicy,
-    RemoveUser, SetPolicy, SetUserPolicies,
+    RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
 };
 pub use bucket::{
     BUCKETS_MAX, BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket,

@@ -24,7 +24,7 @@ use volume::{Ledger, NodeName, Volume, VolumeError};
 use crate::backend::Backend;
 use crate::config::MountSettings;
 use crate::problem::Problem;
-use glue::Glue;
+use glue::{Glue, ShownAs};
 use notices::Notices;
 use space::Space;
 
@@ -130,6 +130,8 @@ impl Mounted {
         };
         let files = Files::new(Arc::clone(volume), options);
         files.take_over().await.map_err(|error| serving(folder, error))?;
+        let MountSettings { uid, gid, umask, .. } = *settings;
+        let shown = ShownAs { uid, gid, umask: umask.map(|umask| umask.0) };
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
         let glue = Arc::new(Glue {
             files: Arc::clone(&files),
@@ -138,9 +140,10 @@ impl Mounted {
             gone: gone.clone(),
             ledger: ledger.clone(),
             space: Arc::new(Space::new(volume, bucket, backend.folder.clone())),
+            shown,
         });
         let kernel = KernelOptions {
-            posix_acl: true,
+            posix_acl: shown.is_as_it_is(),
             large_requests_max: LARGE_REQUESTS_MAX,
             ..KernelOptions::default()
         };

@@ -15,3 +15,5 @@ mod full;
 mod kept;
 #[path = "keeper/programs.rs"]
 mod programs;
+#[path = "keeper/shown.rs"]
+mod shown;

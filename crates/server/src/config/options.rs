@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{CoherenceClass, DurabilityClass, Grace, LogFormat, Network, Size};
+use super::{CoherenceClass, DurabilityClass, Grace, LogFormat, Network, Size, Umask};
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -140,6 +140,18 @@ options! {
         /// Whether other users than the one who mounts may use the mount [default: false]
         #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, default_missing_value = "true")]
         mount_allow_other: bool = "ASHLAR_MOUNT_ALLOW_OTHER",
+        /// The user that all on the mount is shown as belonging to, and that owns what is made there
+        /// [default: each file's own]
+        #[arg(value_name = "NUMBER", visible_alias = "uid")]
+        mount_uid: u32 = "ASHLAR_MOUNT_UID",
+        /// The group that all on the mount is shown as belonging to, and that owns what is made there
+        /// [default: each file's own]
+        #[arg(value_name = "NUMBER", visible_alias = "gid")]
+        mount_gid: u32 = "ASHLAR_MOUNT_GID",
+        /// The permissions, in octal, that nobody is shown to have on the mount; all others anybody has
+        /// [default: each file's own permissions]
+        #[arg(value_name = "OCTAL", visible_alias = "umask")]
+        mount_umask: Umask = "ASHLAR_MOUNT_UMASK",
         /// How true what the kernel remembers is while others have the volume open [default: strict]
         #[arg(value_name = "CLASS")]
         coherence: CoherenceClass = "ASHLAR_COHERENCE",

@@ -7,6 +7,7 @@ mod dying;
 mod locks;
 mod ranges;
 mod shape;
+mod xattrs;
 
 use std::ffi::OsStr;
 use std::io::IoSlice;
@@ -15,9 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use files::{
-    DirectoryEntry, Files, HandleId, MadeBy, NodeStat, OpenMode, OpenedFile, TakenWrite, XattrWrite,
-};
+use files::{DirectoryEntry, Files, HandleId, MadeBy, NodeStat, OpenMode, OpenedFile, TakenWrite};
 use fuse::{
     DirectoryBuffer, DirectoryName, Errno, FileHandle, FileOperation, FileSystem, NodeEntry,
     NodeId, OpenFlags, Reply, Request,
@@ -29,8 +28,9 @@ use tokio_util::task::TaskTracker;
 use volume::{Ledger, Note, RenameMode, Trust};
 
 use super::space::Space;
-use answer::{Answer, sized};
-use shape::{attributes, file_time, kind_bits, set_node};
+use answer::Answer;
+pub(super) use shape::ShownAs;
+use shape::{file_time, kind_bits, set_node};
 
 /// Bits of `st_mode` that say what a node is.
 const KIND_BITS: u32 = 0o170_000;
@@ -46,10 +46,6 @@ const APPEND: u32 = 0o2000;
 const RENAME_NO_REPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
 
-/// Flags of setxattr(2).
-const XATTR_CREATE: u32 = 1;
-const XATTR_REPLACE: u32 = 2;
-
 /// The file system of a volume, as the kernel is shown it.
 #[derive(Debug)]
 pub(super) struct Glue {
@@ -63,6 +59,7 @@ pub(super) struct Glue {
     pub(super) ledger: Option<Arc<Ledger>>,
     /// What is said of free space.
     pub(super) space: Arc<Space>,
+    pub(super) shown: ShownAs,
 }
 
 impl FileSystem for Glue {
@@ -74,7 +71,8 @@ impl FileSystem for Glue {
         let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
         // What is read from here on may be remembered until then.
         let trust = files.trust();
-        let call = Call { files, trust, gone, request, space: Arc::clone(&self.space) };
+        let call =
+            Call { files, trust, gone, request, space: Arc::clone(&self.space), shown: self.shown };
         self.begin(call.answer_once(self.ledger.clone(), reply));
     }
 
@@ -118,6 +116,7 @@ struct Call {
     gone: CancellationToken,
     request: Request,
     space: Arc<Space>,
+    shown: ShownAs,
 }
 
 impl Call {
@@ -136,14 +135,16 @@ impl Call {
     }
 
     fn made_by(&self, mode: u32, umask: u32) -> MadeBy {
-        MadeBy { mode, umask, uid: self.request.uid(), gid: self.request.gid() }
+        let uid = self.shown.uid.unwrap_or(self.request.uid());
+        let gid = self.shown.gid.unwrap_or(self.request.gid());
+        MadeBy { mode, umask, uid, gid }
     }
 
     fn entry(&self, stat: &NodeStat) -> NodeEntry {
         NodeEntry {
             node: self.node_id(stat.ino),
             generation: 0,
-            attributes: attributes(stat),
+            attributes: self.shown.attributes(stat),
             entry_timeout: if stat.fleeting { Duration::ZERO } else { self.trust.left() },
             attributes_timeout: self.timeout(stat),
         }
@@ -187,17 +188,17 @@ impl Call {
             },
             FileOperation::GetAttr { .. } => {
                 let stat = files.attributes(node).await?;
-                Answer::Attributes(attributes(&stat), self.timeout(&stat))
+                Answer::Attributes(self.shown.attributes(&stat), self.timeout(&stat))
             }
             FileOperation::StatX { .. } => {
                 let stat = files.attributes(node).await?;
                 let timeout = self.timeout(&stat);
-                Answer::StatX(attributes(&stat), file_time(stat.created), timeout)
+                Answer::StatX(self.shown.attributes(&stat), file_time(stat.created), timeout)
             }
             FileOperation::SetAttr(changes) => {
                 let handle = changes.handle.map(|handle| HandleId(handle.0));
                 let stat = files.set(node, handle, set_node(&changes)).await?;
-                Answer::Attributes(attributes(&stat), Duration::ZERO)
+                Answer::Attributes(self.shown.attributes(&stat), Duration::ZERO)
             }
             FileOperation::ReadLink => Answer::Bytes(files.read_link(node).await?),
             FileOperation::MkNod { .. }
@@ -249,37 +250,6 @@ impl Call {
             }
             FileOperation::ReleaseDir { handle, .. } => {
                 files.release_directory(HandleId(handle.0));
-                Answer::Ok
-            }
-            _ => return Err(rustix::io::Errno::NOSYS),
-        })
-    }
-
-    async fn xattr(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
-        let (files, node) = (&self.files, self.node());
-        Ok(match operation {
-            FileOperation::GetXattr { name, size } => {
-                sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)?
-            }
-            FileOperation::ListXattr { size } => {
-                let mut names = Vec::new();
-                for name in files.xattr_names(node).await? {
-                    names.extend_from_slice(&name);
-                    names.push(0);
-                }
-                sized(names, size)?
-            }
-            FileOperation::SetXattr { name, value, flags, acl_kill_sgid } => {
-                let how = match flags {
-                    XATTR_CREATE => XattrWrite::Create,
-                    XATTR_REPLACE => XattrWrite::Replace,
-                    _ => XattrWrite::Set,
-                };
-                files.set_xattr(node, name.as_bytes(), value, how, acl_kill_sgid).await?;
-                Answer::Ok
-            }
-            FileOperation::RemoveXattr { name } => {
-                files.remove_xattr(node, name.as_bytes()).await?;
                 Answer::Ok
             }
             _ => return Err(rustix::io::Errno::NOSYS),

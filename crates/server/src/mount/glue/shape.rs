@@ -7,6 +7,9 @@ use volume::{AttributeChange, SetTime};
 
 use super::PERMISSION_BITS;
 
+/// The permission of a file's owner to execute it.
+const OWNER_EXECUTES: u32 = 0o100;
+
 /// Bytes that programs are advised to read and write at once.
 const PREFERRED_BYTES: u32 = 128 << 10;
 
@@ -56,7 +59,41 @@ pub(super) fn kind_bits(kind: NodeKind) -> u32 {
     }
 }
 
-pub(super) fn attributes(stat: &NodeStat) -> NodeAttributes {
+/// As whose all on a mount is shown, if not as whose it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::mount) struct ShownAs {
+    pub(in crate::mount) uid: Option<u32>,
+    pub(in crate::mount) gid: Option<u32>,
+    /// The permissions that nobody has. Anybody has the others, but nobody executes a file that its
+    /// owner may not.
+    pub(in crate::mount) umask: Option<u32>,
+}
+
+impl ShownAs {
+    /// Whether all is shown as it is. Else access control lists have no say.
+    pub(in crate::mount) fn is_as_it_is(&self) -> bool {
+        *self == ShownAs::default()
+    }
+
+    /// The attributes of a node.
+    pub(super) fn attributes(&self, stat: &NodeStat) -> NodeAttributes {
+        let mut shown = attributes(stat);
+        shown.uid = self.uid.unwrap_or(shown.uid);
+        shown.gid = self.gid.unwrap_or(shown.gid);
+        if let Some(umask) = self.umask {
+            let all = match stat.kind {
+                NodeKind::Directory => 0o777,
+                NodeKind::File if stat.mode & OWNER_EXECUTES != 0 => 0o777,
+                NodeKind::Symlink => return shown,
+                _ => 0o666,
+            };
+            shown.mode = kind_bits(stat.kind) | all & !umask;
+        }
+        shown
+    }
+}
+
+fn attributes(stat: &NodeStat) -> NodeAttributes {
     NodeAttributes {
         inode: stat.ino.0,
         size_bytes: stat.size,
@@ -72,3 +109,6 @@ pub(super) fn attributes(stat: &NodeStat) -> NodeAttributes {
         block_bytes: PREFERRED_BYTES,
     }
 }
+
+#[cfg(test)]
+mod tests;
