@@ -6,6 +6,7 @@
 mod service {
     mod access;
     mod doubt;
+    mod node;
     mod whole;
 }
 

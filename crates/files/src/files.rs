@@ -175,6 +175,11 @@ impl Files {
         self.volume.unwatch_nodes();
     }
 
+    /// How many handles programs have of a file.
+    pub fn handles_of(&self, ino: Ino) -> u64 {
+        self.open.handles_of(ino)
+    }
+
     /// Finds what a name is bound to.
     pub async fn look_up(&self, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         let name = NodeName { directory, name: name.to_vec() };

@@ -371,6 +371,11 @@ impl OpenFiles {
         self.tables().files.get(&ino).map(|(file, _)| Arc::clone(file))
     }
 
+    /// How many handles a file has.
+    pub(crate) fn handles_of(&self, ino: Ino) -> u64 {
+        self.tables().files.get(&ino).map_or(0, |(_, handles)| *handles)
+    }
+
     /// All files that are open.
     pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
         self.tables().files.values().map(|(file, _)| Arc::clone(file)).collect()

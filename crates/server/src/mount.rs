@@ -1,5 +1,6 @@
 //! A volume as files: a mount from its beginning to its end.
 
+mod beside;
 mod glue;
 mod notices;
 mod space;
@@ -23,7 +24,9 @@ use volume::{Ledger, NodeName, Volume, VolumeError};
 
 use crate::backend::Backend;
 use crate::config::MountSettings;
+use crate::operator;
 use crate::problem::Problem;
+use beside::Beside;
 use glue::{Glue, ShownAs};
 use notices::Notices;
 use space::Space;
@@ -132,6 +135,11 @@ impl Mounted {
         files.take_over().await.map_err(|error| serving(folder, error))?;
         let MountSettings { uid, gid, umask, .. } = *settings;
         let shown = ShownAs { uid, gid, umask: umask.map(|umask| umask.0) };
+        let beside = Beside {
+            space: Space::new(volume, bucket, backend.folder.clone()),
+            shown,
+            admin: operator::over(Arc::clone(&backend.meta)),
+        };
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
         let glue = Arc::new(Glue {
             files: Arc::clone(&files),
@@ -139,8 +147,7 @@ impl Mounted {
             tasks: tasks.clone(),
             gone: gone.clone(),
             ledger: ledger.clone(),
-            space: Arc::new(Space::new(volume, bucket, backend.folder.clone())),
-            shown,
+            beside: Arc::new(beside),
         });
         let kernel = KernelOptions {
             posix_acl: shown.is_as_it_is(),

@@ -15,5 +15,7 @@ mod full;
 mod kept;
 #[path = "keeper/programs.rs"]
 mod programs;
+#[path = "keeper/questions.rs"]
+mod questions;
 #[path = "keeper/shown.rs"]
 mod shown;

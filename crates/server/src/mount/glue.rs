@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::{Ledger, Note, RenameMode, Trust};
 
-use super::space::Space;
+use super::beside::Beside;
 use answer::Answer;
 pub(super) use shape::ShownAs;
 use shape::{file_time, kind_bits, set_node};
@@ -57,9 +57,7 @@ pub(super) struct Glue {
     pub(super) gone: CancellationToken,
     /// Where it stands what outlives this process, if another one may follow it.
     pub(super) ledger: Option<Arc<Ledger>>,
-    /// What is said of free space.
-    pub(super) space: Arc<Space>,
-    pub(super) shown: ShownAs,
+    pub(super) beside: Arc<Beside>,
 }
 
 impl FileSystem for Glue {
@@ -71,8 +69,8 @@ impl FileSystem for Glue {
         let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
         // What is read from here on may be remembered until then.
         let trust = files.trust();
-        let call =
-            Call { files, trust, gone, request, space: Arc::clone(&self.space), shown: self.shown };
+        let beside = Arc::clone(&self.beside);
+        let call = Call { files, trust, gone, request, beside };
         self.begin(call.answer_once(self.ledger.clone(), reply));
     }
 
@@ -115,8 +113,7 @@ struct Call {
     trust: Trust,
     gone: CancellationToken,
     request: Request,
-    space: Arc<Space>,
-    shown: ShownAs,
+    beside: Arc<Beside>,
 }
 
 impl Call {
@@ -135,8 +132,8 @@ impl Call {
     }
 
     fn made_by(&self, mode: u32, umask: u32) -> MadeBy {
-        let uid = self.shown.uid.unwrap_or(self.request.uid());
-        let gid = self.shown.gid.unwrap_or(self.request.gid());
+        let uid = self.beside.shown.uid.unwrap_or(self.request.uid());
+        let gid = self.beside.shown.gid.unwrap_or(self.request.gid());
         MadeBy { mode, umask, uid, gid }
     }
 
@@ -144,7 +141,7 @@ impl Call {
         NodeEntry {
             node: self.node_id(stat.ino),
             generation: 0,
-            attributes: self.shown.attributes(stat),
+            attributes: self.beside.shown.attributes(stat),
             entry_timeout: if stat.fleeting { Duration::ZERO } else { self.trust.left() },
             attributes_timeout: self.timeout(stat),
         }
@@ -188,17 +185,17 @@ impl Call {
             },
             FileOperation::GetAttr { .. } => {
                 let stat = files.attributes(node).await?;
-                Answer::Attributes(self.shown.attributes(&stat), self.timeout(&stat))
+                Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
             }
             FileOperation::StatX { .. } => {
                 let stat = files.attributes(node).await?;
                 let timeout = self.timeout(&stat);
-                Answer::StatX(self.shown.attributes(&stat), file_time(stat.created), timeout)
+                Answer::StatX(self.beside.shown.attributes(&stat), file_time(stat.created), timeout)
             }
             FileOperation::SetAttr(changes) => {
                 let handle = changes.handle.map(|handle| HandleId(handle.0));
                 let stat = files.set(node, handle, set_node(&changes)).await?;
-                Answer::Attributes(self.shown.attributes(&stat), Duration::ZERO)
+                Answer::Attributes(self.beside.shown.attributes(&stat), Duration::ZERO)
             }
             FileOperation::ReadLink => Answer::Bytes(files.read_link(node).await?),
             FileOperation::MkNod { .. }
@@ -223,7 +220,7 @@ impl Call {
             // Names are durable when they are answered.
             FileOperation::FSyncDir { .. } => Answer::Ok,
             FileOperation::SyncFs => files.flush_all().await.map(|()| Answer::Ok)?,
-            FileOperation::StatFs => Answer::Space(self.space.told().await),
+            FileOperation::StatFs => Answer::Space(self.beside.space.told().await),
             FileOperation::GetXattr { .. }
             | FileOperation::ListXattr { .. }
             | FileOperation::SetXattr { .. }

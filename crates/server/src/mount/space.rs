@@ -21,7 +21,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The unit of the answer, in bytes.
-const UNIT_BYTES: u64 = 4 << 10;
+const UNIT_BYTES: u32 = 4 << 10;
 
 /// What is free where nobody can tell, as in a bucket: a pebibyte.
 const ENDLESS_BYTES: u64 = 1 << 50;
@@ -89,16 +89,17 @@ const ENDLESS: Free = Free { available: ENDLESS_BYTES, all: ENDLESS_BYTES };
 
 /// The answer: all there is, is what is used and what is free.
 fn said(held: Holdings, free: Free) -> FileSystemSpace {
-    let used = held.bytes.div_ceil(UNIT_BYTES);
-    let blocks_free = free.all / UNIT_BYTES;
+    let unit = u64::from(UNIT_BYTES);
+    let used = held.bytes.div_ceil(unit);
+    let blocks_free = free.all / unit;
     FileSystemSpace {
         blocks: used.saturating_add(blocks_free),
         blocks_free,
-        blocks_available: free.available / UNIT_BYTES,
+        blocks_available: free.available / unit,
         nodes: held.names.saturating_add(NAMES_FREE),
         nodes_free: NAMES_FREE,
-        block_bytes: UNIT_BYTES as u32,
-        fragment_bytes: UNIT_BYTES as u32,
+        block_bytes: UNIT_BYTES,
+        fragment_bytes: UNIT_BYTES,
         name_bytes_max: NAME_BYTES_MAX,
     }
 }

@@ -87,7 +87,7 @@ impl Call {
             }
             FileOperation::SetAttr(_) => {
                 let stat = files.attributes(node).await?;
-                Answer::Attributes(self.shown.attributes(&stat), self.timeout(&stat))
+                Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
             }
             _ => Answer::Ok,
         })

@@ -9,6 +9,7 @@ use volume::AclKind;
 
 use super::Call;
 use super::answer::{Answer, sized};
+use crate::node_report;
 
 /// Flags of setxattr(2).
 const XATTR_CREATE: u32 = 1;
@@ -21,7 +22,7 @@ impl Call {
             FileOperation::GetXattr { name, .. }
             | FileOperation::SetXattr { name, .. }
             | FileOperation::RemoveXattr { name } => {
-                !self.shown.is_as_it_is() && AclKind::of(name.as_bytes()).is_some()
+                !self.beside.shown.is_as_it_is() && AclKind::of(name.as_bytes()).is_some()
             }
             _ => false,
         }
@@ -33,13 +34,17 @@ impl Call {
             return Err(Errno::OPNOTSUPP);
         }
         Ok(match operation {
+            FileOperation::GetXattr { name, size } if name == node_report::ATTRIBUTE => {
+                let told = self.beside.report(files, node).await.ok_or(Errno::IO)?;
+                sized(told, size)?
+            }
             FileOperation::GetXattr { name, size } => {
                 sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)?
             }
             FileOperation::ListXattr { size } => {
                 let mut names = Vec::new();
                 for name in files.xattr_names(node).await? {
-                    if !self.shown.is_as_it_is() && AclKind::of(&name).is_some() {
+                    if !self.beside.shown.is_as_it_is() && AclKind::of(&name).is_some() {
                         continue;
                     }
                     names.extend_from_slice(&name);
