@@ -229,6 +229,9 @@ impl Files {
     ) -> Result<NodeStat, Errno> {
         self.changeable()?;
         let SetNode { mut attributes, size } = change;
+        if attributes.accessed.is_some() {
+            self.reads.forget(ino);
+        }
         if let Some(size) = size {
             let drop_rights = std::mem::take(&mut attributes.drop_rights);
             self.resize(ino, handle, size, drop_rights).await?;
@@ -243,7 +246,7 @@ impl Files {
                 self.log(&mut state, &FileChange::Set { attributes: &attributes, now })?;
                 state.set(&attributes, now);
                 drop(state);
-                return Ok(file.attributes(None).await);
+                return Ok(self.with_read(file.attributes(None).await));
             }
         }
         let set = self.patiently(|| self.changing().set_attributes(ino, &attributes)).await?;

@@ -313,13 +313,16 @@ pub(crate) struct Handle {
     pub(crate) file: Arc<OpenFile>,
     /// What is read ahead of whoever reads it.
     pub(crate) ahead: ReadAhead,
+    /// Whether reads through it are not to be noted.
+    pub(crate) unnoted: AtomicBool,
     /// Failures that it was told of.
     told: AtomicU64,
 }
 
 impl Handle {
     fn new(file: Arc<OpenFile>, told: u64) -> Arc<Handle> {
-        Arc::new(Handle { file, ahead: ReadAhead::default(), told: AtomicU64::new(told) })
+        let (unnoted, told) = (AtomicBool::new(false), AtomicU64::new(told));
+        Arc::new(Handle { file, ahead: ReadAhead::default(), unnoted, told })
     }
 
     /// A failure that this handle has not been told of.

@@ -43,9 +43,10 @@ pub use lock::{
 pub use node::{
     Acl, AclKind, AttributeChange, CONTENT_HEADERS_BYTES_MAX, ContentChange, DirectoryCounts,
     FindName, FindNode, FindXattr, FoundNode, LinkNode, ListedName, ListedNames, MakeNode, NewNode,
-    NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, ReadNames, RemoveDirectory, RemoveName,
-    RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem, SetTime,
-    SetXattr, SharedRange, USER_METADATA_BYTES_MAX, WriteContent, XattrChange, without_rights,
+    NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX, ObjectItem, ReadNames, RemoveDirectory,
+    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem,
+    SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX, WriteContent, XattrChange,
+    without_rights,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,

@@ -3,7 +3,9 @@
 mod beside;
 mod glue;
 mod notices;
+mod shape;
 mod space;
+mod stats;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,12 +26,15 @@ use volume::{Ledger, NodeName, Volume, VolumeError};
 
 use crate::backend::Backend;
 use crate::config::MountSettings;
+use crate::metrics::Metrics;
 use crate::operator;
 use crate::problem::Problem;
 use beside::Beside;
-use glue::{Glue, ShownAs};
+use glue::Glue;
 use notices::Notices;
+use shape::ShownAs;
 use space::Space;
+use stats::Stats;
 
 /// How far the kernel reads ahead of a program, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
@@ -43,6 +48,10 @@ const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a process that leaves its mount to another waits for requests that it has read.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the end of a mount, or of a process that serves it, waits until it is kept when files were
+/// read.
+const READS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often it looks.
 const LEAVE_PAUSE: Duration = Duration::from_millis(5);
@@ -86,7 +95,7 @@ pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
 impl Mounted {
     /// Mounts a volume. Buckets that are made as directories belong to `owner`.
     pub(crate) async fn begin(
-        backend: &Backend,
+        (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
@@ -95,7 +104,8 @@ impl Mounted {
         let device = tokio::task::spawn_blocking(move || fuse::mount(&at, &options));
         let device = device.await.map_err(|error| serving(folder, error))?;
         let device = device.map_err(|error| not_mounted(folder, &error))?;
-        let begun = Mounted::serve(backend, settings, owner, folder, (device, None)).await;
+        let begun =
+            Mounted::serve((backend, metrics), settings, owner, folder, (device, None)).await;
         if begun.is_err() {
             let _unmounted = fuse::unmount(folder, UnmountMode::Lazy);
         }
@@ -104,17 +114,17 @@ impl Mounted {
 
     /// Serves a mount that somebody keeps, the first one to do it or the next.
     pub(crate) async fn go_on(
-        backend: &Backend,
+        (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
         KeptMount { ledger, device }: KeptMount,
     ) -> Result<Mounted, Problem> {
-        Mounted::serve(backend, settings, owner, folder, (device, Some(ledger))).await
+        Mounted::serve((backend, metrics), settings, owner, folder, (device, Some(ledger))).await
     }
 
     async fn serve(
-        backend: &Backend,
+        (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
@@ -125,6 +135,7 @@ impl Mounted {
         let options = FilesOptions {
             root,
             read_only: settings.read_only,
+            notes_reads: !settings.noatime,
             write_memory: settings.write_memory.0,
             whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
             io_timeout: Duration::from_secs(settings.io_timeout_seconds),
@@ -138,6 +149,7 @@ impl Mounted {
         let beside = Beside {
             space: Space::new(volume, bucket, backend.folder.clone()),
             shown,
+            stats: Stats::new(metrics),
             admin: operator::over(Arc::clone(&backend.meta)),
         };
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -160,6 +172,7 @@ impl Mounted {
         let notices = Notices { queue, root: files.root() };
         files.watch(Arc::new(notices), settings.coherence.into());
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
+        tasks.spawn(Arc::clone(&files).keep_reads_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         if let Some(ledger) = ledger {
             tasks.spawn(forget_unasked(ledger, gone.clone()));
@@ -200,6 +213,7 @@ impl Mounted {
     /// for locks. The mount is there for the process that goes on with it. What this one still has to
     /// do must not answer anybody: it is to end at once.
     pub(crate) async fn leave(&self) {
+        self.keep_reads().await;
         let session = Arc::clone(&self.session);
         let stopped = tokio::task::spawn_blocking(move || session.stop_reading()).await;
         if !matches!(stopped, Ok(Ok(_))) {
@@ -233,6 +247,14 @@ impl Mounted {
             Err(_late) => {
                 tracing::error!("what programs have written last is lost: no answer in time");
             }
+        }
+        self.keep_reads().await;
+    }
+
+    /// Keeps what was read when, unless that takes long.
+    async fn keep_reads(&self) {
+        if tokio::time::timeout(READS_PATIENCE, self.files.keep_reads()).await.is_err() {
+            tracing::debug!("it is not kept of all files when they were read last");
         }
     }
 

@@ -17,5 +17,7 @@ mod kept;
 mod programs;
 #[path = "keeper/questions.rs"]
 mod questions;
+#[path = "keeper/reads.rs"]
+mod reads;
 #[path = "keeper/shown.rs"]
 mod shown;

@@ -127,6 +127,8 @@ pub(crate) struct MountSettings {
     /// The directory that is mounted: names from the bucket's down; none for the volume.
     pub(crate) subdir: Vec<String>,
     pub(crate) allow_other: bool,
+    /// Whether it is not noted when files are read.
+    pub(crate) noatime: bool,
     /// Whose all of it is shown to be, if not whose it is.
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
@@ -269,6 +271,7 @@ impl Mounting {
             read_only: mounting.mount_read_only.unwrap_or(false),
             subdir: names.collect(),
             allow_other: mounting.mount_allow_other.unwrap_or(false),
+            noatime: mounting.mount_noatime.unwrap_or(false),
             uid: mounting.mount_uid,
             gid: mounting.mount_gid,
             umask: mounting.mount_umask,
@@ -373,6 +376,7 @@ pub(crate) fn in_force(
         mount_read_only: Some(mount.read_only),
         mount_subdir: Some(mount.subdir.join("/")),
         mount_allow_other: Some(mount.allow_other),
+        mount_noatime: Some(mount.noatime),
         mount_uid: mount.uid,
         mount_gid: mount.gid,
         mount_umask: mount.umask,

@@ -232,3 +232,18 @@ fn a_umask_is_octal() {
     assert_eq!(["", "8", "+7", "1777", "u=rw", "-1"].map(mask), [None; 6]);
     assert_eq!(Umask(0o7).to_string(), "007");
 }
+
+#[test]
+fn a_flag_of_a_mount_leaves_the_word_behind_it_alone() {
+    #[derive(clap::Parser)]
+    struct Line {
+        folder: String,
+        #[command(flatten)]
+        mounting: Mounting,
+    }
+    let words = ["mount", "--allow-other", "--read-only=false", "--noatime", "/mnt"];
+    let line = <Line as clap::Parser>::try_parse_from(words).expect("it is a command");
+    let Mounting { mount_allow_other, mount_read_only, mount_noatime, .. } = line.mounting;
+    assert_eq!([mount_allow_other, mount_noatime], [Some(true); 2]);
+    assert_eq!((mount_read_only, &*line.folder), (Some(false), "/mnt"));
+}

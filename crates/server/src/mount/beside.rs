@@ -4,8 +4,9 @@ use admin::Admin;
 use files::Files;
 use record::Ino;
 
-use super::glue::ShownAs;
+use super::shape::ShownAs;
 use super::space::Space;
+use super::stats::Stats;
 use crate::node_report::{self, KnownHere};
 
 /// What a mount tells besides its files, and how it shows them.
@@ -14,6 +15,8 @@ pub(super) struct Beside {
     /// What is free.
     pub(super) space: Space,
     pub(super) shown: ShownAs,
+    /// What its process has counted.
+    pub(super) stats: Stats,
     /// The volume as operators see it.
     pub(super) admin: Admin,
 }

@@ -3,10 +3,10 @@
 
 mod again;
 mod answer;
+mod beside_files;
 mod dying;
 mod locks;
 mod ranges;
-mod shape;
 mod xattrs;
 
 use std::ffi::OsStr;
@@ -28,19 +28,19 @@ use tokio_util::task::TaskTracker;
 use volume::{Ledger, Note, RenameMode, Trust};
 
 use super::beside::Beside;
+use super::shape::{PERMISSION_BITS, file_time, kind_bits, set_node};
+use super::stats::Stats;
 use answer::Answer;
-pub(super) use shape::ShownAs;
-use shape::{file_time, kind_bits, set_node};
 
 /// Bits of `st_mode` that say what a node is.
 const KIND_BITS: u32 = 0o170_000;
-const PERMISSION_BITS: u32 = 0o7777;
 
 /// Flags of open(2).
 const ACCESS_MODE: u32 = 0o3;
 const CREATE_EXCLUSIVELY: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 const APPEND: u32 = 0o2000;
+const NO_ATIME: u32 = 0o1_000_000;
 
 /// Flags of renameat2(2).
 const RENAME_NO_REPLACE: u32 = 1;
@@ -64,6 +64,9 @@ impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
         // There are many of these, they change nothing, and nobody remembers what they are answered.
         if let FileOperation::Read { handle, offset, size, .. } = request.operation() {
+            if Stats::is_handle(handle) {
+                return self.beside.stats.read(handle, offset, size, reply);
+            }
             return self.begin(read(Arc::clone(&self.files), handle, offset, size, reply));
         }
         let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
@@ -159,6 +162,9 @@ impl Call {
     }
 
     async fn answer(self, reply: Reply) {
+        if self.is_beside_files() {
+            return self.answer_beside(reply);
+        }
         let operation = self.request.operation();
         match operation {
             FileOperation::SetLkW(question) => return self.lock(question, reply).await,
@@ -180,6 +186,9 @@ impl Call {
         let (files, node) = (&self.files, self.node());
         Ok(match operation {
             FileOperation::Lookup { name } => match files.look_up(node, name.as_bytes()).await {
+                Err(rustix::io::Errno::NOENT) if self.names_folder(name) => {
+                    Answer::Entry(self.folder())
+                }
                 Err(rustix::io::Errno::NOENT) => Answer::NoEntry(self.trust),
                 found => Answer::Entry(self.entry(&found?)),
             },
@@ -316,6 +325,8 @@ impl Call {
             FileOperation::Open { flags, kill_suidgid } => {
                 let mode = OpenMode { drops_rights: kill_suidgid, ..open_mode(flags) };
                 let opened = files.open(node, mode).await?;
+                let known = opened.unchanged && !mode.writes;
+                files.opened_to_read(&opened, flags & NO_ATIME == 0, known).await;
                 Answer::Opened(FileHandle(opened.handle.0), keeping(&opened))
             }
             FileOperation::Create { name, flags, mode, umask, .. } => {

@@ -1,7 +1,7 @@
 //! Commands that ask a mount about its files, and have it read them.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -101,4 +101,36 @@ fn what_was_warmed_up_is_read_without_its_blocks() {
     refused(&["warmup"], kept.folder.path(), "mount the volume first");
     refused(&["warmup"], &kept.path("bucket/none"), "No such file");
     drop(File::open(kept.path("bucket/small")).unwrap());
+}
+
+#[test]
+fn what_a_mount_has_counted_is_a_file_that_no_list_shows() {
+    if !can_mount() {
+        return;
+    }
+    let mut kept = Kept::new(None);
+    fs::create_dir(kept.path("bucket")).unwrap();
+    let stats = kept.path(".ashlar/stats");
+    let text = fs::read_to_string(&stats).unwrap();
+    assert!(text.contains("ashlar_store_round_trips_total{verb=\"commit\"}"), "{text}");
+    let listed = |folder: &Path| -> Vec<_> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    };
+    assert_eq!(listed(&kept.path("")), ["bucket"]);
+    assert_eq!(listed(&kept.path(".ashlar")), ["stats"]);
+    assert_eq!(fs::metadata(kept.path(".ashlar/other")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(fs::metadata(kept.path("bucket/.ashlar")).is_err(), "at the root alone");
+    assert!(fs::write(&stats, b"x").is_err());
+    assert!(fs::remove_file(&stats).is_err());
+    assert!(fs::rename(kept.path("bucket"), kept.path(".ashlar/bucket")).is_err());
+    // A handle that the worker before gave has no text any more; the next one has.
+    let mut open = File::open(&stats).unwrap();
+    kept.kill_worker();
+    assert!(open.read_to_end(&mut Vec::new()).is_err());
+    assert!(fs::read_to_string(&stats).unwrap().contains("ashlar_"));
+
+    fs::create_dir_all(kept.path("bucket/.ashlar")).unwrap();
+    fs::write(kept.path("bucket/.ashlar/mine"), b"x").unwrap();
+    let kept = kept.anew_with(&["--subdir", "bucket"]);
+    assert_eq!(listed(&kept.path(".ashlar")), ["mine"], "what the volume has is found");
 }

@@ -5,7 +5,8 @@ use fuse::{AttributeChanges, FileTime, NodeAttributes};
 use record::Timestamp;
 use volume::{AttributeChange, SetTime};
 
-use super::PERMISSION_BITS;
+/// Bits of `st_mode` that say who may do what.
+pub(super) const PERMISSION_BITS: u32 = 0o7777;
 
 /// The permission of a file's owner to execute it.
 const OWNER_EXECUTES: u32 = 0o100;
@@ -61,17 +62,17 @@ pub(super) fn kind_bits(kind: NodeKind) -> u32 {
 
 /// As whose all on a mount is shown, if not as whose it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::mount) struct ShownAs {
-    pub(in crate::mount) uid: Option<u32>,
-    pub(in crate::mount) gid: Option<u32>,
+pub(super) struct ShownAs {
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
     /// The permissions that nobody has. Anybody has the others, but nobody executes a file that its
     /// owner may not.
-    pub(in crate::mount) umask: Option<u32>,
+    pub(super) umask: Option<u32>,
 }
 
 impl ShownAs {
     /// Whether all is shown as it is. Else access control lists have no say.
-    pub(in crate::mount) fn is_as_it_is(&self) -> bool {
+    pub(super) fn is_as_it_is(&self) -> bool {
         *self == ShownAs::default()
     }
 
