@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use namespace::{AddUser, FindUser, ListUsers, RemoveUser, SetUserPolicies};
+use namespace::{AddUser, FindUser, ListUsers, RemoveUser, SetUserOwner, SetUserPolicies};
 use record::User;
 
 use crate::policy::{check_named, is_built_in};
@@ -24,14 +24,16 @@ pub struct Account {
     pub uid: u32,
     /// The group that its files belong to.
     pub gid: u32,
+    /// Permissions that they are not made with.
+    pub umask: u32,
     /// Names of its policies; with none it may do nothing.
     pub policies: Vec<String>,
 }
 
 impl Account {
     fn new(access_key: String, user: User) -> Account {
-        let User { enabled, uid, gid, policies, .. } = user;
-        Account { access_key, enabled, uid, gid, policies }
+        let User { enabled, uid, gid, umask, policies, .. } = user;
+        Account { access_key, enabled, uid, gid, umask, policies }
     }
 }
 
@@ -46,6 +48,8 @@ pub struct NewUser<'a> {
     pub uid: u32,
     /// The group that its files belong to.
     pub gid: u32,
+    /// Permissions that they are not made with.
+    pub umask: u32,
     /// Names of its policies.
     pub policies: &'a [String],
 }
@@ -56,6 +60,7 @@ impl fmt::Debug for NewUser<'_> {
             .field("access_key", &self.access_key)
             .field("uid", &self.uid)
             .field("gid", &self.gid)
+            .field("umask", &format_args!("{:03o}", self.umask))
             .field("policies", &self.policies)
             .finish_non_exhaustive()
     }
@@ -69,8 +74,9 @@ impl NewUser<'_> {
     }
 
     fn record(&self, sealed_secret: Vec<u8>) -> User {
-        let (uid, gid, policies) = (self.uid, self.gid, self.policies.to_vec());
-        User { sealed_secret, enabled: true, uid, gid, policies }
+        let NewUser { uid, gid, umask, policies, .. } = *self;
+        let policies = policies.to_vec();
+        User { sealed_secret, enabled: true, uid, gid, umask, policies }
     }
 }
 
@@ -150,6 +156,20 @@ impl Admin {
     pub async fn remove_user(&self, access_key: &str) -> Result<(), AdminError> {
         let access_key = existing(access_key)?;
         Ok(self.run(&RemoveUser { access_key }, None).await??)
+    }
+
+    /// Changes whom what an access key makes from now on belongs to, and the permissions that it is
+    /// not made with. What is `None` stays, and so does all that it has made.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchUser`], and if the store does not take it.
+    pub async fn set_user_owner(
+        &self,
+        access_key: &str,
+        (uid, gid, umask): (Option<u32>, Option<u32>, Option<u32>),
+    ) -> Result<(), AdminError> {
+        let access_key = existing(access_key)?;
+        Ok(self.run(&SetUserOwner { access_key, uid, gid, umask }, None).await??)
     }
 
     /// Replaces the policies of an access key.

@@ -40,6 +40,9 @@ pub enum AdminError {
     /// No bucket of this name.
     #[error("there is none of this name")]
     NoSuchBucket,
+    /// Nothing of this name or number.
+    #[error("there is none of this name")]
+    NoSuchNode,
     /// There is no volume in the metadata store.
     #[error("there is no volume")]
     NoVolume,

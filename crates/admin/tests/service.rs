@@ -6,6 +6,7 @@
 mod service {
     mod access;
     mod doubt;
+    mod node;
     mod whole;
 }
 
@@ -64,7 +65,7 @@ fn over(store: Arc<dyn MetaStore>) -> Admin {
 async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
     let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
     let volume = open(store, &blocks).await;
-    let owner = FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0 };
+    let owner = FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0, umask: 0o022 };
     volume.create_bucket("box", &owner).await.unwrap();
     volume.close().await;
     blocks
@@ -82,7 +83,7 @@ fn names(names: &[&str]) -> Vec<String> {
 
 async fn add(admin: &Admin, access_key: &str, policies: &[&str]) -> IssuedKey {
     let policies = &names(policies);
-    let new = NewUser { access_key, secret: None, uid: 1, gid: 2, policies };
+    let new = NewUser { access_key, secret: None, uid: 1, gid: 2, umask: 0o022, policies };
     admin.add_user(&new, &Open).await.unwrap()
 }
 

@@ -145,7 +145,9 @@ impl Files {
         let name = std::str::from_utf8(name).ok().filter(|name| is_bucket_name(name));
         let name = name.ok_or(Errno::INVAL)?;
         let access_key = self.options.owner.clone();
-        let owner = FileOwner { access_key, uid: by.uid, gid: by.gid };
+        // What is left of the bits that are wanted.
+        let umask = MODE_BITS & !(by.mode & !by.umask);
+        let owner = FileOwner { access_key, uid: by.uid, gid: by.gid, umask };
         self.patiently(|| self.changing().make_bucket_directory(name, &owner)).await?;
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }
@@ -227,6 +229,9 @@ impl Files {
     ) -> Result<NodeStat, Errno> {
         self.changeable()?;
         let SetNode { mut attributes, size } = change;
+        if attributes.accessed.is_some() {
+            self.reads.forget(ino);
+        }
         if let Some(size) = size {
             let drop_rights = std::mem::take(&mut attributes.drop_rights);
             self.resize(ino, handle, size, drop_rights).await?;
@@ -241,7 +246,7 @@ impl Files {
                 self.log(&mut state, &FileChange::Set { attributes: &attributes, now })?;
                 state.set(&attributes, now);
                 drop(state);
-                return Ok(file.attributes(None).await);
+                return Ok(self.with_read(file.attributes(None).await));
             }
         }
         let set = self.patiently(|| self.changing().set_attributes(ino, &attributes)).await?;

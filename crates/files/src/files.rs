@@ -22,6 +22,7 @@ use crate::fleeting::Fleeting;
 use crate::inherited::Inheritance;
 use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
+use crate::noted_reads::NotedReads;
 use crate::open::{OpenFile, OpenFiles};
 use crate::patience::patiently;
 use crate::read_ahead::STREAMS_MAX;
@@ -58,6 +59,8 @@ pub struct FilesOptions {
     pub whole_bytes_max: u64,
     /// How long operations wait for stores that do not answer before they fail.
     pub io_timeout: Duration,
+    /// Whether it is noted when files are read.
+    pub notes_reads: bool,
     /// The access key whose buckets those are that are made as directories.
     pub owner: String,
     /// Where it stands what must outlive this process, if another one may follow it.
@@ -97,6 +100,7 @@ pub struct SharedFiles {
     pub(crate) streams: Arc<Semaphore>,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Notify,
+    pub(crate) reads: NotedReads,
     /// How often a flush has found no room in the volume.
     pub(crate) found_full: AtomicU64,
     /// What the processes before this one have left.
@@ -131,6 +135,7 @@ impl Files {
             watching: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             flushes: Notify::new(),
+            reads: NotedReads::default(),
             found_full: AtomicU64::new(0),
             inheritance: Inheritance::default(),
             options,
@@ -175,6 +180,11 @@ impl Files {
         self.volume.unwatch_nodes();
     }
 
+    /// How many handles programs have of a file.
+    pub fn handles_of(&self, ino: Ino) -> u64 {
+        self.open.handles_of(ino)
+    }
+
     /// Finds what a name is bound to.
     pub async fn look_up(&self, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         let name = NodeName { directory, name: name.to_vec() };
@@ -207,7 +217,7 @@ impl Files {
             Ok(node) => Ok(self.shown(&node).await),
             // It is gone, but for those who have it open.
             Err(Errno::STALE) => match self.open.of(ino).or_else(|| self.fleeting.of(ino)) {
-                Some(file) => Ok(file.attributes(None).await),
+                Some(file) => Ok(self.with_read(file.attributes(None).await)),
                 None => Err(self.missed(ino)),
             },
             Err(error) => Err(error),
@@ -222,10 +232,10 @@ impl Files {
 
     /// What a program sees of a node: what was written to it and is not its content yet, too.
     pub(crate) async fn shown(&self, node: &FoundNode) -> NodeStat {
-        match self.open.of(node.ino) {
+        self.with_read(match self.open.of(node.ino) {
             Some(file) => file.attributes(Some(node)).await,
             None => NodeStat::of(node),
-        }
+        })
     }
 
     /// What a symbolic link says.

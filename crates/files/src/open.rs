@@ -316,13 +316,16 @@ pub(crate) struct Handle {
     pub(crate) file: Arc<OpenFile>,
     /// What is read ahead of whoever reads it.
     pub(crate) ahead: ReadAhead,
+    /// Whether reads through it are not to be noted.
+    pub(crate) unnoted: AtomicBool,
     /// Failures that it was told of.
     told: AtomicU64,
 }
 
 impl Handle {
     fn new(file: Arc<OpenFile>, told: u64) -> Arc<Handle> {
-        Arc::new(Handle { file, ahead: ReadAhead::default(), told: AtomicU64::new(told) })
+        let (unnoted, told) = (AtomicBool::new(false), AtomicU64::new(told));
+        Arc::new(Handle { file, ahead: ReadAhead::default(), unnoted, told })
     }
 
     /// A failure that this handle has not been told of.
@@ -372,6 +375,11 @@ impl OpenFiles {
     /// The file of this number, if somebody has it open.
     pub(crate) fn of(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         self.tables().files.get(&ino).map(|(file, _)| Arc::clone(file))
+    }
+
+    /// How many handles a file has.
+    pub(crate) fn handles_of(&self, ino: Ino) -> u64 {
+        self.tables().files.get(&ino).map_or(0, |(_, handles)| *handles)
     }
 
     /// All files that are open.

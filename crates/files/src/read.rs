@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -113,7 +114,7 @@ impl Files {
         position: u64,
         length: u64,
     ) -> Result<Vec<Bytes>, VolumeError> {
-        let Handle { file, ahead, .. } = handle;
+        let Handle { file, ahead, unnoted, .. } = handle;
         // What is known from here on is kept until it has been read.
         let reading = self.volume.reading();
         let (node, mut assembled) = {
@@ -123,6 +124,9 @@ impl Files {
                 return Ok(Vec::new());
             }
             let node = Arc::clone(&state.node);
+            if !unnoted.load(Ordering::Relaxed) {
+                self.note_read(&node);
+            }
             if state.becoming.is_none() && !state.is_dirty() {
                 drop(state);
                 if let Some(bytes) = self.read_on(ahead, &node, &reading, position..end).await {

@@ -27,6 +27,8 @@ impl Files {
         let InodeBody::Directory(directory) = &node.inode.body else {
             return Err(Errno::NOTDIR);
         };
+        // Whoever opens one reads it.
+        self.note_read(&node);
         let parent = if ino == self.options.root { ino } else { directory.parent };
         let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
         let handle = {
@@ -109,6 +111,7 @@ impl Files {
         // a file that is open.
         let attributes =
             attributes.filter(|_| listed.kind != Kind::Directory && self.open.of(ino).is_none());
+        let attributes = attributes.map(|attributes| self.with_read(attributes));
         if attributes.is_some() {
             self.names.found(ino, &NodeName { directory: cursor.ino, name: name.clone() });
         }

@@ -23,6 +23,8 @@ mod open;
 mod ranges;
 #[path = "files/reading.rs"]
 mod reading;
+#[path = "files/reads.rs"]
+mod reads;
 #[path = "files/takeover.rs"]
 mod takeover;
 #[path = "files/views.rs"]
@@ -66,6 +68,7 @@ fn files_options(ledger: Option<Arc<Ledger>>) -> FilesOptions {
         write_memory: 16 << 20,
         whole_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: Duration::from_secs(1),
+        notes_reads: true,
         owner: owner().access_key,
         ledger,
     }
@@ -165,7 +168,7 @@ fn options(ledger: Option<Arc<Ledger>>) -> VolumeOptions {
 }
 
 fn owner() -> FileOwner {
-    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8, umask: 0o022 }
 }
 
 fn by() -> MadeBy {

@@ -10,7 +10,7 @@ use s3::request::{Arguments, Fields, Query};
 use s3::{BucketName, Code, Fault, ObjectKey, Operation, S3Resource};
 use volume::{FileOwner, Volume};
 
-use crate::access::{Access, Identity};
+use crate::access::{Access, Identity, UMASK_DEFAULT};
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
 
@@ -78,8 +78,14 @@ impl<'a> Call<'a> {
                 access_key: identity.access_key.clone(),
                 uid: identity.uid,
                 gid: identity.gid,
+                umask: identity.umask,
             },
-            None => FileOwner { access_key: String::new(), uid: NOBODY, gid: NOBODY },
+            None => FileOwner {
+                access_key: String::new(),
+                uid: NOBODY,
+                gid: NOBODY,
+                umask: UMASK_DEFAULT,
+            },
         }
     }
 }

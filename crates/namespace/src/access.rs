@@ -163,6 +163,38 @@ impl Planner for SetUserPolicies<'_> {
     }
 }
 
+/// Changes whom what an access key makes belongs to, and who may do what with it; what is `None`
+/// stays.
+#[derive(Clone, Copy, Debug)]
+pub struct SetUserOwner<'a> {
+    /// The access key.
+    pub access_key: &'a str,
+    /// The user.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// Permissions that nothing is made with.
+    pub umask: Option<u32>,
+}
+
+impl Planner for SetUserOwner<'_> {
+    type Output = Result<(), AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let at = key::user(self.access_key);
+        let Some(value) = view.record(&at)? else {
+            return Ok(Step::Done(Err(AccessError::NoSuchUser)));
+        };
+        let mut user = decode(&at, &value, User::decode)?;
+        user.uid = self.uid.unwrap_or(user.uid);
+        user.gid = self.gid.unwrap_or(user.gid);
+        user.umask = self.umask.unwrap_or(user.umask);
+        let guards = vec![Guard::Equals(at.clone(), value)];
+        let writes = vec![Write::Put(at.clone(), user.encode(&at))];
+        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
+    }
+}
+
 /// Removes an access key.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveUser<'a> {

@@ -6,7 +6,6 @@ use record::{
 };
 use store::{Guard, Key, Plan, Read, Write};
 
-use crate::object::DIRECTORY_MODE;
 use crate::path;
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
@@ -37,6 +36,8 @@ pub struct MakeBucket<'a> {
     pub settings: &'a Bucket,
     /// Whom the directory belongs to: user and group.
     pub owner: (u32, u32),
+    /// Its permission bits.
+    pub mode: u32,
 }
 
 impl Planner for MakeBucket<'_> {
@@ -49,7 +50,7 @@ impl Planner for MakeBucket<'_> {
         }
         let (inode_key, bucket_key) = (key::inode(self.ino), key::bucket(self.ino));
         let inode = Inode {
-            attributes: Attributes::new(DIRECTORY_MODE, self.owner.0, self.owner.1, env.now),
+            attributes: Attributes::new(self.mode, self.owner.0, self.owner.1, env.now),
             bucket: self.ino,
             xattrs: Vec::new(),
             body: InodeBody::Directory(Directory { parent: Ino::ROOT, name: self.name.to_vec() }),

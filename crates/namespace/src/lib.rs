@@ -16,6 +16,7 @@ mod packs;
 mod path;
 mod remove;
 mod run;
+mod space;
 mod stage;
 mod unbind;
 mod upload;
@@ -23,7 +24,7 @@ mod view;
 
 pub use access::{
     AccessError, AddUser, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RemovePolicy,
-    RemoveUser, SetPolicy, SetUserPolicies,
+    RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
 };
 pub use bucket::{
     BUCKETS_MAX, BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket,
@@ -42,8 +43,8 @@ pub use lock::{
 pub use node::{
     Acl, AclKind, AttributeChange, CONTENT_HEADERS_BYTES_MAX, ContentChange, DirectoryCounts,
     FindName, FindNode, FindXattr, FoundNode, LinkNode, ListedName, ListedNames, MakeNode, NewNode,
-    NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, ReadNames, RelocateContent, Relocated,
-    RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
+    NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX, ObjectItem, ReadNames, RelocateContent,
+    Relocated, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
     SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX,
     WriteContent, XattrChange, without_rights,
 };
@@ -55,6 +56,7 @@ pub use packs::join_packs;
 pub use path::{DIRECTORIES_MAX, Path};
 pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed};
 pub use run::{Env, Next, Planner, Run, Step, recall};
+pub use space::{BUCKETS_COUNTED_MAX, CountHoldings, Holdings};
 pub use stage::{Assumption, Stage, Unstage};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListUploads, ListedUpload,

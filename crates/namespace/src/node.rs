@@ -26,7 +26,7 @@ mod write;
 mod xattr;
 
 pub use acl::{Acl, AclKind, NotAnAcl};
-pub use attributes::{AttributeChange, SetAttributes, SetTime, without_rights};
+pub use attributes::{AttributeChange, NoteRead, SetAttributes, SetTime, without_rights};
 pub use find::{DirectoryCounts, FindName, FindNode, FoundNode};
 pub use link::LinkNode;
 pub use make::{MakeNode, NewNode};

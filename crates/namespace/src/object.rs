@@ -264,9 +264,9 @@ impl Publish<'_> {
         for (name, ino) in self.path.directories.iter().zip(self.fresh).skip(depth) {
             let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
             let dentry = Dentry::directory(*ino, Origin::Implied);
-            let Attributes { uid, gid, .. } = self.inode.attributes;
+            let Attributes { uid, gid, mode, .. } = self.inode.attributes;
             let inode = Inode {
-                attributes: Attributes::new(DIRECTORY_MODE, uid, gid, env.now),
+                attributes: Attributes::new(directory_mode(mode), uid, gid, env.now),
                 bucket: chain.bucket.dentry.ino,
                 xattrs: Vec::new(),
                 body: InodeBody::Directory(Directory { parent, name: name.clone() }),
@@ -348,11 +348,19 @@ impl Publish<'_> {
     }
 }
 
-/// Permission bits of a directory that a key implied.
-pub const DIRECTORY_MODE: u32 = 0o755;
+/// Permission bits that a directory has where nobody takes any of them.
+pub const DIRECTORY_MODE: u32 = 0o777;
 
-/// Permission bits of a file made through S3.
-pub const FILE_MODE: u32 = 0o644;
+/// Permission bits that a file made through S3 has where nobody takes any of them.
+pub const FILE_MODE: u32 = 0o666;
+
+/// Permission bits that may look into a directory, if they may read it.
+const READERS: u32 = 0o444;
+
+/// Permission bits of the directories that a file's key implies: who may read the file may pass.
+const fn directory_mode(file: u32) -> u32 {
+    (file & FILE_MODE) | (file & READERS) >> 2
+}
 
 /// The mark that a plan writes beside a file whose content is staged inline; nothing for another.
 pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {

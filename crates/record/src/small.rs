@@ -340,6 +340,8 @@ pub struct User {
     pub uid: u32,
     /// See `uid`.
     pub gid: u32,
+    /// Permissions that files are not made with.
+    pub umask: u32,
     /// Names of policies; with none, everything is denied.
     pub policies: Vec<String>,
 }
@@ -362,6 +364,7 @@ record!(
             .u8(u8::from(this.enabled))
             .varint(u64::from(this.uid))
             .varint(u64::from(this.gid))
+            .varint(u64::from(this.umask))
             .varint(this.policies.len() as u64);
         for policy in &this.policies {
             to.bytes(policy.as_bytes());
@@ -371,9 +374,10 @@ record!(
         let sealed_secret = from.bytes("secret")?.into();
         let enabled = from.u8("enabled")? != 0;
         let (uid, gid) = (from.narrow("uid")?, from.narrow("gid")?);
+        let umask = from.narrow("umask")?;
         let count = from.varint("policies")?;
         let policies = (0..count).map(|_| from.string("policy")).collect::<Result<_, _>>()?;
-        User { sealed_secret, enabled, uid, gid, policies }
+        User { sealed_secret, enabled, uid, gid, umask, policies }
     }
 );
 

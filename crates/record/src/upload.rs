@@ -41,6 +41,8 @@ pub struct Upload {
     pub uid: u32,
     /// See `uid`.
     pub gid: u32,
+    /// Permissions that the file to be is not made with.
+    pub umask: u32,
     /// The access key that began it.
     pub initiator: String,
     /// Which checksum the client promised, and how the parts' sums combine.
@@ -132,6 +134,7 @@ record!(
             .signed(this.begun.0)
             .varint(u64::from(this.uid))
             .varint(u64::from(this.gid))
+            .varint(u64::from(this.umask))
             .bytes(this.initiator.as_bytes());
         this.state.write(&mut to);
         to.section(section::CHECKSUM, |to| {
@@ -148,6 +151,7 @@ record!(
             begun: Timestamp(from.signed("begun")?),
             uid: from.narrow("uid")?,
             gid: from.narrow("gid")?,
+            umask: from.narrow("umask")?,
             initiator: from.string("initiator")?,
             state: UploadState::read(&mut from)?,
             checksum: None,

@@ -1,5 +1,6 @@
 //! What a process that has a volume open serves from: its stores, its cache, and the volume over them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::{BlockReader, BlockStore};
@@ -7,7 +8,7 @@ use cache::Cache;
 use store::MetaStore;
 use volume::{Ledger, SessionOptions, Volume, VolumeOptions};
 
-use crate::config::{OpenSettings, VolumeSettings};
+use crate::config::{BlocksPlace, OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
 use crate::instance;
 use crate::problem::Problem;
@@ -18,6 +19,8 @@ pub(crate) struct Backend {
     pub(crate) volume: Arc<Volume>,
     pub(crate) meta: Arc<dyn MetaStore>,
     pub(crate) blocks: Blocks,
+    /// The folder that the blocks lie in, if it is one.
+    pub(crate) folder: Option<PathBuf>,
     pub(crate) cache: Option<Arc<Cache<Arc<dyn BlockStore>>>>,
 }
 
@@ -75,5 +78,9 @@ pub(crate) async fn open(
     let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
     let volume = opened
         .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
-    Ok(Backend { volume, meta, blocks, cache })
+    let folder = match &settings.blocks {
+        BlocksPlace::Folder(path) => Some(path.clone()),
+        _ => None,
+    };
+    Ok(Backend { volume, meta, blocks, folder, cache })
 }

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, bucket, check, dump, fstab, mount, policy, upkeep, user};
+use crate::commands::{
+    bench, bucket, check, dump, fstab, mount, node, policy, upkeep, user, warmup,
+};
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
 use crate::output::say;
@@ -37,6 +39,10 @@ enum Command {
     Mount(Box<mount::Mount>),
     /// Take a mount away
     Umount(mount::Umount),
+    /// Tell what is known of a file, and where its content stands
+    Info(node::ShowNode),
+    /// Read files of a mount, so that they are in its cache
+    Warmup(warmup::Warmup),
     /// Manage access keys
     #[command(subcommand)]
     User(user::UserCommand),
@@ -120,6 +126,8 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             mount::run(*command, volume, &file, runtime)?;
         }
         Command::Umount(command) => command.run()?,
+        Command::Info(command) => administer(&volume, |volume| node::run(volume, command))?,
+        Command::Warmup(command) => command.run()?,
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
         Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
         Command::Bucket(command) => administer(&volume, |volume| bucket::run(volume, command))?,

@@ -17,6 +17,7 @@ mod logging;
 mod metrics;
 mod metrics_listener;
 mod mount;
+mod node_report;
 mod operator;
 mod outcome;
 mod output;

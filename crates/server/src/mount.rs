@@ -1,7 +1,11 @@
 //! A volume as files: a mount from its beginning to its end.
 
+mod beside;
 mod glue;
 mod notices;
+mod shape;
+mod space;
+mod stats;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +24,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::{Ledger, NodeName, Volume, VolumeError};
 
+use crate::backend::Backend;
 use crate::config::MountSettings;
+use crate::metrics::Metrics;
+use crate::operator;
 use crate::problem::Problem;
+use beside::Beside;
 use glue::Glue;
 use notices::Notices;
+use shape::ShownAs;
+use space::Space;
+use stats::Stats;
 
 /// How far the kernel reads ahead of a program, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
@@ -37,6 +48,10 @@ const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a process that leaves its mount to another waits for requests that it has read.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the end of a mount, or of a process that serves it, waits until it is kept when files were
+/// read.
+const READS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often it looks.
 const LEAVE_PAUSE: Duration = Duration::from_millis(5);
@@ -80,7 +95,7 @@ pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
 impl Mounted {
     /// Mounts a volume. Buckets that are made as directories belong to `owner`.
     pub(crate) async fn begin(
-        volume: &Arc<Volume>,
+        (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
@@ -89,7 +104,8 @@ impl Mounted {
         let device = tokio::task::spawn_blocking(move || fuse::mount(&at, &options));
         let device = device.await.map_err(|error| serving(folder, error))?;
         let device = device.map_err(|error| not_mounted(folder, &error))?;
-        let begun = Mounted::serve(volume, settings, owner, folder, (device, None)).await;
+        let begun =
+            Mounted::serve((backend, metrics), settings, owner, folder, (device, None)).await;
         if begun.is_err() {
             let _unmounted = fuse::unmount(folder, UnmountMode::Lazy);
         }
@@ -98,25 +114,28 @@ impl Mounted {
 
     /// Serves a mount that somebody keeps, the first one to do it or the next.
     pub(crate) async fn go_on(
-        volume: &Arc<Volume>,
+        (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
         KeptMount { ledger, device }: KeptMount,
     ) -> Result<Mounted, Problem> {
-        Mounted::serve(volume, settings, owner, folder, (device, Some(ledger))).await
+        Mounted::serve((backend, metrics), settings, owner, folder, (device, Some(ledger))).await
     }
 
     async fn serve(
-        volume: &Arc<Volume>,
+        (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         owner: &str,
         folder: &Path,
         (device, ledger): (Device, Option<Arc<Ledger>>),
     ) -> Result<Mounted, Problem> {
+        let volume = &backend.volume;
+        let (root, bucket) = root_of(volume, settings).await?;
         let options = FilesOptions {
-            root: root_of(volume, settings).await?,
+            root,
             read_only: settings.read_only,
+            notes_reads: !settings.noatime,
             write_memory: settings.write_memory.0,
             whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
             io_timeout: Duration::from_secs(settings.io_timeout_seconds),
@@ -125,6 +144,14 @@ impl Mounted {
         };
         let files = Files::new(Arc::clone(volume), options);
         files.take_over().await.map_err(|error| serving(folder, error))?;
+        let MountSettings { uid, gid, umask, .. } = *settings;
+        let shown = ShownAs { uid, gid, umask: umask.map(|umask| umask.0) };
+        let beside = Beside {
+            space: Space::new(volume, bucket, backend.folder.clone()),
+            shown,
+            stats: Stats::new(metrics),
+            admin: operator::over(Arc::clone(&backend.meta)),
+        };
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
         let glue = Arc::new(Glue {
             files: Arc::clone(&files),
@@ -132,9 +159,10 @@ impl Mounted {
             tasks: tasks.clone(),
             gone: gone.clone(),
             ledger: ledger.clone(),
+            beside: Arc::new(beside),
         });
         let kernel = KernelOptions {
-            posix_acl: true,
+            posix_acl: shown.is_as_it_is(),
             large_requests_max: LARGE_REQUESTS_MAX,
             ..KernelOptions::default()
         };
@@ -144,6 +172,7 @@ impl Mounted {
         let notices = Notices { queue, root: files.root() };
         files.watch(Arc::new(notices), settings.coherence.into());
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
+        tasks.spawn(Arc::clone(&files).keep_reads_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         if let Some(ledger) = ledger {
             tasks.spawn(forget_unasked(ledger, gone.clone()));
@@ -184,6 +213,7 @@ impl Mounted {
     /// for locks. The mount is there for the process that goes on with it. What this one still has to
     /// do must not answer anybody: it is to end at once.
     pub(crate) async fn leave(&self) {
+        self.keep_reads().await;
         let session = Arc::clone(&self.session);
         let stopped = tokio::task::spawn_blocking(move || session.stop_reading()).await;
         if !matches!(stopped, Ok(Ok(_))) {
@@ -217,6 +247,14 @@ impl Mounted {
             Err(_late) => {
                 tracing::error!("what programs have written last is lost: no answer in time");
             }
+        }
+        self.keep_reads().await;
+    }
+
+    /// Keeps what was read when, unless that takes long.
+    async fn keep_reads(&self) {
+        if tokio::time::timeout(READS_PATIENCE, self.files.keep_reads()).await.is_err() {
+            tracing::debug!("it is not kept of all files when they were read last");
         }
     }
 
@@ -294,15 +332,16 @@ async fn forget_unasked(ledger: Arc<Ledger>, gone: CancellationToken) {
     }
 }
 
-/// The directory that is mounted.
-async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<Ino, Problem> {
-    let mut at = Ino::ROOT;
+/// The directory that is mounted, and the bucket that it is in: the root if it is the root.
+async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<(Ino, Ino), Problem> {
+    let (mut at, mut bucket) = (Ino::ROOT, Ino::ROOT);
     for name in &settings.subdir {
         let name = NodeName { directory: at, name: name.clone().into_bytes() };
         let found = volume.find_name(&name).await;
-        at = found.map_err(|error| not_found(settings, &error))?.ino;
+        let found = found.map_err(|error| not_found(settings, &error))?;
+        (at, bucket) = (found.ino, found.inode.bucket);
     }
-    Ok(at)
+    Ok((at, bucket))
 }
 
 fn not_found(settings: &MountSettings, error: &VolumeError) -> Problem {

@@ -4,7 +4,7 @@
 //! connection is accepted, requests in flight finish, then the volume ends its session.
 
 mod announce;
-mod observe;
+pub(crate) mod observe;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let access = Arc::new(Access::new(identity, master));
     refresh(&shared, &access).await.map_err(unreadable)?;
 
-    let mounted = mount_beside(&backend, &mount, &serve, &root.user).await?;
+    let mounted = mount_beside((&backend, &metrics), &mount, &serve, &root.user).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(keep_fresh(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let settings = gateway::Settings {
@@ -121,13 +121,13 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
 
 /// Mounts the volume, if it is told where. If that fails, the session ends.
 async fn mount_beside(
-    backend: &Backend,
+    (backend, metrics): (&Backend, &Arc<Metrics>),
     mount: &MountSettings,
     serve: &ServeSettings,
     owner: &str,
 ) -> Result<Option<Mounted>, Problem> {
     let Some(folder) = &serve.mount else { return Ok(None) };
-    let mounted = Mounted::begin(&backend.volume, mount, owner, folder).await;
+    let mounted = Mounted::begin((backend, metrics), mount, owner, folder).await;
     if mounted.is_err() {
         backend.close().await;
     }

@@ -15,3 +15,9 @@ mod full;
 mod kept;
 #[path = "keeper/programs.rs"]
 mod programs;
+#[path = "keeper/questions.rs"]
+mod questions;
+#[path = "keeper/reads.rs"]
+mod reads;
+#[path = "keeper/shown.rs"]
+mod shown;

@@ -124,7 +124,11 @@ fn access_keys_made_beside_a_gateway_work_at_once_and_do_what_they_may() {
     std::thread::sleep(Duration::from_millis(1500));
     gateway.sign_as(&anna, "PUT", "/bucket/key", b"x").send_all().expect_status(200);
     let list = folder.run(&["user", "list"], &[]).out;
-    assert_eq!(list, "anna  uid=1000 gid=1000  readwrite\n");
+    assert_eq!(list, "anna  uid=1000 gid=1000 umask=022  readwrite\n");
+    let set = folder.run(&["user", "set", "anna", "--gid", "7", "--umask", "27"], &[]);
+    assert_eq!(set.code, Some(0), "{}", set.log);
+    let list = folder.run(&["user", "list"], &[]).out;
+    assert_eq!(list, "anna  uid=1000 gid=7 umask=027  readwrite\n");
     assert_eq!(folder.run(&["user", "remove", "anna"], &[]).code, Some(0));
     std::thread::sleep(Duration::from_millis(1500));
     gateway.sign_as(&anna, "GET", "/bucket/key", &[]).send_all().expect_status(403);

@@ -37,4 +37,6 @@ pub struct FileOwner {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// Permissions that it is not made with.
+    pub umask: u32,
 }

@@ -26,10 +26,10 @@ pub use facade::{
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{
-    Acl, AclKind, AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, ListEntry,
-    ListQuery, ListedName, ListedNames, Listing, LockFound, LockUse, LocksSet, NewNode, NodeName,
-    NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, RemovedName, RenameMode, Renamed, SetTime, TagMatch,
-    USER_METADATA_BYTES_MAX, WriteCondition, XattrChange, without_rights,
+    Acl, AclKind, AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, Holdings,
+    ListEntry, ListQuery, ListedName, ListedNames, Listing, LockFound, LockUse, LocksSet, NewNode,
+    NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, RemovedName, RenameMode, Renamed, SetTime,
+    TagMatch, USER_METADATA_BYTES_MAX, WriteCondition, XattrChange, without_rights,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};

@@ -53,7 +53,7 @@ pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>)
 pub(crate) async fn make_bucket(volume: &Volume) -> Ino {
     let ino = volume.session.allocate_inodes(1).await.unwrap()[0];
     let settings = Bucket::default();
-    let create = MakeBucket { name: b"b", ino, settings: &settings, owner: (0, 0) };
+    let create = MakeBucket { name: b"b", ino, settings: &settings, owner: (0, 0), mode: 0o755 };
     volume.session.run(&create).await.unwrap();
     ino
 }

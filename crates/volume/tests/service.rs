@@ -45,7 +45,7 @@ async fn volume_of(options: VolumeOptions) -> Arc<Volume> {
 }
 
 fn owner() -> FileOwner {
-    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8, umask: 0o022 }
 }
 
 /// Bytes that differ from place to place.

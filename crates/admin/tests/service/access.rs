@@ -11,7 +11,7 @@ use crate::{DOCUMENT, Drained, Open, add, names, over, record};
 
 fn account(access_key: &str, policies: &[&str]) -> Account {
     let (access_key, policies) = (access_key.to_owned(), names(policies));
-    Account { access_key, enabled: true, uid: 1, gid: 2, policies }
+    Account { access_key, enabled: true, uid: 1, gid: 2, umask: 0o022, policies }
 }
 
 #[tokio::test]
@@ -38,7 +38,8 @@ async fn a_secret_that_is_given_is_the_secret() {
     let store = Arc::new(MemoryStore::new());
     let admin = over(store.clone());
     let given = Some("secret-of-my-own");
-    let new = NewUser { access_key: "anna", secret: given, uid: 1, gid: 2, policies: &[] };
+    let new =
+        NewUser { access_key: "anna", secret: given, uid: 1, gid: 2, umask: 0o022, policies: &[] };
     assert!(!format!("{new:?}").contains("secret-of-my-own"));
     assert_eq!(admin.add_user(&new, &Open).await.unwrap().secret, "secret-of-my-own");
     let weak = NewUser { access_key: "bert", secret: Some("short"), ..new };
@@ -50,7 +51,14 @@ async fn a_secret_that_is_given_is_the_secret() {
 async fn what_refuses_a_new_access_key_is_told_beforehand_and_again() {
     let admin = over(Arc::new(MemoryStore::new()));
     let (unknown, readonly) = (names(&["readonly", "phtos"]), names(&["readonly"]));
-    let new = NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, policies: &unknown };
+    let new = NewUser {
+        access_key: "anna",
+        secret: None,
+        uid: 1,
+        gid: 2,
+        umask: 0o022,
+        policies: &unknown,
+    };
     let missing = |error: AdminError| match error {
         AdminError::NoSuchPolicy(name) => name,
         error => panic!("{error}"),
@@ -78,7 +86,8 @@ async fn without_random_bytes_no_access_key_is_made() {
     let admin = Admin::over(Arc::new(MemoryStore::new()), surroundings);
     let given = Some("secret-of-my-own");
     for secret in [None, given] {
-        let new = NewUser { access_key: "anna", secret, uid: 1, gid: 2, policies: &[] };
+        let new =
+            NewUser { access_key: "anna", secret, uid: 1, gid: 2, umask: 0o022, policies: &[] };
         assert!(matches!(admin.add_user(&new, &Open).await, Err(AdminError::Random(_))));
     }
     assert_eq!(admin.users().await.unwrap(), []);
@@ -105,6 +114,11 @@ async fn policies_of_an_access_key_change_and_nothing_else_does() {
         assert!(matches!(admin.user(nobody).await, Err(AdminError::NoSuchUser)), "{nobody}");
         assert!(matches!(admin.remove_user(nobody).await, Err(AdminError::NoSuchUser)));
     }
+    admin.set_user_owner("anna", (None, Some(7), Some(0o077))).await.unwrap();
+    let owned = record(&*store, "anna").await.unwrap();
+    assert!(owned == User { gid: 7, umask: 0o077, ..after });
+    let set = admin.set_user_owner("bert", (Some(1), None, None)).await;
+    assert!(matches!(set, Err(AdminError::NoSuchUser)));
     admin.remove_user("anna").await.unwrap();
     assert!(matches!(admin.user("anna").await, Err(AdminError::NoSuchUser)));
 }
@@ -163,7 +177,8 @@ async fn of_two_operators_who_make_one_access_key_one_is_refused() {
         let (one, other) = (over(store.clone()), over(store.clone()));
         one.put_policy("photos", DOCUMENT).await.unwrap();
         let policies = &names(&["photos"]);
-        let new = NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, policies };
+        let new =
+            NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, umask: 0o022, policies };
         let twin = NewUser { uid: 9, ..new };
         let (made, also, removed) = tokio::join!(
             one.add_user(&new, &Open),

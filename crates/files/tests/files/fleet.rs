@@ -43,6 +43,7 @@ impl Fleet {
             write_memory: 16 << 20,
             whole_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: LONG,
+            notes_reads: true,
             owner: owner().access_key,
             ledger: None,
         };

@@ -265,6 +265,7 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
         write_memory: 1 << 20,
         whole_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: LONG,
+        notes_reads: true,
         owner: owner().access_key,
         ledger: None,
     };

@@ -7,7 +7,7 @@ mod secret;
 mod snapshot;
 
 pub use secret::{MasterKey, SealError, Secret};
-pub use snapshot::{Access, Identity, Unusable};
+pub use snapshot::{Access, Identity, UMASK_DEFAULT, Unusable};
 
 #[cfg(test)]
 mod tests;

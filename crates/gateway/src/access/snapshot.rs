@@ -14,6 +14,9 @@ use s3::policy::{self, Policy};
 
 use super::{MasterKey, Secret};
 
+/// Permissions that nothing is created with, unless its access key says otherwise.
+pub const UMASK_DEFAULT: u32 = 0o022;
+
 /// A user: the holder of an access key and its secret.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -25,6 +28,8 @@ pub struct Identity {
     pub uid: u32,
     /// The group id of files that it creates.
     pub gid: u32,
+    /// Permissions that it does not create them with.
+    pub umask: u32,
     /// Whether it is the operator's own key, which may do everything.
     pub root: bool,
     policies: Vec<Arc<Policy>>,
@@ -34,7 +39,8 @@ impl Identity {
     /// The operator's own key.
     pub fn root(access_key: impl Into<String>, secret: Secret) -> Identity {
         let access_key = access_key.into();
-        Identity { access_key, secret, uid: 0, gid: 0, root: true, policies: Vec::new() }
+        let (policies, umask) = (Vec::new(), UMASK_DEFAULT);
+        Identity { access_key, secret, uid: 0, gid: 0, umask, root: true, policies }
     }
 }
 
@@ -120,7 +126,8 @@ impl Access {
             policies.push(policy.ok_or_else(|| problem(format!("no usable policy {name:?}")))?);
         }
         let access_key = access_key.to_owned();
-        Ok(Identity { access_key, secret, uid: user.uid, gid: user.gid, root: false, policies })
+        let User { uid, gid, umask, .. } = *user;
+        Ok(Identity { access_key, secret, uid, gid, umask, root: false, policies })
     }
 
     /// The identity with an access key. A disabled key has none.

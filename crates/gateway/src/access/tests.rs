@@ -67,6 +67,7 @@ fn user(access_key: &str, policies: &[&str]) -> (String, User) {
         enabled: true,
         uid: 1000,
         gid: 100,
+        umask: 0o027,
         policies: policies.iter().map(|&name| name.to_owned()).collect(),
     };
     (access_key.to_owned(), user)

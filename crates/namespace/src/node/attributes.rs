@@ -113,3 +113,29 @@ impl Planner for SetAttributes<'_> {
         Ok(Step::Commit(plan, FoundNode { ino: self.ino, inode, record, counts: None }))
     }
 }
+
+/// Notes when a node was last read. Nothing else about it changes, not even when anything about it last
+/// changed. Answers whether it was not noted yet.
+#[derive(Clone, Debug)]
+pub struct NoteRead {
+    /// The node.
+    pub ino: Ino,
+    /// When it was read.
+    pub at: Timestamp,
+}
+
+impl Planner for NoteRead {
+    type Output = bool;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
+        let known = Known::find(view, self.ino)?;
+        if known.inode.attributes.accessed >= self.at {
+            return Ok(Step::Done(false));
+        }
+        let mut inode = known.inode.clone();
+        inode.attributes.accessed = self.at;
+        let guards = vec![known.guard()];
+        let record = inode.encode(&known.key);
+        Ok(Step::Commit(Plan { guards, writes: vec![Write::Put(known.key, record)] }, true))
+    }
+}

@@ -1,9 +1,9 @@
 //! Making nodes, and what shows of them.
 
-use namespace::{AttributeChange, DIRECTORY_MODE, FsError, NewNode, RenameMode};
+use namespace::{AttributeChange, DIRECTORY_MODE, FsError, NewNode, Path, RenameMode};
 use record::{Ino, InodeBody, Kind, SpecialKind};
 
-use crate::world::{B, KEPT, World, at, inline};
+use crate::world::{B, KEPT, World, at, inline, object_of, publish};
 
 #[test]
 fn a_name_that_is_taken_is_not_made_again_whatever_has_it() {
@@ -306,4 +306,17 @@ fn a_directory_that_a_key_implied_is_not_its_makers_alone() {
     world.delete(&[b"a/y"]);
     assert_eq!(world.find(&at(B, "a")), Err(FsError::NoSuchKey), "and goes with the last key");
     world.audit();
+}
+
+#[test]
+fn who_may_read_a_file_may_pass_the_directories_that_its_key_implies() {
+    for (file, directory) in [(0o644, 0o755), (0o640, 0o750), (0o600, 0o700), (0o660, 0o770)] {
+        let world = World::new();
+        let (path, ino, fresh) = (Path::new(b"b", b"d/x"), world.ino(), [world.ino()]);
+        let mut inode = object_of(inline(1));
+        inode.attributes.mode = file;
+        world.run(&publish(&path, ino, &fresh, &inode)).unwrap();
+        assert_eq!(world.node(ino).unwrap().inode.attributes.mode, file);
+        assert_eq!(world.node(fresh[0]).unwrap().inode.attributes.mode, directory);
+    }
 }

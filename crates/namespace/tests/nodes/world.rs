@@ -102,7 +102,7 @@ impl World {
         for (name, ino) in [(b"b", B), (b"c", C)] {
             assert_eq!(world.ino(), ino);
             let settings = Bucket::default();
-            let make = MakeBucket { name, ino, settings: &settings, owner: (1, 2) };
+            let make = MakeBucket { name, ino, settings: &settings, owner: (1, 2), mode: 0o755 };
             world.run(&make).unwrap();
         }
         world

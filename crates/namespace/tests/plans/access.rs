@@ -2,7 +2,7 @@
 
 use namespace::{
     AccessError, AddUser, FindPolicy, FindUser, ListPolicies, ListUsers, NoHints, Planner,
-    RemovePolicy, RemoveUser, SetPolicy, SetUserPolicies,
+    RemovePolicy, RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
 };
 use record::{PolicyRecord, User, key, key::space};
 use store::{Guard, Key, Value, Write};
@@ -16,7 +16,7 @@ fn is_built_in(name: &str) -> bool {
 
 fn user(uid: u32, policies: &[&str]) -> User {
     let policies = policies.iter().map(|&name| name.to_owned()).collect();
-    User { sealed_secret: vec![1, 2, 3], enabled: true, uid, gid: 5, policies }
+    User { sealed_secret: vec![1, 2, 3], enabled: true, uid, gid: 5, umask: 0o022, policies }
 }
 
 fn add<'a>(access_key: &'a str, user: &'a User) -> AddUser<'a> {
@@ -88,6 +88,12 @@ fn an_access_key_has_no_policy_that_is_not_there() {
     world.cold(&RemoveUser { access_key: "B" }).0.unwrap().unwrap();
     assert_eq!(change(&[]).0, Ok(Ok(())), "to the same");
     assert_eq!(world.cold(&RemovePolicy { name: "p" }).0, Ok(Ok(())));
+    let owner =
+        |access_key| SetUserOwner { access_key, uid: Some(7), gid: None, umask: Some(0o77) };
+    assert_eq!(world.cold(&owner("A")), (Ok(Ok(())), cost(1, 1)));
+    let changed = User { uid: 7, umask: 0o77, ..user(1, &[]) };
+    assert!(world.cold(&FindUser { access_key: "A" }).0.unwrap() == Ok(changed), "nothing else");
+    assert_eq!(world.cold(&owner("C")), (Ok(Err(AccessError::NoSuchUser)), cost(1, 0)));
     let nobody = SetUserPolicies { access_key: "C", policies: &[], built_in: is_built_in };
     assert_eq!(world.cold(&nobody).0, Ok(Err(AccessError::NoSuchUser)));
 }

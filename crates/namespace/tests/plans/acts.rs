@@ -224,7 +224,8 @@ impl Prepared {
             }
             Act::MakeBucket => {
                 let settings = &self.settings;
-                let make = MakeBucket { name: b"b", ino: self.ino, settings, owner: (1, 2) };
+                let make =
+                    MakeBucket { name: b"b", ino: self.ino, settings, owner: (1, 2), mode: 0o755 };
                 body(&mut Steps::new(&make, env, hints))
             }
             Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
@@ -284,6 +285,7 @@ pub(crate) fn upload(ino: Ino) -> Upload {
         begun: Timestamp(0),
         uid: 1,
         gid: 2,
+        umask: 0o022,
         initiator: "AKID".to_owned(),
         checksum: None,
         object: ObjectHeaders::default(),

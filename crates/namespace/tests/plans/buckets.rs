@@ -22,7 +22,7 @@ fn a_bucket_is_made_once_and_found() {
     let world = World::empty();
     let settings = Bucket { owner: "me".to_owned(), refuse_overlap: true, ..Bucket::default() };
     let ino = world.ino();
-    let make = MakeBucket { name: b"one", ino, settings: &settings, owner: (3, 4) };
+    let make = MakeBucket { name: b"one", ino, settings: &settings, owner: (3, 4), mode: 0o755 };
     assert_eq!(world.warm(&make), (Ok(()), cost(0, 1)));
     world.audit();
     let again = MakeBucket { ino: world.ino(), ..make };

@@ -348,6 +348,7 @@ fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
         ino: taken.ino,
         settings: &settings,
         owner: (0, 0),
+        mode: 0o755,
     };
     assert_eq!(world.cold(&bucket).0, refused, "a bucket");
     assert_eq!(world.state(), before);

@@ -184,7 +184,8 @@ impl World {
     /// Makes a bucket and remembers it.
     pub(crate) fn make_bucket(&self, name: &[u8]) -> Ino {
         let (ino, settings) = (self.ino(), Bucket::default());
-        let make = namespace::MakeBucket { name, ino, settings: &settings, owner: (1, 2) };
+        let make =
+            namespace::MakeBucket { name, ino, settings: &settings, owner: (1, 2), mode: 0o755 };
         self.warm(&make).0.unwrap();
         ino
     }

@@ -187,13 +187,14 @@ fn upload() -> impl Strategy<Value = Upload> {
         });
     let state = prop_oneof![Just(UploadState::Open), Just(UploadState::Aborted), done];
     let checksum = prop::option::of((algorithm(), sum_kind()));
-    let numbers = any::<(u64, u32, u32)>();
+    let numbers = any::<(u64, u32, u32, u32)>();
     (numbers, instant(), text(), checksum, headers(), state).prop_map(
-        |((ino, uid, gid), begun, initiator, checksum, object, state)| Upload {
+        |((ino, uid, gid, umask), begun, initiator, checksum, object, state)| Upload {
             ino: Ino(ino),
             begun,
             uid,
             gid,
+            umask,
             initiator,
             checksum,
             object,
@@ -301,7 +302,8 @@ proptest! {
         returns(&key, &LockKeeping { written, place });
         returns(&key, &SlotRecord { count: a, aborted: refuse_overlap });
         returns(&key, &record::Mark);
-        returns(&key, &User { sealed_secret, enabled: opaque_tags, uid, gid, policies });
+        let user = User { sealed_secret, enabled: opaque_tags, uid, gid, umask: uid ^ gid, policies };
+        returns(&key, &user);
         returns(&key, &XattrValue(one.clone().into()));
         returns(&key, &PolicyRecord(one));
     }

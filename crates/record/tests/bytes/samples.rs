@@ -172,6 +172,7 @@ pub(crate) fn upload(state: UploadState) -> Upload {
         begun: NOW,
         uid: 1,
         gid: 2,
+        umask: 0o022,
         initiator: "AKIDEXAMPLE".to_owned(),
         checksum: Some((SumAlgorithm::Crc64Nvme, SumKind::FullObject)),
         object: headers(),
@@ -321,6 +322,7 @@ fn volume() -> Vec<Sample> {
         enabled: true,
         uid: 3,
         gid: 4,
+        umask: 0o027,
         policies: vec!["readwrite".to_owned(), "logs".to_owned()],
     };
     let policy = PolicyRecord("{\"Statement\":[]}".to_owned());

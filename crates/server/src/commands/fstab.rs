@@ -15,7 +15,7 @@ use crate::problem::Problem;
 const KNOWN_AS: &str = "mount.ashlar";
 
 /// Options that are for mount(8) and others, or that are so in any case.
-const NOT_FOR_US: [&str; 20] = [
+const NOT_FOR_US: [&str; 19] = [
     "rw",
     "defaults",
     "auto",
@@ -34,7 +34,6 @@ const NOT_FOR_US: [&str; 20] = [
     "exec",
     "async",
     "relatime",
-    "noatime",
     "nodiratime",
 ];
 

@@ -4,6 +4,7 @@
 //! which has the volume open and serves. All three are this program.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use fuse::UnmountMode;
@@ -12,8 +13,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{File, MountSettings, Mounting, OpenSettings, Opening, VolumeSettings};
 use crate::keeper::{self, Announcement, EXIT_LEFT, KeeperLink, Keeping, ToWorker};
+use crate::metrics::Metrics;
 use crate::mount::{Mounted, mount_options};
 use crate::problem::Problem;
+use crate::serve::observe;
 use crate::{backend, credentials, logging};
 
 #[derive(Debug, Args)]
@@ -132,8 +135,10 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     credentials::random(&mut random)?;
     let seed = u64::from_ne_bytes(random);
     let backend = backend::open(&volume, &open, seed, Some(link.ledger())).await?;
+    let metrics = Arc::new(Metrics::new());
+    observe::register(&metrics, &backend);
     let begun = match link.mount() {
-        Ok(kept) => Mounted::go_on(&backend.volume, &mount, &root.user, &folder, kept).await,
+        Ok(kept) => Mounted::go_on((&backend, &metrics), &mount, &root.user, &folder, kept).await,
         Err(problem) => Err(problem),
     };
     let mounted = match begun {

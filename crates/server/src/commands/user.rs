@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use admin::{Admin, AdminError, NewUser, check_secret};
 use clap::Subcommand;
-use gateway::access::Secret;
+use gateway::access::{Secret, UMASK_DEFAULT};
 
 use super::administration::Administration;
 use super::refusal;
-use crate::config::VolumeSettings;
+use crate::config::{Umask, VolumeSettings};
 use crate::credentials;
 use crate::environment::{first_secret, secret_file};
 use crate::operator::UnderMasterKey;
@@ -34,9 +34,27 @@ pub(crate) enum UserCommand {
         /// The group that its files belong to
         #[arg(long, value_name = "NUMBER", default_value_t = OWNER_DEFAULT)]
         gid: u32,
+        /// Permissions that they are not made with, in octal: of 777 for directories, of 666 for files
+        #[arg(long, value_name = "OCTAL", default_value_t = Umask(UMASK_DEFAULT))]
+        umask: Umask,
         /// A file with the secret, instead of a random one
         #[arg(long, value_name = "FILE")]
         secret_file: Option<PathBuf>,
+    },
+    /// Change whom the files belong to that an access key makes from now on
+    #[command(arg_required_else_help = true)]
+    Set {
+        /// The access key
+        name: String,
+        /// The user
+        #[arg(long, value_name = "NUMBER")]
+        uid: Option<u32>,
+        /// The group
+        #[arg(long, value_name = "NUMBER")]
+        gid: Option<u32>,
+        /// Permissions that they are not made with, in octal
+        #[arg(long, value_name = "OCTAL")]
+        umask: Option<Umask>,
     },
     /// List access keys and their policies
     List,
@@ -59,9 +77,15 @@ pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Resul
     let administration = Administration::open(&settings, "manage access keys").await?;
     let admin = &administration.admin;
     let done = match command {
-        UserCommand::Add { name, policy, uid, gid, secret_file } => {
-            let new = NewUser { access_key: &name, secret: None, uid, gid, policies: &policy };
+        UserCommand::Add { name, policy, uid, gid, umask, secret_file } => {
+            let (access_key, umask, policies) = (&*name, umask.0, &*policy);
+            let new = NewUser { access_key, secret: None, uid, gid, umask, policies };
             add(&settings, admin, new, secret_file).await
+        }
+        UserCommand::Set { name, uid, gid, umask } => {
+            let doing = || format!("change the access key {name:?}");
+            let set = admin.set_user_owner(&name, (uid, gid, umask.map(|umask| umask.0))).await;
+            set.map_err(|error| refusal::problem(doing(), error))
         }
         UserCommand::List => list(admin).await,
         UserCommand::Remove { name } => {
@@ -125,7 +149,8 @@ async fn list(admin: &Admin) -> Result<(), Problem> {
     for user in users.map_err(|error| refusal::problem("list access keys", error))? {
         let state = if user.enabled { "" } else { "  (disabled)" };
         let (name, policies) = (user.access_key, user.policies.join(" "));
-        say(format_args!("{name}  uid={} gid={}  {policies}{state}", user.uid, user.gid));
+        let (uid, gid, umask) = (user.uid, user.gid, Umask(user.umask));
+        say(format_args!("{name}  uid={uid} gid={gid} umask={umask}  {policies}{state}"));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod network;
 mod options;
 mod place;
 mod size;
+mod umask;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub(crate) use network::Network;
 pub(crate) use options::{Common, File, Mounting, Opening, Serving};
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
 pub(crate) use size::Size;
+pub(crate) use umask::Umask;
 
 use crate::problem::Problem;
 
@@ -125,6 +127,13 @@ pub(crate) struct MountSettings {
     /// The directory that is mounted: names from the bucket's down; none for the volume.
     pub(crate) subdir: Vec<String>,
     pub(crate) allow_other: bool,
+    /// Whether it is not noted when files are read.
+    pub(crate) noatime: bool,
+    /// Whose all of it is shown to be, if not whose it is.
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    /// The permissions that nobody is shown to have, if not those of each file.
+    pub(crate) umask: Option<Umask>,
     pub(crate) coherence: CoherenceClass,
     pub(crate) write_memory: Size,
     pub(crate) io_timeout_seconds: u64,
@@ -262,6 +271,10 @@ impl Mounting {
             read_only: mounting.mount_read_only.unwrap_or(false),
             subdir: names.collect(),
             allow_other: mounting.mount_allow_other.unwrap_or(false),
+            noatime: mounting.mount_noatime.unwrap_or(false),
+            uid: mounting.mount_uid,
+            gid: mounting.mount_gid,
+            umask: mounting.mount_umask,
             coherence: mounting.coherence.unwrap_or_default(),
             write_memory: mounting.write_memory.unwrap_or(Size::mebibytes(128)),
             io_timeout_seconds: mounting.io_timeout_seconds.unwrap_or(3_600),
@@ -363,6 +376,10 @@ pub(crate) fn in_force(
         mount_read_only: Some(mount.read_only),
         mount_subdir: Some(mount.subdir.join("/")),
         mount_allow_other: Some(mount.allow_other),
+        mount_noatime: Some(mount.noatime),
+        mount_uid: mount.uid,
+        mount_gid: mount.gid,
+        mount_umask: mount.umask,
         coherence: Some(mount.coherence),
         write_memory: Some(mount.write_memory),
         io_timeout_seconds: Some(mount.io_timeout_seconds),

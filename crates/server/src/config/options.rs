@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{CoherenceClass, DurabilityClass, Grace, LogFormat, Network, Size};
+use super::{CoherenceClass, DurabilityClass, Grace, LogFormat, Network, Size, Umask};
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -132,14 +132,29 @@ options! {
     /// How a volume is shown as files.
     group Mounting {
         /// Whether nothing may be changed through the mount [default: false]
-        #[arg(value_name = "BOOL", visible_alias = "read-only", num_args = 0..=1, default_missing_value = "true")]
+        #[arg(value_name = "BOOL", visible_alias = "read-only", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         mount_read_only: bool = "ASHLAR_MOUNT_READ_ONLY",
         /// The directory that is mounted, as BUCKET/PATH [default: the volume]
         #[arg(value_name = "BUCKET/PATH", visible_alias = "subdir")]
         mount_subdir: String = "ASHLAR_MOUNT_SUBDIR",
         /// Whether other users than the one who mounts may use the mount [default: false]
-        #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, default_missing_value = "true")]
+        #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         mount_allow_other: bool = "ASHLAR_MOUNT_ALLOW_OTHER",
+        /// The user that all on the mount is shown as belonging to, and that owns what is made there
+        /// [default: each file's own]
+        #[arg(value_name = "NUMBER", visible_alias = "uid")]
+        mount_uid: u32 = "ASHLAR_MOUNT_UID",
+        /// The group that all on the mount is shown as belonging to, and that owns what is made there
+        /// [default: each file's own]
+        #[arg(value_name = "NUMBER", visible_alias = "gid")]
+        mount_gid: u32 = "ASHLAR_MOUNT_GID",
+        /// The permissions, in octal, that nobody is shown to have on the mount; all others anybody has
+        /// [default: each file's own permissions]
+        #[arg(value_name = "OCTAL", visible_alias = "umask")]
+        mount_umask: Umask = "ASHLAR_MOUNT_UMASK",
+        /// Whether it is not noted when files are read through the mount [default: false]
+        #[arg(value_name = "BOOL", visible_alias = "noatime", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+        mount_noatime: bool = "ASHLAR_MOUNT_NOATIME",
         /// How true what the kernel remembers is while others have the volume open [default: strict]
         #[arg(value_name = "CLASS")]
         coherence: CoherenceClass = "ASHLAR_COHERENCE",

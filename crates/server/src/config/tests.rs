@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use super::options::ALL;
 use super::{
     AdminListen, BlocksPlace, Common, File, LogFormat, MetaPlace, Mounting, Opening, Serving, Size,
-    in_force,
+    Umask, in_force,
 };
 
 const DEFAULT: &str = include_str!("../../../../config/default.toml");
@@ -96,7 +96,8 @@ fn what_is_in_force_brings_itself_into_force() {
     let given = file(
         "blocks = \"s3://b/p/q?endpoint=http://127.0.0.1:9000&region=eu\"\nblock_bytes = \"1MiB\"
          tls_cert = \"c\"\ntls_key = \"k\"\nadmin_listen = \"off\"\ndomain = [\"a\", \"b\"]
-         mount = \"/mnt\"\nmount_subdir = \"bucket/below\"\nmount_read_only = true",
+         mount = \"/mnt\"\nmount_subdir = \"bucket/below\"\nmount_read_only = true
+         mount_uid = 7\nmount_umask = \"027\"",
     );
     let settle = |file: &File| {
         let volume = Common::default().settle(file).expect("it settles");
@@ -222,4 +223,27 @@ fn sizes_are_read_and_written_exactly() {
     }
     assert_eq!("20GB".parse(), Ok(Size(20_000_000_000)));
     assert!("many".parse::<Size>().is_err());
+}
+
+#[test]
+fn a_umask_is_octal() {
+    let mask = |text: &str| text.parse().ok().map(|Umask(bits)| bits);
+    assert_eq!(["022", "77", "0o27", "0007"].map(mask), [0o22, 0o77, 0o27, 0o7].map(Some));
+    assert_eq!(["", "8", "+7", "1777", "u=rw", "-1"].map(mask), [None; 6]);
+    assert_eq!(Umask(0o7).to_string(), "007");
+}
+
+#[test]
+fn a_flag_of_a_mount_leaves_the_word_behind_it_alone() {
+    #[derive(clap::Parser)]
+    struct Line {
+        folder: String,
+        #[command(flatten)]
+        mounting: Mounting,
+    }
+    let words = ["mount", "--allow-other", "--read-only=false", "--noatime", "/mnt"];
+    let line = <Line as clap::Parser>::try_parse_from(words).expect("it is a command");
+    let Mounting { mount_allow_other, mount_read_only, mount_noatime, .. } = line.mounting;
+    assert_eq!([mount_allow_other, mount_noatime], [Some(true); 2]);
+    assert_eq!((mount_read_only, &*line.folder), (Some(false), "/mnt"));
 }

@@ -2,56 +2,49 @@
 //! other.
 
 mod again;
+mod answer;
+mod beside_files;
 mod dying;
 mod locks;
 mod ranges;
+mod xattrs;
 
 use std::ffi::OsStr;
 use std::io::IoSlice;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use files::{
-    DirectoryEntry, Files, HandleId, MadeBy, NodeKind, NodeStat, OpenMode, OpenedFile, SetNode,
-    TakenWrite, XattrWrite,
-};
+use files::{DirectoryEntry, Files, HandleId, MadeBy, NodeStat, OpenMode, OpenedFile, TakenWrite};
 use fuse::{
-    AttributeChanges, DirectoryBuffer, DirectoryName, Errno, FileHandle, FileLock, FileOperation,
-    FileSystem, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId, OpenFlags, Reply,
-    Request,
+    DirectoryBuffer, DirectoryName, Errno, FileHandle, FileOperation, FileSystem, NodeEntry,
+    NodeId, OpenFlags, Reply, Request,
 };
-use record::{Ino, SpecialKind, Timestamp};
+use record::{Ino, SpecialKind};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{AttributeChange, Ledger, Note, RenameMode, SetTime, Trust};
+use volume::{Ledger, Note, RenameMode, Trust};
+
+use super::beside::Beside;
+use super::shape::{PERMISSION_BITS, file_time, kind_bits, set_node};
+use super::stats::Stats;
+use answer::Answer;
 
 /// Bits of `st_mode` that say what a node is.
 const KIND_BITS: u32 = 0o170_000;
-const PERMISSION_BITS: u32 = 0o7777;
-
-/// Bytes that programs are advised to read and write at once.
-const PREFERRED_BYTES: u32 = 128 << 10;
-
-/// What is said of space as long as there is no limit to it: a pebibyte.
-const SPACE_BLOCKS: u64 = 1 << 38;
-const SPACE_NODES: u64 = 1 << 40;
 
 /// Flags of open(2).
 const ACCESS_MODE: u32 = 0o3;
 const CREATE_EXCLUSIVELY: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 const APPEND: u32 = 0o2000;
+const NO_ATIME: u32 = 0o1_000_000;
 
 /// Flags of renameat2(2).
 const RENAME_NO_REPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
-
-/// Flags of setxattr(2).
-const XATTR_CREATE: u32 = 1;
-const XATTR_REPLACE: u32 = 2;
 
 /// The file system of a volume, as the kernel is shown it.
 #[derive(Debug)]
@@ -64,18 +57,23 @@ pub(super) struct Glue {
     pub(super) gone: CancellationToken,
     /// Where it stands what outlives this process, if another one may follow it.
     pub(super) ledger: Option<Arc<Ledger>>,
+    pub(super) beside: Arc<Beside>,
 }
 
 impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
         // There are many of these, they change nothing, and nobody remembers what they are answered.
         if let FileOperation::Read { handle, offset, size, .. } = request.operation() {
+            if Stats::is_handle(handle) {
+                return self.beside.stats.read(handle, offset, size, reply);
+            }
             return self.begin(read(Arc::clone(&self.files), handle, offset, size, reply));
         }
         let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
         // What is read from here on may be remembered until then.
         let trust = files.trust();
-        let call = Call { files, trust, gone, request };
+        let beside = Arc::clone(&self.beside);
+        let call = Call { files, trust, gone, request, beside };
         self.begin(call.answer_once(self.ledger.clone(), reply));
     }
 
@@ -118,6 +116,7 @@ struct Call {
     trust: Trust,
     gone: CancellationToken,
     request: Request,
+    beside: Arc<Beside>,
 }
 
 impl Call {
@@ -136,14 +135,16 @@ impl Call {
     }
 
     fn made_by(&self, mode: u32, umask: u32) -> MadeBy {
-        MadeBy { mode, umask, uid: self.request.uid(), gid: self.request.gid() }
+        let uid = self.beside.shown.uid.unwrap_or(self.request.uid());
+        let gid = self.beside.shown.gid.unwrap_or(self.request.gid());
+        MadeBy { mode, umask, uid, gid }
     }
 
     fn entry(&self, stat: &NodeStat) -> NodeEntry {
         NodeEntry {
             node: self.node_id(stat.ino),
             generation: 0,
-            attributes: attributes(stat),
+            attributes: self.beside.shown.attributes(stat),
             entry_timeout: if stat.fleeting { Duration::ZERO } else { self.trust.left() },
             attributes_timeout: self.timeout(stat),
         }
@@ -161,6 +162,9 @@ impl Call {
     }
 
     async fn answer(self, reply: Reply) {
+        if self.is_beside_files() {
+            return self.answer_beside(reply);
+        }
         let operation = self.request.operation();
         match operation {
             FileOperation::SetLkW(question) => return self.lock(question, reply).await,
@@ -182,22 +186,25 @@ impl Call {
         let (files, node) = (&self.files, self.node());
         Ok(match operation {
             FileOperation::Lookup { name } => match files.look_up(node, name.as_bytes()).await {
+                Err(rustix::io::Errno::NOENT) if self.names_folder(name) => {
+                    Answer::Entry(self.folder())
+                }
                 Err(rustix::io::Errno::NOENT) => Answer::NoEntry(self.trust),
                 found => Answer::Entry(self.entry(&found?)),
             },
             FileOperation::GetAttr { .. } => {
                 let stat = files.attributes(node).await?;
-                Answer::Attributes(attributes(&stat), self.timeout(&stat))
+                Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
             }
             FileOperation::StatX { .. } => {
                 let stat = files.attributes(node).await?;
                 let timeout = self.timeout(&stat);
-                Answer::StatX(attributes(&stat), file_time(stat.created), timeout)
+                Answer::StatX(self.beside.shown.attributes(&stat), file_time(stat.created), timeout)
             }
             FileOperation::SetAttr(changes) => {
                 let handle = changes.handle.map(|handle| HandleId(handle.0));
                 let stat = files.set(node, handle, set_node(&changes)).await?;
-                Answer::Attributes(attributes(&stat), Duration::ZERO)
+                Answer::Attributes(self.beside.shown.attributes(&stat), Duration::ZERO)
             }
             FileOperation::ReadLink => Answer::Bytes(files.read_link(node).await?),
             FileOperation::MkNod { .. }
@@ -222,7 +229,7 @@ impl Call {
             // Names are durable when they are answered.
             FileOperation::FSyncDir { .. } => Answer::Ok,
             FileOperation::SyncFs => files.flush_all().await.map(|()| Answer::Ok)?,
-            FileOperation::StatFs => Answer::Space,
+            FileOperation::StatFs => Answer::Space(self.beside.space.told().await),
             FileOperation::GetXattr { .. }
             | FileOperation::ListXattr { .. }
             | FileOperation::SetXattr { .. }
@@ -249,37 +256,6 @@ impl Call {
             }
             FileOperation::ReleaseDir { handle, .. } => {
                 files.release_directory(HandleId(handle.0));
-                Answer::Ok
-            }
-            _ => return Err(rustix::io::Errno::NOSYS),
-        })
-    }
-
-    async fn xattr(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
-        let (files, node) = (&self.files, self.node());
-        Ok(match operation {
-            FileOperation::GetXattr { name, size } => {
-                sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)?
-            }
-            FileOperation::ListXattr { size } => {
-                let mut names = Vec::new();
-                for name in files.xattr_names(node).await? {
-                    names.extend_from_slice(&name);
-                    names.push(0);
-                }
-                sized(names, size)?
-            }
-            FileOperation::SetXattr { name, value, flags, acl_kill_sgid } => {
-                let how = match flags {
-                    XATTR_CREATE => XattrWrite::Create,
-                    XATTR_REPLACE => XattrWrite::Replace,
-                    _ => XattrWrite::Set,
-                };
-                files.set_xattr(node, name.as_bytes(), value, how, acl_kill_sgid).await?;
-                Answer::Ok
-            }
-            FileOperation::RemoveXattr { name } => {
-                files.remove_xattr(node, name.as_bytes()).await?;
                 Answer::Ok
             }
             _ => return Err(rustix::io::Errno::NOSYS),
@@ -349,6 +325,8 @@ impl Call {
             FileOperation::Open { flags, kill_suidgid } => {
                 let mode = OpenMode { drops_rights: kill_suidgid, ..open_mode(flags) };
                 let opened = files.open(node, mode).await?;
+                let known = opened.unchanged && !mode.writes;
+                files.opened_to_read(&opened, flags & NO_ATIME == 0, known).await;
                 Answer::Opened(FileHandle(opened.handle.0), keeping(&opened))
             }
             FileOperation::Create { name, flags, mode, umask, .. } => {
@@ -436,68 +414,6 @@ impl Call {
     }
 }
 
-/// What a request is answered.
-enum Answer {
-    Ok,
-    Entry(NodeEntry),
-    NoEntry(Trust),
-    Attributes(NodeAttributes, Duration),
-    StatX(NodeAttributes, FileTime, Duration),
-    Bytes(Vec<u8>),
-    Size(u32),
-    Opened(FileHandle, OpenFlags),
-    Created(NodeEntry, HandleId),
-    Position(u64),
-    Copied(u64),
-    Directory(DirectoryBuffer),
-    Lock(FileLock),
-    Space,
-}
-
-impl Answer {
-    fn send(self, reply: Reply) {
-        match self {
-            Answer::Ok => reply.ok(),
-            Answer::Entry(entry) => reply.entry(&entry),
-            Answer::NoEntry(trust) => reply.no_entry(trust.left()),
-            Answer::Attributes(attributes, timeout) => reply.attributes(&attributes, timeout),
-            Answer::StatX(attributes, birth, timeout) => {
-                reply.statx(&attributes, Some(birth), timeout);
-            }
-            Answer::Bytes(bytes) => reply.target(&std::ffi::OsString::from_vec(bytes)),
-            Answer::Size(size) => reply.xattr_size(size),
-            Answer::Opened(handle, flags) => reply.opened(handle, flags),
-            Answer::Created(entry, handle) => {
-                reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
-            }
-            Answer::Position(offset) => reply.seeked(offset),
-            Answer::Copied(bytes) => reply.copied(bytes),
-            Answer::Directory(names) => reply.directory(&names),
-            Answer::Lock(lock) => reply.lock(&lock),
-            Answer::Space => reply.statfs(&FileSystemSpace {
-                blocks: SPACE_BLOCKS,
-                blocks_free: SPACE_BLOCKS,
-                blocks_available: SPACE_BLOCKS,
-                nodes: SPACE_NODES,
-                nodes_free: SPACE_NODES,
-                block_bytes: 4_096,
-                fragment_bytes: 4_096,
-                name_bytes_max: 255,
-            }),
-        }
-    }
-}
-
-/// A value, or how long it is, as it was asked for.
-fn sized(value: Vec<u8>, size: u32) -> Result<Answer, rustix::io::Errno> {
-    let length = u32::try_from(value.len()).map_err(|_| rustix::io::Errno::TOOBIG)?;
-    match size {
-        0 => Ok(Answer::Size(length)),
-        size if size < length => Err(rustix::io::Errno::RANGE),
-        _ => Ok(Answer::Bytes(value)),
-    }
-}
-
 fn errno(error: rustix::io::Errno) -> Errno {
     Errno::new(error.raw_os_error()).unwrap_or(Errno::EIO)
 }
@@ -512,67 +428,4 @@ fn open_mode(flags: u32) -> OpenMode {
 
 fn keeping(opened: &OpenedFile) -> OpenFlags {
     if opened.unchanged { OpenFlags::KEEP_CACHE } else { OpenFlags::none() }
-}
-
-fn set_node(changes: &AttributeChanges) -> SetNode {
-    let time = |time: fuse::TimeChange| match time {
-        fuse::TimeChange::Now => SetTime::Now,
-        fuse::TimeChange::At(time) => SetTime::At(timestamp(time)),
-    };
-    let chowns = changes.uid.is_some() || changes.gid.is_some();
-    SetNode {
-        attributes: AttributeChange {
-            mode: changes.mode.map(|mode| mode & PERMISSION_BITS),
-            uid: changes.uid,
-            gid: changes.gid,
-            accessed: changes.atime.map(time),
-            modified: changes.mtime.map(time),
-            drop_rights: changes.kill_suidgid || chowns,
-        },
-        size: changes.size_bytes,
-    }
-}
-
-const NANOSECONDS: i64 = 1_000_000_000;
-
-fn file_time(time: Timestamp) -> FileTime {
-    let nanoseconds = time.0.rem_euclid(NANOSECONDS);
-    FileTime {
-        seconds: time.0.div_euclid(NANOSECONDS),
-        nanoseconds: u32::try_from(nanoseconds).unwrap_or_default(),
-    }
-}
-
-fn timestamp(time: FileTime) -> Timestamp {
-    let nanoseconds = time.seconds.saturating_mul(NANOSECONDS);
-    Timestamp(nanoseconds.saturating_add(i64::from(time.nanoseconds)))
-}
-
-fn kind_bits(kind: NodeKind) -> u32 {
-    match kind {
-        NodeKind::Fifo => 0o010_000,
-        NodeKind::Character => 0o020_000,
-        NodeKind::Directory => 0o040_000,
-        NodeKind::Block => 0o060_000,
-        NodeKind::File => 0o100_000,
-        NodeKind::Symlink => 0o120_000,
-        NodeKind::Socket => 0o140_000,
-    }
-}
-
-fn attributes(stat: &NodeStat) -> NodeAttributes {
-    NodeAttributes {
-        inode: stat.ino.0,
-        size_bytes: stat.size,
-        blocks: stat.blocks,
-        atime: file_time(stat.accessed),
-        mtime: file_time(stat.modified),
-        ctime: file_time(stat.changed),
-        mode: kind_bits(stat.kind) | stat.mode,
-        links: stat.links,
-        uid: stat.uid,
-        gid: stat.gid,
-        rdev: stat.device,
-        block_bytes: PREFERRED_BYTES,
-    }
 }

@@ -25,7 +25,7 @@ use crate::metrics_listener::StatusOf;
 use crate::operator;
 
 /// Registers the counters of the volume, the block store and the cache.
-pub(super) fn register(metrics: &Metrics, backend: &Backend) {
+pub(crate) fn register(metrics: &Metrics, backend: &Backend) {
     let counters = Arc::clone(&backend.blocks.counters);
     metrics.collect_from(VolumeCollector { volume: Arc::clone(&backend.volume), blocks: counters });
     metrics.collect_from(DurabilityCollector(Arc::clone(&backend.meta)));

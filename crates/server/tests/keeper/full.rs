@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,26 @@ impl Drop for Small {
 }
 
 #[test]
+fn df_tells_what_the_volume_holds_and_what_its_folder_has_free() {
+    if !can_mount() {
+        return;
+    }
+    let kept = Kept::new(None);
+    let told = || rustix::fs::statvfs(kept.path("")).unwrap();
+    fs::create_dir(kept.path("bucket")).unwrap();
+    fs::write(kept.path("bucket/file"), vec![1; 3 * MEGABYTE]).unwrap();
+    eventually("what was written is used", || {
+        let told = told();
+        (told.f_blocks - told.f_bfree) * told.f_frsize == 3 * MEGABYTE as u64
+    });
+    // A bucket and a file.
+    assert_eq!(told().f_files - told().f_ffree, 2);
+    let beside = rustix::fs::statvfs(kept.folder.path()).unwrap();
+    let (told, beside) = (told().f_bavail * told().f_frsize, beside.f_bavail * beside.f_frsize);
+    assert!(told.abs_diff(beside) < 1 << 30, "{told} free, and {beside} beside it");
+}
+
+#[test]
 fn a_program_is_told_that_there_is_no_room() {
     if !can_mount() {
         return;
@@ -39,7 +59,7 @@ fn a_program_is_told_that_there_is_no_room() {
     let mount =
         Command::new("mount").args(["-t", "tmpfs", "-o", ROOM, "none"]).arg(&blocks).status();
     assert!(mount.unwrap().success());
-    let _small = Small(blocks);
+    let small = Small(blocks);
     let kept = Kept::over(folder, None);
     fs::create_dir(kept.path("bucket")).unwrap();
     let before = vec![1; 4 * MEGABYTE];
@@ -54,6 +74,13 @@ fn a_program_is_told_that_there_is_no_room() {
     assert_eq!(file.sync_all().unwrap_err().kind(), ErrorKind::StorageFull);
     drop(file);
     assert_eq!(fs::read(kept.path("bucket/before")).unwrap(), before);
+    eventually("as much is told to be free as the folder of blocks has", || {
+        let free = |place: &Path| {
+            let told = rustix::fs::statvfs(place).unwrap();
+            told.f_bavail * told.f_frsize
+        };
+        free(&kept.path("")) == free(&small.0) && free(&small.0) < 32 * MEGABYTE as u64
+    });
 
     fs::remove_file(kept.path("bucket/large")).unwrap();
     let after = vec![3; 4 * MEGABYTE];

@@ -58,6 +58,7 @@ pub(crate) struct Kept {
     pub(crate) folder: TempDir,
     keeper: Child,
     meta: Option<String>,
+    options: Vec<String>,
     /// The workers that were seen.
     workers: Vec<u32>,
 }
@@ -70,6 +71,10 @@ impl Kept {
 
     /// Mounts the volume in a folder.
     pub(crate) fn over(folder: TempDir, meta: Option<&str>) -> Kept {
+        Kept::mounted(folder, meta, &[])
+    }
+
+    fn mounted(folder: TempDir, meta: Option<&str>, options: &[&str]) -> Kept {
         let at = folder.path().join("mount");
         fs::create_dir_all(&at).unwrap();
         let log = OpenOptions::new().append(true).create(true).open(log_of(&folder)).unwrap();
@@ -80,9 +85,11 @@ impl Kept {
         if let Some(meta) = meta {
             command.args(["--meta", meta]);
         }
+        command.args(options);
+        let options = options.iter().map(|&option| option.to_owned()).collect();
         let keeper = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let meta = meta.map(str::to_owned);
-        let mut kept = Kept { folder, keeper, meta, workers: Vec::new() };
+        let mut kept = Kept { folder, keeper, meta, options, workers: Vec::new() };
         eventually("it is mounted", || {
             assert!(kept.keeper.try_wait().unwrap().is_none(), "it ended: {}", kept.log());
             read_log(&kept.folder).matches("mounted folder").count() > before
@@ -155,13 +162,19 @@ impl Kept {
     }
 
     /// Ends the mount, if it has not ended, and mounts the same volume anew.
-    pub(crate) fn anew(mut self) -> Kept {
+    pub(crate) fn anew(self) -> Kept {
+        let options = self.options.clone();
+        self.anew_with(&options.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The same with other options.
+    pub(crate) fn anew_with(mut self, options: &[&str]) -> Kept {
         if self.keeper.try_wait().unwrap().is_none() {
             assert!(self.end().success(), "{}", self.log());
         }
         assert!(!self.is_mounted(), "{}", self.log());
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
-        Kept::over(folder, self.meta.clone().as_deref())
+        Kept::mounted(folder, self.meta.clone().as_deref(), options)
     }
 }
 

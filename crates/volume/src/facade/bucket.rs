@@ -2,8 +2,8 @@
 
 use ledger::Note;
 use namespace::{
-    DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket, ReadBuckets,
-    SetBucketConfig,
+    CountHoldings, DIRECTORY_MODE, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket,
+    Holdings, MakeBucket, ReadBuckets, SetBucketConfig,
 };
 use record::{Bucket, BucketConfig, BucketConfigKind, Ino, Timestamp};
 
@@ -49,8 +49,8 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let [ino] = self.fresh().await?;
         let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
-        let owner = (owner.uid, owner.gid);
-        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner };
+        let (mode, owner) = (DIRECTORY_MODE & !owner.umask, (owner.uid, owner.gid));
+        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner, mode };
         match note {
             Some(note) => {
                 note.makes(ino);
@@ -107,6 +107,11 @@ impl Volume {
             after = buckets.last().map(|bucket| bucket.name.clone());
         }
         Ok(buckets)
+    }
+
+    /// What a bucket holds by its counters, or, of the root, all of them: see [`CountHoldings`].
+    pub async fn holdings(&self, of: Ino) -> Result<Holdings, VolumeError> {
+        self.session.run(&CountHoldings { of }).await
     }
 
     /// A bucket's tags; none if it has none.

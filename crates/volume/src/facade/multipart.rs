@@ -154,6 +154,7 @@ impl Volume {
             begun: Timestamp::default(),
             uid: new.owner.uid,
             gid: new.owner.gid,
+            umask: new.owner.umask,
             initiator: new.owner.access_key,
             checksum: new.checksum,
             object: new.headers,
@@ -384,8 +385,8 @@ impl Volume {
         let (content, mut writes) = lay_out(ino, slices);
         writes.extend(part_sum_pages(ino, &finished.part_sums));
         writes.extend(shares_of_parts(ino, used));
-        let owner =
-            FileOwner { access_key: String::new(), uid: found.upload.uid, gid: found.upload.gid };
+        let Upload { uid, gid, umask, .. } = found.upload;
+        let owner = FileOwner { access_key: String::new(), uid, gid, umask };
         let file = File {
             sums: finished.sums.clone(),
             object: found.upload.object.clone(),

@@ -9,11 +9,11 @@ use content::{ContentStream, ContentWriter, Permit, RecordSlices, SliceSource, S
 use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
-    FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode, NodeName, ObjectItem, ReadNames,
-    RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
+    FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode, NodeName, NoteRead, ObjectItem,
+    ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
     SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange, pages_of,
 };
-use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag};
+use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag, Timestamp};
 use session::ReadPin;
 
 use super::FileOwner;
@@ -112,6 +112,12 @@ impl Volume {
     /// Finds a node by its number; [`namespace::FsError::Stale`] if there is none.
     pub async fn find_node(&self, ino: Ino) -> Result<FoundNode, VolumeError> {
         self.session.run_as_watch(&FindNode { ino }, None).await
+    }
+
+    /// Notes when a node was last read, and answers whether that was not noted yet. Nothing that S3
+    /// shows changes with it.
+    pub async fn note_read(&self, ino: Ino, at: Timestamp) -> Result<bool, VolumeError> {
+        self.session.run_as_watch(&NoteRead { ino, at }, None).await
     }
 
     /// What an extended attribute says.

@@ -259,7 +259,7 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
 pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     let now = Timestamp::default();
     let (uid, gid) = (owner.uid, owner.gid);
-    let attributes = Attributes::new(FILE_MODE, uid, gid, now);
+    let attributes = Attributes::new(FILE_MODE & !owner.umask, uid, gid, now);
     let body = InodeBody::File(Box::new(file));
     Inode { attributes, bucket: Ino::ROOT, xattrs: Vec::new(), body }
 }

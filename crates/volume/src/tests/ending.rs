@@ -66,6 +66,7 @@ async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
             begun: Timestamp::default(),
             uid: 0,
             gid: 0,
+            umask: 0o022,
             initiator: String::new(),
             checksum: None,
             object: ObjectHeaders::default(),

@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub(super) fn owner() -> FileOwner {
-    FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0 }
+    FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0, umask: 0o022 }
 }
 
 pub(super) async fn records(store: &dyn MetaStore, space: Space) -> usize {

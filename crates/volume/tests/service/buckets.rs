@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use block::MemoryBlocks;
+use record::Ino;
 use store::MemoryStore;
-use volume::{FsError, Unwatched, Volume, VolumeError, VolumeOptions, fsck, measured};
+use volume::{FsError, Holdings, Unwatched, Volume, VolumeError, VolumeOptions, fsck, measured};
 
-use super::{owner, volume};
+use super::{bytes, owner, put, volume};
 
 fn tags(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -61,4 +62,21 @@ async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchBucket))), "{late:?}");
     let report = fsck(store, blocks, &Unwatched).await.unwrap();
     assert_eq!(report.findings, []);
+}
+
+#[tokio::test]
+async fn what_a_volume_holds_is_told_by_its_counters() {
+    let volume = volume().await;
+    volume.create_bucket("other", &owner()).await.unwrap();
+    let (first, second) = (bytes(10_000, 1), bytes(100, 2));
+    put(&volume, "a/b", &first).await.unwrap();
+    put(&volume, "c", &second).await.unwrap();
+    let bucket = volume.bucket("bkt").await.unwrap().ino;
+    let (held, trips) = measured(volume.holdings(bucket)).await;
+    assert_eq!((held.unwrap(), trips.reads), (Holdings { bytes: 10_100, names: 3 }, 1));
+    let (held, trips) = measured(volume.holdings(Ino::ROOT)).await;
+    assert_eq!((held.unwrap(), trips.reads), (Holdings { bytes: 10_100, names: 4 }, 2));
+    volume.delete("bkt", vec![(b"a/b".to_vec(), None)]).await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(volume.holdings(bucket).await.unwrap(), Holdings { bytes: 100, names: 2 });
 }

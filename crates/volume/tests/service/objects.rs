@@ -1,7 +1,11 @@
 //! Objects: what is put is what is read, and nothing in between is seen.
 
+use bytes::Bytes;
 use record::{ObjectHeaders, Tag};
-use volume::{FsError, ListEntry, ListQuery, TagMatch, VolumeError, VolumeOptions, WriteCondition};
+use volume::{
+    FileOwner, FsError, ListEntry, ListQuery, NewObject, NodeName, TagMatch, VolumeError,
+    VolumeOptions, WriteCondition,
+};
 
 use super::multipart::begin;
 use super::{BLOCK_BYTES, bytes, get, md5, owner, put, put_if, read, volume, volume_of};
@@ -225,4 +229,25 @@ async fn what_is_deleted_is_gone_with_its_blocks() {
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
     assert_eq!(counters.blocks_reaped, counters.block_puts);
+}
+
+#[tokio::test]
+async fn what_a_key_makes_lacks_the_permissions_of_its_umask() {
+    let volume = volume().await;
+    let owner = FileOwner { umask: 0o027, ..owner() };
+    let mut writer = volume.writer(Some(1));
+    writer.write(Bytes::from_static(b"x")).await.unwrap();
+    let body = writer.finish().await.unwrap();
+    let headers = ObjectHeaders::default();
+    let new = NewObject { owner: owner.clone(), headers, tag: Tag::Md5([1; 16]), sums: Vec::new() };
+    volume.put("bkt", b"d/x", body, new, WriteCondition::None).await.unwrap();
+    volume.create_bucket("theirs", &owner).await.unwrap();
+    let file = volume.stat("bkt", b"d/x").await.unwrap();
+    let bucket = volume.bucket("theirs").await.unwrap().ino;
+    let directory =
+        NodeName { directory: volume.bucket("bkt").await.unwrap().ino, name: b"d".to_vec() };
+    let directory = volume.find_name(&directory).await.unwrap();
+    let bucket = volume.find_node(bucket).await.unwrap();
+    let modes = [&file.inode, &directory.inode, &bucket.inode].map(|inode| inode.attributes.mode);
+    assert_eq!(modes, [0o640, 0o750, 0o750]);
 }

@@ -17,8 +17,23 @@ fn a_line_of_fstab_is_a_command() {
         "--write-memory=1GiB",
     ];
     assert_eq!(command, expected);
-    let command = said(&["none", "/mnt/ashlar", "-o", "ro,subdir=photos/2026"]).unwrap();
-    assert_eq!(command, ["mount", "/mnt/ashlar", "--read-only", "--subdir=photos/2026"]);
+    let command = said(&[
+        "none",
+        "/mnt/ashlar",
+        "-o",
+        "ro,noatime,relatime,subdir=photos/2026,uid=7,umask=007",
+    ])
+    .unwrap();
+    let expected = [
+        "mount",
+        "/mnt/ashlar",
+        "--read-only",
+        "--noatime",
+        "--subdir=photos/2026",
+        "--uid=7",
+        "--umask=007",
+    ];
+    assert_eq!(command, expected);
     assert_eq!(said(&["none", "/mnt/ashlar"]).unwrap(), ["mount", "/mnt/ashlar"]);
 }
 

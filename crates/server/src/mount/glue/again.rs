@@ -10,7 +10,7 @@ use fuse::{Errno, FileOperation, Reply};
 use record::Ino;
 use volume::{Ledger, Note};
 
-use super::{Answer, Call, attributes, errno};
+use super::{Answer, Call, errno};
 
 /// Whether a request changes what it finds, so that it would be answered otherwise the second time.
 fn changes(operation: &FileOperation<'_>) -> bool {
@@ -87,7 +87,7 @@ impl Call {
             }
             FileOperation::SetAttr(_) => {
                 let stat = files.attributes(node).await?;
-                Answer::Attributes(attributes(&stat), self.timeout(&stat))
+                Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
             }
             _ => Answer::Ok,
         })

@@ -38,8 +38,13 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
     let [bucket] = session.allocate_inodes(1).await.unwrap()[..] else {
         panic!("one was asked for")
     };
-    let create =
-        MakeBucket { name: b"b", ino: bucket, settings: &Bucket::default(), owner: (0, 0) };
+    let create = MakeBucket {
+        name: b"b",
+        ino: bucket,
+        settings: &Bucket::default(),
+        owner: (0, 0),
+        mode: 0o755,
+    };
     session.run(&create).await.unwrap();
     Upkeep::new(&session, &blocks, &staging, 1 << 20, None)
 }

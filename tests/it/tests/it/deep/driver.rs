@@ -62,7 +62,7 @@ async fn cold(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Vol
 }
 
 fn owner() -> FileOwner {
-    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8 }
+    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8, umask: 0o022 }
 }
 
 async fn put(volume: &Volume, key: &str) {

@@ -1,0 +1,95 @@
+//! When files and directories were last read.
+//!
+//! It is noted as with `relatime`: when the time that is kept is no later than the last change, or a day
+//! old. What was noted shows on this mount at once, and is kept some time later by commits that nobody
+//! waits for. It is a hint for people and for programs that clear up: what was noted last is lost with
+//! the process, and of very many files that are read at a time some are noted when they are read next.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use record::{Ino, Timestamp};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use volume::FoundNode;
+
+use crate::attributes::NodeStat;
+use crate::files::Files;
+use crate::noted_reads::is_due;
+use crate::open::OpenedFile;
+
+/// Nodes of which it may be noted at a time that they were read.
+const READS_NOTED_MAX: usize = 4_096;
+
+/// How often what was noted is kept.
+const KEPT_EVERY: Duration = Duration::from_mins(1);
+
+/// Commits that are under way for that at a time.
+const KEPT_AT_ONCE: usize = 16;
+
+impl Files {
+    /// A node is read now.
+    pub(crate) fn note_read(&self, node: &FoundNode) {
+        if !self.options.notes_reads || self.options.read_only {
+            return;
+        }
+        let (attributes, now) = (&node.inode.attributes, self.volume.now());
+        if !is_due(attributes.accessed, attributes, now) {
+            return;
+        }
+        let mut noted = self.reads.noted();
+        let room = noted.len() < READS_NOTED_MAX;
+        match noted.get_mut(&node.ino) {
+            Some(at) if is_due(*at, attributes, now) => *at = now,
+            None if room => drop(noted.insert(node.ino, now)),
+            Some(_) | None => {}
+        }
+    }
+
+    /// A file was opened: whether reads are to be noted, and whether it counts as read from now on,
+    /// since its pages may be known to whoever asks.
+    pub async fn opened_to_read(&self, opened: &OpenedFile, noted: bool, known: bool) {
+        let Ok(handle) = self.open.handle(opened.handle) else { return };
+        handle.unnoted.store(!noted, Ordering::Relaxed);
+        if noted && known {
+            let node = Arc::clone(&handle.file.state.lock().await.node);
+            self.note_read(&node);
+        }
+    }
+
+    /// Attributes with the time of the last read, if that is noted.
+    pub(crate) fn with_read(&self, stat: NodeStat) -> NodeStat {
+        let noted = self.reads.noted().get(&stat.ino).copied();
+        NodeStat { accessed: noted.map_or(stat.accessed, |at| at.max(stat.accessed)), ..stat }
+    }
+
+    /// Keeps now and then what was noted, until the end.
+    pub async fn keep_reads_until(self: Arc<Self>, end: CancellationToken) {
+        loop {
+            tokio::select! {
+                biased;
+                () = end.cancelled() => return,
+                () = tokio::time::sleep(KEPT_EVERY) => {}
+            }
+            self.keep_reads().await;
+        }
+    }
+
+    /// Keeps what was noted.
+    pub async fn keep_reads(&self) {
+        let noted: Vec<(Ino, Timestamp)> =
+            self.reads.noted().iter().map(|(ino, at)| (*ino, *at)).collect();
+        let keep = |(ino, at)| async move {
+            if let Err(error) = self.volume.note_read(ino, at).await {
+                debug!(ino = ino.0, %error, "it is not kept that a file was read");
+            }
+            let mut noted = self.reads.noted();
+            if noted.get(&ino) == Some(&at) {
+                noted.remove(&ino);
+            }
+        };
+        stream::iter(noted).for_each_concurrent(KEPT_AT_ONCE, keep).await;
+    }
+}

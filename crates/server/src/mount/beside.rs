@@ -1,0 +1,34 @@
+//! What a mount tells besides its files.
+
+use admin::Admin;
+use files::Files;
+use record::Ino;
+
+use super::shape::ShownAs;
+use super::space::Space;
+use super::stats::Stats;
+use crate::node_report::{self, KnownHere};
+
+/// What a mount tells besides its files, and how it shows them.
+#[derive(Debug)]
+pub(super) struct Beside {
+    /// What is free.
+    pub(super) space: Space,
+    pub(super) shown: ShownAs,
+    /// What its process has counted.
+    pub(super) stats: Stats,
+    /// The volume as operators see it.
+    pub(super) admin: Admin,
+}
+
+impl Beside {
+    /// What is known of a node, as JSON; nothing if it cannot be found out.
+    pub(super) async fn report(&self, files: &Files, ino: Ino) -> Option<Vec<u8>> {
+        let stat = files.attributes(ino).await.ok()?;
+        let open = files.handles_of(ino);
+        let here = KnownHere { open, unwritten: stat.unsettled, size: stat.size };
+        let report = self.admin.node(ino).await;
+        let report = report.inspect_err(|error| tracing::debug!(%error, "a node is not told of"));
+        Some(node_report::json(&report.ok()?, Some(here)).to_string().into_bytes())
+    }
+}

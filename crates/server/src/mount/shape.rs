@@ -1,0 +1,115 @@
+//! Attributes and times, as the kernel has them and as the file system does.
+
+use files::{NodeKind, NodeStat, SetNode};
+use fuse::{AttributeChanges, FileTime, NodeAttributes};
+use record::Timestamp;
+use volume::{AttributeChange, SetTime};
+
+/// Bits of `st_mode` that say who may do what.
+pub(super) const PERMISSION_BITS: u32 = 0o7777;
+
+/// The permission of a file's owner to execute it.
+const OWNER_EXECUTES: u32 = 0o100;
+
+/// Bytes that programs are advised to read and write at once.
+const PREFERRED_BYTES: u32 = 128 << 10;
+
+pub(super) fn set_node(changes: &AttributeChanges) -> SetNode {
+    let time = |time: fuse::TimeChange| match time {
+        fuse::TimeChange::Now => SetTime::Now,
+        fuse::TimeChange::At(time) => SetTime::At(timestamp(time)),
+    };
+    let chowns = changes.uid.is_some() || changes.gid.is_some();
+    SetNode {
+        attributes: AttributeChange {
+            mode: changes.mode.map(|mode| mode & PERMISSION_BITS),
+            uid: changes.uid,
+            gid: changes.gid,
+            accessed: changes.atime.map(time),
+            modified: changes.mtime.map(time),
+            drop_rights: changes.kill_suidgid || chowns,
+        },
+        size: changes.size_bytes,
+    }
+}
+
+const NANOSECONDS: i64 = 1_000_000_000;
+
+pub(super) fn file_time(time: Timestamp) -> FileTime {
+    let nanoseconds = time.0.rem_euclid(NANOSECONDS);
+    FileTime {
+        seconds: time.0.div_euclid(NANOSECONDS),
+        nanoseconds: u32::try_from(nanoseconds).unwrap_or_default(),
+    }
+}
+
+pub(super) fn timestamp(time: FileTime) -> Timestamp {
+    let nanoseconds = time.seconds.saturating_mul(NANOSECONDS);
+    Timestamp(nanoseconds.saturating_add(i64::from(time.nanoseconds)))
+}
+
+pub(super) fn kind_bits(kind: NodeKind) -> u32 {
+    match kind {
+        NodeKind::Fifo => 0o010_000,
+        NodeKind::Character => 0o020_000,
+        NodeKind::Directory => 0o040_000,
+        NodeKind::Block => 0o060_000,
+        NodeKind::File => 0o100_000,
+        NodeKind::Symlink => 0o120_000,
+        NodeKind::Socket => 0o140_000,
+    }
+}
+
+/// As whose all on a mount is shown, if not as whose it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ShownAs {
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    /// The permissions that nobody has. Anybody has the others, but nobody executes a file that its
+    /// owner may not.
+    pub(super) umask: Option<u32>,
+}
+
+impl ShownAs {
+    /// Whether all is shown as it is. Else access control lists have no say.
+    pub(super) fn is_as_it_is(&self) -> bool {
+        *self == ShownAs::default()
+    }
+
+    /// The attributes of a node.
+    pub(super) fn attributes(&self, stat: &NodeStat) -> NodeAttributes {
+        let mut shown = attributes(stat);
+        shown.uid = self.uid.unwrap_or(shown.uid);
+        shown.gid = self.gid.unwrap_or(shown.gid);
+        if let Some(umask) = self.umask {
+            let all = match stat.kind {
+                NodeKind::Directory => 0o777,
+                NodeKind::File if stat.mode & OWNER_EXECUTES != 0 => 0o777,
+                NodeKind::Symlink => return shown,
+                _ => 0o666,
+            };
+            shown.mode = kind_bits(stat.kind) | all & !umask;
+        }
+        shown
+    }
+}
+
+fn attributes(stat: &NodeStat) -> NodeAttributes {
+    NodeAttributes {
+        inode: stat.ino.0,
+        size_bytes: stat.size,
+        blocks: stat.blocks,
+        atime: file_time(stat.accessed),
+        mtime: file_time(stat.modified),
+        ctime: file_time(stat.changed),
+        mode: kind_bits(stat.kind) | stat.mode,
+        links: stat.links,
+        uid: stat.uid,
+        gid: stat.gid,
+        rdev: stat.device,
+        block_bytes: PREFERRED_BYTES,
+    }
+}
+
+#[cfg(test)]
+mod tests;

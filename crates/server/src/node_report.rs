@@ -1,0 +1,166 @@
+//! What is known of a node, for people and for programs.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use admin::{BlockUse, ContentPlace, Holder, NodeReport};
+use record::{Content, InodeBody, SpecialKind, Timestamp};
+use serde_json::{Map, Value, json};
+
+/// The name of the attribute by which a mount tells it: one that no list of attributes has.
+pub(crate) const ATTRIBUTE: &str = "user.ashlar.info";
+
+/// What a mount knows of a file besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownHere {
+    /// Handles that programs have of it.
+    pub(crate) open: u64,
+    /// Whether something was written to it that is not its content yet.
+    pub(crate) unwritten: bool,
+    /// Its size as programs see it.
+    pub(crate) size: u64,
+}
+
+/// All of it, for programs.
+pub(crate) fn json(report: &NodeReport, here: Option<KnownHere>) -> Value {
+    let (inode, mut all) = (&report.node.inode, Map::new());
+    let at = &inode.attributes;
+    let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
+    put("inode", json!(report.node.ino.0));
+    put("kind", json!(kind(&inode.body)));
+    put("mode", json!(format!("{:04o}", at.mode)));
+    put("uid", json!(at.uid));
+    put("gid", json!(at.gid));
+    put("links", json!(report.node.links()));
+    put("modified", json!(time(at.modified)));
+    put("last_modified", json!(time(at.changed)));
+    if let InodeBody::File(file) = &inode.body {
+        put("size_bytes", json!(file.size));
+        put("etag", json!(file.tag.to_string()));
+        put("data_version", json!(file.data_version));
+        put("sparse", json!(file.sparse));
+        let stored = match &file.content {
+            Content::Inline(bytes) => bytes.len() as u64,
+            Content::Slices(_) | Content::Pages(_) => report.stored_bytes,
+        };
+        put("stored_bytes", json!(stored));
+    }
+    let place = report.place.map(|place| match place {
+        ContentPlace::Record => "record",
+        ContentPlace::Staged => "staged",
+        ContentPlace::Blocks => "blocks",
+        ContentPlace::Pages(_) => "pages",
+    });
+    put("content", json!(place));
+    if let Some(ContentPlace::Pages(pages)) = report.place {
+        put("pages", json!(pages));
+    }
+    put("slices", json!(report.slices));
+    put("blocks", json!(report.blocks_count));
+    put("in_blocks", report.blocks.iter().map(block).collect());
+    put("partial", json!(report.partial));
+    put("holders", report.holders.iter().map(holder).collect());
+    if let Some(here) = here {
+        put("open_here", json!(here.open));
+        put("unwritten_here", json!(here.unwritten));
+        put("size_here", json!(here.size));
+    }
+    Value::Object(all)
+}
+
+fn block(used: &BlockUse) -> Value {
+    json!({
+        "block": used.block.to_string(),
+        "pack": used.block.is_pack(),
+        "block_bytes": used.block_bytes,
+        "bytes": used.bytes,
+        "live_bytes": used.live_bytes,
+    })
+}
+
+fn holder(holder: &Holder) -> Value {
+    json!({ "session": holder.session.to_string(), "place": holder.place })
+}
+
+fn kind(body: &InodeBody) -> &'static str {
+    match body {
+        InodeBody::Special(special) => match special.kind {
+            SpecialKind::Fifo => "fifo",
+            SpecialKind::Socket => "socket",
+            SpecialKind::Character => "character device",
+            SpecialKind::Block => "block device",
+        },
+        InodeBody::Directory(_) => "directory",
+        InodeBody::Symlink(_) => "symbolic link",
+        InodeBody::File(_) => "file",
+    }
+}
+
+fn time(at: Timestamp) -> String {
+    let distance = Duration::from_nanos(at.0.unsigned_abs());
+    let time =
+        if at.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    let time: SystemTime = time.unwrap_or(UNIX_EPOCH);
+    // What lies before 1970 has no such form there.
+    if time < UNIX_EPOCH {
+        format!("{} ns", at.0)
+    } else {
+        humantime::format_rfc3339_millis(time).to_string()
+    }
+}
+
+/// The same for people, from what [`json`] says.
+pub(crate) fn text(told: &Value) -> String {
+    let mut lines = Vec::new();
+    let said = |name: &str| match &told[name] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let number = |name: &str| told[name].as_u64().unwrap_or(0);
+    let mut line = |name: &str, value: String| lines.push(format!("{name:<14} {value}\n"));
+    line("inode", said("inode"));
+    line("kind", said("kind"));
+    line("owner", format!("uid {} gid {} mode {}", said("uid"), said("gid"), said("mode")));
+    line("links", said("links"));
+    line("modified", said("modified"));
+    line("last modified", said("last_modified"));
+    if told["content"].is_null() {
+        return lines.concat();
+    }
+    line("size", format!("{} bytes", number("size_bytes")));
+    line("stored", format!("{} bytes", number("stored_bytes")));
+    line("etag", said("etag"));
+    let (blocks, slices) = (number("blocks"), number("slices"));
+    let more = if told["partial"] == true { " at least" } else { "" };
+    let place = match told["content"].as_str() {
+        Some("record") => "in its record".to_owned(),
+        Some("staged") => "in its record, until it is put into a block".to_owned(),
+        Some("pages") => {
+            let pages = number("pages");
+            format!("{blocks} blocks, {slices} slices{more}, in {pages} pages of a map")
+        }
+        _ => format!("{blocks} blocks, {slices} slices"),
+    };
+    line("content", place);
+    let listed = told["in_blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for used in listed {
+        let living = used["live_bytes"].as_u64().map(|count| format!(", {count} of them alive"));
+        let name = if used["pack"] == true { "pack" } else { "block" };
+        let (id, bytes, all) = (used["block"].as_str(), &used["bytes"], &used["block_bytes"]);
+        let living = living.unwrap_or_default();
+        line("", format!("{name} {}  {bytes} of {all} bytes{living}", id.unwrap_or_default()));
+    }
+    if blocks > listed.len() as u64 {
+        line("", format!("and {} more", blocks - listed.len() as u64));
+    }
+    for holder in told["holders"].as_array().into_iter().flatten() {
+        let place = holder["place"].as_str().unwrap_or("a session that has ended");
+        line("held by", format!("{place}  {}", holder["session"].as_str().unwrap_or_default()));
+    }
+    if !told["open_here"].is_null() {
+        line("open here", format!("{} times", number("open_here")));
+    }
+    if told["unwritten_here"] == true {
+        line("unwritten", format!("it will have {} bytes", number("size_here")));
+    }
+    lines.concat()
+}
