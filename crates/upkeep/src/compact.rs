@@ -255,7 +255,7 @@ impl Upkeep {
         done: &mut FileDone,
     ) -> Result<ControlFlow<record::BlockId>, VolumeError> {
         let patience = self.staging.deadlines.block;
-        let _permit = self.staging.budget.acquire(batch.memory(), patience).await?;
+        let _permit = self.staging.budget.acquire(copy::memory_for(batch), patience).await?;
         let (block, to) = match self.copy_batch(batch).await? {
             Copied::Damaged(damaged) => return Ok(ControlFlow::Break(damaged)),
             Copied::Sealed(block, to) => (block, to),

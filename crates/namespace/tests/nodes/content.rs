@@ -208,17 +208,15 @@ impl Model {
     /// Does it to the file and to the map of bytes.
     pub(super) fn apply(&mut self, change: &Change) {
         match *change {
-            Change::Clear { from, length } => return self.clear(&(from..from + length)),
-            Change::Take { from, length, to } => return self.take(&self.taken(from, length, to)),
-            Change::CutComb { cut, from, count, end } => {
-                return self.cut_and_write(cut, from, count, end);
-            }
-            Change::Relocate { from, length, every } => {
-                self.relocate(from..from + length, every);
-                return;
-            }
-            _ => {}
+            Change::Clear { from, length } => self.clear(&(from..from + length)),
+            Change::Take { from, length, to } => self.take(&self.taken(from, length, to)),
+            Change::CutComb { cut, from, count, end } => self.cut_and_write(cut, from, count, end),
+            Change::Relocate { from, length, every } => self.relocate(from..from + length, every),
+            _ => self.write(change),
         }
+    }
+
+    fn write(&mut self, change: &Change) {
         let (size, has_inline) = (self.bytes.len() as u64, self.bytes.contains(&Place::Inline));
         let (change, new) = match *change {
             Change::Comb { from, count, length, gap, pack } => {

@@ -8,7 +8,6 @@ use namespace::pages_of;
 use record::{BlockId, Content, Ino, Slice};
 use session::VolumeError;
 
-use super::copy::SPANS_MEMORY;
 use super::look::{FileLook, PAGES_AT_ONCE};
 use crate::upkeep::Upkeep;
 
@@ -38,11 +37,6 @@ pub(super) struct Batch {
 impl Batch {
     fn new(from: u64) -> Batch {
         Batch { within: from..from, ..Batch::default() }
-    }
-
-    /// Memory that it takes to copy it: the copy, the sealed block, and what is being read.
-    pub(super) fn memory(&self) -> u64 {
-        u64::from(self.bytes) * 2 + SPANS_MEMORY
     }
 
     /// Takes a run; false if the batch is full.

@@ -25,7 +25,12 @@ const SPAN_BYTES_MAX: u32 = 1 << 20;
 const READS_AT_ONCE: usize = 4;
 
 /// Memory for what is being read.
-pub(super) const SPANS_MEMORY: u64 = READS_AT_ONCE as u64 * SPAN_BYTES_MAX as u64;
+const SPANS_MEMORY: u64 = READS_AT_ONCE as u64 * SPAN_BYTES_MAX as u64;
+
+/// Memory that it takes to copy a batch: the copy, the sealed block, and what is being read.
+pub(super) fn memory_for(batch: &Batch) -> u64 {
+    u64::from(batch.bytes) * 2 + SPANS_MEMORY
+}
 
 /// What a batch came to.
 #[derive(Debug)]

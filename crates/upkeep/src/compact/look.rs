@@ -95,8 +95,7 @@ fn is_crowded(slices: &[Slice]) -> bool {
 
 /// In which share a block is looked at.
 fn share_of(block: BlockId, shares: u64) -> u64 {
-    let [.., a, b, c, d, e, f, g, h] = block.0;
-    u64::from_be_bytes([a, b, c, d, e, f, g, h]) % shares
+    block.0.last_chunk().map_or(0, |last| u64::from_be_bytes(*last) % shares)
 }
 
 impl Upkeep {

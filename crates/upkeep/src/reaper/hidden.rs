@@ -16,13 +16,13 @@
 //! that the file goes on naming it. A file that has let go of a block is given it by another file
 //! again only if it has no share of it: the share belongs to what is hidden until that is reaped.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Content, HiddenBlock, Ino, Inode, MapPage, Orphan, key};
-use session::{Priority, VolumeError, closing, corrupt, value};
+use session::{Outcome, Priority, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 
 use super::files::PAGES_AT_ONCE;
@@ -37,6 +37,12 @@ const OWNERS_AT_ONCE: usize = 64;
 /// Pages of content maps that one plan deletes.
 const PAGES_PER_PLAN: usize = 256;
 
+/// Orphans of one owner that one plan takes steps of.
+const ORPHANS_PER_PLAN: usize = 64;
+
+/// How often a pass looks at an owner again because it was written to before its plan was committed.
+const LOOKS_AGAIN_MAX: u32 = 16;
+
 /// Which of the blocks that are listed as hidden of a file it names nevertheless.
 #[derive(Debug, Default)]
 pub(super) struct StillNamed {
@@ -46,8 +52,8 @@ pub(super) struct StillNamed {
     pages: HashSet<u32>,
 }
 
-/// A part of an orphan that goes in one plan.
-#[derive(Debug)]
+/// A part of an orphan that goes in one plan, maybe with those of others.
+#[derive(Clone, Debug)]
 struct HiddenStep {
     orphan: Key,
     before: Value,
@@ -121,9 +127,21 @@ impl Upkeep {
             }
             let step = self.session.throttle().begin_step(priority);
             let mut owners = self.owners_at_present(inos, &mut hidden, &mut named).await?;
+            let mut looks = 0;
             while !owners.is_empty() {
-                let (done, left) = self.reap_one_of_each(owners).await?;
+                let (done, left, changed) = self.reap_some_of_each(owners).await?;
                 (reaped, owners) = (reaped + done, left);
+                if changed.is_empty() || looks == LOOKS_AGAIN_MAX {
+                    continue;
+                }
+                // They were written to in between. Nobody has to be waited for again.
+                looks += 1;
+                let inos: Vec<Ino> = changed.iter().map(|owner| owner.ino).collect();
+                for Owner { ino, still, steps, .. } in changed {
+                    hidden.insert(ino, steps);
+                    named.insert(ino, still);
+                }
+                owners.extend(self.owners_at_present(&inos, &mut hidden, &mut named).await?);
             }
             self.session.throttle().pause_after(step).await;
         }
@@ -214,54 +232,58 @@ impl Upkeep {
         Ok(found.iter().map(|found| value(Some(found))).collect())
     }
 
-    /// Takes the next step of each owner. Answers with how many were taken, and with the owners
-    /// that have steps left; one whose step is refused comes again in a later pass.
-    async fn reap_one_of_each(
+    /// Takes the next steps of each owner, as many as one plan holds. Answers with how many were taken,
+    /// with the owners that have steps left, and with those that have changed since they were looked at.
+    /// Of what somebody else has taken meanwhile the rest comes again in a later pass.
+    async fn reap_some_of_each(
         &self,
         mut owners: Vec<Owner>,
-    ) -> Result<(u64, Vec<Owner>), VolumeError> {
-        let steps: Vec<Option<HiddenStep>> =
-            owners.iter_mut().map(|owner| owner.steps.pop_front()).collect();
+    ) -> Result<(u64, Vec<Owner>, Vec<Owner>), VolumeError> {
+        let room = self.session.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
+        let steps: Vec<Vec<HiddenStep>> =
+            owners.iter_mut().map(|owner| owner.next_steps(room.max(1))).collect();
+        let blocks: Vec<Vec<HiddenBlock>> = steps.iter().map(|steps| blocks_of(steps)).collect();
         let (mut references, mut plans) = (Vec::new(), Vec::new());
-        for (owner, step) in owners.iter().zip(&steps) {
-            let blocks = step.iter().flat_map(|step| &step.blocks);
-            references.extend(blocks.map(|hidden| reference(hidden, owner.ino)));
+        for (owner, blocks) in owners.iter().zip(&blocks) {
+            references.extend(blocks.iter().map(|hidden| reference(hidden, owner.ino)));
         }
         let found = self.owners(&references).await?;
         let mut rest = found.as_slice();
-        for (owner, step) in owners.iter().zip(&steps) {
-            let Some(step) = step else { continue };
-            let (own, others) = rest.split_at_checked(step.blocks.len()).unwrap_or_default();
-            plans.push(owner.plan(step, own));
+        for ((owner, steps), blocks) in owners.iter().zip(&steps).zip(&blocks) {
+            let (own, others) = rest.split_at_checked(blocks.len()).unwrap_or_default();
+            plans.push(owner.plan(steps, blocks, own));
             rest = others;
         }
-        let mut outcomes = stream::iter(plans)
+        let outcomes = stream::iter(plans)
             .map(|plan| self.session.commit_plan(plan))
             .buffered(OWNERS_AT_ONCE)
             .collect::<Vec<_>>()
-            .await
-            .into_iter();
-        let (mut reaped, mut left, mut rest) = (0, Vec::new(), found.as_slice());
-        for (owner, step) in owners.into_iter().zip(&steps) {
-            let (Some(step), Some(outcome)) = (step, outcomes.by_ref().next()) else { continue };
-            let (own, others) = rest.split_at_checked(step.blocks.len()).unwrap_or_default();
+            .await;
+        let (mut reaped, mut left, mut changed) = (0, Vec::new(), Vec::new());
+        let mut rest = found.as_slice();
+        let taken = owners.into_iter().zip(steps).zip(blocks).zip(outcomes);
+        for (((mut owner, steps), blocks), outcome) in taken {
+            let (own, others) = rest.split_at_checked(blocks.len()).unwrap_or_default();
             rest = others;
-            if progress(outcome)? == 0 {
-                continue;
-            }
-            reaped += 1;
-            self.forget_hidden(&owner, step, own);
-            if !owner.steps.is_empty() {
-                left.push(owner);
+            // The orphans are guarded first, and then the owner.
+            if matches!(outcome, Outcome::Refused { guard, .. } if guard >= steps.len()) {
+                steps.into_iter().rev().for_each(|step| owner.steps.push_front(step));
+                changed.push(owner);
+            } else if progress(outcome)? > 0 {
+                reaped += steps.len() as u64;
+                self.forget_hidden(&owner, &blocks, own);
+                if !owner.steps.is_empty() {
+                    left.push(owner);
+                }
             }
         }
-        Ok((reaped, left))
+        Ok((reaped, left, changed))
     }
 
     /// Frees the memory of blocks that are gone, and takes note of packs of which little is left.
-    fn forget_hidden(&self, owner: &Owner, step: &HiddenStep, owners: &[Owners]) {
+    fn forget_hidden(&self, owner: &Owner, blocks: &[HiddenBlock], owners: &[Owners]) {
         let (mut references, mut of_packs) = (Vec::new(), Vec::new());
-        for (hidden, owners) in step.blocks.iter().zip(owners) {
+        for (hidden, owners) in blocks.iter().zip(owners) {
             let stays = owner.still.named.contains(&hidden.block);
             if hidden.block.is_pack() {
                 references.push(reference(hidden, owner.ino));
@@ -289,25 +311,51 @@ fn reference(hidden: &HiddenBlock, owner: Ino) -> Reference {
     Reference { block: hidden.block, owner, bytes: 0, block_length: hidden.block_length }
 }
 
+/// The blocks of several steps, each once.
+fn blocks_of(steps: &[HiddenStep]) -> Vec<HiddenBlock> {
+    let blocks = steps.iter().flat_map(|step| &step.blocks);
+    let once: BTreeMap<BlockId, HiddenBlock> =
+        blocks.map(|hidden| (hidden.block, *hidden)).collect();
+    once.into_values().collect()
+}
+
 impl Owner {
-    /// The plan of a step.
-    fn plan(&self, step: &HiddenStep, owners: &[Owners]) -> Plan {
-        let mut plan = Plan {
-            guards: vec![
-                Guard::Equals(step.orphan.clone(), step.before.clone()),
-                self.guard.clone(),
-            ],
-            writes: vec![match &step.after {
-                Some(after) => Write::Put(step.orphan.clone(), after.clone()),
-                None => Write::Delete(step.orphan.clone()),
-            }],
+    /// The next steps that fit into one plan, of which `blocks_max` blocks are let go of at most: of
+    /// several orphans one each, or one more step of the same.
+    fn next_steps(&mut self, blocks_max: usize) -> Vec<HiddenStep> {
+        let mut steps: Vec<HiddenStep> = Vec::new();
+        let (mut blocks, mut pages) = (0, 0);
+        while let Some(step) = self.steps.front() {
+            (blocks, pages) = (blocks + step.blocks.len(), pages + step.pages.len());
+            let fits = blocks + pages <= blocks_max
+                && blocks <= BLOCKS_PER_PLAN
+                && pages <= PAGES_PER_PLAN
+                && steps.len() < ORPHANS_PER_PLAN
+                && steps.last().is_none_or(|last| last.orphan != step.orphan);
+            if !steps.is_empty() && !fits {
+                break;
+            }
+            steps.extend(self.steps.pop_front());
+        }
+        steps
+    }
+
+    /// The plan of steps that name these blocks, each once.
+    fn plan(&self, steps: &[HiddenStep], blocks: &[HiddenBlock], owners: &[Owners]) -> Plan {
+        let guard = |step: &HiddenStep| Guard::Equals(step.orphan.clone(), step.before.clone());
+        let write = |step: &HiddenStep| match &step.after {
+            Some(after) => Write::Put(step.orphan.clone(), after.clone()),
+            None => Write::Delete(step.orphan.clone()),
         };
-        for (hidden, owners) in step.blocks.iter().zip(owners) {
+        let guards = steps.iter().map(guard).chain([self.guard.clone()]).collect();
+        let mut plan = Plan { guards, writes: steps.iter().map(write).collect() };
+        for (hidden, owners) in blocks.iter().zip(owners) {
             if !self.still.named.contains(&hidden.block) {
                 let_go(&mut plan, reference(hidden, self.ino), owners);
             }
         }
-        let replaced = step.pages.iter().filter(|page| !self.pages.contains(page));
+        let listed: BTreeSet<u32> = steps.iter().flat_map(|step| &step.pages).copied().collect();
+        let replaced = listed.iter().filter(|page| !self.pages.contains(page));
         plan.writes.extend(replaced.map(|page| Write::Delete(key::map_page(self.ino, *page))));
         plan
     }
