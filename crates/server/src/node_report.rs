@@ -108,7 +108,7 @@ fn time(at: Timestamp) -> String {
     }
 }
 
-/// The same for people, from what [`json`] says.
+/// The same for people, from what [`json()`] says.
 pub(crate) fn text(told: &Value) -> String {
     let mut lines = Vec::new();
     let said = |name: &str| match &told[name] {
