@@ -23,8 +23,8 @@
 //!   own space was. A pending block is looked up once more, because it is the reaper's to delete.
 //!
 //! - *A write to a file*, or the compactor, which moves what one page of its content map names to a new
-//!   page, or what all of them name to the file's record. There is no order among these. So while the references are read, a hold says that pages which were
-//!   replaced are not to be deleted: a page that was there when the reading began is there until it
+//!   page, or what all of them name to the file's record. There is no order among these. So while the
+//!   references are read, a hold says that pages which were replaced are not to be deleted: a page that was there when the reading began is there until it
 //!   has ended, and one that was not took its blocks from one that was, or was made by one of the
 //!   others. What is held back are these pages alone, and what the same writes have hidden.
 //!

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use databases::Database;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::kept::{Kept, can_mount, eventually, make, redis};
@@ -240,6 +241,14 @@ fn locks_outlive_the_worker() {
     });
 }
 
+/// A mount with a bucket, over a Redis that can be frozen.
+fn over_redis() -> Option<(Database, Kept)> {
+    let redis = can_mount().then(redis)??;
+    let kept = Kept::new(Some(&redis.url()));
+    fs::create_dir(kept.path("bucket")).unwrap();
+    Some((redis, kept))
+}
+
 /// A program that writes to a file and closes it, and goes on with names.
 const WRITER: &str = "
 import os, sys
@@ -254,13 +263,8 @@ os.mkdir(sys.argv[1] + '/below')
 
 #[test]
 fn a_program_that_waits_for_the_database_can_be_killed() {
-    if !can_mount() {
-        return;
-    }
-    let Some(redis) = redis() else { return };
-    let kept = Kept::new(Some(&redis.url()));
+    let Some((redis, kept)) = over_redis() else { return };
     let bucket = kept.path("bucket");
-    fs::create_dir(&bucket).unwrap();
     let mut command = Command::new("python3");
     command.args(["-c", WRITER]).arg(bucket.join("d"));
     let mut writer = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -284,13 +288,8 @@ fn a_program_that_waits_for_the_database_can_be_killed() {
 /// the kernel lets nobody look at the process.
 #[test]
 fn a_program_begins_though_a_file_that_is_closed_for_it_waits_for_the_database() {
-    if !can_mount() {
-        return;
-    }
-    let Some(redis) = redis() else { return };
-    let kept = Kept::new(Some(&redis.url()));
+    let Some((redis, kept)) = over_redis() else { return };
     let bucket = kept.path("bucket");
-    fs::create_dir(&bucket).unwrap();
     let mut file = make(&bucket.join("file"));
     file.write_all(b"unsynced").unwrap();
     redis.freeze(true);
