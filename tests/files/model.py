@@ -215,8 +215,10 @@ class Bucket:
             raise Refused(errno.ENOTEMPTY)
 
     def rename(self, path, to):
-        directory, name, node = self._existing(path)
+        # Both ways are walked before either name is looked for.
+        directory, name = self._parent(path)
         other, new = self._parent(to)
+        node = self._existing(path)[2]
         if f"{to}/".startswith(f"{path}/") and to != path and isinstance(node, Directory):
             raise Refused(errno.EINVAL)
         target = other.find(new)

@@ -3,7 +3,8 @@
 //! The kernel may wait for locks of nodes while it takes a notice, and a request in flight may hold
 //! one. So a notice is never sent from a request's handler, nor by whoever has to answer a request
 //! first: a thread of its own sends them from a bounded queue, by way of another one that may be stuck
-//! in the kernel (see `notice_writer`). What changed is not known here.
+//! in the kernel (see `notice_writer`). The one exception is
+//! [`Reply::opened_changed`](crate::Reply::opened_changed). What changed is not known here.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

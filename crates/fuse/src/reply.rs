@@ -16,13 +16,13 @@ use tracing::warn;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{
-    AttrOut, CopyFileRangeOut, EntryOut, GetxattrOut, IoctlOut, Kstatfs, LseekOut, OpenOut,
-    RawLock, StatxOut, WriteOut, opcode,
+    AttrOut, CopyFileRangeOut, EntryOut, GetxattrOut, IoctlOut, Kstatfs, LseekOut,
+    NotifyInvalInode, OpenOut, RawLock, StatxOut, WriteOut, notice, opcode,
 };
 use crate::channel::{Channel, count};
 use crate::directory::DirectoryBuffer;
 use crate::errno::Errno;
-use crate::node::{FileHandle, FileSystemSpace, FileTime, NodeAttributes, NodeEntry};
+use crate::node::{FileHandle, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId};
 use crate::operation::{FileLock, LockKind};
 
 /// How the kernel treats an open file.
@@ -143,6 +143,21 @@ impl Reply {
     /// OPEN, OPENDIR: the handle.
     pub fn opened(self, handle: FileHandle, flags: OpenFlags) {
         self.value(&open_out(handle, flags));
+    }
+
+    /// OPEN of a file that is not as the kernel may remember it: it forgets the attributes of `node`,
+    /// the one that was opened, before it has the handle.
+    ///
+    /// Without that it reads as much as the file held before. Unlike other notices this one waits for
+    /// no lock that a request may hold: the kernel keeps the node for the sake of the request, and
+    /// looks at no page.
+    pub fn opened_changed(self, node: NodeId, handle: FileHandle, flags: OpenFlags) {
+        let forget = NotifyInvalInode { ino: node.0, off: -1, len: 0 };
+        let forget = [IoSlice::new(forget.as_bytes())];
+        if let Err(error) = self.channel.send(0, notice::INVAL_INODE, &forget) {
+            tracing::debug!(%error, "the kernel was not told that a file has changed");
+        }
+        self.opened(handle, flags);
     }
 
     /// CREATE, TMPFILE: the node and the handle. Counts as a lookup of the node.

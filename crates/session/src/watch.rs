@@ -53,6 +53,11 @@ impl Trust {
     pub fn left(self) -> Duration {
         self.until.map_or(Duration::ZERO, Moment::left)
     }
+
+    /// Whether others may change meanwhile what is remembered, without its being taken back first.
+    pub fn may_be_old(self) -> bool {
+        self.until.is_some() && self.seen.is_none()
+    }
 }
 
 /// Names and nodes that changed.

@@ -161,6 +161,17 @@ impl Call {
         NodeEntry { attributes_timeout: Duration::ZERO, ..self.entry(stat) }
     }
 
+    fn opened(&self, opened: &OpenedFile) -> Answer {
+        let handle = FileHandle(opened.handle.0);
+        if opened.unchanged {
+            Answer::Opened(handle, OpenFlags::KEEP_CACHE)
+        } else if self.trust.may_be_old() {
+            Answer::OpenedChanged(self.request.node(), handle)
+        } else {
+            Answer::Opened(handle, OpenFlags::none())
+        }
+    }
+
     async fn answer(self, reply: Reply) {
         if self.is_beside_files() {
             return self.answer_beside(reply);
@@ -327,7 +338,7 @@ impl Call {
                 let opened = files.open(node, mode).await?;
                 let known = opened.unchanged && !mode.writes;
                 files.opened_to_read(&opened, flags & NO_ATIME == 0, known).await;
-                Answer::Opened(FileHandle(opened.handle.0), keeping(&opened))
+                self.opened(&opened)
             }
             FileOperation::Create { name, flags, mode, umask, .. } => {
                 let (name, by) = (name.as_bytes(), self.made_by(mode & PERMISSION_BITS, umask));
@@ -424,8 +435,4 @@ fn open_mode(flags: u32) -> OpenMode {
         truncates: flags & TRUNCATE != 0,
         drops_rights: false,
     }
-}
-
-fn keeping(opened: &OpenedFile) -> OpenFlags {
-    if opened.unchanged { OpenFlags::KEEP_CACHE } else { OpenFlags::none() }
 }

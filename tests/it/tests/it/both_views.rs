@@ -15,7 +15,7 @@ use crate::scale;
 use load::{Load, Memory, Place as Folder};
 
 on_each_engine!(files_and_objects_are_one_register_each);
-on_each_server!(what_is_changed_is_so_though_kernels_remember_names);
+on_each_server!(what_is_opened_is_so_though_kernels_remember_names);
 
 /// How often clients and programs are told something at least, however long that takes.
 const ENOUGH: u64 = 800;
@@ -63,9 +63,8 @@ fn files_and_objects_are_one_register_each(engine: Engine) {
 }
 
 /// With `--coherence pushed` a kernel may remember names and attributes for a second, whatever
-/// another process has acknowledged meanwhile. What clients and programs change is one history all the
-/// same, and what programs read is what somebody has written.
-fn what_is_changed_is_so_though_kernels_remember_names(engine: Engine) {
+/// another process has acknowledged meanwhile. What is opened is the file that is there all the same.
+fn what_is_opened_is_so_though_kernels_remember_names(engine: Engine) {
     if !can_mount() {
         return;
     }

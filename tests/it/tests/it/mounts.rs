@@ -1,5 +1,5 @@
 //! One file on two mounts of one volume: locks that keep out programs of the other mount, what is
-//! written under them, and what both append.
+//! written under them, what both append, and what one reads of what the other has written over.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use crate::fleet::{Engine, Fleet, Place, on_each_server};
 use crate::mounted::{Mount, can_mount};
 
 on_each_server!(programs_on_two_mounts_take_turns_and_append);
+on_each_server!(what_is_written_over_is_read_whole_though_its_length_is_remembered);
 
 /// Takes locks of both kinds, and counts in a file under each; appends a line without any.
 const PROGRAM: &str = r#"
@@ -55,6 +56,9 @@ print(kind == fcntl.F_WRLCK, start, length, taken)
 "#;
 
 const ROUNDS: u32 = 15;
+
+/// How often a file is written over.
+const OVERWRITES: u8 = 60;
 
 /// How long all of a test's programs may take, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(4);
@@ -121,4 +125,32 @@ fn programs_on_two_mounts_take_turns_and_append(engine: Engine) {
     holder.wait().expect("it ends");
     assert_eq!(said(python(ASKER, &[&file(1)])), "False 0 0 True\n");
     drop((first, second));
+}
+
+/// With `--coherence pushed` a kernel may remember for a moment how long a file was. Who opens it
+/// reads what it is now all the same.
+fn what_is_written_over_is_read_whole_though_its_length_is_remembered(engine: Engine) {
+    if !can_mount() {
+        return;
+    }
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let (place, pushed) = (fleet.first.folder.join("mounts"), ["--coherence", "pushed"]);
+    let first = Mount::start_with(&fleet.first, &place.join("first"), &pushed);
+    let second = Mount::start_with(&fleet.first.beside("second"), &place.join("second"), &pushed);
+    first.gateway().client.put("/box", b"").expect(200);
+    let (read, written) = (first.folder.join("box/file"), second.folder.join("box/file"));
+    let mut remembered = 0;
+    for round in 1..=OVERWRITES {
+        // Longer and shorter by turns.
+        let content = vec![b'a' + round % 26; 1000 + 500 * usize::from(round % 3)];
+        std::fs::write(&written, &content).expect("a file can be written over");
+        let shown = std::fs::metadata(&read).map_or(0, |metadata| metadata.len());
+        remembered += u32::from(shown != content.len() as u64);
+        let found = std::fs::read(&read).expect("it is there");
+        assert!(found == content, "{} bytes of {}; {shown} remembered", found.len(), content.len());
+        // To be remembered: the read has left the kernel without a time of access.
+        std::fs::metadata(&read).expect("it is there");
+    }
+    assert!(remembered > 0, "the kernel has remembered nothing");
+    [first, second].into_iter().for_each(Mount::stop);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use files::HandleId;
 use fuse::{
     DirectoryBuffer, FileHandle, FileLock, FileSystemSpace, FileTime, NodeAttributes, NodeEntry,
-    OpenFlags, Reply,
+    NodeId, OpenFlags, Reply,
 };
 use volume::Trust;
 
@@ -21,6 +21,8 @@ pub(super) enum Answer {
     Bytes(Vec<u8>),
     Size(u32),
     Opened(FileHandle, OpenFlags),
+    /// And the kernel may remember wrongly how long the file is.
+    OpenedChanged(NodeId, FileHandle),
     Created(NodeEntry, HandleId),
     Position(u64),
     Copied(u64),
@@ -42,6 +44,9 @@ impl Answer {
             Answer::Bytes(bytes) => reply.target(&OsString::from_vec(bytes)),
             Answer::Size(size) => reply.xattr_size(size),
             Answer::Opened(handle, flags) => reply.opened(handle, flags),
+            Answer::OpenedChanged(node, handle) => {
+                reply.opened_changed(node, handle, OpenFlags::none());
+            }
             Answer::Created(entry, handle) => {
                 reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
             }

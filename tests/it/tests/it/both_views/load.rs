@@ -30,8 +30,7 @@ pub(super) enum Memory {
     Nothing,
     /// What is there and what is not, until a change of that is acknowledged.
     UntilAcknowledged,
-    /// The same for a second, whatever is acknowledged meanwhile. What programs read is looked at, and
-    /// may be of a moment ago.
+    /// The same for a second, whatever is acknowledged meanwhile. Opens are asked for.
     Pushed,
 }
 
@@ -406,16 +405,7 @@ impl Program<'_> {
         let began = self.notes.now();
         let found = if_there(fs::read(&path), &path);
         let ended = self.notes.now();
-        let cut = |found: &Vec<u8>| values::is_of_another_length(found);
-        if self.memory == Memory::Pushed && found.as_ref().is_some_and(cut) {
-            // A kernel that remembers how long a file was reads so much of what it is now.
-            return self.notes.count("read of another length");
-        }
         let value = found.map(|found| values::of_content(&found, &shown(&path)));
-        if self.memory == Memory::Pushed {
-            // It is what somebody wrote, and may be a second old.
-            return self.notes.count("read");
-        }
         // What is there is verified by each open.
         self.note(key, (Ask::Get, Told::Found(value)), value.is_none(), (began, ended));
         self.notes.count("read");

@@ -67,17 +67,6 @@ pub(super) fn of_content(found: &[u8], of: &str) -> Value {
     value
 }
 
-/// Whether this is the content of a value but for its length: cut, or with zeros behind it.
-pub(super) fn is_of_another_length(found: &[u8]) -> bool {
-    let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
-    let value = String::from_utf8_lossy(digits).parse().ok();
-    let Some(value) = value.filter(|value| (1..VALUES).contains(value)) else { return false };
-    let whole = content(value);
-    let both = whole.len().min(found.len());
-    let rest = &found[both..];
-    whole.len() != found.len() && whole[..both] == found[..both] && rest.iter().all(|&it| it == 0)
-}
-
 /// The `ETag` of a value.
 pub(super) fn tag(value: Value) -> String {
     etag(&content(value))
