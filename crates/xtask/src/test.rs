@@ -9,6 +9,7 @@ mod steps;
 mod summary;
 
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -43,6 +44,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     }
     outcome.map(|()| passed)
 }
+
+/// Tests that run at a time, for each core.
+const TESTS_PER_CORE: usize = 2;
 
 /// Examples are named so that dependencies have the features that tests give them, and need not be
 /// checked once more.
@@ -175,6 +179,11 @@ impl Steps<'_> {
     }
 }
 
+/// Tests of one program that run at a time: much of what those of servers do is to wait.
+fn tests_at_once() -> usize {
+    TESTS_PER_CORE * thread::available_parallelism().map_or(1, usize::from)
+}
+
 impl Run<'_> {
     /// All of cargo's tests, with the services that they otherwise do without.
     ///
@@ -203,6 +212,7 @@ impl Run<'_> {
             .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
             .env("ASHLAR_TEST_MINIO", program)
             .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
+            .env("RUST_TEST_THREADS", tests_at_once().to_string())
             .env("ASHLAR_BIN", self.gateway());
         let mut finding = self.watch(command, "rust")?;
         let log = std::fs::read_to_string(self.log("rust")).unwrap_or_default();
