@@ -53,7 +53,7 @@ pub struct NodeStat {
     pub device: u32,
     /// Bytes.
     pub size: u64,
-    /// Blocks of 512 bytes.
+    /// Blocks of 512 bytes that its content takes, holes not counted.
     pub blocks: u64,
     /// Names that bind it; of a directory two more than there are directories in it.
     pub links: u32,
@@ -92,6 +92,10 @@ impl NodeStat {
                 (NodeKind::of(*kind), 0, *links, *device)
             }
         };
+        let held = match &head.body {
+            HeadBody::File(file) => file.bytes_held.min(size),
+            _ => size,
+        };
         NodeStat {
             ino,
             kind,
@@ -100,7 +104,7 @@ impl NodeStat {
             gid: at.gid,
             device,
             size,
-            blocks: size.div_ceil(STAT_BLOCK_BYTES),
+            blocks: held.div_ceil(STAT_BLOCK_BYTES),
             links,
             accessed: at.accessed,
             modified: at.modified,
@@ -111,9 +115,10 @@ impl NodeStat {
         }
     }
 
-    /// The same with another size.
-    pub(crate) fn sized(self, size: u64) -> NodeStat {
-        NodeStat { size, blocks: size.div_ceil(STAT_BLOCK_BYTES), ..self }
+    /// The same with another size, and with bytes written that are not its content yet.
+    pub(crate) fn written_to(self, size: u64, unwritten: u64) -> NodeStat {
+        let held = self.blocks.saturating_mul(STAT_BLOCK_BYTES).saturating_add(unwritten);
+        NodeStat { size, blocks: held.min(size).div_ceil(STAT_BLOCK_BYTES), ..self }
     }
 }
 

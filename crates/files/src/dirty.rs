@@ -140,6 +140,11 @@ impl FrozenExtents {
         self.0.is_empty()
     }
 
+    /// Bytes that are held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+
     /// The extents, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(u64, Bytes)> {
         self.0.iter()

@@ -265,7 +265,8 @@ impl FileState {
         if self.nameless || self.gone {
             shown.links = 0;
         }
-        shown.sized(self.size)
+        let becoming = self.becoming.as_ref().map_or(0, |becoming| becoming.extents.bytes());
+        shown.written_to(self.size, self.dirty.bytes() + becoming)
     }
 }
 

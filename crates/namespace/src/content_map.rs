@@ -15,7 +15,7 @@ pub fn lay_out(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
     let mut writes = Vec::with_capacity(pages.capacity());
     for (page, slices) in (0_u32..).zip(slices.chunks(PAGE_SLICES_MAX)) {
         let key = key::map_page(ino, page);
-        pages.push(PageRef { start: slices[0].position, page });
+        pages.push(PageRef::of(page, slices));
         writes.push(Write::Put(key.clone(), MapPage(slices.to_vec()).encode(&key)));
     }
     (Content::Pages(pages), writes)

@@ -49,6 +49,15 @@ pub struct PageRef {
     pub start: u64,
     /// Its number; see [`key::map_page`](crate::key::map_page).
     pub page: u32,
+    /// How many bytes its slices hold.
+    pub bytes: u64,
+}
+
+impl PageRef {
+    /// What an inode says of a page that holds these slices, of which there must be one.
+    pub fn of(page: u32, slices: &[Slice]) -> PageRef {
+        PageRef { start: slices[0].position, page, bytes: bytes_of(slices) }
+    }
 }
 
 /// The most slices that stand in an inode's record; more go to pages.
@@ -74,6 +83,17 @@ impl Content {
         matches!(self, Content::Inline(bytes) if bytes.len() > INLINE_STAYS_MAX)
     }
 
+    /// How many bytes of the file it holds: all but what lies in holes.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Content::Inline(bytes) => bytes.len() as u64,
+            Content::Slices(slices) => bytes_of(slices),
+            Content::Pages(pages) => {
+                pages.iter().fold(0, |sum, page| sum.saturating_add(page.bytes))
+            }
+        }
+    }
+
     pub(crate) fn write(&self, to: &mut Writer) {
         match self {
             Content::Inline(bytes) => {
@@ -84,8 +104,8 @@ impl Content {
             }
             Content::Pages(pages) => {
                 to.u8(PAGES).varint(pages.len() as u64);
-                for PageRef { start, page } in pages {
-                    to.varint(*start).varint(u64::from(*page));
+                for PageRef { start, page, bytes } in pages {
+                    to.varint(*start).varint(u64::from(*page)).varint(*bytes);
                 }
             }
         }
@@ -99,14 +119,19 @@ impl Content {
             PAGES => {
                 let pages = from.varint("pages")?;
                 let mut page = || {
-                    let start = from.varint("page start")?;
-                    Ok(PageRef { start, page: from.narrow("page")? })
+                    let (start, page) = (from.varint("page start")?, from.narrow("page")?);
+                    Ok(PageRef { start, page, bytes: from.varint("page bytes")? })
                 };
                 (0..pages).map(|_| page()).collect::<Result<_, _>>().map(Content::Pages)
             }
             _ => Err(DecodeError::Field("content")),
         }
     }
+}
+
+/// How many bytes of a file these slices hold.
+pub fn bytes_of(slices: &[Slice]) -> u64 {
+    slices.iter().map(|slice| u64::from(slice.length)).sum()
 }
 
 pub(crate) fn write_slices(to: &mut Writer, slices: &[Slice]) {

@@ -59,6 +59,8 @@ pub struct FileHead {
     pub links: u32,
     /// Whether ranges that nothing holds are zeros.
     pub sparse: bool,
+    /// How many of its bytes are held; of a file that is not sparse, all.
+    pub bytes_held: u64,
     /// Whether its one name says that it is self-contained.
     pub told_by_name: bool,
     /// The entity tag of the content.
@@ -77,11 +79,13 @@ impl FileHead {
         if flags & !(SPARSE | TOLD_BY_NAME) != 0 {
             return Err(DecodeError::Field("flags"));
         }
+        let sparse = flags & SPARSE != 0;
         let mut file = FileHead {
             size,
             data_version,
             links,
-            sparse: flags & SPARSE != 0,
+            sparse,
+            bytes_held: if sparse { from.varint("bytes held")? } else { size },
             told_by_name: flags & TOLD_BY_NAME != 0,
             tag: read_tag(from)?,
             sums: Vec::new(),
@@ -115,6 +119,10 @@ impl File {
         }
     }
 
+    fn bytes_held(&self) -> u64 {
+        if self.sparse { self.content.bytes() } else { self.size }
+    }
+
     pub(crate) fn head(&self) -> FileHead {
         let sums = self.sums.iter().map(|sum| (sum.algorithm, sum.kind));
         FileHead {
@@ -122,6 +130,7 @@ impl File {
             data_version: self.data_version,
             links: self.links,
             sparse: self.sparse,
+            bytes_held: self.bytes_held(),
             told_by_name: self.told_by_name,
             tag: self.tag,
             sums: sums.take(HEAD_SUMS_MAX).collect(),
@@ -135,6 +144,9 @@ impl File {
             .varint(self.data_version)
             .varint(u64::from(self.links))
             .u8(sparse | told);
+        if self.sparse {
+            to.varint(self.bytes_held());
+        }
         write_tag(to, &self.tag);
         for sum in self.sums.iter().take(HEAD_SUMS_MAX) {
             to.u8(sum.algorithm as u8 | (sum.kind as u8) << 4);

@@ -24,7 +24,7 @@ pub use bucket::{Bucket, BucketConfig, BucketConfigKind};
 pub use codec::DecodeError;
 pub use content::{
     Content, INLINE_BYTES_MAX, INLINE_STAYS_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX,
-    PageRef, Slice,
+    PageRef, Slice, bytes_of,
 };
 pub use file::{File, FileHead, PartRun};
 pub use headers::{Header, ObjectHeaders};

@@ -26,7 +26,8 @@ async fn seek(bench: &Bench, handle: HandleId, at: u64) -> [Result<u64, Errno>; 
 async fn data_and_holes_show_before_and_after_they_are_the_files_content() {
     let bench = Bench::new().await;
     let files = &bench.files;
-    let handle = files.create(bench.bucket, b"f", by()).await.unwrap().handle;
+    let made = files.create(bench.bucket, b"f", by()).await.unwrap();
+    let handle = made.handle;
     assert_eq!(seek(&bench, handle, 0).await, [Err(Errno::NXIO); 2]);
     files.write(handle, 100_000, &bytes(50_000, 1), false, false).await.unwrap();
     files.allocate(handle, 400_000, false).await.unwrap();
@@ -36,6 +37,8 @@ async fn data_and_holes_show_before_and_after_they_are_the_files_content() {
         assert_eq!(seek(&bench, handle, 150_000).await, [Err(Errno::NXIO), Ok(150_000)]);
         assert_eq!(seek(&bench, handle, 399_999).await, [Err(Errno::NXIO), Ok(399_999)]);
         assert_eq!(seek(&bench, handle, 400_000).await, [Err(Errno::NXIO); 2]);
+        let stat = files.attributes(made.attributes.ino).await.unwrap();
+        assert_eq!((stat.size, stat.blocks), (400_000, 50_000_u64.div_ceil(512)), "{is_flushed}");
         files.flush(handle).await.unwrap();
     }
     bench.close(handle).await;
@@ -57,6 +60,8 @@ async fn a_long_range_of_zeros_is_a_hole_and_what_was_there_goes() {
     assert!(files.read(handle, 0, u64::MAX).await.unwrap().concat() == expected);
     assert!(bench.get("f").await.unwrap() == expected, "everybody sees it at once");
     bench.close(handle).await;
+    let stat = files.look_up(bench.bucket, b"f").await.unwrap();
+    assert_eq!((stat.size, stat.blocks), (600_000, 200_000_u64.div_ceil(512)));
     bench.volume.reap_now().await.unwrap();
     assert!(count_blocks(&bench).await + 4 < before);
     bench.check("after the reaper").await;

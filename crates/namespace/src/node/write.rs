@@ -396,7 +396,7 @@ impl Change<'_> {
         for slices in slices.chunks(slices.len().div_ceil(count).max(1)) {
             let page = self.file.pages_made;
             self.file.pages_made = page.saturating_add(1);
-            refs.push(PageRef { start: slices[0].position, page });
+            refs.push(PageRef::of(page, slices));
             self.pages.push((key::map_page(self.ino, page), MapPage(slices.to_vec())));
         }
         refs

@@ -78,9 +78,8 @@ proptest! {
         };
         let pages: Vec<Vec<Slice>> = writes.iter().map(page).collect();
         prop_assert_eq!(pages.concat(), whole.clone());
-        let start = |page: &Vec<Slice>| page[0].position;
         let firsts: Vec<PageRef> =
-            (0..).zip(&pages).map(|(page, slices)| PageRef { start: start(slices), page }).collect();
+            (0..).zip(&pages).map(|(page, slices)| PageRef::of(page, slices)).collect();
         prop_assert_eq!(&firsts, &refs);
 
         let end = whole.last().map_or(0, Slice::end);

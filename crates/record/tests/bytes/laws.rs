@@ -78,7 +78,8 @@ fn slices() -> impl Strategy<Value = Vec<Slice>> {
 }
 
 fn content() -> impl Strategy<Value = Content> {
-    let page = any::<(u64, u32)>().prop_map(|(start, page)| PageRef { start, page });
+    let page = any::<(u64, u32, u64)>();
+    let page = page.prop_map(|(start, page, bytes)| PageRef { start, page, bytes });
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200).prop_map(|b| Content::Inline(b.into())),
         slices().prop_map(Content::Slices),

@@ -129,7 +129,8 @@ fn special(kind: SpecialKind, device: u32) -> InodeBody {
 
 fn inodes() -> Vec<Sample> {
     let at = key::inode(INO);
-    let pages = [(0, 0), (1 << 31, 300), (1 << 40, 2)].map(|(start, page)| PageRef { start, page });
+    let pages = [(0, 0, 1 << 31), (1 << 31, 300, 70_000), (1 << 40, 2, 5)];
+    let pages = pages.map(|(start, page, bytes)| PageRef { start, page, bytes });
     let full = File {
         tag: Tag::Multipart([0x22; 16], 10_000),
         sums: sums(),

@@ -278,19 +278,19 @@ fn pages(all: &mut Inventory) {
     }
     for (ino, inode) in &all.inodes {
         let found = all.pages.get(ino).into_iter().flatten();
-        let found: HashMap<u32, Option<(u64, u64)>> =
-            found.map(|page| (page.page, page.span)).collect();
+        let found: HashMap<u32, (Option<(u64, u64)>, u64)> =
+            found.map(|page| (page.page, (page.span, page.bytes))).collect();
         let (mut behind, mut in_order) = (0, true);
-        for PageRef { start, page } in &inode.pages {
+        for PageRef { start, page, bytes } in &inode.pages {
             match found.get(page) {
                 None => {
                     stray.push(Finding::MissingPage(*ino, *page));
                 }
-                Some(Some((first, end))) => {
-                    in_order &= behind <= *start && start <= first;
+                Some((Some((first, end)), held)) => {
+                    in_order &= behind <= *start && start <= first && held == bytes;
                     behind = *end;
                 }
-                Some(None) => {}
+                Some((None, held)) => in_order &= held == bytes,
             }
         }
         if !in_order {

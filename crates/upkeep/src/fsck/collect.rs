@@ -80,6 +80,8 @@ pub(super) struct PageSummary {
     pub(super) key: Key,
     /// Where in the file its slices begin and end, if it has some.
     pub(super) span: Option<(u64, u64)>,
+    /// How many bytes its slices hold.
+    pub(super) bytes: u64,
     /// Its slices, if the inode does not name it.
     pub(super) unnamed: Vec<Slice>,
 }
@@ -424,13 +426,14 @@ impl Inventory {
         }
         let span = slices.first().zip(slices.last());
         let span = span.map(|(first, last)| (first.position, last.end()));
+        let bytes = record::bytes_of(&slices);
         let unnamed = if self.named_pages.contains(&(ino, page)) {
             self.take_slices(ino, &slices);
             Vec::new()
         } else {
             slices
         };
-        let summary = PageSummary { page, key: key.clone(), span, unnamed };
+        let summary = PageSummary { page, key: key.clone(), span, bytes, unnamed };
         self.pages.entry(ino).or_default().push(summary);
     }
 

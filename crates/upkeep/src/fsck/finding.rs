@@ -56,7 +56,7 @@ pub enum Finding {
     /// A page of a content map that is missing.
     MissingPage(Ino, u32),
     /// A content whose slices overlap or are not in order, or a page of its map that does not begin
-    /// where the inode says.
+    /// where the inode says, or holds other bytes than it says.
     Disorder(Ino),
     /// A page of a content map, or of part checksums, of a file that does not have it.
     StrayPage(Key),
@@ -136,7 +136,11 @@ impl fmt::Display for Finding {
             }
             Finding::StrayXattr(key) => write!(f, "attribute {key:?} belongs to no inode"),
             Finding::Disorder(ino) => {
-                write!(f, "slices of file {} overlap or are not in order", ino.0)
+                write!(
+                    f,
+                    "slices of file {} overlap, are not in order, or not as the inode says",
+                    ino.0
+                )
             }
             Finding::Nameless(ino) => write!(f, "inode {} has no name", ino.0),
             Finding::Links { ino, recorded, found } => {

@@ -163,7 +163,8 @@ async fn a_page_goes_when_another_has_taken_its_place() {
     // The second page loses its end; what is listed besides is named by it and by the first.
     let kept = MapPage(all[512..900].to_vec());
     let listed = all[500..1_024].iter().map(hidden).collect();
-    let refs = [(0, 0), (512, 3), (1_024, 2)].map(|(start, page)| PageRef { start, page });
+    let refs = [(0, 0, 512), (512, 3, 388), (1_024, 2, 176)];
+    let refs = refs.map(|(start, page, bytes)| PageRef { start, page, bytes });
     let found = lookup(&volume, b"x").await.unwrap();
     let page = key::map_page(found.ino, 3);
     let write = Write::Put(page.clone(), kept.encode(&page));
@@ -261,9 +262,7 @@ async fn what_is_hidden_of_a_file_that_is_gone_goes_all_the_same() {
 /// Slices in pages of other numbers than their first ones.
 fn repaged(slices: &[Slice]) -> Content {
     let pages = (10..).zip(slices.chunks(512));
-    Content::Pages(
-        pages.map(|(page, slices)| PageRef { start: slices[0].position, page }).collect(),
-    )
+    Content::Pages(pages.map(|(page, slices)| PageRef::of(page, slices)).collect())
 }
 
 fn repaged_writes(ino: Ino, slices: &[Slice]) -> Vec<Write> {

@@ -296,7 +296,8 @@ async fn damaged_attributes_are_found() {
 #[tokio::test(start_paused = true)]
 async fn damaged_orders_of_slices_are_found() {
     for pages in [false, true] {
-        for damage in ["swapped", "overlapping", "late"] {
+        for damage in ["swapped", "overlapping", "late", "less"] {
+            let of_page = ["late", "less"].contains(&damage);
             let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
             let block_bytes = if pages { 256 } else { 65_536 };
             let options =
@@ -316,10 +317,11 @@ async fn damaged_orders_of_slices_are_found() {
             let mut writes = Vec::new();
             let InodeBody::File(file) = &mut inode.body else { panic!("a file") };
             match &mut file.content {
-                Content::Slices(named) if damage != "late" => *named = slices,
-                // Slices by themselves have no page that could begin elsewhere.
+                Content::Slices(named) if !of_page => *named = slices,
+                // Slices by themselves have no page that could be another.
                 Content::Slices(_) => continue,
                 Content::Pages(refs) if damage == "late" => refs[1].start += 1,
+                Content::Pages(refs) if damage == "less" => refs[1].bytes -= 1,
                 Content::Pages(_) => {
                     let at = key::map_page(found.ino, 0);
                     let page = record::MapPage(slices[..512].to_vec());
