@@ -20,6 +20,9 @@ impl Files {
     }
 
     /// Takes a lock when it can be had. Dropped before, leaves no trace.
+    ///
+    /// # Errors
+    /// `EDEADLK` if programs of this mount would wait for each other in a circle, for locks of ranges.
     pub async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
         let granted = self.locks.lock(ino, asked).await?;
         self.look_under_lock(ino).await;

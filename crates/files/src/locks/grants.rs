@@ -50,13 +50,16 @@ impl Locks {
         }
     }
 
-    /// Takes a lock when it can be had. Dropped before, leaves no trace; nor does what it answers, if
+    /// Takes a lock when it can be had, or fails with EDEADLK. Dropped before, leaves no trace; nor does what it answers, if
     /// that is dropped before [`LockGrant::keep`].
     pub(crate) async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<LockGrant<'_>, Errno> {
         let (number, wake) = {
             let mut tables = self.tables();
             if tables.files.get(&ino).is_some_and(|t| t.waiting() >= LOCKS_WAITED_FOR_MAX) {
                 return Err(Errno::NOLCK);
+            }
+            if tables.is_deadlock(ino, &asked) {
+                return Err(Errno::DEADLK);
             }
             tables.change(ino, |table| table.wait(asked))
         };

@@ -17,6 +17,9 @@ use super::table::{FileTable, Turn};
 /// For how long a record is looked after that a plan may change late.
 const DOUBT_LASTS: Duration = Duration::from_secs(30);
 
+/// The most owners that a search for a deadlock looks at.
+const DEADLOCK_OWNERS_MAX: usize = 64;
+
 /// What is done before programs of other mounts may get locks that were let go of in memory.
 pub(crate) struct BeforeSharing(pub(crate) Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>);
 
@@ -150,6 +153,38 @@ impl Locks {
 }
 
 impl Tables {
+    /// Whether a program of this mount that waited for a lock of a range would wait for itself: whoever
+    /// has what is in its way waits, in turn, for what it has itself. Whole files are not looked at, as
+    /// on a local disk, nor more than [`DEADLOCK_OWNERS_MAX`] owners.
+    pub(super) fn is_deadlock(&self, ino: Ino, asked: &RangeLock) -> bool {
+        let holders = |ino: Ino, asked: &RangeLock| {
+            let table = self.files.get(&ino);
+            table
+                .into_iter()
+                .flat_map(|table| table.holders_in_the_way(asked))
+                .collect::<Vec<u64>>()
+        };
+        if asked.flock {
+            return false;
+        }
+        let (mut left, mut seen) = (holders(ino, asked), HashSet::new());
+        while let Some(owner) = left.pop() {
+            if owner == asked.owner {
+                return true;
+            }
+            if !seen.insert(owner) {
+                continue;
+            }
+            if seen.len() > DEADLOCK_OWNERS_MAX {
+                return false;
+            }
+            for (ino, table) in &self.files {
+                left.extend(table.waited_for(owner).flat_map(|waited| holders(*ino, waited)));
+            }
+        }
+        false
+    }
+
     /// What is held once a change is made, and the lock that is new by it; or why it cannot be made.
     #[expect(clippy::type_complexity, reason = "three outcomes, of which one is an error")]
     pub(super) fn after(

@@ -87,6 +87,17 @@ impl FileTable {
         self.held.iter().find(|held| conflict(held, asked)).copied()
     }
 
+    /// Who holds what is in the way of a lock.
+    pub(super) fn holders_in_the_way(&self, asked: &RangeLock) -> impl Iterator<Item = u64> {
+        self.held.iter().filter(|held| conflict(held, asked)).map(|held| held.owner)
+    }
+
+    /// The ranges that an owner waits for.
+    pub(super) fn waited_for(&self, owner: u64) -> impl Iterator<Item = &RangeLock> {
+        let waiting = self.waiting.iter().filter(|waiting| waiting.turn != Turn::Granted);
+        waiting.map(|waiting| &waiting.lock).filter(move |lock| lock.owner == owner && !lock.flock)
+    }
+
     /// Whether anything is in the way of a lock: held, or reserved for another.
     pub(super) fn is_in_the_way(&self, asked: &RangeLock) -> bool {
         let reserved =

@@ -95,6 +95,48 @@ async fn who_gives_up_to_write_goes_on_reading() {
 }
 
 #[tokio::test]
+async fn who_would_wait_for_itself_is_told_so() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    let other = Ino(78);
+    files.try_lock(FILE, exclusive(1)).await.unwrap();
+    files.try_lock(other, exclusive(2)).await.unwrap();
+    files.try_lock(other, lock(3, 20, 29, RangeLockKind::Exclusive)).await.unwrap();
+    // 2 waits for 1, and 3 for 2.
+    let mut second = Box::pin(files.lock(FILE, exclusive(2)));
+    assert!(futures::poll!(&mut second).is_pending());
+    let mut third = Box::pin(files.lock(other, lock(3, 5, 6, RangeLockKind::Shared)));
+    assert!(futures::poll!(&mut third).is_pending());
+    let asked = lock(1, 25, 25, RangeLockKind::Exclusive);
+    assert_eq!(files.lock(other, asked).await, Err(Errno::DEADLK));
+    assert_eq!(files.try_lock(other, asked).await, Err(Errno::AGAIN), "who does not wait may ask");
+    let whole = RangeLock { flock: true, ..exclusive(1) };
+    files.lock(other, whole).await.unwrap();
+    // Nobody waits for 1 any more, who may wait then.
+    files.unlock(FILE, 1, false, 0..=u64::MAX).await.unwrap();
+    second.await.unwrap();
+    let mut first = Box::pin(files.lock(other, asked));
+    assert!(futures::poll!(&mut first).is_pending());
+    files.unlock(other, 2, false, 0..=u64::MAX).await.unwrap();
+    third.await.unwrap();
+    files.unlock(other, 3, false, 0..=u64::MAX).await.unwrap();
+    first.await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_readers_that_want_to_write_one_is_told_that_neither_can() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    files.try_lock(FILE, shared(1)).await.unwrap();
+    files.try_lock(FILE, shared(2)).await.unwrap();
+    let mut first = Box::pin(files.lock(FILE, exclusive(1)));
+    assert!(futures::poll!(&mut first).is_pending());
+    assert_eq!(files.lock(FILE, exclusive(2)).await, Err(Errno::DEADLK));
+    files.unlock(FILE, 2, false, 0..=9).await.unwrap();
+    first.await.unwrap();
+}
+
+#[tokio::test]
 async fn alone_a_lock_costs_nothing_and_the_first_one_commit() {
     let fleet = Fleet::new();
     let (volume, files) = fleet.open().await;
