@@ -1,8 +1,13 @@
 """One file in both views: what a program writes S3 shows, and the other way round, at once."""
 
+import errno
+import fcntl
 import hashlib
 import os
 import random
+import subprocess
+import sys
+import time
 
 import numpy
 import pandas
@@ -197,6 +202,44 @@ def test_a_hard_link_is_two_keys_with_one_content(control, bucket, place):
     assert (place / "two").stat().st_nlink == 1
     control.delete_object(Bucket=bucket, Key="one")
     assert (place / "two").read_text() == "x" * 1000 + "more"
+
+
+def test_holes_take_no_blocks(control, bucket, place):
+    path, content = place / "image", random.Random(5).randbytes(4 * MIB)
+    path.write_bytes(content)
+    assert path.stat().st_blocks == 4 * MIB // 512
+    subprocess.run(["fallocate", "--punch-hole", "--offset", str(MIB), "--length", str(2 * MIB),
+                    path], check=True)
+    assert (path.stat().st_size, path.stat().st_blocks) == (4 * MIB, 2 * MIB // 512)
+    os.truncate(path, 1 << 40)
+    found = subprocess.run(["du", "--block-size=1", path], check=True, capture_output=True)
+    assert int(found.stdout.split()[0]) == 2 * MIB
+    ranged = control.get_object(Bucket=bucket, Key="image", Range=f"bytes=0-{4 * MIB - 1}")
+    assert ranged["Body"].read() == content[:MIB] + bytes(2 * MIB) + content[3 * MIB:]
+
+
+def test_programs_that_would_wait_for_each_other_are_told(place):
+    path = place / "file"
+    path.write_bytes(b"ab")
+    program = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX, 1, 1)
+print("held", flush=True)
+fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
+print("got", flush=True)
+"""
+    with open(path, "r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
+        other = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE)
+        assert other.stdout.readline() == b"held\n"
+        # It takes a moment to wait for this one's.
+        time.sleep(1)
+        with pytest.raises(OSError) as caught:
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, 1)
+        assert caught.value.errno == errno.EDEADLK
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, 0)
+    assert other.communicate(timeout=30)[0] == b"got\n"
 
 
 def test_links_and_pipes_are_no_objects(control, bucket, place):
