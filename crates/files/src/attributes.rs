@@ -92,7 +92,7 @@ impl NodeStat {
                 (NodeKind::of(*kind), 0, *links, *device)
             }
         };
-        let held = match &head.body {
+        let taken = match &head.body {
             HeadBody::File(file) => file.bytes_held.min(size),
             _ => size,
         };
@@ -104,7 +104,7 @@ impl NodeStat {
             gid: at.gid,
             device,
             size,
-            blocks: held.div_ceil(STAT_BLOCK_BYTES),
+            blocks: taken.div_ceil(STAT_BLOCK_BYTES),
             links,
             accessed: at.accessed,
             modified: at.modified,

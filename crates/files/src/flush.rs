@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use record::Ino;
 use rustix::io::Errno;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use volume::{AttributeChange, FoundNode, Note};
 
@@ -16,8 +17,15 @@ use crate::files::Files;
 use crate::open::{Becoming, FileState, HandleId, OpenFile};
 use crate::read_ahead::STREAM_IDLE;
 
-/// For how long what was written may stay dirty.
-pub(crate) const DIRTY_FOR: Duration = Duration::from_secs(5);
+/// For how long what was written stays dirty, unless it is to become content. Not less: whoever opens
+/// a file to empty it and writes it anew makes one change of that, if it does not take long.
+const DIRTY_FOR: Duration = Duration::from_secs(5);
+
+/// How often it is looked for what has been dirty for so long.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks from one turn of what is fleeting to the next.
+const LOOKS_PER_TURN: u32 = 5;
 
 impl Files {
     /// Makes what was written through a handle, and through others, the file's content: durable, and
@@ -38,13 +46,17 @@ impl Files {
     /// Flushes files that were dirty for long, or that are to be, until `end`. Lets go of what was read
     /// ahead and not asked for, too.
     pub async fn flush_until(self: Arc<Self>, end: CancellationToken) {
-        let mut ticks = tokio::time::interval(DIRTY_FOR);
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut looks = 0_u32;
         loop {
             let asked = tokio::select! {
                 biased;
                 () = end.cancelled() => return,
                 _ = ticks.tick() => {
-                    self.fleeting.turn();
+                    looks = looks.wrapping_add(1);
+                    if looks.is_multiple_of(LOOKS_PER_TURN) {
+                        self.fleeting.turn();
+                    }
                     false
                 }
                 () = self.flushes.notified() => true,
@@ -53,10 +65,11 @@ impl Files {
             if !asked {
                 self.open.handles().iter().for_each(|handle| handle.ahead.end_idle(STREAM_IDLE));
             }
-            let mut dirty = Vec::new();
+            let (mut dirty, now) = (Vec::new(), Instant::now());
             for file in self.open.all() {
-                let is_dirty = file.state.try_lock().is_ok_and(|state| state.is_dirty());
-                if is_dirty && (!asked || file.wanted.load(Ordering::Relaxed)) {
+                let dirty_for = file.state.try_lock().ok().and_then(|mut it| it.dirty_for(now));
+                let is_wanted = file.wanted.load(Ordering::Relaxed);
+                if dirty_for.is_some_and(|so_long| is_wanted || so_long >= DIRTY_FOR) {
                     dirty.push(file);
                 }
             }
@@ -147,8 +160,19 @@ impl Files {
 }
 
 impl FileState {
+    /// For how long it has been known to be dirty.
+    fn dirty_for(&mut self, now: Instant) -> Option<Duration> {
+        if !self.is_dirty() {
+            self.found_dirty = None;
+            return None;
+        }
+        let since = *self.found_dirty.get_or_insert(now);
+        Some(now.saturating_duration_since(since))
+    }
+
     /// Takes what was written, to make it the file's content. It lies below from now on.
     fn take_dirty(&mut self, note: Note) -> Becoming {
+        self.found_dirty = None;
         Becoming {
             extents: std::mem::take(&mut self.dirty).freeze(),
             tail: self.tail.take(),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use content::{ByteBudget, Permit};
 use record::{Ino, Timestamp};
 use rustix::io::Errno;
+use tokio::time::Instant;
 use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights};
 
 use crate::attributes::NodeStat;
@@ -77,6 +78,8 @@ pub(crate) struct FileState {
     /// Up to where what lies below shows, if it was cut.
     pub(crate) cut: Option<u64>,
     pub(crate) dirty: DirtyExtents,
+    /// Since when it has been known to be dirty.
+    pub(crate) found_dirty: Option<Instant>,
     /// What of that was appended, if it is the end of the file.
     pub(crate) tail: Option<AppendedTail>,
     pub(crate) permit: Option<Permit>,
@@ -119,6 +122,7 @@ impl FileState {
             becoming: None,
             cut: None,
             dirty: DirtyExtents::default(),
+            found_dirty: None,
             tail: None,
             permit: None,
             size,

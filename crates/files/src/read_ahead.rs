@@ -13,6 +13,7 @@
 //! - A piece that it cannot give is read by itself. So is one whose stream has failed: that is for
 //!   whoever reads by itself to say.
 
+mod fetched;
 mod pattern;
 
 use std::ops::Range;
@@ -21,17 +22,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use content::Permit;
-use futures::StreamExt;
 use record::Content;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use tracing::debug;
-use volume::{ContentStream, FoundNode, ReaderGuard, Volume, VolumeError};
+use volume::{FoundNode, ReaderGuard, Volume, VolumeError};
 
+use self::fetched::{FETCHED_BYTES_MAX, Fetched};
 use self::pattern::Pattern;
 
 /// Streams at a time. Who finds no place reads by itself.
-pub(crate) const STREAMS_MAX: usize = 16;
+const STREAMS_MAX: usize = 16;
 
 /// For how long nobody may read from a stream, at least.
 pub(crate) const STREAM_IDLE: Duration = Duration::from_secs(4);
@@ -44,6 +46,20 @@ const REACH_TIMES: u64 = 4;
 const REACH_BYTES_MIN: u64 = 256 << 10;
 const REACH_BYTES_MAX: u64 = 256 << 20;
 
+/// Where there may be streams.
+#[derive(Debug)]
+pub(crate) struct StreamPlaces {
+    places: Arc<Semaphore>,
+    /// Where they are fetched.
+    tasks: TaskTracker,
+}
+
+impl StreamPlaces {
+    pub(crate) fn new(tasks: TaskTracker) -> StreamPlaces {
+        StreamPlaces { places: Arc::new(Semaphore::new(STREAMS_MAX)), tasks }
+    }
+}
+
 /// How one handle is read, and its stream if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
@@ -55,7 +71,7 @@ pub(crate) struct ReadAhead {
 #[derive(Debug)]
 struct Stream {
     version: u64,
-    content: ContentStream,
+    content: Fetched,
     /// What comes next, and where it ends.
     left: Range<u64>,
     /// What was passed over and not asked for yet, in order.
@@ -80,7 +96,7 @@ impl ReadAhead {
     /// the file is.
     pub(crate) async fn take(
         &self,
-        (volume, places): (&Volume, &Arc<Semaphore>),
+        (volume, streams): (&Volume, &StreamPlaces),
         (node, reading): (&FoundNode, &ReaderGuard),
         range: Range<u64>,
         in_a_row: u64,
@@ -103,7 +119,7 @@ impl ReadAhead {
                     let reach = in_a_row.saturating_mul(REACH_TIMES);
                     let reach = reach.clamp(REACH_BYTES_MIN, REACH_BYTES_MAX);
                     let end = at.saturating_add(reach).min(file.size);
-                    *slot = Stream::begin(volume, places, node, reading, at..end);
+                    *slot = Stream::begin(volume, streams, node, reading, at..end);
                 }
             }
             let Some(stream) = slot.as_mut() else { break };
@@ -144,16 +160,18 @@ impl Stream {
     /// A stream of this range, if there is a place and memory for it.
     fn begin(
         volume: &Volume,
-        places: &Arc<Semaphore>,
+        streams: &StreamPlaces,
         node: &FoundNode,
         reading: &ReaderGuard,
         range: Range<u64>,
     ) -> Option<Stream> {
-        let place = Arc::clone(places).try_acquire_owned().ok()?;
-        let memory = volume.try_reader_memory(PASSED_BYTES_MAX)?;
+        let place = Arc::clone(&streams.places).try_acquire_owned().ok()?;
+        let memory = PASSED_BYTES_MAX + u64::from(FETCHED_BYTES_MAX);
+        let memory = volume.try_reader_memory(memory)?;
+        let content = volume.read_node_at_leisure(node, reading.clone(), range.clone());
         Some(Stream {
             version: node.inode.file()?.data_version,
-            content: volume.read_node_at_leisure(node, reading.clone(), range.clone()),
+            content: Fetched::begin(content, &streams.tasks),
             left: range,
             passed: Vec::new(),
             used: Instant::now(),

@@ -1,7 +1,12 @@
 //! One volume, two views: what either writes, the other reads at once.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use files::OpenMode;
 use md5::{Digest, Md5};
 use record::{Content, SumAlgorithm, Tag};
+use tokio_util::sync::CancellationToken;
 use volume::{AttributeChange, FileWrite};
 
 use super::{Bench, WRITES, by, bytes};
@@ -70,6 +75,32 @@ async fn holes_are_zeros_in_both_views() {
     expected.extend_from_slice(b"end");
     assert!(bench.get("f").await.unwrap() == expected);
     assert!(bench.cat("f").await.unwrap() == expected);
+}
+
+/// Who empties a file and writes it anew makes one change of that, if it does not take long.
+#[tokio::test]
+async fn what_is_written_is_seen_by_itself_after_five_seconds_and_not_before() {
+    let bench = Bench::new().await;
+    bench.write("f", b"before").await;
+    let end = CancellationToken::new();
+    let flushing = tokio::spawn(Arc::clone(&bench.files).flush_until(end.clone()));
+    tokio::time::pause();
+    let mut expected = b"before".to_vec();
+    // Wherever that falls between two looks.
+    for round in 0..5 {
+        tokio::time::sleep(Duration::from_millis(230)).await;
+        let mode = OpenMode { truncates: true, ..WRITES };
+        let handle = bench.open("f", mode).await;
+        tokio::time::sleep(Duration::from_millis(4_500)).await;
+        assert_eq!(bench.get("f").await.unwrap(), expected, "{round}");
+        expected = format!("after {round}").into_bytes();
+        bench.files.write(handle, 0, &expected, false, false).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(bench.get("f").await.unwrap(), expected);
+        bench.close(handle).await;
+    }
+    end.cancel();
+    flushing.await.unwrap();
 }
 
 #[tokio::test]

@@ -136,11 +136,7 @@ impl fmt::Display for Finding {
             }
             Finding::StrayXattr(key) => write!(f, "attribute {key:?} belongs to no inode"),
             Finding::Disorder(ino) => {
-                write!(
-                    f,
-                    "slices of file {} overlap, are not in order, or not as the inode says",
-                    ino.0
-                )
+                write!(f, "slices of file {} overlap or are not where it says", ino.0)
             }
             Finding::Nameless(ino) => write!(f, "inode {} has no name", ino.0),
             Finding::Links { ino, recorded, found } => {
