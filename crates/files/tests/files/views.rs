@@ -6,6 +6,7 @@ use std::time::Duration;
 use files::OpenMode;
 use md5::{Digest, Md5};
 use record::{Content, SumAlgorithm, Tag};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use volume::{AttributeChange, FileWrite};
 
@@ -83,7 +84,8 @@ async fn what_is_written_is_seen_by_itself_after_five_seconds_and_not_before() {
     let bench = Bench::new().await;
     bench.write("f", b"before").await;
     let end = CancellationToken::new();
-    let flushing = tokio::spawn(Arc::clone(&bench.files).flush_until(end.clone()));
+    let mut flushing = JoinSet::new();
+    flushing.spawn(Arc::clone(&bench.files).flush_until(end.clone()));
     tokio::time::pause();
     let mut expected = b"before".to_vec();
     // Wherever that falls between two looks.
@@ -100,7 +102,7 @@ async fn what_is_written_is_seen_by_itself_after_five_seconds_and_not_before() {
         bench.close(handle).await;
     }
     end.cancel();
-    flushing.await.unwrap();
+    flushing.join_all().await;
 }
 
 #[tokio::test]
