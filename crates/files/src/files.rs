@@ -9,7 +9,7 @@ use content::{ByteBudget, LetGo};
 use quick_cache::sync::Cache;
 use record::{Ino, Kind};
 use rustix::io::Errno;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 use volume::{
     Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note, Trust, Volume,
@@ -25,7 +25,7 @@ use crate::names::KnownNames;
 use crate::noted_reads::NotedReads;
 use crate::open::{OpenFile, OpenFiles};
 use crate::patience::patiently;
-use crate::read_ahead::StreamPlaces;
+use crate::read_ahead::STREAMS_MAX;
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -97,7 +97,7 @@ pub struct SharedFiles {
     /// Who is told what to forget.
     watching: Mutex<Option<Arc<dyn NodeWatch>>>,
     /// Places of streams that read ahead.
-    pub(crate) streams: StreamPlaces,
+    pub(crate) streams: Arc<Semaphore>,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Notify,
     pub(crate) reads: NotedReads,
@@ -121,10 +121,8 @@ impl Files {
         let ledger = options.ledger.as_ref();
         let first_handle = ledger.map_or(0, |ledger| ledger.worker() << HANDLES_SHIFT);
         let locks_ledger = ledger.cloned().map(|ledger| ledger as _);
-        let tasks = TaskTracker::new();
-        let streams = StreamPlaces::new(tasks.clone());
         let shared = Arc::new_cyclic(|me| SharedFiles {
-            tasks,
+            tasks: TaskTracker::new(),
             locks: Locks::new(before_sharing(me), &volume, options.io_timeout, locks_ledger),
             volume,
             names: KnownNames::new(),
@@ -135,7 +133,7 @@ impl Files {
             memory: ByteBudget::new(options.write_memory),
             gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
             watching: Mutex::default(),
-            streams,
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             flushes: Notify::new(),
             reads: NotedReads::default(),
             found_full: AtomicU64::new(0),

@@ -13,7 +13,6 @@
 //! - A piece that it cannot give is read by itself. So is one whose stream has failed: that is for
 //!   whoever reads by itself to say.
 
-mod fetched;
 mod pattern;
 
 use std::ops::Range;
@@ -22,18 +21,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use content::Permit;
+use futures::StreamExt;
 use record::Content;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 use tracing::debug;
-use volume::{FoundNode, ReaderGuard, Volume, VolumeError};
+use volume::{ContentStream, FoundNode, ReaderGuard, Volume, VolumeError};
 
-use self::fetched::{FETCHED_BYTES_MAX, Fetched};
 use self::pattern::Pattern;
 
 /// Streams at a time. Who finds no place reads by itself.
-const STREAMS_MAX: usize = 16;
+pub(crate) const STREAMS_MAX: usize = 16;
 
 /// For how long nobody may read from a stream, at least.
 pub(crate) const STREAM_IDLE: Duration = Duration::from_secs(4);
@@ -46,20 +44,6 @@ const REACH_TIMES: u64 = 4;
 const REACH_BYTES_MIN: u64 = 256 << 10;
 const REACH_BYTES_MAX: u64 = 256 << 20;
 
-/// Where there may be streams.
-#[derive(Debug)]
-pub(crate) struct StreamPlaces {
-    places: Arc<Semaphore>,
-    /// Where they are fetched.
-    tasks: TaskTracker,
-}
-
-impl StreamPlaces {
-    pub(crate) fn new(tasks: TaskTracker) -> StreamPlaces {
-        StreamPlaces { places: Arc::new(Semaphore::new(STREAMS_MAX)), tasks }
-    }
-}
-
 /// How one handle is read, and its stream if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
@@ -71,7 +55,7 @@ pub(crate) struct ReadAhead {
 #[derive(Debug)]
 struct Stream {
     version: u64,
-    content: Fetched,
+    content: ContentStream,
     /// What comes next, and where it ends.
     left: Range<u64>,
     /// What was passed over and not asked for yet, in order.
@@ -96,7 +80,7 @@ impl ReadAhead {
     /// the file is.
     pub(crate) async fn take(
         &self,
-        (volume, streams): (&Volume, &StreamPlaces),
+        (volume, places): (&Volume, &Arc<Semaphore>),
         (node, reading): (&FoundNode, &ReaderGuard),
         range: Range<u64>,
         in_a_row: u64,
@@ -119,7 +103,7 @@ impl ReadAhead {
                     let reach = in_a_row.saturating_mul(REACH_TIMES);
                     let reach = reach.clamp(REACH_BYTES_MIN, REACH_BYTES_MAX);
                     let end = at.saturating_add(reach).min(file.size);
-                    *slot = Stream::begin(volume, streams, node, reading, at..end);
+                    *slot = Stream::begin(volume, places, node, reading, at..end);
                 }
             }
             let Some(stream) = slot.as_mut() else { break };
@@ -160,18 +144,16 @@ impl Stream {
     /// A stream of this range, if there is a place and memory for it.
     fn begin(
         volume: &Volume,
-        streams: &StreamPlaces,
+        places: &Arc<Semaphore>,
         node: &FoundNode,
         reading: &ReaderGuard,
         range: Range<u64>,
     ) -> Option<Stream> {
-        let place = Arc::clone(&streams.places).try_acquire_owned().ok()?;
-        let memory = PASSED_BYTES_MAX + u64::from(FETCHED_BYTES_MAX);
-        let memory = volume.try_reader_memory(memory)?;
-        let content = volume.read_node_at_leisure(node, reading.clone(), range.clone());
+        let place = Arc::clone(places).try_acquire_owned().ok()?;
+        let memory = volume.try_reader_memory(PASSED_BYTES_MAX)?;
         Some(Stream {
             version: node.inode.file()?.data_version,
-            content: Fetched::begin(content, &streams.tasks),
+            content: volume.read_node_at_leisure(node, reading.clone(), range.clone()),
             left: range,
             passed: Vec::new(),
             used: Instant::now(),
