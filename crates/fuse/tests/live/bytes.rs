@@ -102,7 +102,9 @@ fn bytes_are_copied_by_the_file_system() {
     let (mut source, mut target) = (1000, 5);
     let copied = copy_file_range(&from, Some(&mut source), &to, Some(&mut target), 2_000_000);
     assert_eq!(copied, Ok(2_000_000));
-    assert!(stage.session().counters().requests - requests < 5, "no reading and writing");
+    // What was closed before may be released meanwhile. Read and written, it would be dozens.
+    let more = stage.session().counters().requests - requests;
+    assert!(more < 16, "no reading and writing: {more} requests");
     let written = fs::read(stage.path("to")).unwrap();
     assert!(written[5..] == bytes[1000..2_001_000] && written[..5] == [0; 5]);
 }
