@@ -50,8 +50,8 @@ impl Locks {
         }
     }
 
-    /// Takes a lock when it can be had, or fails with EDEADLK. Dropped before, leaves no trace; nor does what it answers, if
-    /// that is dropped before [`LockGrant::keep`].
+    /// Takes a lock when it can be had, or fails with EDEADLK. Dropped before, leaves no trace; nor
+    /// does what it answers, if that is dropped before [`LockGrant::keep`].
     pub(crate) async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<LockGrant<'_>, Errno> {
         let (number, wake) = {
             let mut tables = self.tables();

@@ -157,12 +157,9 @@ impl Tables {
     /// has what is in its way waits, in turn, for what it has itself. Whole files are not looked at, as
     /// on a local disk, nor more than [`DEADLOCK_OWNERS_MAX`] owners.
     pub(super) fn is_deadlock(&self, ino: Ino, asked: &RangeLock) -> bool {
-        let holders = |ino: Ino, asked: &RangeLock| {
+        let holders = |ino: Ino, asked: &RangeLock| -> Vec<u64> {
             let table = self.files.get(&ino);
-            table
-                .into_iter()
-                .flat_map(|table| table.holders_in_the_way(asked))
-                .collect::<Vec<u64>>()
+            table.map_or_else(Vec::new, |table| table.holders_in_the_way(asked).collect())
         };
         if asked.flock {
             return false;

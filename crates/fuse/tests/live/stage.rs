@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use fuse::{Device, KernelOptions, KernelSession, MountOptions, SessionCounters, UnmountMode};
+use fuse::{
+    Device, FileOperation, FileSystem, Forgotten, KernelOptions, KernelSession, MountOptions,
+    Reply, Request, SessionCounters, UnmountMode,
+};
 use tempfile::TempDir;
 
 use crate::files::NullFiles;
@@ -13,11 +17,36 @@ use crate::files::NullFiles;
 /// A mount and its session. Dropping it unmounts, and fails if the kernel refused a reply.
 pub(crate) struct Stage {
     pub(crate) files: Arc<NullFiles>,
+    watched: Arc<Watched>,
     session: Option<KernelSession>,
     /// Dropped with the stage, by which the watchdog knows.
     _stands: Sender<()>,
     // Behind the session, so that the folder is removed last.
     folder: TempDir,
+}
+
+/// The files, and how often bytes of them were asked for or brought.
+struct Watched {
+    files: Arc<NullFiles>,
+    transfers: AtomicU64,
+}
+
+impl FileSystem for Watched {
+    fn handle(&self, request: Request, reply: Reply) {
+        let operation = request.operation();
+        if matches!(operation, FileOperation::Read { .. } | FileOperation::Write { .. }) {
+            self.transfers.fetch_add(1, Ordering::Relaxed);
+        }
+        self.files.handle(request, reply);
+    }
+
+    fn forget(&self, nodes: Forgotten<'_>) {
+        self.files.forget(nodes);
+    }
+
+    fn destroyed(&self) {
+        self.files.destroyed();
+    }
 }
 
 /// How long a test may take.
@@ -32,13 +61,20 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let files = Arc::new(NullFiles::new(timeout));
         let device = fuse::mount(folder.path(), &options()).unwrap();
-        let session = KernelSession::start(device, KernelOptions::default(), files.clone());
+        let watched = Arc::new(Watched { files: files.clone(), transfers: AtomicU64::new(0) });
+        let session = KernelSession::start(device, KernelOptions::default(), watched.clone());
         Stage {
             files,
+            watched,
             session: Some(session.unwrap()),
             _stands: watchdog(folder.path().to_owned()),
             folder,
         }
+    }
+
+    /// How often the kernel has asked the first session to read or to write.
+    pub(crate) fn transfers(&self) -> u64 {
+        self.watched.transfers.load(Ordering::Relaxed)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
